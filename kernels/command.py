@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from kernels.libraries import TORCH, libraries, version
+from kernels.libraries import libraries, version
 from kernels.measurement.case import Case, Method, cases_in
 from kernels.measurement.device import Device
 from kernels.measurement.kernel import Kernel, families
-from kernels.measurement.precisions import PRECISIONS
+from kernels.options import DEFAULT_PRECISIONS, DEFAULT_SUITE, KernelsOptions
 from kernels.running import run
 from kernels.running.resume import resumed
 from kernels.suites import cases_of, chosen, suites
@@ -19,66 +19,28 @@ from kernels.suites.deepbench import published
 from kernels.tracing.workload import trace_apart
 from kernels.views.terminal import render_kernels
 from servemark.cli._command import one_command
-from servemark.cli._options import Json, completed, count, quantity
+from servemark.cli._load_flags import takes_options
+from servemark.cli._options import Json, completed
 from servemark.cli._own_models import takes_own_models
 from servemark.cli._report import Report, write_report
 from servemark.errors import ExitCode, OptionError
 from servemark.output import note, stdout
 from servemark.paths import RESULTS, found, shown
-from servemark.quantities import SECONDS, one_of
+from servemark.quantities import one_of
 from servemark.results import directory as results
 from servemark.results.schema.kernels import KernelsDocument, Traced
 
-DEFAULT_SUITE = "quick"
-DEFAULT_PRECISIONS = ("fp32",)
-CACHES = ("hot", "cold")
+
+def _suites(incomplete: str) -> list[str]:
+    """The suites that a shell completes a word to."""
+    return [name for name in suites() if name.startswith(incomplete)]
 
 
+@takes_options(KernelsOptions, suite=_suites, workload=completed)
 def kernels(
     family: Annotated[list[str] | None, typer.Argument(metavar="[FAMILY]...", help="Families; all by default.")] = None,
-    suite: Annotated[
-        str,
-        typer.Option(
-            metavar="SUITE",
-            help="Table of sizes; --list shows them.",
-            show_default=DEFAULT_SUITE,
-            autocompletion=lambda incomplete: [name for name in suites() if name.startswith(incomplete)],
-        ),
-    ] = "",
-    workload: Annotated[
-        str,
-        typer.Option(
-            "--workload",
-            metavar="WORKLOAD",
-            help="Take the kernels that this workload executes.",
-            autocompletion=completed,
-        ),
-    ] = "",
-    batch_size: Annotated[int, count("--batch-size", "Samples of the inference of --workload.", "-b")] = 1,
-    device: Annotated[str, typer.Option(metavar="DEVICE", help="cpu or cuda:N.")] = "cpu",
-    precision: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="PRECISION", help="fp32, tf32, bf16, fp16, int8, fp8; may come again.", show_default="fp32"
-        ),
-    ] = None,
-    library: Annotated[
-        str, typer.Option(metavar="A[,B]", help="torch, onnxruntime, openvino, tensorflow: side by side.")
-    ] = TORCH,
-    cache: Annotated[str, typer.Option(metavar="hot|cold", help="Whether calls find their data in the cache.")] = "hot",
-    case_limit: Annotated[
-        float, quantity("--case-limit", "S", "Skip a case that would take longer.", least=1, units=SECONDS)
-    ] = 60.0,
-    with_published: Annotated[
-        bool, typer.Option("--published", help="Show DeepBench's published figures of the same sizes beside.")
-    ] = False,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where results are made.")] = RESULTS,
-    new_ceilings: Annotated[
-        bool, typer.Option("--new-ceilings", help="Measure ceilings again that an earlier run has kept.")
-    ] = False,
-    resume: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Go on with a run that was cut short.", parser=found)
-    ] = None,
+    *,
+    options: KernelsOptions,
     listing: Annotated[bool, typer.Option("--list", help="Show suites and families, and measure nothing.")] = False,
     report: Report = False,
     json: Json = False,
@@ -95,30 +57,17 @@ def kernels(
     if listing:
         _show_list()
         return
-    if resume:
-        folder, document = resume, resumed(resume)
+    if options.resume:
+        folder = found(options.resume)
+        document = resumed(folder)
         cases, method = _of_document(document)
     else:
-        names = [one_of("--precision", name, PRECISIONS) for name in precision or DEFAULT_PRECISIONS]
-        one_of("--cache", cache, CACHES)
-        method = Method(Device.named(device), "cold" if cache == "cold" else "hot", case_limit)
-        if workload:
-            _require_alone(suite, names)
-            name = f"{workload}, batch {batch_size}"
-            cases, traced = _traced(workload, batch_size, family or (), method.device)
-        else:
-            name, traced = suite or DEFAULT_SUITE, None
-            cases = cases_of(name, family or ())
-        cases = cases_in(names, cases, _libraries(library))
-        if with_published:
-            cases = _with_published(cases)
-            if not any(case.published for case in cases):
-                note("--published: DeepBench has published no figure of these sizes; deepbench-train and -server have")
-        document = run.begin(name, cases, method, traced, published=with_published)
-        folder = results.new_directory(out, f"kernels-{workload or name}")
+        cases, method, document = _begun(options, family or ())
+        name = options.workload or document["suite"]
+        folder = results.new_directory(Path(options.out or RESULTS), f"kernels-{name}")
     note(f"{len(cases)} cases into {shown(folder)}; to go on after Ctrl-C: --resume {shown(folder)}")
     try:
-        run.go_on(folder, document, cases, method, anew=new_ceilings)
+        run.go_on(folder, document, cases, method, anew=options.new_ceilings)
     except KeyboardInterrupt:
         note(f"ended after {len(document['cases'])} of {len(cases)} cases, which servemark show {shown(folder)} shows")
         raise
@@ -133,6 +82,23 @@ def kernels(
     raise typer.Exit(int(ExitCode.INVALID if failed else ExitCode.VALID))
 
 
+def _begun(options: KernelsOptions, families: Sequence[str]) -> tuple[list[Case], Method, KernelsDocument]:
+    """Choose the cases of a new run, and make its document. Raises OptionError, ServerError."""
+    method = Method(Device.named(options.device), options.cache, options.case_limit_s)
+    name, traced = options.suite or DEFAULT_SUITE, None
+    if options.workload:
+        name = f"{options.workload}, batch {options.batch_size}"
+        cases, traced = _traced(options.workload, options.batch_size, families, method.device)
+    else:
+        cases = cases_of(name, families)
+    cases = cases_in(options.precision or DEFAULT_PRECISIONS, cases, _libraries(options.library))
+    if options.published:
+        cases = _with_published(cases)
+        if not any(case.published for case in cases):
+            note("--published: DeepBench has published no figure of these sizes; deepbench-train and -server have")
+    return cases, method, run.begin(name, cases, method, traced, published=options.published)
+
+
 def _libraries(text: str) -> list[str]:
     """Read `--library`. Raises OptionError on one that is unknown, or not installed."""
     names = [one_of("--library", name.strip(), libraries()) for name in text.split(",")]
@@ -140,16 +106,6 @@ def _libraries(text: str) -> list[str]:
         if version(name) is None:
             raise OptionError(f"{name} is not installed", fix=f"pip install 'servemark[{name}]'")
     return list(dict.fromkeys(names))
-
-
-def _require_alone(suite: str, precisions: list[str]) -> None:
-    """Raise OptionError where --workload stands with what contradicts it."""
-    if suite:
-        raise OptionError(f"--workload with --suite {suite}", fix="leave one of them out")
-    if precisions != list(DEFAULT_PRECISIONS):
-        raise OptionError(
-            f"--workload with --precision {' '.join(precisions)}: models compute in fp32 here", fix="fp32"
-        )
 
 
 def _traced(workload: str, batch: int, families: Sequence[str], device: Device) -> tuple[list[Case], Traced]:

@@ -20,7 +20,6 @@ from servemark.paths import CHECKOUT
 from servemark.results.schema.quality import QualityResult
 from servemark.results.schema.score import QualityScore
 from servemark.runs.quality import run_quality
-from servemark.runs.server import UNCHANGED
 from servemark.views.markdown_table import circumstances, pipes
 from servemark.views.quality import number
 from servemark.workload import get
@@ -63,7 +62,7 @@ def measure(workload: str) -> Iterator[QualityResult]:
                     live=Live(out=str(REPOSITORY.parent)),
                 )
                 config = LoadConfig.of(changed(request, precision=precision))
-                yield run_quality(config, settings=UNCHANGED)[1]
+                yield run_quality(config)[1]
             except ServemarkError as error:
                 note(f"{workload} on {engine} in {precision} is left out: {error}")
 

@@ -24,7 +24,8 @@ import numpy as np
 from benchmarks.rig.aims import Aim
 from benchmarks.rig.queues import Queue
 from servemark.results.schema.run import MaxRateSearch
-from servemark.search.max_rate.search import START_SHARE, TOLERANCE, Bounds, MaxRate, Point, lowest_rate, search
+from servemark.search.max_rate.point import Point
+from servemark.search.max_rate.search import START_SHARE, TOLERANCE, Bounds, MaxRate, lowest_rate, search
 from servemark.workload import get
 from tests.support.locust_run import server_of
 

@@ -40,19 +40,6 @@ def observe(config: LoadConfig, measured: Measured, mismatch: str | None) -> Obs
         windows for stage, windows in windows_of_stages(config, recorder) if stage.rate and len(windows) >= FEWEST
     ]
     stages = [_judged(windows, open_loop=True) for windows in long_stages if not _backlog_changes(windows)]
-    skipped: dict[str, str] = {}
-    if measured.interrupted is not None:
-        skipped[Kind.STEADY_STATE] = "the run was cut short"
-    elif isinstance(config.scenario, TraceReplay):
-        skipped[Kind.STEADY_STATE] = "the rate of a trace changes by itself"
-    elif isinstance(config.scenario, Stages) and not stages:
-        shortest = f"stages of {FEWEST * SHORTEST_WINDOW_S:g} s or more"
-        overloaded = "in all of them requests piled up, or a pile was worked off" if long_stages else "there is none"
-        skipped[Kind.STEADY_STATE] = f"it is judged within {shortest}: {overloaded}"
-    if measured.machine.use is None:
-        skipped[Kind.OTHER_LOAD] = measured.machine.reason
-    if measured.cpu_utilization is None:
-        skipped[Kind.CLIENT_CPU] = NOT_BEGUN
     statistics = measured.statistics
     last = statistics.after or statistics.late
     return Observations(
@@ -67,7 +54,7 @@ def observe(config: LoadConfig, measured: Measured, mismatch: str | None) -> Obs
         cpu_utilization=measured.cpu_utilization or 0.0,  # not judged where it is not known
         windows=_judged(recorder.windows, open_loop=open_loop),
         stages=stages,
-        skipped=skipped,
+        skipped=_skipped(config, measured, judged_stages=len(stages), long_stages=len(long_stages)),
         open_loop=open_loop,
         unfinished_growth=growth,
         in_flight_edges=2 * recorder.in_flight_at_start + growth,
@@ -89,6 +76,24 @@ def observe(config: LoadConfig, measured: Measured, mismatch: str | None) -> Obs
         worker_troubles=_troubles(measured, open_loop=open_loop),
         clock_uncertainty_ms=max((worker.clock_uncertainty_ms for worker in measured.workers), default=0.0),
     )
+
+
+def _skipped(config: LoadConfig, measured: Measured, *, judged_stages: int, long_stages: int) -> dict[str, str]:
+    """Name the constraints that are not judged, each with the reason."""
+    skipped: dict[str, str] = {}
+    if measured.interrupted is not None:
+        skipped[Kind.STEADY_STATE] = "the run was cut short"
+    elif isinstance(config.scenario, TraceReplay):
+        skipped[Kind.STEADY_STATE] = "the rate of a trace changes by itself"
+    elif isinstance(config.scenario, Stages) and not judged_stages:
+        shortest = f"stages of {FEWEST * SHORTEST_WINDOW_S:g} s or more"
+        overloaded = "in all of them requests piled up, or a pile was worked off" if long_stages else "there is none"
+        skipped[Kind.STEADY_STATE] = f"it is judged within {shortest}: {overloaded}"
+    if measured.machine.use is None:
+        skipped[Kind.OTHER_LOAD] = measured.machine.reason
+    if measured.cpu_utilization is None:
+        skipped[Kind.CLIENT_CPU] = NOT_BEGUN
+    return skipped
 
 
 def seen(slo: Slo, recorder: Recorder, measured_s: float, *, open_loop: bool) -> Seen:

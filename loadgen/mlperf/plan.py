@@ -1,9 +1,9 @@
 """Settings for MLCommons' LoadGen: a scenario and its parameters."""
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from servemark.documents.commands import MlperfScenario
 from servemark.errors import ServerError
 
 if TYPE_CHECKING:
@@ -11,19 +11,6 @@ if TYPE_CHECKING:
 
 MULTI_STREAM_SAMPLES = 8
 """Samples of a MultiStream query (rules, "Scenarios")."""
-
-
-class MlperfScenario(StrEnum):
-    """Pattern in which queries arrive (rules, "Scenarios")."""
-
-    SINGLE_STREAM = "SingleStream"
-    """The next query when the last is answered."""
-    MULTI_STREAM = "MultiStream"
-    """The same with 8 samples in a query."""
-    SERVER = "Server"
-    """Poisson arrivals at the target rate, with a bound on the tail latency."""
-    OFFLINE = "Offline"
-    """All samples at once; throughput alone counts."""
 
 
 @dataclass(frozen=True)

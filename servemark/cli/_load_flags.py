@@ -4,16 +4,18 @@ import functools
 import inspect
 import re
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Annotated, Any
+
+from msgspec import Struct
 
 from loadgen.inputs.labels import scorable
 from loadgen.load.load_config import LoadConfig
 from loadgen.targets.any_model import workload_of
-from servemark.cli._options import option
-from servemark.documents.fields import MLPERF, QUALITY
-from servemark.documents.flags import OPTIONS, Option, request_of
-from servemark.documents.load import AUTO, ConstantRate, MaxRate
+from servemark.cli._options import Completion, option
+from servemark.documents.flags import OPTIONS, Option, Value, made, options_in, request_of
+from servemark.documents.load import AUTO, ConstantRate
 from servemark.documents.request import RunRequest
 from servemark.errors import OptionError
 
@@ -29,12 +31,39 @@ def takes_load(name: str, **defaults: str) -> Callable[[Command], Command]:
         raise TypeError(f"no flags of a load: {', '.join(sorted(unknown))}")
     options = [each for each in OPTIONS.values() if name in each.flag.commands]
     usual = {each.name: each.value for each in options} | defaults
+    return _in_place_of("load", options, usual, lambda taken: Namespace(**usual | taken))
+
+
+def takes_options(kind: type[Struct], **completions: Completion) -> Callable[[Command], Command]:
+    """Give a command the flags of a document's fields in the place of its parameter `options`, which is the document.
+
+    `completions` are what a shell completes the values of flags to.
+    """
+    options = options_in(kind)
+    usual = {each.name: each.value for each in options.values()}
+    return _in_place_of("options", [*options.values()], usual, functools.partial(made, kind), completions)
+
+
+def _in_place_of(
+    name: str,
+    options: Sequence[Option],
+    usual: Mapping[str, Value],
+    make: Callable[[dict[str, Any]], Any],
+    completions: Mapping[str, Completion] = MappingProxyType({}),
+) -> Callable[[Command], Command]:
+    """Give a command these flags in the place of one parameter, which gets what is made of their values."""
     parameters = [
         inspect.Parameter(
             each.name,
             inspect.Parameter.KEYWORD_ONLY,
-            default=None if each.flag.repeatable else usual[each.name],
-            annotation=Annotated[_type_of(each), option(each.name), each.flag.names, re.compile(each.flag.plain)],
+            default=None
+            if each.flag.repeatable
+            else inspect.Parameter.empty
+            if each.value is None
+            else usual[each.name],
+            annotation=Annotated[
+                _type_of(each), option(each, completions.get(each.name)), each.flag.names, re.compile(each.flag.plain)
+            ],
         )
         for each in options
     ]
@@ -43,12 +72,12 @@ def takes_load(name: str, **defaults: str) -> Callable[[Command], Command]:
         @functools.wraps(command)
         def expanded(**given: Any) -> None:
             taken = {each.name: given.pop(each.name) for each in options}
-            command(**given, load=Namespace(**usual | taken))
+            command(**given, **{name: make(taken)})
 
         signature = inspect.signature(command)
         expanded_parameters: list[inspect.Parameter] = []
         for own in signature.parameters.values():
-            if own.name == "load":
+            if own.name == name:
                 expanded_parameters += parameters
             else:
                 expanded_parameters.append(own.replace(kind=inspect.Parameter.KEYWORD_ONLY))
@@ -84,14 +113,6 @@ def resolved(request: RunRequest, address: str = "") -> LoadConfig:
     return config
 
 
-def concerns_a_server(request: RunRequest) -> bool:
-    """Tell whether a flag is given that is for a server, one that runs already or one of servemark's own."""
-    asked, usual = request.server, RunRequest().server
-    names = [o.field for o in OPTIONS.values() if o.group == "server" and {MLPERF, QUALITY} <= {*o.flag.commands}]
-    names = [*names, "shared_memory", "model_name"]
-    return any(getattr(asked, name) != getattr(usual, name) for name in names if name != "model_repository")
-
-
 def require_scoring(load: Namespace, flag: str, *, given: bool) -> None:
     """Refuse a language model where the flag that has answers scored is not given. Raises OptionError."""
     if load.language_model and not given:
@@ -110,6 +131,6 @@ def require_fixed_warmup(load: Namespace) -> None:
 def search_load(load: Namespace) -> ConstantRate:
     """Make the load of a run of a search for the highest rate, but for its rate. Raises OptionError."""
     names = ("request_distribution", "gamma_cv", "duration", "warmup")
-    search = request_of({"max_rate": AUTO, **{name: getattr(load, name) for name in names}}).load
-    assert isinstance(search, MaxRate)
-    return search.at(1.0)
+    search = request_of({"request_rate": "1", **{name: getattr(load, name) for name in names}}).load
+    assert isinstance(search, ConstantRate)
+    return search

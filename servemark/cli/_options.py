@@ -2,7 +2,6 @@
 
 import itertools
 import os
-import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,21 +10,27 @@ import typer
 from typer.core import TyperCommand
 
 from servemark.documents.fields import Names
-from servemark.documents.flags import OPTIONS
+from servemark.documents.flags import OPTIONS, Option
 from servemark.output import ERRORS, EVERYTHING, NOTES, SAYS
 from servemark.paths import DATA_ROOT, HOME, MODEL_REPOSITORY
 from servemark.quantities import at_least, whole
 from servemark.repository import entry
 from servemark.workload import names
 
+Completion = Callable[[str], list[str]]
+"""Returns the words that a shell completes the beginning of one to."""
 
-def option(name: str) -> Any:
-    """A flag of the load as typer takes it."""
-    flag, spelled = OPTIONS[name].flag, [OPTIONS[name].spelled]
+
+def option(option: Option, completion: Completion | None = None) -> Any:
+    """A flag of a document as typer takes it."""
+    flag, spelled = option.flag, [option.spelled]
     if flag.short:
         spelled.insert(0, flag.short)
     below = f"  [default: {HOME / flag.default_below}]" if flag.default_below else ""
-    return typer.Option(*spelled, metavar=flag.metavar, help=flag.help + below, show_default=not below)
+    shown = flag.shown_default or not below
+    return typer.Option(
+        *spelled, metavar=flag.metavar, help=flag.help + below, show_default=shown, autocompletion=completion
+    )
 
 
 def _say(how_much: str) -> Callable[[typer.Context, bool], bool]:
@@ -71,21 +76,15 @@ Verbose = Annotated[
     typer.Option("--verbose", "-v", callback=_say(EVERYTHING), help="Show every constraint and figure."),
     Names.NOTHING,
 ]
-Engine = Annotated[str, option("engine"), Names.NOTHING]
-Precision = Annotated[str, option("precision"), Names.NOTHING]
-Repository = Annotated[Path, option("model_repository"), Names.PATH]
-DataRoot = Annotated[Path, option("data_root"), Names.PATH]
+Engine = Annotated[str, option(OPTIONS["engine"]), Names.NOTHING]
+Precision = Annotated[str, option(OPTIONS["precision"]), Names.NOTHING]
+Repository = Annotated[Path, option(OPTIONS["model_repository"]), Names.PATH]
+DataRoot = Annotated[Path, option(OPTIONS["data_root"]), Names.PATH]
 
 DEFAULT_REPOSITORY = MODEL_REPOSITORY
 DEFAULT_DATA_ROOT = DATA_ROOT
 DEFAULT_ENGINE = entry.DEFAULT_ENGINE
 DEFAULT_PRECISION = entry.FULL
-Device = Annotated[str, option("device"), Names.NOTHING]
-EngineOption = Annotated[
-    list[str] | None, option("engine_option"), Names.PROGRAM, re.compile(OPTIONS["engine_option"].flag.plain)
-]
-Instances = Annotated[int | None, count("--instances", OPTIONS["instances"].flag.help), Names.NOTHING]
-
 
 BARE = "auto"
 

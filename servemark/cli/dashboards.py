@@ -1,18 +1,21 @@
 """`servemark dashboards`: Prometheus and Grafana beside a run."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from servemark import interrupts
 from servemark.cli._options import DEFAULT_ENGINE, DEFAULT_REPOSITORY, Json, Repository
-from servemark.cli.serve import MAX_PORT
+from servemark.documents.request import MAX_PORT
 from servemark.errors import OptionError
 from servemark.monitoring.files import GENERATOR, TRITON
 from servemark.output import note
 from servemark.results.directory import print_json
 from servemark.telemetry.scrape_targets import MONITORING
+
+if TYPE_CHECKING:
+    from servemark.monitoring.stack import Watching
 
 _CHECK_S = 0.5
 Scraped = Annotated[
@@ -70,21 +73,7 @@ def up(
     )
     started = stack.start(wanted)
     try:
-        note(f"Prometheus is at {started.prometheus}, its data in {folder}; Ctrl-C stops it")
-        note(
-            f"it reads the metrics of a run at {metrics}: servemark run ... --metrics-port {metrics.rpartition(':')[2]}"
-        )
-        note(
-            f"and Triton's at {triton_metrics}"
-            + (", and those that servemark starts meanwhile" if folder == MONITORING.resolve() else "")
-        )
-        if started.grafana:
-            note(f"Grafana is at {started.grafana}, with the dashboards")
-        else:
-            note("no container engine with compose answers, so Grafana is not started. Into a Grafana of yours:")
-            note(f"  servemark dashboards load http://127.0.0.1:3000 --prometheus {started.prometheus}")
-        if json:
-            print_json({"prometheus": started.prometheus, "grafana": started.grafana, "folder": str(folder)})
+        _show(started, metrics, triton_metrics, folder, json=json)
         while True:
             started.process.check()
             interrupts.sleep(_CHECK_S)
@@ -93,6 +82,21 @@ def up(
     finally:
         with interrupts.finishing():
             started.process.stop()
+
+
+def _show(started: "Watching", metrics: str, triton_metrics: str, folder: Path, *, json: bool) -> None:
+    """Say where Prometheus and Grafana are, and what they read."""
+    note(f"Prometheus is at {started.prometheus}, its data in {folder}; Ctrl-C stops it")
+    note(f"it reads the metrics of a run at {metrics}: servemark run ... --metrics-port {metrics.rpartition(':')[2]}")
+    also = ", and those that servemark starts meanwhile" if folder == MONITORING.resolve() else ""
+    note(f"and Triton's at {triton_metrics}{also}")
+    if started.grafana:
+        note(f"Grafana is at {started.grafana}, with the dashboards")
+    else:
+        note("no container engine with compose answers, so Grafana is not started. Into a Grafana of yours:")
+        note(f"  servemark dashboards load http://127.0.0.1:3000 --prometheus {started.prometheus}")
+    if json:
+        print_json({"prometheus": started.prometheus, "grafana": started.grafana, "folder": str(folder)})
 
 
 @app.command(short_help="Write dashboards, rules and provisioning to a folder.")

@@ -15,7 +15,7 @@ from loadgen.inputs.sources import samples_at
 from servemark.cli._command import one_command
 from servemark.cli._options import Json, count, option
 from servemark.cli._own_models import takes_own_models
-from servemark.documents.flags import request_of
+from servemark.documents.flags import OPTIONS, request_of
 from servemark.documents.request import DEFAULT_STRING_LENGTH, Inputs
 from servemark.errors import OptionError
 from servemark.output import note
@@ -48,10 +48,10 @@ def import_model(
     name: Annotated[
         str, typer.Option(metavar="NAME", help="What it is called from now on; else the file's name.")
     ] = "",
-    shape: Annotated[list[str] | None, option("shape")] = None,
-    range_: Annotated[list[str] | None, option("input_range")] = None,
-    string_length: Annotated[str, option("string_length")] = str(DEFAULT_STRING_LENGTH),
-    string_data: Annotated[str, option("string_data")] = "",
+    shape: Annotated[list[str] | None, option(OPTIONS["shape"])] = None,
+    range_: Annotated[list[str] | None, option(OPTIONS["input_range"])] = None,
+    string_length: Annotated[str, option(OPTIONS["string_length"])] = str(DEFAULT_STRING_LENGTH),
+    string_data: Annotated[str, option(OPTIONS["string_data"])] = "",
     input_data: Annotated[
         str,
         typer.Option("--input-data", metavar="PATH", help="Real requests (.json, .npz, folder); random ones without."),

@@ -7,55 +7,43 @@ from typing import Annotated
 
 import typer
 
-from loadgen.mlperf.plan import MlperfScenario, require_loadgen
+from loadgen.mlperf.plan import require_loadgen
 from servemark import interrupts
 from servemark.cli._command import one_command
-from servemark.cli._load_flags import require_scoring, resolve, takes_load
+from servemark.cli._load_flags import require_scoring, resolve, takes_load, takes_options
 from servemark.cli._options import (
     DEFAULT_ENGINE,
     DEFAULT_PRECISION,
-    Device,
     Engine,
-    EngineOption,
-    Instances,
     Json,
     Precision,
     WorkloadName,
-    count,
-    quantity,
 )
 from servemark.cli._own_models import takes_own_models
 from servemark.cli._report import Report, write_report
+from servemark.documents.commands import Mlperf
 from servemark.documents.fields import MLPERF
 from servemark.errors import OptionError
 from servemark.output import note, stdout
 from servemark.paths import shown
-from servemark.quantities import RATES, SECONDS, one_of, text_of
-from servemark.repository.model_config import Settings
+from servemark.quantities import text_of
 from servemark.results import directory as results
 from servemark.runs.mlperf import run_mlperf
 from servemark.views.terminal.mlperf import render_mlperf
 
 
+@takes_options(Mlperf)
 @takes_load(MLPERF)
 def mlperf(
     workload: WorkloadName,
-    scenario: Annotated[str, typer.Option(metavar="S", help="SingleStream, MultiStream, Server or Offline.")],
+    *,
+    options: Mlperf,
     engine: Engine = DEFAULT_ENGINE,
     precision: Precision = DEFAULT_PRECISION,
-    device: Device = "",
-    option: EngineOption = None,
-    instances: Instances = None,
-    target_qps: Annotated[float, quantity("--target-qps", "R", "Server: arrivals/s.", least=0, units=RATES)] = 0.0,
-    min_duration: Annotated[
-        float, quantity("--min-duration", "S", "The rules ask for 600.", least=0.1, units=SECONDS)
-    ] = 60.0,
-    min_queries: Annotated[int, count("--min-queries", "LoadGen's early stopping judges fewer.")] = 100,
     accuracy: Annotated[
         bool,
         typer.Option("--quality", "--accuracy", help="Accuracy mode: score the labelled data set once by its metric."),
     ] = False,
-    *,
     load: Namespace,
     report: Report = False,
     json: Json = False,
@@ -64,34 +52,15 @@ def mlperf(
 
     Example: servemark mlperf ranking --scenario Server --target-qps 500 --min-duration 60
     """
-    chosen = MlperfScenario(one_of("--scenario", scenario, MlperfScenario))
-    if chosen is MlperfScenario.SERVER and not target_qps:
-        raise OptionError("the Server scenario needs the rate of its arrivals", fix="--target-qps 100")
     require_loadgen()
     require_scoring(load, "--quality", given=accuracy)
     if accuracy:
         load.input_data = "dataset" if load.input_data == "synthetic" else load.input_data
         if load.batch_size != "1":
             raise OptionError("LoadGen's samples go out one by one", fix="leave out --batch-size")
-    config = resolve(
-        load,
-        model=workload,
-        engine=engine,
-        precision=precision,
-        duration=text_of(min_duration),
-        warmup="0",
-        max_error_rate="0",
-    )
-    settings = Settings.from_options(device, option or (), instances)
-    directory, result = run_mlperf(
-        config,
-        chosen,
-        target_qps=target_qps,
-        min_queries=min_queries,
-        accuracy=accuracy,
-        given=bool(load.url),
-        settings=settings,
-    )
+    named = {"model": workload, "engine": engine, "precision": precision}
+    config = resolve(load, **named, duration=text_of(options.min_duration_s), warmup="0", max_error_rate="0")
+    directory, result = run_mlperf(config, options, accuracy=accuracy)
     if json:
         results.print_json(result)
     else:

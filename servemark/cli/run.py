@@ -16,7 +16,7 @@ import typer
 from loadgen.evaluation.mix import parse_mix
 from loadgen.load.load_config import LoadConfig
 from servemark.cli._command import one_command
-from servemark.cli._load_flags import concerns_a_server, requested, require_scoring, resolved, takes_load
+from servemark.cli._load_flags import requested, require_scoring, resolved, takes_load, takes_options
 from servemark.cli._options import (
     DEFAULT_ENGINE,
     DEFAULT_PRECISION,
@@ -25,10 +25,8 @@ from servemark.cli._options import (
     Precision,
     Verbose,
     completed,
-    count,
 )
 from servemark.cli._own_models import takes_own_models
-from servemark.cli._ranges import load_points
 from servemark.cli._report import Report, write_report
 from servemark.cli._run_file import ConfigFile, TakesDefaults
 from servemark.cli._trust import Trust
@@ -36,10 +34,10 @@ from servemark.cli._watched import drawing_of, drive_watched
 from servemark.documents.fields import RUN, Names
 from servemark.documents.load import ConstantRate, MaxRate
 from servemark.documents.request import RunRequest, changed
-from servemark.errors import ExitCode, OptionError
+from servemark.documents.series import Series
+from servemark.errors import ExitCode
 from servemark.output import note, stdout
 from servemark.paths import shown
-from servemark.repository.model_config import Settings
 from servemark.results import directory
 from servemark.results.schema.run import Result
 from servemark.runs.in_process import Measure, engines_for
@@ -57,6 +55,7 @@ from servemark.workload.imported import MODELS
 from servemark.workload.registry import WORKLOADS
 
 
+@takes_options(Series)
 @takes_load(RUN)
 def run(
     workload: Annotated[
@@ -70,14 +69,8 @@ def run(
     ],
     engine: Engine = DEFAULT_ENGINE,
     precision: Precision = DEFAULT_PRECISION,
-    concurrency_range: Annotated[
-        str, typer.Option(metavar="S:E[:STEP]", help="One run for each concurrency."), Names.NOTHING
-    ] = "",
-    request_rate_range: Annotated[
-        str, typer.Option(metavar="S:E[:STEP]", help="One run for each rate."), Names.NOTHING
-    ] = "",
-    repeat: Annotated[int, count("--repeat", "Repeat each run, with the next seed."), Names.NOTHING] = 1,
     *,
+    options: Series,
     load: Namespace,
     config_file: ConfigFile = None,  # noqa: ARG001 - its callback reads it
     trust: Trust = False,  # noqa: ARG001 - what reads the command line looks at it
@@ -89,54 +82,29 @@ def run(
 
     Example: servemark run resnet50 --request-rate 10 --slo p90:200
     """
-    points = load_points(load, concurrency_range=concurrency_range, request_rate_range=request_rate_range)
-    require_scoring(load, "--quality", given=load.quality)
     own = {"model": workload, "engine": engine, "precision": precision, **_own_files()}
-    requests = [requested(load, **own, **point) for point in points]
-    request, workers = requests[0], requests[0].limits.workers
-    search = request.load if isinstance(request.load, MaxRate) else None
-    if search and not request.objectives.slo:
-        raise OptionError("--max-rate needs an objective", fix="give one, like --slo p99:50")
-    if search and repeat > 1:
-        raise OptionError("--max-rate and --repeat exclude each other", fix="the search repeats what it finds")
-    server = request.server
+    requests = [requested(load, **own, **point) for point in options.points(vars(load))]
+    options.require_fit(requests[0])
+    require_scoring(load, "--quality", given=load.quality)
+    request, search = requests[0], requests[0].load
     if "=" in workload:
-        others = {
-            "--concurrency-range": concurrency_range,
-            "--request-rate-range": request_rate_range,
-            "--max-rate": search,
-            "--repeat": repeat > 1,
-            "--in-process": server.in_process,
-            "--model-name": server.model_name,
-            "--device": server.device,
-            "--workers": workers > 1,
-            "--engine-option": server.engine_options,
-            "--instances": server.instances,
-        }
-        raise typer.Exit(_mix(request, [flag for flag, given in others.items() if given], report=report, json=json))
+        raise typer.Exit(_mix(request, report=report, json=json))
     # Everything is checked before a server is started.
-    runs = [changed(request, load=search.at(1.0))] if search else requests
-    configs = [resolved(each) for each in runs]
-    settings = Settings.from_options(server.device, server.engine_options, server.instances)
-    if server.in_process and (concerns_a_server(request) or search or workers > 1):
-        raise OptionError("--in-process has no server", fix="leave out what is for a server, --max-rate and --workers")
-    if request.objectives.quality and workers > 1:
-        raise OptionError("--quality scores what one process has sent", fix="leave out --workers")
-    given = bool(server.url)
-    if search:
-        with server_for(configs, given=given, settings=settings) as [config]:
+    if isinstance(search, MaxRate):
+        with server_for([resolved(changed(request, load=search.at(1.0)))]) as [config]:
             raise typer.Exit(_search(config, request, search, json=json))
+    configs = [resolved(each) for each in requests]
     target = (
-        engines_for(configs[0], settings, quiet=json, on_progress=progress, on_end=ended)
-        if server.in_process
-        else _served(configs[0], settings, given=given, workers=workers, quiet=json)
+        engines_for(configs[0], quiet=json, on_progress=progress, on_end=ended)
+        if request.server.in_process
+        else _served(configs[0], workers=request.limits.workers, quiet=json)
     )
     with target as measure:
-        if request_rate_range:
-            found = _curve(measure, configs, repeat, json=json)
+        if options.request_rate_range:
+            found = _curve(measure, configs, options.repeat, json=json)
             raise typer.Exit(int(ExitCode.worst(result["verdict"]["exit_code"] for result in found)))
         each = functools.partial(_reported, measure, quiet=json) if report else measure
-        found = [each(c.changed(seed=c.seed + number)) for c in configs for number in range(repeat)]
+        found = [each(c.changed(seed=c.seed + number)) for c in configs for number in range(options.repeat)]
     if json:
         directory.print_json(found[0] if len(found) == 1 else {"results": found})
     elif len(found) > 1:
@@ -145,9 +113,9 @@ def run(
 
 
 @contextlib.contextmanager
-def _served(config: LoadConfig, settings: Settings, *, given: bool, workers: int, quiet: bool) -> Iterator[Measure]:
+def _served(config: LoadConfig, *, workers: int, quiet: bool) -> Iterator[Measure]:
     """A server, and what measures one run of it."""
-    with server_for([config], given=given, settings=settings) as [served]:
+    with server_for([config]) as [served]:
         measure = drive if quiet else drive_watched
         yield lambda config: measure(config.at(served.address), workers=workers)
 
@@ -185,19 +153,16 @@ def _own_files() -> dict[str, Any]:
     return {"workload_file": workloads, "imports_dir": folder if folder and Path(folder).is_dir() else ""}
 
 
-def _mix(request: RunRequest, others: list[str], *, report: bool, json: bool) -> int:
+def _mix(request: RunRequest, *, report: bool, json: bool) -> int:
     """Drive a mix of workloads and report it; the exit code."""
-    if others:
-        raise OptionError(f"a mix has no {', '.join(others)}", fix=f"leave out {', '.join(others)}")
     shares = parse_mix(request.workload)
     config = replace(resolved(changed(request, workload=next(iter(shares)))), request=request)
-    given = bool(request.server.url)
 
     def observed(load: ConstantRate) -> AbstractContextManager[Drawing | None]:
         in_all = f"open loop, {load.distribution.value} {load.rate:g} requests/s in all"
         return drawing_of(f"mix of {len(shares)}, {config.protocol}  |  {in_all}", config, quiet=json)
 
-    folder, result = run_mix(shares, config, given=given, output=subprocess.DEVNULL, observed=observed)
+    folder, result = run_mix(shares, config, output=subprocess.DEVNULL, observed=observed)
     if json:
         directory.print_json(result)
     else:

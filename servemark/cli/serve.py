@@ -1,44 +1,44 @@
 """`servemark serve`: Triton on the model repository, until Ctrl-C."""
 
 import os
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from servemark import interrupts
 from servemark.cli._command import one_command
+from servemark.cli._load_flags import takes_options
 from servemark.cli._options import (
     DEFAULT_ENGINE,
     DEFAULT_PRECISION,
     DEFAULT_REPOSITORY,
-    Device,
     Engine,
-    EngineOption,
-    Instances,
     Json,
     Precision,
     Repository,
     completed,
-    quantity,
 )
 from servemark.cli._own_models import takes_own_models
+from servemark.documents.commands import Serving
 from servemark.errors import OptionError
 from servemark.machine.addresses import is_loopback
 from servemark.output import note
-from servemark.quantities import SECONDS
 from servemark.repository.model_config import Settings
 from servemark.results.directory import print_json
 from servemark.runs.entries import find_models, repository_with
 from servemark.telemetry.metrics.destinations import http_url
+
+if TYPE_CHECKING:
+    from servers import Server
 
 _CHECK_S = 0.5
 EXPOSED = (
     "the embedded Triton 2.51 has known holes, and everybody who reaches this address may use them; "
     "--mode docker serves a newer one"
 )
-MAX_PORT = 65535
 
 
+@takes_options(Serving)
 def serve(
     names: Annotated[
         list[str],
@@ -50,26 +50,8 @@ def serve(
     ],
     engine: Engine = DEFAULT_ENGINE,
     precision: Precision = DEFAULT_PRECISION,
-    device: Device = "",
-    option: EngineOption = None,
-    instances: Instances = None,
-    http_port: Annotated[
-        int, typer.Option(metavar="PORT", min=0, max=MAX_PORT, help="KServe v2 over HTTP; 0 picks a free port.")
-    ] = 8000,
-    grpc_port: Annotated[
-        int, typer.Option(metavar="PORT", min=0, max=MAX_PORT, help="KServe v2 over gRPC; 0 picks a free port.")
-    ] = 8001,
-    metrics_port: Annotated[
-        int, typer.Option(metavar="PORT", min=0, max=MAX_PORT, help="Prometheus metrics; 0 picks a free port.")
-    ] = 8002,
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    mode: Annotated[str, typer.Option(help="auto, embedded, native (tritonserver on PATH) or docker.")] = "auto",
-    start_timeout: Annotated[
-        float, quantity("--start-timeout", "S", "Give up when not ready by then.", least=0, units=SECONDS)
-    ] = 120.0,
-    otlp: Annotated[
-        str, typer.Option(metavar="URL", help="Collector (OTLP, HTTP) for spans of requests that carry a traceparent.")
-    ] = "",
+    *,
+    options: Serving,
     model_repository: Repository = DEFAULT_REPOSITORY,
     with_parent: Annotated[bool, typer.Option(hidden=True, help="End when the parent process ends.")] = False,
     json: Json = False,
@@ -81,7 +63,7 @@ def serve(
     import servers
 
     by_hand, found = find_models(names, engine, model_repository, precision)
-    settings = Settings.from_options(device, option or (), instances)
+    settings = Settings.of(options)
     if settings and by_hand:
         raise OptionError(
             f"{by_hand[0]} is configured by hand", fix=f"edit {model_repository / by_hand[0]}/config.pbtxt"
@@ -92,29 +74,34 @@ def serve(
         with (
             repository_with(model_repository, found, settings) as repository,
             servers.open_server(
-                mode,
+                options.mode,
                 repository,
                 models,
-                host=host,
-                http_port=http_port,
-                grpc_port=grpc_port,
-                metrics_port=metrics_port,
-                start_timeout_s=start_timeout,
-                otlp=http_url("--otlp", otlp),
+                host=options.host,
+                http_port=options.http_port,
+                grpc_port=options.grpc_port,
+                metrics_port=options.metrics_port,
+                start_timeout_s=options.start_timeout_s,
+                otlp=http_url("--otlp", options.otlp),
             ) as server,
         ):
-            url = f"http://{server.http}"
-            note(f"serving {', '.join(models)} at {url} (gRPC {server.grpc}, metrics {server.metrics}); Ctrl-C stops")
-            note(f"log: {server.log}")
-            if server.mode == "embedded" and not is_loopback(host):
-                note(f"warning: {EXPOSED}")
-            if json:
-                print_json({"url": url, "grpc": server.grpc, "metrics": server.metrics, "models": models})
+            _show(server, models, options.host, json=json)
             while not with_parent or os.getppid() == parent:
                 server.check()
                 interrupts.sleep(_CHECK_S)
     except KeyboardInterrupt:
         note("stopped")
+
+
+def _show(server: "Server", models: list[str], host: str, *, json: bool) -> None:
+    """Say where a server answers."""
+    url = f"http://{server.http}"
+    note(f"serving {', '.join(models)} at {url} (gRPC {server.grpc}, metrics {server.metrics}); Ctrl-C stops")
+    note(f"log: {server.log}")
+    if server.mode == "embedded" and not is_loopback(host):
+        note(f"warning: {EXPOSED}")
+    if json:
+        print_json({"url": url, "grpc": server.grpc, "metrics": server.metrics, "models": models})
 
 
 app = one_command(takes_own_models(serve))

@@ -6,13 +6,15 @@ from typing import Annotated
 import typer
 
 from servemark.cli._command import one_command
-from servemark.cli._options import DEFAULT_ENGINE, DEFAULT_REPOSITORY, Engine, Json, Repository, count, quantity
+from servemark.cli._load_flags import takes_options
+from servemark.cli._options import DEFAULT_ENGINE, DEFAULT_REPOSITORY, Engine, Json, Repository
 from servemark.cli._own_models import takes_own_models
 from servemark.cli._report import Report, write_report
+from servemark.documents.commands import Suite
 from servemark.errors import ExitCode, OptionError
 from servemark.output import note, stdout
 from servemark.paths import RESULTS, shown
-from servemark.quantities import SECONDS, duration_text
+from servemark.quantities import duration_text
 from servemark.results import directory as results
 from servemark.results.schema.suite import SuiteDocument
 from servemark.runs.suite import run_suite
@@ -20,34 +22,13 @@ from servemark.runs.suite_plan import measured_flops_per_s, plan
 from servemark.views.terminal.suite import line, markdown, render_suite
 
 
+@takes_options(Suite)
 def suite(
     name: Annotated[str, typer.Argument(metavar="SUITE", help="aibench, ai-matrix, subset, own or all.")],
     engine: Engine = DEFAULT_ENGINE,
-    concurrency: Annotated[int, count("--concurrency", "Requests in flight.")] = 2,
-    published: Annotated[
-        bool, typer.Option("--published", help="ai-matrix: its batches, beside the figures that it publishes.")
-    ] = False,
-    precision: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="P", help="With --published: only this one of fp32, fp16, int8; more than once.", show_default="all"
-        ),
-    ] = None,
-    only: Annotated[
-        list[str] | None, typer.Option(metavar="WORKLOAD", help="Only this one of the suite; more than once.")
-    ] = None,
-    duration: Annotated[
-        float, quantity("--duration", "S", "Measured seconds, at the least.", least=0.1, units=SECONDS)
-    ] = 5.0,
-    warmup: Annotated[
-        float, quantity("--warmup", "S", "Seconds before, which do not count.", least=0, units=SECONDS)
-    ] = 1.0,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where results are made.")] = RESULTS,
+    *,
+    options: Suite,
     model_repository: Repository = DEFAULT_REPOSITORY,
-    remove: Annotated[bool, typer.Option("--remove", help="Remove each exported model after its run.")] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would run and about how long it takes, and run nothing.")
-    ] = False,
     report: Report = False,
     json: Json = False,
 ) -> None:
@@ -60,24 +41,15 @@ def suite(
 
     Example: servemark suite ai-matrix --published --precision fp32 --concurrency 1 --dry-run
     """
-    planned = plan(
-        name,
-        engine,
-        model_repository,
-        concurrency=concurrency,
-        duration_s=duration,
-        warmup_s=warmup,
-        published=published,
-        precisions=precision or (),
-        only=only or (),
-    )
-    if dry_run and json:
+    planned = plan(name, engine, model_repository, options)
+    if options.dry_run and json:
         raise OptionError("--dry-run has no JSON document", fix="leave --json out")
-    if dry_run:
+    if options.dry_run:
         for planned_line in planned.lines(measured_flops_per_s()):
             stdout().print(planned_line, soft_wrap=True, highlight=False)
         return
-    directory, document = run_suite(planned, out, remove=remove, on_row=_show_row)
+    out = Path(options.out or RESULTS)
+    directory, document = run_suite(planned, out, remove=options.remove, on_row=_show_row)
     if json:
         results.print_json(document)
     else:

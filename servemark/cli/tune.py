@@ -6,30 +6,29 @@ from typing import Annotated
 
 import typer
 
+from loadgen.load.load_config import LoadConfig
 from servemark.cli._command import one_command
-from servemark.cli._load_flags import require_fixed_warmup, resolve, takes_load
+from servemark.cli._load_flags import require_fixed_warmup, resolve, takes_load, takes_options
 from servemark.cli._options import (
     DEFAULT_ENGINE,
     DEFAULT_PRECISION,
-    Device,
     Engine,
-    EngineOption,
     Json,
     Precision,
     WorkloadName,
-    quantity,
 )
 from servemark.cli._own_models import takes_own_models
 from servemark.cli._report import Report, write_report
+from servemark.documents.commands import Tuning
 from servemark.documents.fields import TUNE
 from servemark.errors import ExitCode, OptionError
 from servemark.output import note, stdout
 from servemark.paths import found, shown
-from servemark.quantities import SECONDS
 from servemark.repository.model_config import Settings
 from servemark.results import directory
-from servemark.runs.entries import entries, export_where_needed
-from servemark.search.tuning import BUDGET_S, tune_entry, write_tuning, write_winner
+from servemark.results.schema.tuning import TuningDocument
+from servemark.runs.entries import export_where_needed
+from servemark.search.tuning import tune_entry, write_tuning, write_winner
 from servemark.views.terminal.tuning import header, render_tuning
 from servemark.workload import get
 
@@ -41,29 +40,15 @@ CODES = {
 }
 
 
+@takes_options(Tuning)
 @takes_load(TUNE, duration="6", warmup="1")
 def tune(
     workload: WorkloadName,
     engine: Engine = DEFAULT_ENGINE,
     precision: Precision = DEFAULT_PRECISION,
-    device: Device = "",
-    option: EngineOption = None,
-    budget: Annotated[
-        float,
-        quantity(
-            "--budget", "S", "Seconds for trials; one that is under way then is finished.", least=1, units=SECONDS
-        ),
-    ] = BUDGET_S,
-    oversubscribe: Annotated[
-        bool, typer.Option("--oversubscribe", help="Try instances times threads up to twice the cores.")
-    ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Write nothing to the model repository.")] = False,
-    resume: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Go on with a tuning, with its flags; the budget may differ.", parser=found),
-    ] = None,
-    running: Annotated[str, typer.Option("--url", "-u", hidden=True)] = "",
     *,
+    options: Tuning,
+    running: Annotated[str, typer.Option("--url", "-u", hidden=True)] = "",
     load: Namespace,
     report: Report = False,
     json: Json = False,
@@ -82,27 +67,8 @@ def tune(
         raise OptionError("tune needs an objective", fix="give one, like --slo p99:50")
     require_fixed_warmup(load)
     config = resolve(load, model=workload, engine=engine, precision=precision)
-    export_where_needed([config.workload.name], config.engine, config.model_repository, config.precision)
-    [entry] = entries([config.workload.name], config.engine, config.model_repository, config.precision)
-    settings = Settings.from_options(device, option or ())
-    present = entry.config.read_text()
-    folder = resume or directory.new_directory(config.out, f"tune-{config.model}")
-    document = tune_entry(
-        config,
-        settings.apply(present) if settings else present,
-        folder=folder,
-        budget_s=budget,
-        resume=resume is not None,
-        oversubscribe=oversubscribe,
-    )
-    written = reason = None
-    if document["winner"] is None:
-        reason = f"{document['outcome']}, not better"
-    elif dry_run:
-        reason = "--dry-run"
-    else:
-        written = write_winner(entry.config, present, header(document) + "\n" + document["winner"]["config"])
-    document = write_tuning(folder, document, written=written, reason=reason)
+    folder = found(options.resume) if options.resume else directory.new_directory(config.out, f"tune-{config.model}")
+    document = _tuned(config, options, folder)
     if json:
         directory.print_json(document)
     else:
@@ -111,6 +77,29 @@ def tune(
     if report:
         write_report(folder, quiet=json)
     raise typer.Exit(int(CODES[document["outcome"]]))
+
+
+def _tuned(config: LoadConfig, options: Tuning, folder: Path) -> TuningDocument:
+    """Tune an entry, write the winner into it unless --dry-run is given, and write the document."""
+    export_where_needed([config.workload.name], config.engine, config.model_repository, config.precision)
+    settings, present = Settings.of(config.server), config.entry.config.read_text()
+    document = tune_entry(
+        config,
+        settings.apply(present) if settings else present,
+        folder=folder,
+        budget_s=options.budget_s,
+        resume=bool(options.resume),
+        oversubscribe=options.oversubscribe,
+    )
+    written = reason = None
+    if document["winner"] is None:
+        reason = f"{document['outcome']}, not better"
+    elif options.dry_run:
+        reason = "--dry-run"
+    else:
+        text = header(document) + "\n" + document["winner"]["config"]
+        written = write_winner(config.entry.config, present, text)
+    return write_tuning(folder, document, written=written, reason=reason)
 
 
 app = one_command(takes_own_models(tune))

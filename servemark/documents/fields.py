@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from servemark import quantities
 from servemark.errors import OptionError
@@ -75,6 +75,17 @@ class Flag:
     """A path that may differ on every host of a distributed run."""
     default_below: str = ""
     """The folder below SERVEMARK_HOME that stands for an empty value."""
+    shown_default: str = ""
+    """Another default of an empty value, as the help shows it."""
+
+
+def flag_of(kind: type[Struct], field: str) -> Flag | None:
+    """Return the flag that a field declares."""
+    for each in getattr(kind.__annotations__[field], "__metadata__", ()):
+        if isinstance(each, Meta) and each.extra is not None:
+            found: Flag = each.extra["flag"]
+            return found
+    return None
 
 
 def _meta(flag: Flag, **bounds: float | None) -> Meta:

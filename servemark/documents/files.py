@@ -10,7 +10,8 @@ import msgspec
 import yaml
 
 from servemark import files
-from servemark.documents.flags import KINDS, OPTIONS, flag_of
+from servemark.documents.fields import flag_of
+from servemark.documents.flags import KINDS, OPTIONS
 from servemark.documents.load import Stage
 from servemark.documents.request import GROUPS, RunRequest
 from servemark.errors import OptionError, parsing

@@ -3,11 +3,11 @@
 import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 import msgspec
 
-from servemark.documents.fields import Flag
+from servemark.documents.fields import Flag, flag_of
 from servemark.documents.load import ClosedLoop, ConstantRate, Load, MaxRate, Stages, Trace
 from servemark.documents.request import GROUPS, RunRequest
 from servemark.errors import OptionError
@@ -25,6 +25,7 @@ KINDS: dict[str, type[Load]] = {
 _PASSED_OVER = {"duration", "request_distribution"}
 """Flags that kinds of load without them pass over: stages and traces have their own length and gaps."""
 _UNITS = ("_s", "_hz")
+Made = TypeVar("Made", bound=msgspec.Struct)
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Option:
     field: str
     flag: Flag
     value: Value
-    """Its value where it is not given."""
+    """Its value where it is not given; None: it has to be."""
 
     @property
     def spelled(self) -> str:
@@ -63,39 +64,38 @@ class Option:
         return value if isinstance(value, bool) else "" if value is None else self.flag.write(value)
 
 
-def flag_of(kind: type[msgspec.Struct], field: str) -> Flag | None:
-    """Return the flag that a field declares."""
-    for each in getattr(kind.__annotations__[field], "__metadata__", ()):
-        if isinstance(each, msgspec.Meta) and each.extra is not None:
-            found: Flag = each.extra["flag"]
-            return found
-    return None
-
-
-def _options(group: str, kind: type[msgspec.Struct]) -> dict[str, Option]:
+def options_in(kind: type[msgspec.Struct], group: str = "") -> dict[str, Option]:
+    """Return the flags of a document's fields by their names; `group` is the part of a request that it is."""
     found = {}
     for field in msgspec.structs.fields(kind):
         flag = flag_of(kind, field.name)
         if flag is None:
             continue
         name = flag.name or next((field.name.removesuffix(u) for u in _UNITS if field.name.endswith(u)), field.name)
-        default = None if name in KINDS or field.default is msgspec.NODEFAULT else field.default
+        default = None if (group == "load" and name in KINDS) or field.required else field.default
         if field.default_factory is not msgspec.NODEFAULT:
             default = field.default_factory()
         bare = Option(name, group, field.name, flag, "")
-        found[name] = Option(name, group, field.name, flag, bare.write(default))
+        usual = None if field.required and not group else bare.write(default)
+        found[name] = Option(name, group, field.name, flag, usual)
     return found
 
 
 def _all_options() -> dict[str, Option]:
-    load = {name: option for kind in reversed(KINDS.values()) for name, option in _options("load", kind).items()}
-    groups = [_options("", RunRequest), _options("server", GROUPS["server"]), load]
-    groups += [_options(group, kind) for group, kind in GROUPS.items() if group != "server"]
+    load = {name: option for kind in reversed(KINDS.values()) for name, option in options_in(kind, "load").items()}
+    groups = [options_in(RunRequest), options_in(GROUPS["server"], "server"), load]
+    groups += [options_in(kind, group) for group, kind in GROUPS.items() if group != "server"]
     return {name: option for group in groups for name, option in group.items()}
 
 
 OPTIONS = _all_options()
 """Every flag of a request by its name."""
+
+
+def made(kind: type[Made], values: Mapping[str, Value]) -> Made:
+    """Make the document that these values of its flags, by their names, ask for. Raises OptionError."""
+    options = options_in(kind)
+    return kind(**{options[name].field: options[name].read(value) for name, value in values.items() if value})
 
 
 def request_of(values: Mapping[str, Value]) -> RunRequest:
@@ -111,17 +111,17 @@ def request_of(values: Mapping[str, Value]) -> RunRequest:
 
 def _load(given: Mapping[str, Any], values: Mapping[str, Value]) -> Load:
     """Choose the kind of load, and make it. Raises OptionError."""
-    named = [name for name in KINDS if name in given]
+    named = [name for name in reversed(KINDS) if name in given]
     if len(named) > 1:
         raise OptionError(
             f"{' and '.join(OPTIONS[n].spelled for n in named)} exclude each other", fix="give one of them"
         )
     kind = KINDS[named[0]] if named else ClosedLoop
-    own = _options("load", kind)
+    own = options_in(kind, "load")
     for name in given:
         option = OPTIONS[name]
         if option.group == "load" and name not in own and name not in _PASSED_OVER and values[name] != option.value:
-            owners = [flag for flag, each in KINDS.items() if name in _options("load", each)]
+            owners = [flag for flag, each in KINDS.items() if name in options_in(each, "load")]
             fix = f"add {' or '.join(OPTIONS[n].spelled for n in owners)}; or leave it out"
             raise OptionError(f"{option.spelled} is not for this load", fix=fix)
     return kind(**{own[name].field: value for name, value in given.items() if name in own})
@@ -130,7 +130,7 @@ def _load(given: Mapping[str, Any], values: Mapping[str, Value]) -> Load:
 def options_of(request: RunRequest) -> dict[str, Value]:
     """Return the value of each flag that makes this request, by name; those at their defaults too."""
     found: dict[str, Value] = {}
-    own = _options("load", type(request.load))
+    own = options_in(type(request.load), "load")
     for name, option in OPTIONS.items():
         if option.group == "load":
             found[name] = own[name].write(getattr(request.load, own[name].field)) if name in own else ""
@@ -228,7 +228,7 @@ def from_locust(parsed: argparse.Namespace) -> RunRequest:
 
 def foreign(chosen: str) -> set[str]:
     """Return the flags that a kind of load, by the flag that chooses it, does not have."""
-    return {name for name, option in OPTIONS.items() if option.group == "load"} - {*_options("load", KINDS[chosen])}
+    return {name for name, option in OPTIONS.items() if option.group == "load"} - {*options_in(KINDS[chosen], "load")}
 
 
 assert {*get_args(Load)} == {*KINDS.values()}

@@ -12,7 +12,7 @@ from msgspec import Meta, Struct, field
 
 from servemark.documents import fields, texts
 from servemark.documents.fields import LOADS, MEASURED, MLPERF, RUN, SERVED, Count, Names
-from servemark.documents.load import AUTO, ClosedLoop, Load
+from servemark.documents.load import AUTO, ClosedLoop, Load, MaxRate
 from servemark.documents.server import Server
 from servemark.errors import OptionError
 from servemark.machine.scheduling import Priority
@@ -322,6 +322,15 @@ class RunRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         server, by_http = self.server, self.protocol == "http" and self.server.shared_memory == "none"
+        searches, workers = isinstance(self.load, MaxRate), self.limits.workers
+        if searches and not self.objectives.slo:
+            raise OptionError("--max-rate needs an objective", fix="give one, like --slo p99:50")
+        if server.in_process and (server.is_asked or searches or workers > 1):
+            raise OptionError(
+                "--in-process has no server", fix="leave out what is for a server, --max-rate and --workers"
+            )
+        if self.objectives.quality and workers > 1:
+            raise OptionError("--quality scores what one process has sent", fix="leave out --workers")
         if "json" in {server.input_tensor_format, server.output_tensor_format} and not by_http:
             raise OptionError(
                 "JSON tensors are for HTTP without shared memory", fix="--protocol http, or leave them out"

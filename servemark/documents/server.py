@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from msgspec import Struct
 
 from servemark.documents import fields, texts
-from servemark.documents.fields import LOADS, QUALITY, RUN, SERVED, Count, Names
+from servemark.documents.fields import ALL, COMPARE, LOADS, MLPERF, QUALITY, RUN, SERVED, Count, Names
 from servemark.documents.load import AUTO
 from servemark.documents.request_parameters import Parameters
 from servemark.documents.request_parameters import parse as parse_parameters
@@ -19,6 +19,38 @@ TENSOR_FORMATS = (AUTO, "binary", "json")
 Tensors = dict[str, tuple[str, tuple[int, ...]]]
 """Name -> datatype and shape, as a server's metadata would have them."""
 TensorFormat = Literal["auto", "binary", "json"]
+
+Device = Annotated[
+    str,
+    fields.text(
+        "cpu or cuda:N; else what the model's config.pbtxt says.", metavar="DEVICE", of_locust=False, commands=ALL
+    ),
+]
+EngineOptions = Annotated[
+    tuple[str, ...],
+    fields.text(
+        "Engine's own parameter, like compile=true; may come again.",
+        name="engine_option",
+        names=Names.PROGRAM,  # Triton's EXECUTION_ENV_PATH names a Python to run
+        plain=r"[a-z0-9_]+(=(true|false|[0-9.]+)?)?",
+        metavar="KEY[=VALUE]",
+        repeatable=True,
+        many=True,
+        of_locust=False,
+        commands=ALL - {COMPARE},
+    ),
+]
+Instances = Annotated[
+    Count | None,
+    fields.whole(
+        optional=True,
+        help_="Instances of the model on each device.",
+        of_locust=False,
+        commands={RUN, MLPERF, QUALITY},
+    ),
+]
+_OF_ENGINES = {"device", "engine_options", "instances", "in_process", "model_repository"}
+"""Fields that say where an engine runs, and nothing of how a server is asked."""
 
 
 class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -179,34 +211,13 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         fields.whole("Open loop: concurrent sequences. (Closed loop: use --concurrency.)", commands=SERVED),
     ] = 4
     start_sequence_id: Annotated[int, fields.whole("Correlation id of the first sequence.", commands=SERVED)] = 1
-    device: Annotated[
-        str,
-        fields.text(
-            "cpu or cuda:N; else what the model's config.pbtxt says.", metavar="DEVICE", of_locust=False, commands={RUN}
-        ),
-    ] = ""
-    engine_options: Annotated[
-        tuple[str, ...],
-        fields.text(
-            "Engine's own parameter, like compile=true; may come again.",
-            name="engine_option",
-            names=Names.PROGRAM,  # Triton's EXECUTION_ENV_PATH names a Python to run
-            plain=r"[a-z0-9_]+(=(true|false|[0-9.]+)?)?",
-            metavar="KEY[=VALUE]",
-            repeatable=True,
-            many=True,
-            of_locust=False,
-            commands={RUN},
-        ),
-    ] = ()
-    instances: Annotated[
-        Count | None,
-        fields.whole(optional=True, help_="Instances of the model on each device.", of_locust=False, commands={RUN}),
-    ] = None
+    device: Device = ""
+    engine_options: EngineOptions = ()
+    instances: Instances = None
     in_process: Annotated[
         bool,
         fields.switch(
-            "No server: the engine in this process, the baseline of serving.", of_locust=False, commands={RUN}
+            "No server: the engine in this process, the baseline of serving.", of_locust=False, commands={RUN, QUALITY}
         ),
     ] = False
     model_repository: Annotated[
@@ -222,3 +233,9 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 "a model without metadata needs its inputs and its outputs",
                 fix="--input NAME:FP32:-1,4 --output NAME:FP32:-1,3",
             )
+
+    @property
+    def is_asked(self) -> bool:
+        """Tell whether a field is given that only a server can have, one that runs already or one of servemark's."""
+        given = {name for name in self.__struct_fields__ if getattr(self, name) != getattr(Server(), name)}
+        return bool(given - _OF_ENGINES)

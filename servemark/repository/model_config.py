@@ -1,10 +1,12 @@
 """A model's Triton configuration with some settings changed: for one run, or for good after tuning."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
+from servemark.documents.commands import Serving
+from servemark.documents.server import Server
 from servemark.errors import MAX_QUOTED, ArtifactError, OptionError, ServerError
 
 if TYPE_CHECKING:
@@ -34,14 +36,15 @@ class Settings:
     """The engine's own parameters, such as compile=true."""
 
     @classmethod
-    def from_options(cls, device: str = "", options: Iterable[str] = (), instances: int | None = None) -> Self:
-        """Read the command line's --device, --engine-option KEY[=VALUE] and --instances. Raises OptionError."""
+    def of(cls, asked: Server | Serving) -> Self:
+        """Read --device, --engine-option KEY[=VALUE] and --instances. Raises OptionError."""
+        device = asked.device
         if device and not _DEVICES.fullmatch(device):
             raise OptionError(f"--device {device!r} is unknown", fix="use cpu or cuda:N, such as --device cuda:0")
-        pairs = {key: value or "true" for key, _, value in (option.partition("=") for option in options)}
+        pairs = {key: value or "true" for key, _, value in (each.partition("=") for each in asked.engine_options)}
         if not all(pairs):
             raise OptionError("--engine-option has no name", fix="write it like --engine-option compile=true")
-        return cls(device=device or None, options=pairs, instances=instances)
+        return cls(device=device or None, options=pairs, instances=asked.instances)
 
     def __bool__(self) -> bool:
         return self != Settings()

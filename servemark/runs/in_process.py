@@ -28,7 +28,6 @@ Progress = Callable[[float, Recorder], None]
 @contextlib.contextmanager
 def engines_for(
     config: LoadConfig,
-    settings: Settings,
     *,
     quiet: bool,
     on_progress: Callable[[LoadConfig], Progress],
@@ -40,7 +39,7 @@ def engines_for(
     short keeps its result, then raises KeyboardInterrupt. Raises ArtifactError, ServerError, and what the engine raises
     where it cannot be loaded.
     """
-    with targets_for(config, settings) as target_of:
+    with targets_for(config) as target_of:
 
         def measure(config: LoadConfig) -> Result:
             target = target_of(config)
@@ -56,7 +55,7 @@ def engines_for(
 
 
 @contextlib.contextmanager
-def targets_for(config: LoadConfig, settings: Settings) -> Iterator[Callable[[LoadConfig], InProcessTarget]]:
+def targets_for(config: LoadConfig) -> Iterator[Callable[[LoadConfig], InProcessTarget]]:
     """Load the model, exported first where it is missing, and yield what makes its target for a configuration.
 
     Raises as `engines_for`.
@@ -64,7 +63,7 @@ def targets_for(config: LoadConfig, settings: Settings) -> Iterator[Callable[[Lo
     from servers.engines._loading import engine_options
 
     export_where_needed([config.workload.name], config.engine, config.model_repository, config.precision)
-    model = configuration(config.entry, settings)
+    model = configuration(config.entry, Settings.of(config.server))
     with EngineThreads(_loaders(config.entry, model)) as threads:
         yield lambda config: InProcessTarget(config, threads, engine_options(model))
 

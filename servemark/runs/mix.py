@@ -48,13 +48,12 @@ def run_mix(
     shares: Mapping[str, float],
     config: LoadConfig,
     *,
-    given: bool = False,
     output: IO[Any] | int | None = None,
     observed: Observed = lambda _: contextlib.nullcontext(),
 ) -> tuple[Path, Result]:
     """Drive workloads at their shares of a configuration's rate; each has a seed of its own, counted from its seed.
 
-    Returns the directory, in which each workload has its own, and the result. The server is `given`, or one for all.
+    Returns the directory, in which each workload has its own, and the result. One server has all models.
     `observed` is entered with the load of all while the processes run; it yields their observer, if they have one.
     Raises OptionError, ArtifactError, ServerError, NoResultError.
     """
@@ -74,7 +73,7 @@ def run_mix(
         )
         for number, (name, share) in enumerate(shares.items())
     ]
-    with server_for(loads, given=given) as served:
+    with server_for(loads) as served:
         _require(served)
         request = changed(config.request, load=whole)
         mix = _Mix(results.new_directory(config.out, "mix"), shares, served, request)

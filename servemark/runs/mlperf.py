@@ -12,13 +12,13 @@ from loadgen.measurement.machine_use import MachineUse
 from loadgen.measurement.output_agreement import check
 from loadgen.measurement.probe import probe
 from loadgen.mlperf.official_loadgen import LoadGenOutcomes, first_of, read_log, run, why_invalid
-from loadgen.mlperf.plan import MlperfPlan, MlperfScenario
+from loadgen.mlperf.plan import MlperfPlan
 from loadgen.sut.channel import Answer
 from loadgen.targets.open import open_target
+from servemark.documents.commands import Mlperf, MlperfScenario
 from servemark.errors import OptionError, ResultError
 from servemark.output import note
 from servemark.repository.entry import Golden
-from servemark.repository.model_config import Settings
 from servemark.results import directory as results
 from servemark.results.constraint_kinds import Kind
 from servemark.results.constraints import other_load
@@ -30,7 +30,7 @@ from servemark.results.verdict import Constraint, Verdict
 from servemark.runs.accuracy_log import LabelledLibrary, logged_by, score_log
 from servemark.runs.labelled import Labels
 from servemark.runs.quality import labels_of
-from servemark.runs.server import UNCHANGED, server_for
+from servemark.runs.server import server_for
 from servemark.workload.golden_check import agreement_figures, unchecked
 
 HEADROOM = 2.0
@@ -41,26 +41,22 @@ PROBE_S = 2.0
 
 def run_mlperf(
     config: LoadConfig,
-    scenario: MlperfScenario,
+    options: Mlperf,
     *,
-    target_qps: float = 0.0,
-    min_queries: int = 100,
     accuracy: bool = False,
-    given: bool = False,
-    settings: Settings = UNCHANGED,
 ) -> tuple[Path, MlperfResult]:
     """Run a scenario for at least the configuration's duration and write its result; the directory and the result.
 
-    `target_qps` is the rate of the Server scenario's arrivals; the others' is probed. The bound is the configuration's
+    The rate of the Server scenario's arrivals is given; the others' is probed. The bound is the configuration's
     objective, else the workload's. An `accuracy` run sends the labelled data set once instead, and LoadGen's accuracy
-    log is scored. The server is `given`, or one for this run. Raises ServemarkError.
+    log is scored. Raises ServemarkError.
     """
     bound = latency_objective(config.slo) or config.workload.slo
-    if bound is None and scenario is MlperfScenario.SERVER:
+    if bound is None and options.scenario == MlperfScenario.SERVER:
         raise OptionError(f"{config.workload.name} has no objective of its own", fix="give one, like --slo p99:50")
     labels = labels_of(config, None) if accuracy else None
-    with server_for([config], given=given, settings=settings) as [served]:
-        directory, result = _measure(config, served, scenario, bound, target_qps, min_queries, labels)
+    with server_for([config]) as [served]:
+        directory, result = _measure(config, served, options, bound, labels)
     results.write(directory, result)
     return directory, result
 
@@ -68,13 +64,12 @@ def run_mlperf(
 def _measure(
     config: LoadConfig,
     served: LoadConfig,
-    scenario: MlperfScenario,
+    options: Mlperf,
     bound: Slo | None,
-    target_qps: float,
-    min_queries: int,
     labels: Labels | None,
 ) -> tuple[Path, MlperfResult]:
     """Probe what LoadGen wants to know ahead, let it run, and put its figures beside ours."""
+    scenario = MlperfScenario(options.scenario)
     target = open_target(served)
     placement = target.prepare()
     golden = golden_of(config)
@@ -83,10 +78,10 @@ def _measure(
     latency_ms, rate = probe(target, requests, concurrency, least_s=PROBE_S, timeout_s=config.limits.request_timeout_s)
     plan = MlperfPlan(
         scenario=scenario,
-        expected_qps=target_qps or HEADROOM * rate,
+        expected_qps=options.target_qps or HEADROOM * rate,
         expected_latency_ms=latency_ms / HEADROOM,
         min_duration_s=config.duration_s,
-        min_queries=min_queries,
+        min_queries=options.min_queries,
         latency_ms=bound.limit if bound else None,
         percentile=bound.percentile if bound else None,
         bound_from=_bound_from(config, bound),
@@ -96,7 +91,7 @@ def _measure(
     machine = MachineUse(target, tuple)
     directory = results.new_directory(config.out, f"{config.model}-mlperf-{scenario.value.lower()}")
     library = first_of(requests) if labels is None else LabelledLibrary(served, target, labels)
-    asked = f"at least {config.duration_s:g} s and {min_queries} queries"
+    asked = f"at least {config.duration_s:g} s and {options.min_queries} queries"
     note(f"LoadGen: {scenario.value}, {asked if labels is None else f'accuracy of {len(library):,} samples'}")
     timeout_s, most = config.limits.request_timeout_s, config.limits.max_in_flight
     keep = logged_by(config) if labels else _nothing

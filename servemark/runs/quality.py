@@ -14,7 +14,6 @@ from servemark.output import note
 from servemark.quality.document import score, weights_of
 from servemark.quality.journal import Journal
 from servemark.quality.scoring import Scorer, chosen, digest_of
-from servemark.repository.model_config import Settings
 from servemark.results import directory as results
 from servemark.results.schema.header import opening
 from servemark.results.schema.mlperf import MlperfErrors
@@ -44,10 +43,7 @@ def run_quality(
     config: LoadConfig,
     *,
     samples: int | None = None,
-    given: bool = False,
-    in_process: bool = False,
     fresh: bool = False,
-    settings: Settings,
 ) -> tuple[Path, QualityResult]:
     """Score a workload and write the result; the directory and the result.
 
@@ -55,19 +51,17 @@ def run_quality(
     ServemarkError, KeyboardInterrupt after what was scored is kept.
     """
     labels = labels_of(config, samples)
-    with _target(config, given=given, in_process=in_process, settings=settings) as (served, target):
+    with _target(config) as (served, target):
         return measure(served, target, labels, fresh=fresh, own_server=served is not config)
 
 
 @contextlib.contextmanager
-def _target(
-    config: LoadConfig, *, given: bool, in_process: bool, settings: Settings
-) -> Iterator[tuple[LoadConfig, Target]]:
-    if in_process:
-        with targets_for(config, settings) as target_of:
+def _target(config: LoadConfig) -> Iterator[tuple[LoadConfig, Target]]:
+    if config.server.in_process:
+        with targets_for(config) as target_of:
             yield config, target_of(config)
         return
-    with server_for([config], given=given, settings=settings) as [served]:
+    with server_for([config]) as [served]:
         target = open_target(served)
         try:
             yield served, target

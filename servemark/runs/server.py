@@ -15,20 +15,17 @@ from servemark.runs.entries import entries, export_where_needed, repository_with
 if TYPE_CHECKING:
     from servers import Server
 
-UNCHANGED = Settings()
-
 
 @contextlib.contextmanager
-def server_for(
-    configs: Sequence[LoadConfig], *, given: bool = False, settings: Settings = UNCHANGED
-) -> Iterator[list[LoadConfig]]:
+def server_for(configs: Sequence[LoadConfig]) -> Iterator[list[LoadConfig]]:
     """Yield the configurations at a server of all their models.
 
-    That is the one they name, where it is `given`; else one that already serves the one model at the default port, else
-    an embedded one. Settings are those of a server of our own, so a model that must have some is never taken from
-    another one. Raises OptionError, ArtifactError, ServerError.
+    That is the one of the URL that they give; else one that already serves the one model at the default port, else an
+    embedded one. A device, options or instances are for a server of our own, so a model that must have some is never
+    taken from another one. Raises OptionError, ArtifactError, ServerError.
     """
     first = configs[0]
+    given, settings = bool(first.server.url), Settings.of(first.server)
     if given and settings:
         raise OptionError(
             f"{first.url} has its own settings", fix="leave out --url, or --device, --engine-option, --instances"

@@ -50,14 +50,21 @@ def run_suite(
         **opening("suite"),
         "suite": plan.suite,
         "engine": engine,
-        "concurrency": plan.concurrency,
-        "duration_s": plan.duration_s,
-        "warmup_s": plan.warmup_s,
-        "published": plan.published,
+        "concurrency": plan.options.concurrency,
+        "duration_s": plan.options.duration_s,
+        "warmup_s": plan.options.warmup_s,
+        "published": plan.options.published,
         "rows": [],
     }
-    load = ["--concurrency", f"{plan.concurrency}", "--duration", text_of(plan.duration_s)]
-    load += ["--warmup", text_of(plan.warmup_s), "--request-timeout", f"{REQUEST_TIMEOUT_S}", "--out", str(directory)]
+    load = ["--concurrency", f"{plan.options.concurrency}", "--duration", text_of(plan.options.duration_s)]
+    load += [
+        "--warmup",
+        text_of(plan.options.warmup_s),
+        "--request-timeout",
+        f"{REQUEST_TIMEOUT_S}",
+        "--out",
+        str(directory),
+    ]
     rows = document["rows"]
     refused: dict[tuple[str, str], str] = {}
     costs = plan.costs_s(measured_flops_per_s())

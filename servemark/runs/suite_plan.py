@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from servemark.documents.commands import Suite
 from servemark.errors import OptionError
 from servemark.quantities import duration_text, one_of
 from servemark.repository.entry import FULL, Entry
@@ -57,18 +58,15 @@ class Plan:
     engine: str
     repository: Path
     cases: list[Case]
-    concurrency: int
-    duration_s: float
-    warmup_s: float
-    published: bool = False
+    options: Suite
 
     def costs_s(self, flops_per_s: float) -> list[float]:
         """About how long each case takes (s). Warm-up and interval wait for as many requests as are in flight."""
         lacking = self._lacking()
-        costs = []
+        costs, options = [], self.options
         for number, case in enumerate(self.cases):
-            requests_s = case.flops * self.concurrency / flops_per_s
-            load_s = max(self.warmup_s, requests_s) + max(self.duration_s, requests_s)
+            requests_s = case.flops * options.concurrency / flops_per_s
+            load_s = max(options.warmup_s, requests_s) + max(options.duration_s, requests_s)
             costs.append(AROUND_S + load_s + (EXPORT_S if number in lacking else 0.0))
         return costs
 
@@ -102,40 +100,29 @@ class Plan:
         }
 
 
-def plan(
-    suite: str,
-    engine: str,
-    repository: Path,
-    *,
-    concurrency: int,
-    duration_s: float,
-    warmup_s: float,
-    published: bool = False,
-    precisions: Sequence[str] = (),
-    only: Sequence[str] = (),
-) -> Plan:
-    """Plan every workload of a suite, or those of it that `only` names.
+def plan(suite: str, engine: str, repository: Path, options: Suite) -> Plan:
+    """Plan every workload of a suite, or those of it that --only names.
 
-    `published` takes AI Matrix's batches, in those of its precisions that the engine has and that `precisions`, if
-    there are any, names. Raises OptionError.
+    --published takes AI Matrix's batches, in those of its precisions that the engine has and that --precision, if
+    given, names. Raises OptionError.
     """
     from servers.engines import engine_names
 
     one_of("engine", engine, engine_names())
-    if (published or precisions) and suite != AI_MATRIX:
+    if (options.published or options.precision) and suite != AI_MATRIX:
         raise OptionError("--published and --precision are of the suite ai-matrix", fix="servemark suite ai-matrix")
     chosen = {workload.name: workload for workload in members(suite)}
     if not chosen:
         raise OptionError("there is no workload of your own", fix="servemark import FILE, or --workload-file FILE")
-    for name in only:
+    for name in options.only:
         one_of(f"{suite}'s workload", name, chosen)
-    workloads = [workload for name, workload in chosen.items() if not only or name in only]
+    workloads = [workload for name, workload in chosen.items() if name in (options.only or chosen)]
     cases = (
-        published_cases(workloads, engine, precisions)
-        if published
+        published_cases(workloads, engine, options.precision)
+        if options.published
         else [Case(workload, FULL, 1) for workload in workloads]
     )
-    return Plan(suite, engine, repository, cases, concurrency, duration_s, warmup_s, published)
+    return Plan(suite, engine, repository, cases, options)
 
 
 def members(name: str) -> list[Workload]:

@@ -19,12 +19,12 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
 from servemark.machine.environment import collect
-from tests.faults import answers, control_plane, http2, machine, workers
+from tests.faults import answers, control_plane, http2, machine, output, workers
 from tests.faults.generator import Rig
 from tests.faults.registry import FAULTS
 from tests.faults.report import Outcome, page
 
-MODULES = (answers, http2, control_plane, machine, workers)
+MODULES = (answers, http2, control_plane, machine, output, workers)
 """They fill the list of faults."""
 
 

@@ -1,15 +1,13 @@
-"""Faults of the generator's machine and processes: signals, full disks, no descriptors, clocks, lost workers."""
+"""Faults of the generator's machine and processes: signals, no descriptors, clocks, lost workers."""
 
 import contextlib
 import os
-import re
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import psutil
 
@@ -23,7 +21,7 @@ from tests.faults.answers import ANY, EVERY
 from tests.faults.generator import LOCUST, SERVEMARK, SHARED_MEMORY, Rig, Run
 from tests.faults.proxy import Proxy
 from tests.faults.raw_http import Front
-from tests.faults.registry import BAD_INPUT, INTERRUPTED, INVALID, Expected, Seen, fault
+from tests.faults.registry import INTERRUPTED, INVALID, Expected, Seen, fault
 from tests.golden.server import GoldenServer
 from tests.support.locust_run import alive, server_of
 
@@ -214,65 +212,6 @@ def _descriptors(rig: Rig) -> Seen:
     with Front() as front:
         line = ["bash", "-c", 'ulimit -n 64; exec "$@"', "bash"]
         return rig.run(front.url, "--concurrency", "64", before=line)
-
-
-@contextlib.contextmanager
-def disk(rig: Rig, size: str) -> Iterator[Path]:
-    """A real file system of that size."""
-    folder = rig.new_folder()
-    subprocess.run(["/bin/mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)], check=True)
-    try:
-        yield folder
-    finally:
-        subprocess.run(["/bin/umount", str(folder)], check=True)
-
-
-def _fill(folder: Path, leave: int = 0) -> None:
-    room = os.statvfs(folder)
-    with contextlib.suppress(OSError):
-        (folder / "filler").write_bytes(bytes(room.f_bavail * room.f_frsize - leave))
-
-
-@fault(19, "disk", "the disk is full before the run", "a file system of 64 KiB as `--out`",
-       Expected(codes=(BAD_INPUT,), result="none", says="No space left"))  # fmt: skip
-def _disk(rig: Rig) -> Seen:
-    with disk(rig, "64k") as out, Front() as front:
-        return rig.run(front.url, out=out / "out")
-
-
-@fault(19, "disk-later", "the disk fills up during the run; the figures are printed", "a file system of 3 MiB",
-       Expected(codes=(BAD_INPUT,), result="partial", figures=False, says="No space left"))  # fmt: skip
-def _disk_later(rig: Rig) -> Seen:
-    with disk(rig, "3m") as out, Front() as front:
-        seen = rig.run(front.url, out=out / "out", loaded=front.loaded, during=lambda _: _fill(out))
-    if not re.search(r"latency +[0-9]", seen.output):
-        seen.troubles.append("the figures are not printed")
-    return seen
-
-
-@fault(19, "disk-log", "the request log fills the disk; the log is lost, the result is not", "a file system of 3 MiB",
-       Expected(codes=ANY, says="no requests.csv: No space left"))  # fmt: skip
-def _disk_log(rig: Rig) -> Seen:
-    with disk(rig, "3m") as out, Front() as front:
-        return rig.run(
-            *(front.url, "--request-log", "--concurrency", "16", "--duration", "6"),
-            out=out / "out",
-            received=front.received,
-            loaded=front.loaded,
-            during=lambda _: _fill(out, leave=64 << 10),
-        )
-
-
-for _name, _shell, _what in (
-    ("stderr-full", "2>/dev/full", "stderr is on a full disk"),
-    ("stdout-full", ">/dev/full", "stdout is on a full disk"),
-    ("reader-gone", "2>&1 | head -1", "who reads stdout and stderr has gone"),
-):
-
-    @fault(20, _name, _what, f"`{_shell}`", Expected(codes=(0, INVALID, BAD_INPUT, 1), kinds=()))
-    def _output(rig: Rig, shell: str = _shell) -> Seen:
-        with Front() as front:
-            return rig.run(front.url, "--duration", "3", shell=shell, received=front.received)
 
 
 CLOCK = """

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 
 from servemark.results.schema.run import ObjectiveStatus
-from servemark.search.max_rate.search import Point
+from servemark.search.max_rate.point import Point
 from servemark.search.tuning import Candidate, Objective, Space, Trial
 
 CONFIG = """max_batch_size: 16

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from servemark.documents.commands import Serving
 from servemark.errors import OptionError, ServemarkError
 from servemark.output import note
 from servemark.quantities import one_of
@@ -129,7 +130,8 @@ class Contestants:
 def configuration(contender: Contender, entry: Entry, device: str) -> str:
     """The config.pbtxt of an entry, as it was exported or edited since, with the contender's own settings."""
     text = entry.config.read_text()
-    settings = Settings.from_options(device, [f"{key}={value}" for key, value in contender.options.items()])
+    options = tuple(f"{key}={value}" for key, value in contender.options.items())
+    settings = Settings.of(Serving(device=device, engine_options=options))
     return settings.apply(text) if settings else text
 
 

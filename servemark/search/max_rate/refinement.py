@@ -9,7 +9,8 @@ from typing import TypeVar, cast
 from servemark.errors import ExitCode
 from servemark.results.constraint_kinds import broken
 from servemark.results.schema.comparison import HighestRateFigures
-from servemark.search.max_rate.search import TOLERANCE, MaxRate, Point, rounded
+from servemark.search.max_rate.point import Point
+from servemark.search.max_rate.search import TOLERANCE, MaxRate, rounded
 from servemark.stats.ratios import Ratio, RatioFigures, ratio_of_repeats
 
 Side = TypeVar("Side")

@@ -23,16 +23,15 @@ from servemark.results.objectives import UNDECIDED, highest_percentile, latency_
 from servemark.results.schema.header import command
 from servemark.results.schema.run import Result, VerdictOfRun
 from servemark.results.verdict import Constraint, Verdict
+from servemark.search.max_rate.point import Point, point_of
 from servemark.search.max_rate.search import (
     MAX_RUNS,
     START_SHARE,
     TOLERANCE,
     Bounds,
     MaxRate,
-    Point,
     interrupted,
     lowest_rate,
-    point_of,
     requests_in_run,
     search,
 )

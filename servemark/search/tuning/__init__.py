@@ -7,12 +7,11 @@ such a search with real trials. Knows no command line.
 
 from servemark.search.tuning.log import Log
 from servemark.search.tuning.search import tune
-from servemark.search.tuning.session import BUDGET_S, tune_entry, write_tuning, write_winner
+from servemark.search.tuning.session import tune_entry, write_tuning, write_winner
 from servemark.search.tuning.space import Candidate, Space
 from servemark.search.tuning.trial import Bench, CandidateScore, Objective, Trial, Tuning
 
 __all__ = [
-    "BUDGET_S",
     "Bench",
     "Candidate",
     "CandidateScore",

@@ -24,7 +24,7 @@ from servemark.results.schema.run import Result
 from servemark.results.verdict import failed_constraints
 from servemark.runs.locust_process import drive_into
 from servemark.runs.server import address_of
-from servemark.search.max_rate.search import point_of
+from servemark.search.max_rate.point import point_of
 from servemark.search.tuning.space import Candidate, Space
 from servemark.search.tuning.trial import Trial
 from servers.launch.reloading import load_model, unload_model

@@ -4,7 +4,7 @@ import statistics
 from collections import Counter
 
 from servemark.results.constraint_kinds import Kind
-from servemark.search.max_rate.search import Point
+from servemark.search.max_rate.point import Point
 from servemark.search.tuning.space import Candidate
 from servemark.search.tuning.trial import Bench, CandidateScore, Trial
 

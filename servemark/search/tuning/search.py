@@ -6,8 +6,9 @@ from dataclasses import replace
 from servemark.errors import OptionError, ServerError
 from servemark.results.schema.run import RateLimit
 from servemark.results.schema.tuning import Lacked, Outcome
+from servemark.search.max_rate.point import Point
 from servemark.search.max_rate.refinement import MIN_ROUNDS, ROUND_RUNS, rate_ratio, refine_rate, round_order
-from servemark.search.max_rate.search import START_SHARE, TOLERANCE, Bounds, MaxRate, Point, search
+from servemark.search.max_rate.search import START_SHARE, TOLERANCE, Bounds, MaxRate, search
 from servemark.search.tuning.ledger import TrialLedger
 from servemark.search.tuning.space import Candidate, Space
 from servemark.search.tuning.trial import Bench, CandidateScore, Objective, Tuning

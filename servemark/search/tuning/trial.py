@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, Self
 
 from servemark.results.schema.tuning import CandidateFigures, Lacked, Outcome
-from servemark.search.max_rate.search import MaxRate, Point, lowest_rate
+from servemark.search.max_rate.point import Point
+from servemark.search.max_rate.search import MaxRate, lowest_rate
 from servemark.search.tuning.space import Candidate
 from servemark.stats.ratios import Ratio
 

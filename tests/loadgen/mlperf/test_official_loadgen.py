@@ -15,8 +15,9 @@ from loadgen.mlperf.official_loadgen import (
     run,
     why_invalid,
 )
-from loadgen.mlperf.plan import MULTI_STREAM_SAMPLES, MlperfPlan, MlperfScenario
+from loadgen.mlperf.plan import MULTI_STREAM_SAMPLES, MlperfPlan
 from loadgen.sut.channel import Payload
+from servemark.documents.commands import MlperfScenario
 from servemark.errors import ResultError, ServerError
 from tests.golden.load import Load, payloads
 from tests.golden.server import GoldenServer

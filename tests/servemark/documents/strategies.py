@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 import msgspec
 from hypothesis import strategies as st
 
-from servemark.documents.fields import Flag
-from servemark.documents.flags import KINDS, flag_of
+from servemark.documents.fields import Flag, flag_of
+from servemark.documents.flags import KINDS
 from servemark.documents.load import MAX_STAGES, Distribution, Stage
 from servemark.documents.request import GROUPS, RunRequest
 from servemark.errors import OptionError

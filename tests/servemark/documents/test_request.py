@@ -112,7 +112,7 @@ def test_a_request_is_made_with_keyword_arguments() -> None:
         (["--stages", "10:fast"], "--stages: rate 'fast' is not a number"),
         (["--stages", "10:0,5:0"], "sends nothing"),
         (["--stages", ",".join(["1:1"] * 51)], "51 stages, at most 50"),
-        (["--stages", "1:1", "--request-rate", "5"], "--stages and --request-rate exclude each other"),
+        (["--stages", "1:1", "--request-rate", "5"], "--request-rate and --stages exclude each other"),
         (["--metrics-grace", "5"], "--metrics-grace is for the port"),
         (["--otlp-sample", "5"], "nowhere to send its spans"),
         (["--power-boundary", "pdu"], "--power-boundary needs --power-command"),

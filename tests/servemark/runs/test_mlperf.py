@@ -2,7 +2,8 @@
 
 import pytest
 
-from loadgen.mlperf.plan import MlperfPlan, MlperfScenario
+from loadgen.mlperf.plan import MlperfPlan
+from servemark.documents.commands import MlperfScenario
 from servemark.runs.mlperf import loadgen_constraint
 
 LOG = {

@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 
 from servemark import workload
-from servemark.cli.suite import suite as command
+from servemark.documents.commands import Suite
 from servemark.errors import OptionError
 from servemark.results.saved import Saved
 from servemark.results.schema.suite import SuiteRow, not_reached
@@ -18,6 +17,7 @@ from servemark.views.html.suite import article as suite_page
 from servemark.views.page.blocks import Table
 from servemark.views.terminal.suite import PUBLISHED_COLUMNS, line, markdown
 from servemark.workload import ai_matrix
+from tests.support.command_line import Servemark
 from tests.support.documents import validated
 
 GOOD: SuiteRow = {
@@ -153,22 +153,22 @@ def test_published_cases_are_those_that_the_engine_has() -> None:
 
 def planned(suite: str, engine: str, **chosen: Any) -> suite_plan.Plan:
     """A plan of one request in flight, of models that nobody has exported."""
-    return suite_plan.plan(suite, engine, Path("nowhere"), concurrency=1, duration_s=5.0, warmup_s=1.0, **chosen)
+    return suite_plan.plan(suite, engine, Path("nowhere"), Suite(concurrency=1, **chosen))
 
 
 def test_some_of_a_suite() -> None:
-    cases = planned("ai-matrix", "onnxruntime", published=True, only=["din", "resnet50"], precisions=["fp32"]).cases
+    cases = planned("ai-matrix", "onnxruntime", published=True, only=["din", "resnet50"], precision=["fp32"]).cases
     assert [str(case) for case in cases] == [f"din -b {n}" for n in (256, 512, 1024)] + [
         f"resnet50 -b {n}" for n in (16, 32, 64)
     ]
     with pytest.raises(OptionError, match="ai-matrix's workload 'ranking' is unknown"):
         planned("ai-matrix", "onnxruntime", only=["ranking"])
     with pytest.raises(OptionError, match="runs din in fp32 alone"):
-        planned("ai-matrix", "onnxruntime", published=True, only=["din"], precisions=["int8"])
+        planned("ai-matrix", "onnxruntime", published=True, only=["din"], precision=["int8"])
 
 
 def test_a_plan_says_what_it_takes() -> None:
-    found = planned("ai-matrix", "onnxruntime", published=True, only=["resnet50"], precisions=["fp32"])
+    found = planned("ai-matrix", "onnxruntime", published=True, only=["resnet50"], precision=["fp32"])
     gflops = (workload.get("resnet50").flops or 0) / 1e9
     costs = found.costs_s(gflops * 1e9)  # a request of so many samples takes so many seconds
     assert costs == pytest.approx([15 + 2 * 16 + 30, 15 + 2 * 32, 15 + 2 * 64])  # one export
@@ -183,13 +183,12 @@ def test_what_is_left_follows_what_was_done() -> None:
     assert suite_plan.left_s([10, 10, 20], 2, 60.0) == 60
 
 
-def test_a_dry_run_runs_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command("subset", out=tmp_path, model_repository=tmp_path, dry_run=True)
-    shown = capsys.readouterr().out.splitlines()
+def test_a_dry_run_runs_nothing(tmp_path: Path, servemark: Servemark) -> None:
+    line = ["suite", "subset", "--out", str(tmp_path), "--model-repository", str(tmp_path), "--dry-run"]
+    shown = servemark(*line).out.splitlines()
     assert [each.split(",")[0] for each in shown[:-1]] == sorted(suite_plan.SUBSET)
     assert not list(tmp_path.iterdir())
-    with pytest.raises(OptionError, match="no JSON"):
-        command("subset", out=tmp_path, dry_run=True, json=True)
+    assert "no JSON" in servemark(*line, "--json").err
 
 
 def test_an_export_that_failed_is_not_tried_again_for_each_batch(
@@ -203,7 +202,7 @@ def test_an_export_that_failed_is_not_tried_again_for_each_batch(
 
     monkeypatch.setattr(suite, "_command", refuse)
     monkeypatch.setattr(suite, "measured_flops_per_s", lambda: 1e10)
-    chosen = planned("ai-matrix", "onnxruntime", published=True, precisions=["fp32"], only=["resnet50"])
+    chosen = planned("ai-matrix", "onnxruntime", published=True, precision=["fp32"], only=["resnet50"])
     _, found = suite.run_suite(chosen, tmp_path)
     assert asked == ["export"]
     assert [(row["batch_size"], row["failure"]) for row in found["rows"]] == [
@@ -218,14 +217,14 @@ def test_a_line_for_each_outcome() -> None:
 
 
 def test_a_suite_exports_and_loads_and_goes_on_past_a_failure(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, servemark: Servemark
 ) -> None:
     tiny, unknown = workload.get("ncf_tiny"), dataclasses.replace(workload.get("ncf_tiny"), name="no_such_model")
     monkeypatch.setattr(suite_plan, "members", lambda _: [unknown, tiny])
-    with pytest.raises(typer.Exit) as ended:
-        command("subset", duration=1.0, warmup=0.2, out=tmp_path, model_repository=tmp_path / "models", json=True)
-    assert ended.value.exit_code == 2
-    shown = json.loads(capsys.readouterr().out)
+    folders = ["--out", str(tmp_path), "--model-repository", str(tmp_path / "models")]
+    code, out, _ = servemark("suite", "subset", "--duration", "1", "--warmup", "0.2", *folders, "--json")
+    assert code == 2
+    shown = json.loads(out)
     (directory,) = tmp_path.glob("*suite-subset*")
     assert validated(shown) == json.loads((directory / "suite.json").read_text())
     failed, good = shown["rows"]

@@ -13,16 +13,15 @@ from loadgen.load.arrivals import schedule
 from servemark.documents.load import Distribution
 from servemark.results.schema.header import reason_of
 from servemark.results.schema.run import ObjectiveStatus
+from servemark.search.max_rate.point import Point, point_of
 from servemark.search.max_rate.search import (
     MAX_RUNS,
     MIN_RUNS_EACH,
     TOLERANCE,
     Bounds,
     MaxRate,
-    Point,
     interrupted,
     lowest_rate,
-    point_of,
     search,
 )
 from tests.support.results import objective_of

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from servemark.errors import OptionError, ResultError, ServerError
+from servemark.search.max_rate.point import Point
 from servemark.search.max_rate.refinement import MIN_ROUNDS
-from servemark.search.max_rate.search import TOLERANCE, Point
+from servemark.search.max_rate.search import TOLERANCE
 from servemark.search.tuning import Candidate, Log, Space, Trial, Tuning, tune
 from servemark.search.tuning.log import LOG_FILE
 from tests.support.tuning_server import CONFIG, OBJECTIVE, PLENTY_S, PRESENT, RUN_S, SCREEN_S, SPACE, Server

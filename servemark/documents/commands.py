@@ -1,0 +1,118 @@
+"""Options of commands besides those of a run's request, each declared once like a request's."""
+
+from enum import StrEnum
+from typing import Annotated
+
+from msgspec import Struct
+
+from servemark.documents import fields
+from servemark.documents.comparison import TUNE_BUDGET_S
+from servemark.documents.fields import Names
+from servemark.documents.request import LOOPBACK, MAX_PORT
+from servemark.documents.server import Device, EngineOptions, Instances
+from servemark.errors import OptionError
+from servemark.quantities import RATES, SECONDS
+
+
+class Serving(Struct, frozen=True, kw_only=True):
+    """Options of `servemark serve`: where an engine runs, and where Triton listens."""
+
+    device: Device = ""
+    engine_options: EngineOptions = ()
+    instances: Instances = None
+    http_port: Annotated[
+        int, fields.whole("KServe v2 over HTTP; 0 picks a free port.", least=0, most=MAX_PORT, metavar="PORT")
+    ] = 8000
+    grpc_port: Annotated[
+        int, fields.whole("KServe v2 over gRPC; 0 picks a free port.", least=0, most=MAX_PORT, metavar="PORT")
+    ] = 8001
+    metrics_port: Annotated[
+        int, fields.whole("Prometheus metrics; 0 picks a free port.", least=0, most=MAX_PORT, metavar="PORT")
+    ] = 8002
+    host: Annotated[str, fields.text("Address to listen on.")] = LOOPBACK
+    mode: Annotated[str, fields.text("auto, embedded, native (tritonserver on PATH) or docker.")] = "auto"
+    start_timeout_s: Annotated[
+        float, fields.number("Give up when not ready by then.", units=SECONDS, least=0, metavar="S")
+    ] = 120.0
+    otlp: Annotated[
+        str, fields.text("Collector (OTLP, HTTP) for spans of requests that carry a traceparent.", metavar="URL")
+    ] = ""
+
+
+class Tuning(Struct, frozen=True, kw_only=True):
+    """Options of `servemark tune`: the budget of the search, and what becomes of its result."""
+
+    budget_s: Annotated[
+        float,
+        fields.number(
+            "Seconds for trials; one that is under way then is finished.", units=SECONDS, least=1, metavar="S"
+        ),
+    ] = TUNE_BUDGET_S
+    oversubscribe: Annotated[bool, fields.switch("Try instances times threads up to twice the cores.")] = False
+    dry_run: Annotated[bool, fields.switch("Write nothing to the model repository.")] = False
+    resume: Annotated[
+        str,
+        fields.text("Go on with a tuning, with its flags; the budget may differ.", names=Names.PATH, metavar="DIR"),
+    ] = ""
+
+
+class MlperfScenario(StrEnum):
+    """Pattern in which queries arrive (MLPerf Inference rules, "Scenarios")."""
+
+    SINGLE_STREAM = "SingleStream"
+    """The next query when the last is answered."""
+    MULTI_STREAM = "MultiStream"
+    """The same with 8 samples in a query."""
+    SERVER = "Server"
+    """Poisson arrivals at the target rate, with a bound on the tail latency."""
+    OFFLINE = "Offline"
+    """All samples at once; throughput alone counts."""
+
+
+class Mlperf(Struct, frozen=True, kw_only=True):
+    """Options of `servemark mlperf`: the settings of LoadGen."""
+
+    scenario: Annotated[
+        str, fields.choice("SingleStream, MultiStream, Server or Offline.", tuple(MlperfScenario), metavar="S")
+    ]
+    target_qps: Annotated[float, fields.number("Server: arrivals/s.", units=RATES, least=0, metavar="R")] = 0.0
+    min_duration_s: Annotated[float, fields.number("The rules ask for 600.", units=SECONDS, least=0.1, metavar="S")] = (
+        60.0
+    )
+    min_queries: Annotated[int, fields.whole("LoadGen's early stopping judges fewer.")] = 100
+
+    def __post_init__(self) -> None:
+        if self.scenario == MlperfScenario.SERVER and not self.target_qps:
+            raise OptionError("the Server scenario needs the rate of its arrivals", fix="--target-qps 100")
+
+
+class Suite(Struct, frozen=True, kw_only=True):
+    """Options of `servemark suite`: the part of it that is run, and the load of each."""
+
+    concurrency: Annotated[int, fields.whole("Requests in flight.")] = 2
+    published: Annotated[bool, fields.switch("ai-matrix: its batches, beside the figures that it publishes.")] = False
+    precision: Annotated[
+        tuple[str, ...],
+        fields.text(
+            "With --published: only this one of fp32, fp16, int8; more than once.",
+            metavar="P",
+            repeatable=True,
+            many=True,
+            shown_default="all",
+        ),
+    ] = ()
+    only: Annotated[
+        tuple[str, ...],
+        fields.text("Only this one of the suite; more than once.", metavar="WORKLOAD", repeatable=True, many=True),
+    ] = ()
+    duration_s: Annotated[
+        float, fields.number("Measured seconds, at the least.", units=SECONDS, least=0.1, metavar="S")
+    ] = 5.0
+    warmup_s: Annotated[
+        float, fields.number("Seconds before, which do not count.", units=SECONDS, least=0, metavar="S")
+    ] = 1.0
+    out: Annotated[
+        str, fields.text("Where results are made.", names=Names.PATH, metavar="DIR", default_below="results")
+    ] = ""
+    remove: Annotated[bool, fields.switch("Remove each exported model after its run.")] = False
+    dry_run: Annotated[bool, fields.switch("Say what would run and about how long it takes, and run nothing.")] = False

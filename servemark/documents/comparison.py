@@ -1,0 +1,85 @@
+"""The request of a comparison: what is compared, how, and what a gate makes of it. Its runs are a `RunRequest`."""
+
+from typing import Annotated
+
+from msgspec import Struct
+
+from servemark.documents import fields
+from servemark.documents.fields import Names
+from servemark.documents.load import ClosedLoop
+from servemark.documents.request import RunRequest
+from servemark.errors import OptionError
+from servemark.quantities import PERCENT, SECONDS
+
+TUNE_BUDGET_S = 540.0
+"""Time budget of the trials of one tuning."""
+
+
+class Comparison(Struct, frozen=True, kw_only=True):
+    """Options of a comparison besides those of its runs."""
+
+    engines: Annotated[
+        str, fields.text("Engines; ENGINE[@PRECISION][:KEY=VALUE]. A is the first.", metavar="A,B[,C]")
+    ] = ""
+    urls: Annotated[
+        str,
+        fields.text(
+            "Servers of one engine that run already. A is the first.", names=Names.HOST, metavar="[NAME=]A,[NAME=]B"
+        ),
+    ] = ""
+    rounds: Annotated[int, fields.whole("Interleaved rounds.")] = 5
+    server_per_turn: Annotated[bool, fields.switch("A server of its own for each turn.")] = False
+    skip_unavailable: Annotated[bool, fields.switch("Leave out engines that cannot be used, and say so.")] = False
+    max_rate: Annotated[
+        bool, fields.switch("Search each engine's highest rate that meets --slo, after the rounds.")
+    ] = False
+    tuned: Annotated[bool, fields.switch("Tune each engine for --slo first, as servemark tune does; writes none.")] = (
+        False
+    )
+    tune_budget_s: Annotated[
+        float,
+        fields.number(
+            "Seconds to tune each engine; a trial that is under way then is finished.",
+            units=SECONDS,
+            least=1,
+            metavar="S",
+        ),
+    ] = TUNE_BUDGET_S
+    fail_on: Annotated[
+        str,
+        fields.text(
+            "Exit 5 where B is worse, 2 where undecided: regression, or p99,throughput,errors,...", metavar="FIGURES"
+        ),
+    ] = ""
+    threshold: Annotated[
+        float,
+        fields.number("Smaller differences are no regression.", units=PERCENT, least=0, metavar="PERCENT"),
+    ] = 5.0
+    allow_invalid: Annotated[bool, fields.switch("Judge runs too that are not fit to be compared.")] = False
+    markdown: Annotated[
+        str,
+        fields.text("Saved results: write the answer and the table as Markdown.", names=Names.PATH, metavar="FILE"),
+    ] = ""
+
+    @property
+    def of_saved(self) -> bool:
+        """Tell whether saved results are compared, and nothing is measured."""
+        return not self.engines and not self.urls
+
+    def require_fit(self, what: list[str], run: RunRequest) -> None:
+        """Refuse what contradicts each other among what is compared, and the runs of it. Raises OptionError."""
+        flag = "--engines" if self.engines else "--urls"
+        if len(what) != 1:
+            fix = f"one WORKLOAD with {flag}, or two results without"
+            raise OptionError(f"{flag} with {len(what)} workloads", fix=fix)
+        if self.urls and run.server.url:
+            raise OptionError("--urls with --url", fix="name all servers with --urls")
+        if (self.max_rate or self.tuned) and not run.objectives.slo:
+            flag = "--max-rate" if self.max_rate else "--tuned"
+            raise OptionError(f"{flag} needs an objective", fix="give one, like --slo p99:50")
+        if self.tuned and not self.max_rate and isinstance(run.load, ClosedLoop):
+            raise OptionError(
+                "--tuned with a closed loop: engines are tuned for requests that come by themselves, "
+                "and a closed loop's wait for the answers before them",
+                fix="add --max-rate, or an open load like --request-rate 100; or leave out --tuned",
+            )

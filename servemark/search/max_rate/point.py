@@ -1,0 +1,143 @@
+"""One run of a search: a rate, and what the run says of it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from servemark.results.bottleneck import GENERATOR
+from servemark.results.constraint_kinds import About, about, broken, overload
+from servemark.results.objectives import MET, MISSED
+from servemark.results.schema.run import JudgedObjective, ObjectiveStatus, RateLimit, RatePoint, Result, TriedRate
+from servemark.results.verdict import failed_constraints, verdict_words
+
+
+@dataclass(frozen=True)
+class Point:
+    """One run at one rate in requests/s; `failed` names the constraints of its verdict that do not hold."""
+
+    rate: float
+    failed: frozenset[str] = frozenset()
+    latency_ms: float | None = None
+    """Latency at the objectives' highest percentile."""
+    objective: ObjectiveStatus = MET
+    conclusive: bool = False
+    """True if the generator did not limit this run, however late it was."""
+    over: int | None = None
+    """Requests over the limit of the latency objective that is nearest to be missed; None: there is none."""
+    requests: int = 0
+    allowed: float = 0.0
+    """Share of the requests that may exceed the limit."""
+    directory: str | None = None
+    result: Result | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def valid(self) -> bool:
+        """True if the run was measured well, whatever it found."""
+        return not self.failed
+
+    @property
+    def met(self) -> bool:
+        """True if the objectives were met, by a run that nothing but other work disturbed."""
+        disturbed = about(self.failed, About.MACHINE)
+        return len(disturbed) == len(self.failed) and self.objective == MET
+
+    @property
+    def words(self) -> str:
+        """Both answers of the run's verdict."""
+        return verdict_words(self.failed, self.objective)
+
+    @property
+    def limit(self) -> RateLimit | None:
+        """Reason why the rate was not met; None if it was."""
+        if self.met:
+            return None
+        if about(self.failed, About.MACHINE):
+            return "other work"
+        if about(self.failed, About.GENERATOR) and not self.conclusive:
+            return "generator"
+        if broken(self.failed):
+            return "broken"
+        return "server" if self.objective == MISSED or overload(self.failed) else "unsteady"
+
+    @property
+    def generator_limits(self) -> bool:
+        """True if this rate is too high for the generator, not for the server."""
+        return self.limit == "generator"
+
+    @property
+    def doubtful(self) -> bool:
+        """True if something else than too high a rate may be the reason, which is worth a second run."""
+        return self.limit in {"generator", "other work", "unsteady"}
+
+    @property
+    def counts(self) -> bool:
+        """True if the requests over the limit show the distance from the rate sought, not only the side."""
+        if self.over is None or not self.valid or not self.requests:
+            return False
+        return self.met == (self.over <= self.allowed * self.requests)
+
+    def kept(self) -> dict[str, Any]:
+        """Return all fields but the result, for `of_kept` to read."""
+        return {**vars(self), "failed": sorted(self.failed), "result": None}
+
+    @classmethod
+    def of_kept(cls, point: Mapping[str, Any]) -> Self:
+        """Read what `kept` gave."""
+        return cls(**{**point, "failed": frozenset(point["failed"])})
+
+    def to_dict(self) -> RatePoint:
+        """Convert to the form of result.json."""
+        return {
+            "rate": self.rate,
+            "valid": self.valid,
+            "objective": self.objective,
+            "met": self.met,
+            "bottleneck": self.limit,
+            "failed": sorted(self.failed),
+            "latency_ms": self.latency_ms,
+            "over": self.over,
+            "requests": self.requests,
+            "directory": self.directory,
+        }
+
+
+def tried(points: Sequence[Point]) -> list[TriedRate]:
+    """Return each rate with the number of its runs and of the met ones, ascending."""
+    rates = sorted({point.rate for point in points})
+    runs = {rate: [point for point in points if point.rate == rate] for rate in rates}
+    return [{"rate": rate, "runs": len(made), "met": sum(p.met for p in made)} for rate, made in runs.items()]
+
+
+def point_of(result: Result, directory: str | None = None) -> Point:
+    """Read a load result with an objective, at one rate, as a point of the search."""
+    rate, verdict = result["scenario"]["requested_rate"], result["verdict"]
+    assert rate is not None
+    over, requests, allowed = _over(verdict["objectives"])
+    return Point(
+        rate=rate,
+        failed=frozenset(failed_constraints(verdict)),
+        latency_ms=_latency_ms(verdict["objectives"]),
+        objective=verdict["objective"] or MET,
+        conclusive=result["bottleneck"]["by"] != GENERATOR,
+        over=over,
+        requests=requests,
+        allowed=allowed,
+        directory=directory,
+        result=result,
+    )
+
+
+def _latency_ms(objectives: Sequence[JudgedObjective]) -> float | None:
+    """Return the latency at the objectives' highest percentile."""
+    timed = [(each["percentile"], each["value"]) for each in objectives if each["figure"] == "latency"]
+    return max(timed, key=lambda pair: pair[0] or 0.0, default=(None, None))[1]
+
+
+def _over(objectives: Sequence[JudgedObjective]) -> tuple[int | None, int, float]:
+    """Return the requests over the limit, all requests and the share allowed, for the most critical objective."""
+    found = [
+        (shown["over"], shown["requests"], round(1 - each["percentile"] / 100, 12))
+        for each in objectives
+        if (shown := each["shown"]) and each["percentile"] and shown["requests"]
+    ]
+    return max(found, key=lambda seen: seen[0] / seen[1] / seen[2], default=(None, 0, 0.0))
