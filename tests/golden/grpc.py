@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from servemark.calibration.golden.server import GoldenProcess
 from tests.golden.memory import Memory, over_grpc
-from tests.golden.process import GoldenProcess
 from tests.golden.tensors import BadRequestError
 
 SERVICE = "inference.GRPCInferenceService"

@@ -1,45 +1,165 @@
-"""The golden server's model and everything it says of itself: KServe's, Triton's and its own endpoints."""
+"""The tests' golden service: any tensors, shared memory, and answers broken as planned."""
 
-import time
+import json
+import zlib
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
-from urllib.parse import quote
 
+from servemark.calibration.golden import connection, record, service
+from servemark.calibration.golden.connection import Request, error, response
 from tests.golden.behaviour import Behaviour
-from tests.golden.memory import Memory
-from tests.golden.model import Answers
-from tests.golden.record import Record
+from tests.golden.memory import ROUTE, Memory, over_http
+from tests.golden.model import Answers, compute, spoil
+from tests.golden.tensors import BadRequestError, decode, encode
+from tests.golden.tensors import Request as Inference
 
 
-class Service:
+@dataclass(slots=True)
+class Entry(record.Entry):
+    """One inference request, and what came with it."""
+
+    bytes: int = 0  # of the body
+    crc32: int = 0  # of the body: tells distinct inputs from repeated ones
+    request_id: str = ""
+
+
+class Connection(connection.Connection[Entry]):
+    """A connection that also breaks answers on their way."""
+
+    service: "Service"
+
+    def plan(self, entry: Entry, answer: bytes) -> None:
+        self.busy |= entry.kind in {"never", "slow"}
+        if entry.kind == "slow":
+            self._dribble(self.service.record, entry, answer, -1)
+        elif entry.kind != "never":
+            super().plan(entry, answer)
+
+    def finish(self, record: record.Record[Any], entry: Entry, answer: bytes) -> None:
+        if entry.kind == "truncate":
+            body = answer.index(b"\r\n\r\n") + 4
+            self.write(answer[: (body + len(answer)) // 2])
+            self.close_when_sent()
+        else:
+            super().finish(record, entry, answer)
+
+    def _dribble(self, record: record.Record[Any], entry: Entry, answer: bytes, piece: int) -> None:
+        """Write piece after piece, the last one when the entry is due."""
+        if self.closed:
+            return
+        behaviour = self.service.behaviour
+        pieces = behaviour.slow_pieces
+        if piece >= 0:
+            self.write(answer[len(answer) * piece // pieces : len(answer) * (piece + 1) // pieces])
+        if piece + 1 == pieces:
+            self.done(record, entry)
+            return
+        left_ns = round(behaviour.slow_s * 1e9 * (pieces - 2 - piece) / (pieces - 1))
+        self.loop.call_at(entry.due_ns - left_ns, partial(self._dribble, record, entry, answer, piece + 1))
+
+
+class Service(service.Service[Entry]):
     """The one model and its record."""
 
+    entry = Entry
+    behaviour: Behaviour
+
     def __init__(self, behaviour: Behaviour) -> None:
-        self.behaviour = behaviour
+        super().__init__(behaviour)
         self.inputs, self.outputs = behaviour.input_tensors, behaviour.output_tensors
         self.answers = Answers.read(behaviour.answers, self.inputs) if behaviour.answers else None
         self.memory = Memory()
-        self.connections = 0
-        self.reset()
 
-    def reset(self) -> None:
-        """Forget everything received so far; the stalls' anchor starts anew."""
-        self.record = Record(self.behaviour, time.monotonic_ns())
+    def route(self, connection: connection.Connection[Entry], request: Request) -> None:
+        """Refuse strangers, know the model by its other names, and keep shared memory."""
+        wanted, given = self.behaviour.authorization, request.headers.get("authorization", "")
+        if wanted and given != wanted and not request.path.startswith("/golden/"):
+            # It repeats a secret, as a careless server may.
+            connection.write(error(401, f"golden refusal of {given!r}"))
+            return
+        name = request.path.removeprefix("/v2/models/").partition("/")[0]
+        self.asked = name if name in self.behaviour.aliases else self.behaviour.model
+        if request.method == "POST" and (route := ROUTE.fullmatch(request.path)):
+            kind, name, action = route.groups()
+            try:
+                self.memory.change(kind, name, action, over_http(json.loads(request.body)))
+            except BadRequestError as refusal:
+                connection.write(error(400, str(refusal)))
+            else:
+                connection.write(response(200, b""))
+            return
+        if self.asked in self.behaviour.aliases:
+            request = request._replace(path=request.path.replace(name, self.behaviour.model, 1))
+        super().route(connection, request)
+
+    def infer(self, connection: connection.Connection[Entry], request: Request) -> None:
+        try:
+            inference = self._decoded(request)
+        except BadRequestError as refusal:
+            self.record.rejected += 1
+            connection.write(error(400, str(refusal)))
+            return
+        if inference is None:
+            self.record.rejected += 1
+            connection.write(error(500, "golden: this server knows no binary tensors"))
+            return
+        body = request.body
+        came = {"batch": inference.batch, "bytes": len(body), "crc32": zlib.crc32(body)}
+        entry = self.record.admit(request.arrival_ns, request.connection, request_id=inference.request_id, **came)
+        connection.plan(entry, b"" if entry.kind == "never" else self._render(entry, inference))
+
+    def _decoded(self, request: Request) -> Inference | None:
+        if "content-encoding" in request.headers or "transfer-encoding" in request.headers:
+            raise BadRequestError("compressed and chunked bodies are not supported")
+        length = request.headers.get("inference-header-content-length")
+        if self.behaviour.json_only and (length is not None or b"binary_data" in request.body):
+            return None
+        inference = decode(
+            request.body,
+            None if length is None else int(length),
+            self.inputs,
+            self.behaviour.max_batch_size,
+            self.memory.read,
+            self.behaviour.optional,
+        )
+        unknown = inference.outputs.keys() - {"", *(tensor.name for tensor in self.outputs)}
+        if unknown:
+            raise BadRequestError(f"unknown outputs {sorted(unknown)}")
+        return inference
+
+    def _render(self, entry: Entry, request: Inference) -> bytes:
+        if entry.kind == "error":
+            return error(self.behaviour.error_status, f"golden error on request {entry.number}")
+        known = self.answers
+        values = known.compute(request, self.outputs) if known else compute(request, self.outputs)
+        if entry.kind in {"wrong_shape", "wrong_datatype", "wrong_value"}:
+            values = [spoil(value, entry.kind) for value in values]
+        for value in values:
+            if value.name in request.places:
+                self.memory.write(request.places[value.name], value.raw)
+        model, version = self.asked, "1"
+        if entry.kind == "other_model":
+            model += "_other"
+        elif entry.kind == "other_version":
+            version = "2"
+        body, header_length = encode(model, request, values, version)
+        return response(200, body, header_length)
 
     def metadata(self) -> dict[str, Any]:
-        """The content of GET /v2/models/M."""
         lead = [-1] if self.behaviour.max_batch_size else []
         inputs, outputs = (
             [{"name": t.name, "datatype": t.datatype, "shape": [*lead, *t.dims]} for t in tensors]
             for tensors in (self.inputs, self.outputs)
         )
-        name = self.behaviour.model
         if not self.behaviour.metadata:
             inputs = outputs = []
-        return {"name": name, "versions": ["1"], "platform": "golden", "inputs": inputs, "outputs": outputs}
+        return {**super().metadata(), "inputs": inputs, "outputs": outputs}
 
-    def config(self) -> dict[str, Any]:
-        """The content of GET /v2/models/M/config."""
+    def config(self) -> dict[str, Any] | None:
+        if not self.behaviour.configuration:
+            return None
         inputs, outputs = (
             [
                 dict[str, Any]({"name": t.name, "data_type": _config_type(t.datatype), "dims": list(t.dims)})
@@ -52,29 +172,14 @@ class Service:
         name, batch = self.behaviour.model, self.behaviour.max_batch_size
         return {"name": name, "backend": "golden", "max_batch_size": batch, "input": inputs, "output": outputs}
 
-    def answer(self, path: str) -> Any:
-        """Answer everything but inference and reset; None where there is no such endpoint."""
-        model, extensions = f"/v2/models/{quote(self.behaviour.model, safe='')}", ["model_configuration", "statistics"]
-        answers: dict[str, Callable[[], Any]] = {
-            "/v2": lambda: {
-                "name": "golden",
-                "version": "1",
-                "extensions": extensions if self.behaviour.json_only else ["binary_tensor_data", *extensions],
-            },
-            "/v2/health/live": dict,
-            "/v2/health/ready": dict,
-            "/v2/models/stats": self.record.statistics,
-            "/v2/repository/index": lambda: [{"name": self.behaviour.model, "version": "1", "state": "READY"}],
-            model: self.metadata,
-            f"{model}/ready": dict,
-            **({f"{model}/config": self.config} if self.behaviour.configuration else {}),
-            f"{model}/stats": self.record.statistics,
+    def extensions(self) -> list[str]:
+        return super().extensions()[self.behaviour.json_only :]
+
+    def more(self) -> dict[str, Callable[[], Any]]:
+        return {
             "/v2/systemsharedmemory/status": lambda: list(self.memory.status["system"].values()),
             "/v2/cudasharedmemory/status": lambda: list(self.memory.status["cuda"].values()),
-            "/golden/log": self.record.log,
         }
-        answer = answers.get(path.replace("/versions/1", "").rstrip("/"))
-        return None if answer is None else answer()
 
 
 def _config_type(datatype: str) -> str:

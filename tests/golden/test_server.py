@@ -7,7 +7,6 @@ hold its own log against what the other side saw.
 import contextlib
 import http.client
 import json
-import time
 from typing import Any
 
 import numpy as np
@@ -15,8 +14,7 @@ import pytest
 import tritonclient.http as triton
 from tritonclient.utils import InferenceServerException
 
-from tests.golden.behaviour import Behaviour
-from tests.golden.server import GoldenServer, PreciseSelector
+from tests.golden.server import GoldenServer
 
 
 def inputs(array: np.ndarray[Any, Any], *, binary: bool = True) -> list[triton.InferInput]:
@@ -115,25 +113,3 @@ def test_malformed_requests_are_refused(sent: tuple[dict[str, Any], bytes], mess
         assert message in json.loads(answer.read())["error"]
         log = server.log()
     assert (log["rejected"], log["requests"]) == (1, [])
-
-
-@pytest.mark.parametrize("awake", [False, True])
-def test_timers_are_finer_than_a_millisecond(monkeypatch: pytest.MonkeyPatch, awake: bool) -> None:
-    """The system is asked to wait as long as it was meant to, never rounded up; who polls never asks it to."""
-    asked: list[float | None] = []
-    monkeypatch.setattr("tests.golden.server.select.select", lambda *call: asked.append(call[-1]))
-    begin = time.monotonic()
-    with contextlib.closing(PreciseSelector(awake=awake)) as selector:
-        assert selector.select(0.0003) == []
-    assert asked == ([] if awake else [0.0003])
-    assert not awake or time.monotonic() - begin >= 0.0003
-
-
-def test_stall_rule() -> None:
-    behaviour = Behaviour(stall_s=0.2, stall_every_s=1.0, stall_phase_s=0.5)
-    second = 10**9
-    for arrival_s, start_s in [(0.0, 0.0), (0.49, 0.49), (0.5, 0.7), (0.69, 0.7), (0.7, 0.7), (2.6, 2.7), (2.71, 2.71)]:
-        start_ns = behaviour.after_stall_ns(round((7 + arrival_s) * second), 7 * second)
-        assert start_ns == round((7 + start_s) * second), arrival_s
-    with pytest.raises(ValueError, match="longer than"):
-        Behaviour(stall_s=1, stall_every_s=1)

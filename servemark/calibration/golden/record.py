@@ -1,16 +1,15 @@
 """Record of the golden server: each request as it really came, and Triton's statistics of them."""
 
 import dataclasses
-import zlib
+import time
 from collections import Counter
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
-from tests.golden.behaviour import Behaviour
-from tests.golden.tensors import Request
+from servemark.calibration.golden.behaviour import Behaviour
 
 
-@dataclass
+@dataclass(slots=True)
 class Entry:
     """One inference request as the server saw it; times are CLOCK_MONOTONIC in nanoseconds."""
 
@@ -19,54 +18,61 @@ class Entry:
     arrival_ns: int  # first byte of the head
     start_ns: int  # after stalls and, with a capacity, after the queue
     due_ns: int  # when the last byte of the response is due
-    batch: int
     kind: str
-    bytes: int  # of the body
-    crc32: int  # of the body: tells distinct inputs from repeated ones
-    request_id: str
+    batch: int = 1
     written_ns: int | None = None  # when the last byte was handed to the socket; None: never
 
 
-@dataclass
-class Record:
+E = TypeVar("E", bound=Entry)
+
+
+class Record(Generic[E]):
     """Everything the server received since its start or the last reset."""
 
-    behaviour: Behaviour
-    started_ns: int
-    entries: list[Entry] = field(default_factory=list)
-    rejected: int = 0  # malformed inference requests, which are not in entries
-    paths: Counter[str] = field(default_factory=Counter)
-    connections: int = 0
-    free_ns: int = 0  # when the single server of `capacity_per_s` becomes free
-    success: int = 0
-    success_ns: int = 0
-    fail: int = 0
-    fail_ns: int = 0
-    queue_ns: int = 0
-    infer_ns: int = 0
-    batches: dict[int, list[int]] = field(default_factory=dict)  # batch size -> [executions, compute ns]
+    def __init__(self, behaviour: Behaviour, entry: type[E]) -> None:
+        self.behaviour, self._entry = behaviour, entry
+        self.started_ns = time.monotonic_ns()
+        self.entries: list[E] = []
+        self.rejected = 0  # malformed inference requests, which are not in entries
+        self.paths: Counter[str] = Counter()
+        self.connections = 0
+        self._free_ns = 0  # when the single server of `capacity_per_s` becomes free
+        self.success = self.success_ns = self.fail = self.fail_ns = self.queue_ns = self.infer_ns = 0
+        self.batches: dict[int, list[int]] = {}  # batch size -> [executions, compute ns]
 
-    def admit(self, arrival_ns: int, connection: int, request: Request, body: bytes) -> Entry:
+    def admit(self, arrival_ns: int, connection: int, **more: Any) -> E:
         """Number a well-formed inference request, decide its fate and when it is due."""
         behaviour, number = self.behaviour, len(self.entries) + 1
-        first_ns = self.entries[0].arrival_ns if self.entries else arrival_ns
-        anchor_ns = first_ns if behaviour.stall_anchor == "first_request" else self.started_ns
-        start_ns = behaviour.after_stall_ns(max(arrival_ns, self.free_ns), anchor_ns)
-        service_ns = behaviour.service_ns(number)
-        if behaviour.capacity_per_s:
-            self.free_ns = start_ns + service_ns
-        kind = behaviour.kind(number)
-        due_ns = start_ns + service_ns + round(behaviour.delay_s * 1e9)
-        if kind == "slow":
-            due_ns += round(behaviour.slow_s * 1e9)
-        crc32, size = zlib.crc32(body), len(body)
-        entry = Entry(
-            number, connection, arrival_ns, start_ns, due_ns, request.batch, kind, size, crc32, request.request_id
-        )
+        start_ns = arrival_ns
+        if behaviour.capacity_per_s or behaviour.stall_s:
+            first_ns = self.entries[0].arrival_ns if self.entries else arrival_ns
+            anchor_ns = first_ns if behaviour.stall_anchor == "first_request" else self.started_ns
+            start_ns = behaviour.after_stall_ns(max(arrival_ns, self._free_ns), anchor_ns)
+            self._free_ns = start_ns + behaviour.service_ns(number) if behaviour.capacity_per_s else 0
+        due_ns = (self._free_ns or start_ns) + behaviour.delay_ns(number)
+        entry = self._entry(number, connection, arrival_ns, start_ns, due_ns, behaviour.kind(number), **more)
         self.entries.append(entry)
         return entry
 
-    def written(self, entry: Entry, now_ns: int) -> None:
+    def log(self) -> dict[str, Any]:
+        """The content of GET /golden/log."""
+        return {
+            "behaviour": dataclasses.asdict(self.behaviour),
+            "started_ns": self.started_ns,
+            "connections": self.connections,
+            "rejected": self.rejected,
+            "paths": dict(self.paths),
+            "requests": [dataclasses.asdict(entry) for entry in self.entries],
+        }
+
+    def times(self) -> dict[str, list[Any]]:
+        """The content of GET /golden/times: columns, since a ceiling has 100,000 requests and more."""
+        return {
+            name: [getattr(entry, name) for entry in self.entries]
+            for name in ("connection", "arrival_ns", "due_ns", "kind", "written_ns")
+        }
+
+    def written(self, entry: E, now_ns: int) -> None:
         """Count a response; resets and unanswered requests count neither as success nor as failure."""
         entry.written_ns = now_ns
         if entry.kind == "error":
@@ -81,17 +87,6 @@ class Record:
         batch = self.batches.setdefault(entry.batch, [0, 0])
         batch[0] += 1
         batch[1] += compute_ns
-
-    def log(self) -> dict[str, Any]:
-        """The content of GET /golden/log."""
-        return {
-            "behaviour": dataclasses.asdict(self.behaviour),
-            "started_ns": self.started_ns,
-            "connections": self.connections,
-            "rejected": self.rejected,
-            "paths": dict(self.paths),
-            "requests": [vars(entry) for entry in self.entries],
-        }
 
     def statistics(self) -> dict[str, Any]:
         """The content of GET /v2/models/M/stats, as Triton's statistics extension lays it out."""

@@ -1,0 +1,1 @@
+"""Measuring the meter: load testers against a server whose delays are known."""

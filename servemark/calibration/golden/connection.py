@@ -1,0 +1,196 @@
+"""The golden server's protocol: HTTP/1.1 as KServe v2 has it, each answer when it is due."""
+
+import json
+import select
+import socket
+import ssl
+import struct
+import time
+from functools import partial
+from typing import Any, Generic, NamedTuple, Protocol
+
+from servemark.calibration.golden.loop import Loop
+from servemark.calibration.golden.record import E, Record
+
+REASONS = {200: "OK", 400: "Bad Request", 401: "Unauthorized", 404: "Not Found", 500: "Internal Server Error"}
+_READ = 1 << 18
+
+
+def response(status: int, body: bytes, header_length: int | None = None) -> bytes:
+    """Write a response, whose body has binary tensors after a JSON header where its length is given."""
+    binary = "" if header_length is None else f"Inference-Header-Content-Length: {header_length}\r\n"
+    kind = "application/json" if header_length is None else "application/octet-stream"
+    reason = REASONS.get(status, "Status")
+    head = f"HTTP/1.1 {status} {reason}\r\nContent-Type: {kind}\r\n{binary}Content-Length: {len(body)}\r\n"
+    return f"{head}Connection: keep-alive\r\n\r\n".encode() + body  # which ab, of HTTP/1.0, waits for
+
+
+def error(status: int, message: str) -> bytes:
+    """Write a refusal, as KServe has it."""
+    return response(status, json.dumps({"error": message}).encode())
+
+
+class Request(NamedTuple):
+    """One request as it came; `arrival_ns` is that of its first byte."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    head: bytes
+    body: bytes
+    arrival_ns: int
+    connection: int
+
+
+class Answering(Protocol[E]):
+    """Model and record behind the connections. A request of the known head and length gets the known answer."""
+
+    record: Record[E]
+    connections: int
+    known_head: bytes
+    known_bytes: int
+    known_answer: bytes
+
+    def handle(self, connection: "Connection[E]", request: Request) -> None:
+        """Answer a whole request, at once or when it is due."""
+
+
+class Connection(Generic[E]):
+    """One connection with keep-alive; a pipelined request waits for the response before it."""
+
+    def __init__(self, service: Answering[E], loop: Loop, accepted: socket.socket) -> None:
+        self.service, self.loop, self.socket = service, loop, accepted
+        self.buffer, self.unsent = bytearray(), bytearray()
+        self.head: tuple[str, str, dict[str, str], int] | None = None  # method, path, headers, body's offset
+        self.arrival_ns = 0
+        self.busy = self.closed = self.closing = False
+        self.secure = isinstance(accepted, ssl.SSLSocket)
+        service.connections += 1
+        service.record.connections += 1
+        self.number = service.connections
+        accepted.setblocking(False)
+        accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        loop.watch(accepted, self._ready)
+
+    def _ready(self, mask: int) -> None:
+        if mask & select.EPOLLOUT:
+            self._flush()
+        more = True
+        while more and not self.closed:
+            try:
+                data = self.socket.recv(_READ)
+            except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+                return
+            except OSError:
+                data = b""
+            if not data:
+                self.close()
+                return
+            self._received(data)
+            more = self.secure  # what OpenSSL has decrypted is not seen by epoll
+
+    def _received(self, data: bytes) -> None:
+        """Note the arrival of a head's first byte, then handle what is complete."""
+        service = self.service
+        if not self.buffer:
+            self.arrival_ns = time.monotonic_ns()
+            if len(data) == service.known_bytes and not self.busy and data.startswith(service.known_head):
+                self.plan(service.record.admit(self.arrival_ns, self.number), service.known_answer)
+                return
+        self.buffer += data
+        self._advance()
+
+    def _advance(self) -> None:
+        while not self.busy and not self.closed and not self.closing:
+            if self.head is None:
+                if self.buffer and not self.buffer[:1].isalpha():
+                    self.write(error(400, "this is no HTTP"))
+                    self.close_when_sent()
+                    return
+                end = self.buffer.find(b"\r\n\r\n")
+                if end < 0:
+                    return
+                first, *lines = self.buffer[:end].decode("latin-1").split("\r\n")
+                method, path, _ = first.split(" ", 2)
+                headers = {k.strip().lower(): v.strip() for k, _, v in (line.partition(":") for line in lines)}
+                self.head = (method, path, headers, end + 4)
+            method, path, headers, offset = self.head
+            length = offset + int(headers.get("content-length", "0"))
+            if len(self.buffer) < length:
+                return
+            body = bytes(memoryview(self.buffer)[offset:length])
+            head = bytes(memoryview(self.buffer)[:offset])
+            request = Request(method, path.partition("?")[0], headers, head, body, self.arrival_ns, self.number)
+            self.arrival_ns = time.monotonic_ns()
+            del self.buffer[:length]
+            self.head = None
+            self.service.handle(self, request)
+
+    def plan(self, entry: E, answer: bytes) -> None:
+        """Answer an inference when it is due."""
+        if entry.due_ns > time.monotonic_ns():
+            self.busy = True
+            # A reset of the record in between must not count this response in the new one.
+            self.loop.call_at(entry.due_ns, partial(self.finish, self.service.record, entry, answer))
+        else:
+            self.finish(self.service.record, entry, answer)
+
+    def finish(self, record: Record[Any], entry: E, answer: bytes) -> None:
+        """Answer an inference now, or break it as planned."""
+        if self.closed:
+            return
+        if entry.kind == "reset":
+            linger = struct.pack("ii", 1, 0)  # closing now sends RST instead of FIN
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+            self.close()
+            return
+        self.write(answer)
+        self.done(record, entry)
+
+    def done(self, record: Record[Any], entry: E) -> None:
+        """Note that an answer is written, and go on with what has come meanwhile."""
+        record.written(entry, time.monotonic_ns())
+        if self.busy:
+            self.busy = False
+            self._advance()
+
+    def write(self, data: bytes) -> None:
+        """Send what the socket takes, and the rest when it takes more."""
+        if self.unsent:
+            self.unsent += data
+        elif (sent := self._send(data)) < len(data):
+            self.unsent += data[sent:]
+            self.loop.watch_writing(self.socket, on=True)
+
+    def close_when_sent(self) -> None:
+        """Close after what has been written."""
+        self.closing = True
+        if not self.unsent:
+            self.close()
+
+    def close(self) -> None:
+        """Close now."""
+        if not self.closed:
+            self.closed = True
+            self.unsent.clear()
+            self.loop.forget(self.socket)
+            self.socket.close()
+
+    def _flush(self) -> None:
+        del self.unsent[: self._send(self.unsent)]
+        if not self.unsent and not self.closed:
+            self.loop.watch_writing(self.socket, on=False)
+            if self.closing:
+                self.close()
+
+    def _send(self, data: bytes | bytearray) -> int:
+        """Bytes that the socket took; all of them where nobody is there to read them."""
+        if self.closed:
+            return len(data)
+        try:
+            return self.socket.send(data)
+        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            return 0
+        except OSError:
+            self.close()
+            return len(data)

@@ -1,0 +1,48 @@
+"""The golden server's clock and its rules: stalls, delays and their distribution. tests/golden has it as a process."""
+
+import time
+
+import numpy as np
+import pytest
+
+from servemark.calibration.golden.behaviour import Behaviour
+from servemark.calibration.golden.loop import Loop
+
+
+@pytest.mark.parametrize("awake", [False, True])
+def test_timers_are_finer_than_a_millisecond(monkeypatch: pytest.MonkeyPatch, awake: bool) -> None:
+    """The system is asked to wait as long as it was meant to, never rounded up; who polls never asks it to."""
+    asked: list[float] = []
+    monkeypatch.setattr("servemark.calibration.golden.loop.select.select", lambda *call: asked.append(call[-1]))
+    loop, called = Loop(awake=awake), list[int]()
+    due_ns = time.monotonic_ns() + 300_000
+    loop.call_at(due_ns, lambda: called.append(time.monotonic_ns()))
+    while not called:
+        loop.turn()
+    assert called[0] >= due_ns
+    assert not asked if awake else 0 < asked[0] <= 0.0003
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "percentiles_ms"),
+    [
+        (Behaviour(delay_s=0.01, delays="exponential"), {50: 6.93, 90: 23.03, 99: 46.05}),
+        (Behaviour(delay_s=0.002, long_share=0.1, long_s=0.05), {50: 2.0, 89: 2.0, 91: 50.0}),
+    ],
+)
+def test_delays_have_their_distribution_from_a_few_hundred_requests_on(
+    behaviour: Behaviour, percentiles_ms: dict[int, float]
+) -> None:
+    delays = [behaviour.delay_ns(number) / 1e6 for number in range(1, 801)]
+    for percentile, expected in percentiles_ms.items():
+        assert np.percentile(delays, percentile) == pytest.approx(expected, rel=0.04)
+
+
+def test_stall_rule() -> None:
+    behaviour = Behaviour(stall_s=0.2, stall_every_s=1.0, stall_phase_s=0.5)
+    second = 10**9
+    for arrival_s, start_s in [(0.0, 0.0), (0.49, 0.49), (0.5, 0.7), (0.69, 0.7), (0.7, 0.7), (2.6, 2.7), (2.71, 2.71)]:
+        start_ns = behaviour.after_stall_ns(round((7 + arrival_s) * second), 7 * second)
+        assert start_ns == round((7 + start_s) * second), arrival_s
+    with pytest.raises(ValueError, match="longer than"):
+        Behaviour(stall_s=1, stall_every_s=1)
