@@ -17,7 +17,6 @@ from kernels.running.resume import resumed
 from kernels.suites import cases_of, chosen, suites
 from kernels.suites.deepbench import published
 from kernels.tracing.workload import trace_apart
-from kernels.views.terminal import render_kernels
 from servemark.cli._command import one_command
 from servemark.cli._load_flags import takes_options
 from servemark.cli._options import Json, completed
@@ -29,6 +28,7 @@ from servemark.paths import RESULTS, found, shown
 from servemark.quantities import one_of
 from servemark.results import directory as results
 from servemark.results.schema.kernels import KernelsDocument, Traced
+from servemark.views.render.terminal import show
 
 
 def _suites(incomplete: str) -> list[str]:
@@ -74,7 +74,7 @@ def kernels(
     if json:
         results.print_json(document)
     else:
-        render_kernels(document, stdout(kept=True))
+        show(document, stdout(kept=True))
     note(f"result: {shown(folder)}")
     if report:
         write_report(folder, quiet=json)

@@ -21,7 +21,7 @@ from servemark.results.schema.quality import QualityResult
 from servemark.results.schema.score import QualityScore
 from servemark.runs.quality import run_quality
 from servemark.views.markdown_table import circumstances, pipes
-from servemark.views.quality import number
+from servemark.views.wording import score as number
 from servemark.workload import get
 
 WORKLOADS = ("ncf_ml100k", "spatial_transformer")

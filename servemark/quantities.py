@@ -1,8 +1,8 @@
-"""Options as they are given: text, read and checked against a bound or a set of words."""
+"""Quantities: options read and checked against a bound or a set of words, and numbers written for a reader."""
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 
 from servemark.errors import OptionError
@@ -77,3 +77,30 @@ def duration_text(seconds: float) -> str:
         if seconds >= 2 * length:
             return f"{seconds / length:.1f} {unit}"
     return f"{seconds:.0f} s"
+
+
+def rate(value: float | None) -> str:
+    """One decimal, or three digits of a slow model's."""
+    return f"{value:,.1f}" if value is not None and value >= 10 else figure(value)
+
+
+def figure(value: float | None) -> str:
+    """Three significant digits, or more where the number is large; a dash where there is none."""
+    if value is None:
+        return "-"
+    if value and abs(value) < 0.0005:
+        return f"{value:.2g}"
+    digits = 3 if abs(value) < 1 else 2 if abs(value) < 100 else 1 if abs(value) < 1000 else 0
+    text = f"{value:,.{digits}f}"
+    return text.rstrip("0").rstrip(".") if "." in text and float(value).is_integer() else text
+
+
+def interval_words(ends: Sequence[float | None] | None, digits: int | None = None) -> str:
+    """Format an interval: "4.70 to 4.95", a dash if there is none; an end among failed requests has no number."""
+    said = (f"{end:.{digits}f}" if digits is not None and end is not None else figure(end) for end in ends or ())
+    return " to ".join("beyond every answer" if each == "-" else each for each in said) or "-"
+
+
+def with_interval(shown: str, ends: Sequence[float | None] | None, digits: int | None = None) -> str:
+    """Format a figure with its interval, if it has one: "4.80 (4.70 to 4.95)"."""
+    return f"{shown} ({interval_words(ends, digits)})" if ends else shown

@@ -6,6 +6,7 @@ from statistics import quantiles
 
 from kernels.views.tables import range_of, rate, share_words
 from servemark.machine.cpu_time import QUIET_SHARE
+from servemark.quantities import figure
 from servemark.results.schema.header import figure_of, reason_of
 from servemark.results.schema.kernels import (
     Bandwidth,
@@ -18,7 +19,6 @@ from servemark.results.schema.kernels import (
     other_cpu_shares,
     other_work,
 )
-from servemark.views.wording import figure
 
 SENSED = {"joules": "J a call", "clock_mhz": "clock in MHz"}
 DEFECTS = (

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Sequence
 from statistics import geometric_mean
 
+from servemark.quantities import figure
 from servemark.results.schema.kernels import KernelCase, Traced, named
-from servemark.views.wording import figure
 
 COLUMNS = ("case", "precision", "library", "ms", "IQR", "p5", "p95", "TFLOP/s", "GB/s", "FLOP/byte", "bound", "of it")
 FAMILY_COLUMNS = (

@@ -33,7 +33,7 @@ from servemark.documents.request import changed
 from servemark.errors import ExitCode, OptionError, ServemarkError
 from servemark.machine.exhaustion import exhausted
 from servemark.output import printable, stderr
-from servemark.views.terminal.run import ended, progress
+from servemark.views.live.progress import ended, progress
 
 pass_over_garbage()
 

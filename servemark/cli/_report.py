@@ -14,7 +14,7 @@ from servemark.results import directory
 from servemark.results.saved import Saved, file_of, read_saved
 from servemark.results.schema.run import Result
 from servemark.search.max_rate.curve import curve
-from servemark.views.html import page
+from servemark.views.render.html import page
 
 PAGE = "report.html"
 Report = Annotated[

@@ -10,9 +10,9 @@ from servemark.errors import NoResultError, ResultError
 from servemark.results import directory as results
 from servemark.results.schema.run import Result
 from servemark.runs.locust_process import drive_into, read_result
+from servemark.views.live.progress import report
 from servemark.views.live.screen import Screen
 from servemark.views.live.watched import Drawing, drawn_where_seen
-from servemark.views.terminal.run import report
 
 
 def drawing_of(title: str, config: LoadConfig, *, quiet: bool = False) -> AbstractContextManager[Drawing | None]:

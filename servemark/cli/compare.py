@@ -29,16 +29,14 @@ from servemark.documents.comparison import Comparison
 from servemark.documents.fields import COMPARE
 from servemark.documents.request import changed
 from servemark.errors import ExitCode, OptionError
-from servemark.output import note, stdout
+from servemark.output import note
 from servemark.paths import shown
 from servemark.quantities import text_of
 from servemark.results.directory import print_json, write_atomically
 from servemark.results.saved import Saved
 from servemark.results.schema.comparison import ComparisonDocument
-from servemark.views.terminal.comparison import markdown as comparison_page
-from servemark.views.terminal.comparison import render_comparison
-from servemark.views.terminal.regression import markdown as answer_table
-from servemark.views.terminal.regression import render_regression
+from servemark.views.render.markdown import to_markdown
+from servemark.views.render.terminal import show
 
 PAGE = "report.html"
 
@@ -76,9 +74,7 @@ def compare(
     if json:
         print_json(comparison.document)
     else:
-        render_comparison(comparison.document, stdout())
-        if found:
-            render_regression(found, stdout())
+        show(comparison.document)
     page = comparison.folder / PAGE
     note(f"result: {shown(page if page.exists() else comparison.folder)}")
     raise typer.Exit(exit_code(found) if found else int(comparison.exit_code))
@@ -120,18 +116,18 @@ def _saved(what: list[str], gate: Gate, options: Comparison, *, json: bool) -> i
     if json:
         print_json(found)
     else:
-        render_regression(found, stdout())
+        show(found)
     if options.markdown:
-        write_atomically(Path(options.markdown), answer_table(found))
+        page = Path(options.markdown)
+        write_atomically(page, to_markdown([Saved(page.stem, dict(found))]))
     return exit_code(found) if options.fail_on else int(ExitCode.VALID)
 
 
 def _write_pages(folder: Path, document: ComparisonDocument) -> None:
     """Write comparison.md and report.html."""
-    gate = document.get("gate")
-    answer = f"{answer_table(gate)}\n" if gate else ""
-    write_atomically(folder / "comparison.md", answer + comparison_page(document))
-    write_page(folder / PAGE, [Saved(folder.name, dict(document), folder)], quiet=True)
+    saved = [Saved(folder.name, dict(document), folder)]
+    write_atomically(folder / "comparison.md", to_markdown(saved))
+    write_page(folder / PAGE, saved, quiet=True)
 
 
 app = one_command(takes_own_models(compare))

@@ -11,12 +11,11 @@ from servemark.cli._report import write_page
 from servemark.compare.history.document import history as history_of
 from servemark.compare.history.metrics import metric as metric_named
 from servemark.errors import ExitCode
-from servemark.output import stdout
 from servemark.paths import found as found_below
 from servemark.quantities import PERCENT, one_of
 from servemark.results.directory import print_json
 from servemark.results.saved import Saved
-from servemark.views.terminal.history import render_history
+from servemark.views.render.terminal import show
 
 CODES = {"worse": ExitCode.REGRESSION, "undecided": ExitCode.INVALID, "not worse": ExitCode.VALID}
 
@@ -53,7 +52,7 @@ def history(
     if json:
         print_json(found)
     else:
-        render_history(found, stdout())
+        show(found)
     if out:
         write_page(out, [Saved(f"history of {metric}", dict(found))], quiet=json)
     raise typer.Exit(int(CODES[found["outcome"]] if fail_on else ExitCode.VALID))

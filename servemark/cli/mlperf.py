@@ -24,12 +24,12 @@ from servemark.cli._report import Report, write_report
 from servemark.documents.commands import Mlperf
 from servemark.documents.fields import MLPERF
 from servemark.errors import OptionError
-from servemark.output import note, stdout
+from servemark.output import note
 from servemark.paths import shown
 from servemark.quantities import text_of
 from servemark.results import directory as results
 from servemark.runs.mlperf import run_mlperf
-from servemark.views.terminal.mlperf import render_mlperf
+from servemark.views.render.terminal import show
 
 
 @takes_options(Mlperf)
@@ -64,7 +64,7 @@ def mlperf(
     if json:
         results.print_json(result)
     else:
-        render_mlperf(result, stdout())
+        show(result)
     note(f"result: {shown(directory)}")
     if report:
         write_report(directory, quiet=json)

@@ -20,11 +20,11 @@ from servemark.cli._own_models import takes_own_models
 from servemark.cli._report import Report, write_report
 from servemark.documents.fields import QUALITY
 from servemark.errors import ExitCode
-from servemark.output import note, stdout
+from servemark.output import note
 from servemark.paths import shown
 from servemark.results import directory as results
 from servemark.runs.quality import run_quality
-from servemark.views.quality import render_quality
+from servemark.views.render.terminal import show
 
 
 @takes_load(QUALITY, input_data="dataset", concurrency="4")
@@ -50,7 +50,7 @@ def quality(
     if json:
         results.print_json(result)
     else:
-        render_quality(result, stdout())
+        show(result)
     note(f"result: {shown(directory)}")
     if report:
         write_report(directory, quiet=json)

@@ -13,13 +13,12 @@ from servemark.paths import found
 from servemark.quantities import one_of
 from servemark.results import directory
 from servemark.results.saved import Saved
-from servemark.views.formats.csv import to_csv
-from servemark.views.formats.junit import to_junit
-from servemark.views.formats.markdown import to_markdown
-from servemark.views.html import article
+from servemark.views.render.csv import to_csv
+from servemark.views.render.junit import to_junit
+from servemark.views.render.markdown import to_markdown
 
 FORMATS: dict[str, Callable[[list[Saved]], str]] = {
-    "md": lambda documents: to_markdown([article(saved) for saved in side_by_side(documents)]),
+    "md": lambda documents: to_markdown(side_by_side(documents)),
     "csv": lambda documents: to_csv(each(documents)),
     "junit": lambda documents: to_junit(each(documents)),
 }

@@ -36,7 +36,7 @@ from servemark.documents.load import ConstantRate, MaxRate
 from servemark.documents.request import RunRequest, changed
 from servemark.documents.series import Series
 from servemark.errors import ExitCode
-from servemark.output import note, stdout
+from servemark.output import note
 from servemark.paths import shown
 from servemark.results import directory
 from servemark.results.schema.run import Result
@@ -46,11 +46,9 @@ from servemark.runs.mix import run_mix
 from servemark.runs.server import server_for
 from servemark.search.max_rate.curve import curve
 from servemark.search.max_rate.runs import RateRuns, find_max_rate, write_max_rate
+from servemark.views.live.progress import ended, progress
 from servemark.views.live.watched import Drawing
-from servemark.views.terminal.max_rate import render_max_rate
-from servemark.views.terminal.mix import render_mix
-from servemark.views.terminal.run import ended, progress
-from servemark.views.terminal.series import render_curve, render_series
+from servemark.views.render.terminal import show
 from servemark.workload.imported import MODELS
 from servemark.workload.registry import WORKLOADS
 
@@ -108,7 +106,7 @@ def run(
     if json:
         directory.print_json(found[0] if len(found) == 1 else {"results": found})
     elif len(found) > 1:
-        render_series(found)
+        show({"results": found})
     raise typer.Exit(int(ExitCode.worst(result["verdict"]["exit_code"] for result in found)))
 
 
@@ -133,7 +131,7 @@ def _curve(measure: Measure, configs: list[LoadConfig], repeat: int, *, json: bo
     if json:
         directory.print_json({"results": found, "curve": shape})
     else:
-        render_curve(found, shape)
+        show({"results": found, "curve": shape})
     write_report(folder, quiet=json)
     return found
 
@@ -166,7 +164,7 @@ def _mix(request: RunRequest, *, report: bool, json: bool) -> int:
     if json:
         directory.print_json(result)
     else:
-        render_mix(result, stdout())
+        show(result)
     note(f"result: {shown(folder)}")
     if report:
         write_report(folder, quiet=json)
@@ -191,7 +189,7 @@ def _search(config: LoadConfig, request: RunRequest, search: MaxRate, *, json: b
     if json:
         directory.print_json(result)
     else:
-        render_max_rate(result, stdout())
+        show(result)
         note(f"result: {shown(folder)}")
     write_report(folder, quiet=json)
     return int(result["verdict"]["exit_code"])

@@ -1,28 +1,16 @@
 """`servemark show`: a saved result again, as it was shown at its end."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from kernels.views.terminal import render_kernels
 from servemark.cli._command import one_command
 from servemark.cli._options import Json, Verbose
-from servemark.errors import ResultError, parsing
-from servemark.output import stdout
 from servemark.paths import found
 from servemark.results import directory
 from servemark.results.saved import file_of, read_saved
-from servemark.views.quality import render_quality
-from servemark.views.terminal.comparison import render_comparison
-from servemark.views.terminal.load import render
-from servemark.views.terminal.max_rate import render_max_rate
-from servemark.views.terminal.mix import render_mix
-from servemark.views.terminal.mlperf import render_mlperf
-from servemark.views.terminal.suite import render_suite
-from servemark.views.terminal.tuning import render_tuning
+from servemark.views.render import terminal
 
 
 def show(
@@ -40,27 +28,8 @@ def show(
     if json:
         directory.print_json(directory.read(file))
         return
-    document = read_saved(result).document
-    with parsing(file, ResultError, fix="name a whole result directory"):
-        _renderer(document, file)(document, stdout())
-
-
-def _renderer(document: dict[str, Any], file: Path) -> Callable[[Any, Console], None]:
-    """Return the renderer for the document's kind. Raises ResultError."""
-    if document.get("kind") == "load":
-        return render_max_rate if "max_rate" in document else render_mix if "mix" in document else render
-    renderers: dict[str, Callable[[Any, Console], None]] = {
-        "comparison": render_comparison,
-        "tuning": render_tuning,
-        "suite": render_suite,
-        "mlperf": render_mlperf,
-        "kernels": render_kernels,
-        "quality": render_quality,
-    }
-    kind = str(document.get("kind"))
-    if kind not in renderers:
-        raise ResultError(f"{file} is of the kind {kind!r}, which has no report", fix="name a result directory")
-    return renderers[kind]
+    saved = read_saved(result)
+    terminal.show(saved.document, name=saved.name)
 
 
 app = one_command(show)

@@ -16,10 +16,13 @@ from servemark.output import note, stdout
 from servemark.paths import RESULTS, shown
 from servemark.quantities import duration_text
 from servemark.results import directory as results
+from servemark.results.saved import Saved
 from servemark.results.schema.suite import SuiteDocument
 from servemark.runs.suite import run_suite
 from servemark.runs.suite_plan import measured_flops_per_s, plan
-from servemark.views.terminal.suite import line, markdown, render_suite
+from servemark.views.kinds.suite import line
+from servemark.views.render.markdown import to_markdown
+from servemark.views.render.terminal import show
 
 
 @takes_options(Suite)
@@ -53,7 +56,7 @@ def suite(
     if json:
         results.print_json(document)
     else:
-        render_suite(document, stdout())
+        show(document)
         note(f"result: {shown(directory)}")
     if report:
         write_report(directory, quiet=json)
@@ -64,7 +67,8 @@ def _show_row(directory: Path, document: SuiteDocument, left_s: float | None) ->
     """Print the newest row, and write the page so far."""
     left = "" if left_s is None else f"; about {duration_text(left_s)} left"
     note(f"    {line(document['rows'][-1])}{left}")
-    results.write_atomically(directory / "suite.md", markdown(document))
+    saved = Saved(directory.name, dict(document), directory)
+    results.write_atomically(directory / "suite.md", to_markdown([saved]))
 
 
 app = one_command(takes_own_models(suite))

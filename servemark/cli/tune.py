@@ -22,14 +22,15 @@ from servemark.cli._report import Report, write_report
 from servemark.documents.commands import Tuning
 from servemark.documents.fields import TUNE
 from servemark.errors import ExitCode, OptionError
-from servemark.output import note, stdout
+from servemark.output import note
 from servemark.paths import found, shown
 from servemark.repository.model_config import Settings
 from servemark.results import directory
 from servemark.results.schema.tuning import TuningDocument
 from servemark.runs.entries import export_where_needed
 from servemark.search.tuning import tune_entry, write_tuning, write_winner
-from servemark.views.terminal.tuning import header, render_tuning
+from servemark.views.kinds.tuning import comment
+from servemark.views.render.terminal import show
 from servemark.workload import get
 
 CODES = {
@@ -72,7 +73,7 @@ def tune(
     if json:
         directory.print_json(document)
     else:
-        render_tuning(document, stdout())
+        show(document)
     note(f"result: {shown(folder)}")
     if report:
         write_report(folder, quiet=json)
@@ -97,7 +98,7 @@ def _tuned(config: LoadConfig, options: Tuning, folder: Path) -> TuningDocument:
     elif options.dry_run:
         reason = "--dry-run"
     else:
-        text = header(document) + "\n" + document["winner"]["config"]
+        text = comment(document) + "\n" + document["winner"]["config"]
         written = write_winner(config.entry.config, present, text)
     return write_tuning(folder, document, written=written, reason=reason)
 

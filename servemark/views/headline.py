@@ -2,12 +2,12 @@
 
 import math
 
-from servemark.results.schema.comparison import ComparisonDocument
+from servemark.quantities import figure, interval_words, rate
 from servemark.results.schema.header import figure_of
 from servemark.results.schema.run import JudgedObjective, Result
-from servemark.results.verdict import failed_constraints
+from servemark.results.verdict import failed_constraints, verdict_words
 from servemark.stats.percentiles import percentile_key
-from servemark.views.wording import among_failed, figure, interval_words, rate
+from servemark.views.wording import among_failed
 
 _TAILS = ("p99", "p95", "p90", "p50")
 
@@ -24,8 +24,7 @@ def answer(result: Result) -> str:
         load += f", {rate(throughput['inferences_per_s'])} inferences/s"
     if any(each["figure"] == "latency" for each in result["verdict"]["objectives"]):
         load += f", goodput {figure(throughput['goodput'])}/s"
-    valid = f"INVALID ({', '.join(failed)})" if failed else "VALID"
-    return f"{load}: {', '.join([*_figures(result), valid])}"
+    return f"{load}: {', '.join([*_figures(result), verdict_words(failed, None)])}"
 
 
 def _load(result: Result) -> str:
@@ -67,7 +66,7 @@ def _latency(result: Result, objective: JudgedObjective | None) -> str:
     else:
         key, value = percentile_key(objective["percentile"] or 0.0), objective["value"]
     interval = dict(latency["ci95"]).get(key)
-    within = f" (95 % interval {interval_words(interval)})" if isinstance(interval, list) else ""
+    within = f" (95 % interval {interval_words(interval)})" if interval else ""
     shown = f"{figure(value)} ms" if value is not None else among_failed(latency)
     return f"{key.replace('_', '.')} {shown}{within}"
 
@@ -84,26 +83,3 @@ def _asked(objective: JudgedObjective) -> str:
 
 def _percent(share: float | None) -> str:
     return "-" if share is None else f"{100 * share:.3g} %"
-
-
-def answer_of_comparison(document: ComparisonDocument) -> str:
-    """Name the engine that serves most, and its lead beyond chance.
-
-    Like "openvino serves most: 1.320 times the throughput of onnxruntime (95 % interval 1.280 to 1.360)".
-    """
-    first, rows = document["baseline"], document["rows"]
-    known = [(row["label"], ratio) for row in rows if (ratio := row["ratio"]["inferences_per_s"])]
-    if not known:
-        return (
-            f"{first} alone: {figure(rows[0]['inferences_per_s']['mean'])} inferences/s" if rows else "nothing measured"
-        )
-    label, best = max(known, key=lambda each: each[1]["value"])
-    times = f"{best['value']:.3f} times the throughput of {first}"
-    if best["ci95"] is None:
-        return f"{label} has {times}, without an interval: too few rounds"
-    within = f"{times} (95 % interval {best['ci95'][0]:.3f} to {best['ci95'][1]:.3f})"
-    if not best["significant"]:
-        return f"no engine is beyond chance faster than {first}: {label} has {within}"
-    if best["value"] < 1:
-        return f"{first} serves most: {label}, the next, has {within}"
-    return f"{label} serves most: {within}"

@@ -1,8 +1,11 @@
 """Wording of every report: how outputs agree, a search's answer, and numbers as a reader takes them in."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from servemark.quantities import figure
 from servemark.results.schema.comparison import ComparisonRow, RowAgreement
+from servemark.results.schema.header import figure_of
 from servemark.results.schema.run import MaxRateSearch, OutputAgreement, Result
 from servemark.stats.histogram import Latency
 
@@ -33,9 +36,21 @@ def agreement_words(found: OutputAgreement | RowAgreement) -> str:
     return ", ".join([*parts, f"top-1 {counted}" + (f" (at least {equal:.0%} of all values)" if equal < 1 else "")])
 
 
-def interval_words(ends: Sequence[float | None]) -> str:
-    """Format an interval: "4.70 to 4.95"; an end among failed requests lies beyond every answer."""
-    return " to ".join("beyond every answer" if end is None else figure(end) for end in ends)
+def cells(group: Mapping[str, Any], keys: Sequence[str]) -> list[str]:
+    """Format these figures of a group."""
+    return [figure(figure_of(group, key)) for key in keys]
+
+
+def listed(names: Sequence[str]) -> str:
+    """Join names: "a, b and c"."""
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def score(value: float | None) -> str:
+    """Four decimals of a share, four digits of anything larger."""
+    if value is None:
+        return "-"
+    return figure(value) if abs(value) >= 1e6 else f"{value:.4f}" if abs(value) < 10 else f"{value:.2f}"
 
 
 def among_failed(latency: Latency) -> str:
@@ -51,19 +66,3 @@ def is_reduced(document: Result | ComparisonRow) -> bool:
 def only_agreement(document: Result | ComparisonRow, found: OutputAgreement | RowAgreement) -> bool:
     """Return True if readers might take the figures for accuracy: reduced precision with random weights."""
     return is_reduced(document) and found.get("weights") == "random"
-
-
-def rate(value: float | None) -> str:
-    """One decimal, or three digits of a slow model's."""
-    return f"{value:,.1f}" if value is not None and value >= 10 else figure(value)
-
-
-def figure(value: float | None) -> str:
-    """Three significant digits, or more where the number is large; a dash where there is none."""
-    if value is None:
-        return "-"
-    if value and abs(value) < 0.0005:
-        return f"{value:.2g}"
-    digits = 3 if abs(value) < 1 else 2 if abs(value) < 100 else 1 if abs(value) < 1000 else 0
-    text = f"{value:,.{digits}f}"
-    return text.rstrip("0").rstrip(".") if "." in text and float(value).is_integer() else text

@@ -25,7 +25,7 @@ from servemark.errors import ArtifactError, InputDataError, ResultError
 from servemark.repository.entry import Entry
 from servemark.repository.model_config import Settings, named, parse
 from servemark.results import directory as results
-from servemark.views.terminal.regression import render_regression
+from servemark.views.render.terminal import show
 from servemark.workload import get
 from tests.fuzz.damage import damaged, hostile_json
 from tests.fuzz.target import Target
@@ -216,7 +216,7 @@ def read_histograms(data: bytes) -> None:
 
 def _compare() -> None:
     first, second = (str(Path(_FOLDER.name, "runs", name)) for name in "ab")
-    render_regression(compare_files(first, second, Gate()), Console(file=io.StringIO()))
+    show(compare_files(first, second, Gate()), Console(file=io.StringIO()))
 
 
 HISTOGRAM = histogram_of(latencies(10, 2000))

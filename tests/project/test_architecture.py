@@ -30,9 +30,7 @@ TOGETHER = {
     "exporters/onnx_to_tensorflow": "tests/exporters/test_converted.py",
     "servemark/models/blocks": "tests/servemark/models/test_models.py",
     "servemark/models/synthesis": "tests/servemark/models/test_models.py",
-    "servemark/views/html": "tests/servemark/views/html/test_pages.py",
-    "servemark/views/page": "tests/servemark/views/html/test_pages.py",
-    "servemark/views/plots": "tests/servemark/views/html/test_pages.py",
+    "servemark/views/plots": "tests/servemark/views/render/test_html.py",
     "servemark/results/schema": "tests/servemark/results/schema/test_json_schema.py",
     "servers/modes": "tests/servers/launch/test_launch.py",
 }

@@ -12,7 +12,7 @@ from recipes import measure
 from recipes.training import Trained, save
 from servemark.quality.interval import intervals
 from servemark.quality.registry import metric_named
-from servemark.views.quality import number
+from servemark.views.wording import score as number
 
 
 def result(precision: str, value: float) -> Any:

@@ -5,7 +5,6 @@ from typing import Any
 from servemark.compare.interleaved.document import Turn, document
 from servemark.results.schema.header import SCHEMA_VERSION
 from servemark.search.max_rate.refinement import HighestRate
-from servemark.views.terminal.comparison import render_comparison
 from tests.support import rendering
 from tests.support.results import ENVIRONMENT, histogram_of, latencies, result_of
 
@@ -66,4 +65,4 @@ def document_of(
 
 def shown(found: Row) -> str:
     """A comparison on the terminal."""
-    return rendering.shown(render_comparison, found)
+    return rendering.shown(found)

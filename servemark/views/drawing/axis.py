@@ -52,7 +52,8 @@ def logarithmic(title: str, values: Iterable[float | None]) -> Axis:
     """An axis of equal ratios around the values above 0."""
     known = [value for value in values if value is not None and value > 0] or [1.0]
     low, high = min(known) / _MARGIN, max(known) * _MARGIN
-    return Axis(title, low, high, tuple((tick, label(tick)) for tick in round_numbers(low, high)), math.log10)
+    ticks = tuple((tick, label(tick)) for tick in round_numbers(low, high))
+    return Axis(f"{title} (logarithmic)", low, high, ticks, math.log10)
 
 
 def percentiles(title: str, count: int) -> Axis:

@@ -8,14 +8,20 @@ from xml.etree import ElementTree as ET  # writes only: nothing is parsed
 from markupsafe import Markup
 
 from servemark.output import printable
+from servemark.quantities import figure, with_interval
 from servemark.views.drawing.axis import Axis
 
-WIDTH, HEIGHT = 560, 290
-_LEFT, _RIGHT, _TOP, _BOTTOM = 58, 16, 30, 48
+WIDTH, HEIGHT = 560, 302
+_LEFT, _RIGHT, _TOP, _BOTTOM = 58, 16, 42, 48
 _ROW = 40
 """Height of a bar with its words above it."""
+_CHARACTER = 9
+"""Width of a character on a phone, where words are larger."""
 _LEVELS = 8
 """Shades of a heatmap."""
+COLOURS = 8
+BAD, GOOD = -1, -2
+"""Colours with a meaning: failed, not met; met."""
 Point = tuple[float, float | None]
 
 
@@ -24,20 +30,33 @@ class Key:
     """An entry of the legend."""
 
     words: str
-    colour: int
+    colour: str
     form: str = "line"
 
 
 @dataclass(frozen=True)
 class Bar:
-    """A figure with its interval and the words above it; a muted one may be chance."""
+    """A figure with its interval and the words above it; a hollow one may be chance."""
 
     words: str
-    shown: str
     value: float | None
     interval: Sequence[float | None] | None = None
     colour: int = 0
-    muted: bool = False
+    hollow: bool = False
+    unit: str = ""
+    digits: int | None = None
+    said: str = ""
+    """Of its row in the table of numbers."""
+
+    @property
+    def formatted(self) -> str:
+        """The value."""
+        return figure(self.value) if self.digits is None or self.value is None else f"{self.value:.{self.digits}f}"
+
+
+def ends(drawn: Iterable[Bar]) -> list[float | None]:
+    """Values and ends of intervals, for an axis around them."""
+    return [end for bar in drawn for end in (bar.value, *(bar.interval or ()))]
 
 
 class Plot:
@@ -48,6 +67,7 @@ class Plot:
         self._bottom = height - _BOTTOM
         self._svg = _root(name, height)
         self.keys: list[Key] = []
+        self._said: list[tuple[float, float, str, str]] = []
         for value, words in y.ticks:
             at = self._at_y(value)
             _add(self._svg, "path", {"class": "grid", "d": f"M{_LEFT} {at:.1f}H{WIDTH - _RIGHT}"})
@@ -69,9 +89,9 @@ class Plot:
             at_x, at_y = self._at_x(x), self._at_y(y)
             path.append(f"{pen}{at_x:.1f} {at_y:.1f}" if pen == "M" or not stepped else f"H{at_x:.1f}V{at_y:.1f}")
             pen = "L"
-        _add(self._svg, "path", {"class": f"line c{colour}", "d": "".join(path)})
+        _add(self._svg, "path", {"class": f"line {colour_of(colour)}", "d": "".join(path)})
         if words:
-            self.keys.append(Key(words, colour))
+            self.keys.append(Key(words, colour_of(colour)))
 
     def dots(
         self, points: Iterable[tuple[float, float | None, str]], words: str, colour: int, form: str = "dot"
@@ -81,7 +101,7 @@ class Plot:
         for x, y, said in points:
             if y is not None:
                 at = {
-                    "class": f"{form} c{colour}",
+                    "class": f"{form} {colour_of(colour)}",
                     "cx": f"{self._at_x(x):.1f}",
                     "cy": f"{self._at_y(y):.1f}",
                     "r": "4",
@@ -89,26 +109,27 @@ class Plot:
                 _add(_add(self._svg, "circle", at), "title", {}, said)
                 drawn += 1
         if drawn and words:
-            self.keys.append(Key(words, colour, form))
+            self.keys.append(Key(words, colour_of(colour), form))
 
     def stems(self, points: Iterable[Point], words: str, colour: int) -> None:
         """Counts as columns from the bottom."""
         path = "".join(f"M{self._at_x(x):.1f} {self._bottom}V{self._at_y(y):.1f}" for x, y in points if y is not None)
-        _add(self._svg, "path", {"class": f"stem c{colour}", "d": path})
-        self.keys.append(Key(words, colour))
+        _add(self._svg, "path", {"class": f"stem {colour_of(colour)}", "d": path})
+        self.keys.append(Key(words, colour_of(colour)))
 
     def level(self, y: float, words: str) -> None:
         """A limit across the plot."""
         at = self._at_y(y)
         _add(self._svg, "path", {"class": "limit", "d": f"M{_LEFT} {at:.1f}H{WIDTH - _RIGHT}"})
-        _text(self._svg, WIDTH - _RIGHT - 4, at - 5 if at > _TOP + 16 else at + 14, words, "end", "said")
+        self._said.append((WIDTH - _RIGHT - 4, at - 5 if at > _TOP + 16 else at + 14, words, "end"))
 
     def mark(self, x: float, words: str) -> None:
-        """A place on the horizontal axis."""
+        """A place on the horizontal axis; its words stand above the plot."""
         at = self._at_x(x)
-        _add(self._svg, "path", {"class": "mark", "d": f"M{at:.1f} {_TOP}V{self._bottom}"})
-        left = at > WIDTH / 2
-        _text(self._svg, at - 5 if left else at + 5, _TOP + 12, words, "end" if left else "start", "said")
+        _add(self._svg, "path", {"class": "mark", "d": f"M{at:.1f} {_TOP - 4}V{self._bottom}"})
+        half = len(words) * _CHARACTER / 2
+        anchor = "middle" if half < at < WIDTH - half else "end" if at > WIDTH / 2 else "start"
+        self._said.append((at, _TOP - 8, words, anchor))
 
     def band(self, low: float, high: float) -> None:
         """An interval on the horizontal axis."""
@@ -133,7 +154,9 @@ class Plot:
 
     @property
     def svg(self) -> Markup:
-        """The element."""
+        """The element. Words come last, so that nothing crosses them."""
+        for x, y, words, anchor in self._said:
+            _text(self._svg, x, y, words, anchor, "said")
         return _markup(self._svg)
 
     def _at_x(self, value: float) -> float:
@@ -143,39 +166,53 @@ class Plot:
         return self._bottom - self._y.share(value) * (self._bottom - _TOP)
 
 
-def bars(name: str, axis: Axis, rows: Sequence[Bar], *, origin: float | None = 0.0) -> Markup:
-    """Figures below each other with their intervals: bars from the origin; without one, points."""
+def bars(name: str, axis: Axis, rows: Sequence[Bar], *, points: bool = False) -> Markup:
+    """Figures below each other with their intervals: bars from 0, or points beside a line at 1."""
     bottom = 8 + _ROW * len(rows)
     svg = _root(name, bottom + 40)
 
     def at(value: float) -> float:
         return 8 + axis.share(value) * (WIDTH - 24)
 
+    # No line crosses the words above a bar.
+    lanes = [8 + number * _ROW + 16 for number in range(len(rows))]
     for value, words in axis.ticks:
-        _add(svg, "path", {"class": "grid", "d": f"M{at(value):.1f} 4V{bottom}"})
+        across(svg, "grid", at(value), lanes)
         _text(svg, min(max(at(value), 14), WIDTH - 22), bottom + 16, words, "middle")
-    if origin is None and axis.low < 1 < axis.high:
-        _add(svg, "path", {"class": "mark", "d": f"M{at(1.0):.1f} 4V{bottom}"})
-    for number, row in enumerate(rows):
-        top = 8 + number * _ROW
-        _text(svg, 8, top + 12, row.words, "start", "name")
-        _text(svg, WIDTH - 16, top + 12, row.shown, "end", "name")
+    if points and axis.low < 1 < axis.high:
+        across(svg, "mark", at(1.0), lanes)
+    for lane, row in zip(lanes, rows, strict=True):
+        shown = with_interval(f"{row.formatted}{row.unit}", row.interval, row.digits)
+        _text(svg, 8, lane - 4, row.words, "start", "name")
+        _text(svg, WIDTH - 16, lane - 4, shown, "end", "name")
         if row.value is None:
             continue
-        colour, middle = "muted" if row.muted else f"c{row.colour}", top + 25
-        if origin is not None:
-            left, right = sorted((at(origin), at(row.value)))
+        colour, middle = colour_of(row.colour), lane + 9
+        if not points:
+            left, right = sorted((at(0.0), at(row.value)))
             box = {"x": f"{left:.1f}", "y": f"{middle - 6}", "width": f"{max(right - left, 0.5):.1f}", "height": "12"}
             _add(svg, "rect", {"class": f"bar {colour}", **box})
-        else:
-            _add(svg, "circle", {"class": f"dot {colour}", "cx": f"{at(row.value):.1f}", "cy": f"{middle}", "r": "5"})
         low, high = row.interval or (None, None)
         if low is not None and high is not None:
-            ends = at(low), at(high)
-            whisker = f"M{ends[0]:.1f} {middle - 5}v10m0 -5H{ends[1]:.1f}m0 -5v10"
+            whisker = f"M{at(low):.1f} {middle - 5}v10m0 -5H{at(high):.1f}m0 -5v10"
             _add(svg, "path", {"class": "whisker", "d": whisker})
+        if points:
+            form = "hollow" if row.hollow else "dot"
+            _add(
+                svg, "circle", {"class": f"{form} {colour}", "cx": f"{at(row.value):.1f}", "cy": f"{middle}", "r": "5"}
+            )
     _text(svg, WIDTH - 16, bottom + 34, axis.title, "end", "axis")
     return _markup(svg)
+
+
+def across(svg: ET.Element, style: str, x: float, lanes: Iterable[int]) -> None:
+    """Draw a vertical line through the lanes of the bars only."""
+    _add(svg, "path", {"class": style, "d": "".join(f"M{x:.1f} {lane}v{_ROW - 18}" for lane in lanes)})
+
+
+def colour_of(colour: int) -> str:
+    """Return the style of a colour: one of the page's eight, which begin anew after the last, or one with a meaning."""
+    return {BAD: "bad", GOOD: "good"}.get(colour, f"c{colour % COLOURS}")
 
 
 def _root(name: str, height: int) -> ET.Element:

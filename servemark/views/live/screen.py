@@ -8,8 +8,8 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
+from servemark.quantities import figure, rate
 from servemark.results.schema.live_figures import LiveFigures
-from servemark.views.wording import figure, rate
 
 SECONDS_SHOWN = 60
 """Maximum time span of a sparkline, in seconds."""

@@ -7,7 +7,7 @@ from typing import Any
 from servemark.results.schema.header import Header
 from servemark.results.schema.run import Result
 from servemark.results.served_config import flat
-from servemark.views.page.blocks import Block, Facts
+from servemark.views.blocks import Block, Facts
 
 _MACHINE = {
     "hostname": "host",

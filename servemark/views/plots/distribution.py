@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from servemark.quantities import figure
 from servemark.stats.histogram import Histogram
+from servemark.views.blocks import Figure, Table
 from servemark.views.drawing.axis import linear, logarithmic, percentiles
 from servemark.views.drawing.plot import Plot
-from servemark.views.page.blocks import Figure, Table
-from servemark.views.wording import figure
 
 SHARES = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999, 0.99999)
 """Rows of the table, as far as the samples reach."""

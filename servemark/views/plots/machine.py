@@ -1,13 +1,13 @@
 """The machine while a run went on: cores, energy, and what was read of CPU and GPU several times a second."""
 
+from servemark.quantities import figure
 from servemark.results.saved import Saved
 from servemark.results.schema.header import figure_of
 from servemark.results.schema.run import CpuFigures, EnergyFigures, Result
+from servemark.views.blocks import Block, Facts, Figure
 from servemark.views.drawing.axis import linear
-from servemark.views.drawing.plot import Bar, bars
-from servemark.views.page.blocks import Block, Facts, Figure, Table
+from servemark.views.drawing.plot import Bar, ends
 from servemark.views.plots.machine_series import machine_series
-from servemark.views.wording import figure
 
 _CORES = {
     "generator": "generator_cores",
@@ -44,11 +44,7 @@ def _energy(found: EnergyFigures) -> list[Facts]:
 
 def _cores(cpu: CpuFigures) -> Figure:
     cores = cpu["cores"] or 0.0
-    rows = [
-        Bar(name, figure(figure_of(cpu, key)), figure_of(cpu, key), colour=number)
-        for number, (name, key) in enumerate(_CORES.items())
-    ]
-    table = Table(["who", "cores"], [[row.words, row.shown] for row in rows])
+    drawn = [Bar(name, figure_of(cpu, key), colour=number) for number, (name, key) in enumerate(_CORES.items())]
     note = f"Largest of the other work: {cpu['largest_other']}." if cpu.get("largest_other") else ""
-    axis = linear(f"cores of {cores:g}", [*(row.value for row in rows), cores])
-    return Figure("Who used the cores", bars("Cores used by whom", axis, rows), table, note=note)
+    axis = linear(f"cores of {cores:g}", [*ends(drawn), cores])
+    return Figure.of_bars("Who used the cores", axis, drawn, ["who", "cores"], note=note)

@@ -3,11 +3,11 @@
 import math
 from collections.abc import Sequence
 
+from servemark.quantities import figure
 from servemark.results.schema.machine_series import MachineSeries, SeriesColumn, SeriesOf
+from servemark.views.blocks import Block, Figure, Lines, Table
 from servemark.views.drawing.axis import linear
 from servemark.views.drawing.plot import Plot
-from servemark.views.page.blocks import Block, Figure, Lines, Table
-from servemark.views.wording import figure
 
 MAX_POINTS = 240
 """Of a line: neighbours are joined to their mean beyond."""

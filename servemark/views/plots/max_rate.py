@@ -1,12 +1,12 @@
 """The search for the highest rate: every run, the objective, the rate that was found and its interval."""
 
+from servemark.quantities import figure
 from servemark.results.objectives import latency_objective, parse_objectives
 from servemark.results.schema.run import RatePoint, Result
 from servemark.results.verdict import verdict_words
+from servemark.views.blocks import Block, Figure, Table
 from servemark.views.drawing.axis import linear, logarithmic
-from servemark.views.drawing.plot import Plot
-from servemark.views.page.blocks import Block, Figure, Table
-from servemark.views.wording import figure
+from servemark.views.drawing.plot import BAD, GOOD, Plot
 
 HOLLOW = "hollow: the run is INVALID"
 
@@ -25,7 +25,7 @@ def search(result: Result) -> list[Block]:
     low, high = found.get("ci95") or (None, None)
     if low is not None and high is not None:
         plot.band(low, high)
-    for words, met, colour in (("met", True, 2), ("not met", False, 1)):
+    for words, met, colour in (("met", True, GOOD), ("not met", False, BAD)):
         for form, valid in (("dot", True), ("hollow", False)):
             shown = [
                 (point["rate"], point["latency_ms"], _words(number, point))
@@ -45,11 +45,11 @@ def search(result: Result) -> list[Block]:
             verdict_words(point["failed"], point["objective"]),
             "met" if point["met"] else f"not met: {point['bottleneck']}",
         ]
-        for number, point in enumerate(points, 1)
+        for number, point in sorted(enumerate(points, 1), key=lambda each: each[1]["rate"])
     ]
     table = Table(["run", "requests/s", f"{name} ms", "verdict", "rate"], rows)
     note = "" if all(point["valid"] for point in points) else HOLLOW
-    return [Figure.of(plot, f"{name} over the rate", table, note=note)]
+    return [Figure.of(plot, f"{name} over the rate", table, note=note, tabled=True)]
 
 
 def _words(number: int, point: RatePoint) -> str:

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from servemark.quantities import figure, rate
 from servemark.results.saved import Request
 from servemark.results.schema.header import figure_of
 from servemark.results.schema.run import Result, StageFigures, WindowFigures
+from servemark.views.blocks import Figure, Table
 from servemark.views.drawing.axis import Axis, linear, logarithmic
-from servemark.views.drawing.plot import Plot
-from servemark.views.page.blocks import Figure, Table
+from servemark.views.drawing.plot import BAD, Plot
 from servemark.views.plots.distribution import Level
-from servemark.views.wording import figure, rate
 
 _LINES = {"p50_ms": ("p50", 0), "p90_ms": ("p90", 2), "p99_ms": ("p99", 1), "max_ms": ("max", 7)}
 Floats = npt.NDArray[np.float64]
@@ -58,7 +58,9 @@ def heatmap(requests: Sequence[Request], length_s: float, levels: Sequence[Level
 
 def _latency(result: Result, levels: Sequence[Level]) -> Figure:
     found = result["windows"]
-    shown = {key: line for key, line in _LINES.items() if any(window.get(key) is not None for window in found)}
+    known = {key: sum(window.get(key) is not None for window in found) for key in _LINES}
+    # A line of few seconds says nothing of the others.
+    shown = {key: line for key, line in _LINES.items() if known[key] >= max(len(found) / 4, 1)}
     values = [figure_of(window, key) if key in window else None for window in found for key in shown]
     plot = Plot(
         f"Latency over time: {', '.join(name for name, _ in shown.values())}",
@@ -99,7 +101,7 @@ def _rate(result: Result) -> Figure:
         plot.line(_held(asked, _end(result)), "asked for", 7, stepped=True)
     if failed:
         points = [(window["start_s"], per_s) for window, per_s in zip(found, errors, strict=True)]
-        plot.line(_held(thinned(points), _end(result)), "failed", 1, stepped=True)
+        plot.line(_held(thinned(points), _end(result)), "failed", BAD, stepped=True)
     _begin_stages(plot, result["stages"])
     per_second = {id(window): per_s for window, per_s in zip(found, errors, strict=True)}
     rows = [

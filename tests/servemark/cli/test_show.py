@@ -5,7 +5,6 @@ from pathlib import Path
 from servemark.errors import ExitCode
 from servemark.results import directory
 from servemark.results.schema.header import SCHEMA_VERSION
-from servemark.views.terminal.load import render
 from tests.support.command_line import Servemark
 from tests.support.measured import evenly, load_result
 from tests.support.rendering import shown
@@ -17,7 +16,7 @@ def test_a_saved_run_is_shown_as_at_its_end(servemark: Servemark, tmp_path: Path
     result = load_result(FLAGS, evenly(40, 11, 0.02))
     directory.write(tmp_path, result)
     done = servemark("show", str(tmp_path))
-    assert (done.code, done.out, done.err) == (0, shown(render, result), "")
+    assert (done.code, done.out, done.err) == (0, shown(result), "")
     assert servemark("show", str(tmp_path / "result.json")).out == done.out
     everything = servemark("show", str(tmp_path), "-v").out
     assert "error_rate           Yes" in everything

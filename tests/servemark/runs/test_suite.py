@@ -13,9 +13,10 @@ from servemark.errors import OptionError
 from servemark.results.saved import Saved
 from servemark.results.schema.suite import SuiteRow, not_reached
 from servemark.runs import suite, suite_plan
-from servemark.views.html.suite import article as suite_page
-from servemark.views.page.blocks import Table
-from servemark.views.terminal.suite import PUBLISHED_COLUMNS, line, markdown
+from servemark.views.blocks import Table
+from servemark.views.kinds.suite import PUBLISHED_COLUMNS, line
+from servemark.views.kinds.suite import article as suite_page
+from servemark.views.render.markdown import to_markdown
 from servemark.workload import ai_matrix
 from tests.support.command_line import Servemark
 from tests.support.documents import validated
@@ -57,6 +58,11 @@ def document(*rows: SuiteRow, published: bool = False) -> Any:
     return {**head, "created": "2026-11-20T12:00:00+00:00", "environment": environment, "rows": rows}
 
 
+def markdown(found: Any) -> str:
+    """A suite's page."""
+    return to_markdown([Saved("suite", {"kind": "suite", **found})])
+
+
 def test_members() -> None:
     names = {name: {w.name for w in suite_plan.members(name)} for name in ("aibench", "ai-matrix", "subset", "all")}
     assert names["subset"] == set(suite_plan.SUBSET)
@@ -71,28 +77,28 @@ def test_members() -> None:
 
 def test_page_holds_the_table_and_says_what_happened() -> None:
     page = markdown(document(GOOD, SLOW, FAILED))
-    table = page[page.index("| workload") :]
+    table = page[page.index("| workload") : page.index("#### What")].strip()
     cells = {row.split(" | ")[0].strip("| "): row.strip("| ").split(" | ") for row in table.splitlines()}
     assert len({len(row) for name, row in cells.items() if "---" not in name}) == 1
-    assert cells["ncf"][3:10] == ["4.4", "822", "9,400", "1.02", "1", "1.8", "1,877"]
+    assert cells["ncf"][3:10] == ["4.40", "822", "9,400", "1.02", "1", "1.80", "1,877"]
     assert cells["nmt"][5:9] == ["8", "1,205", "-", "-"]
     assert cells["vgg16"][-1] == "FAILED: export"
     for words in (
-        "abc with uncommitted changes",
+        "commit abc with uncommitted changes",
         "no GPU",
-        "`servemark suite all --only din`\n",
-        "| date | 2026-11-20 |",
+        "servemark suite all --only din",
+        "2026-11-20",
         "2 of 3 exports were there already",
         "p50 asks for 20",
-        "`enough_samples`: fewer than 20",
-        "- **1 of 3 failed.**\n- vgg16: export: no room\n",
+        r"\`enough\_samples\`: fewer than 20",
+        "- 1 of 3 failed.\n- vgg16: export: no room\n",
     ):
         assert words in page
 
 
 def test_page_says_only_what_happened() -> None:
     page = markdown(document({**GOOD, "export_up_to_date": False}))
-    for words in ("failed", "there already", "`enough_samples`", "steady_state", "A dash", "not idle"):
+    for words in ("1 failed", "there already", "enough", "steady", "A dash", "not idle"):
         assert words not in page
     assert "not idle" in markdown(document(GOOD, {**SLOW, "busy_share": 0.4}))
     assert "40% at most (before nmt)" in markdown(document(GOOD, {**SLOW, "busy_share": 0.4}))
@@ -100,7 +106,7 @@ def test_page_says_only_what_happened() -> None:
 
 def test_what_is_not_known_of_a_model_of_ones_own_is_no_zero() -> None:
     page = markdown(document({**GOOD, "parameters": None, "gflops": None}))
-    assert "| ncf | - | - | 4.4 |" in page
+    assert "| ncf | - | - | 4.40 |" in page
 
 
 def test_ai_matrix_runs_its_batches_and_shows_its_figures() -> None:
@@ -131,7 +137,7 @@ def test_ai_matrix_runs_its_batches_and_shows_its_figures() -> None:
         assert cells in page
     answer = suite_page(Saved("suite", document(*rows, FAILED, published=True)))
     assert answer.answer == "7 of 8 cases ran, 7 VALID"
-    [shown] = [block for block in answer.sections[0].blocks if isinstance(block, Table)]
+    [shown] = [block for block in answer.sections[0].drawn if isinstance(block, Table)]
     assert shown.head == PUBLISHED_COLUMNS
     assert len(shown.rows) == 8
 
@@ -237,4 +243,4 @@ def test_a_suite_exports_and_loads_and_goes_on_past_a_failure(
     assert good["requests"] > 20
     assert good["checked"]
     assert good["top1_agreement"] == 1
-    assert (directory / "suite.md").read_text() == markdown(shown)
+    assert (directory / "suite.md").read_text() == to_markdown([Saved(directory.name, shown)])

@@ -39,7 +39,7 @@ def test_what_failed_is_named() -> None:
     said = answer(load_result((*OPEN, "--slo", "p90:50"), broken))
     load, found = said.split(": ", 1)
     assert load == "asked 40/s, scheduled 40/s, 0 % answered, goodput 0/s"
-    assert found.startswith("no request succeeded, objective 50 ms missed, INVALID (error_rate, ")
+    assert found.startswith("no request succeeded, objective 50 ms missed, INVALID (achieved_rate, ")
 
 
 def test_a_mix_has_objectives_of_its_own() -> None:

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from servemark.compare.interleaved.document import Turn, rows
+from servemark.results.saved import Saved
 from servemark.search.max_rate.refinement import HighestRate
-from servemark.views.terminal.comparison import markdown
+from servemark.views.render.markdown import to_markdown
 from tests.support.results import NO_METER, histogram_of, result_of
 from tests.support.rounds import document_of, rounds_of, shown, turn
 
@@ -76,10 +77,10 @@ def test_invalid_rounds_are_shown_and_mark_their_ratio() -> None:
     assert (a["verdict"]["valid"], b["verdict"]["valid_rounds"]) == (True, 4)
     assert b["verdict"]["failed"] == {"error_rate": 1}
     text = shown(found)
-    assert "INVALID 1 of 5" in text
-    assert "b: not every round is VALID (error_rate in 1 of 5): fix error_rate" in text
-    assert "2.00" in text
-    assert "* this ratio includes INVALID rounds" in text
+    assert "INVALID: the figures cannot be quoted, because 1 of 10 runs are INVALID; ratios marked * use them" in text
+    assert "INVALID: 4 of 5 rounds VALID" in text
+    assert "b: 4 of 5 rounds VALID; error_rate in 1: fix error_rate" in text
+    assert "2.000* (" in text
 
 
 def test_energy_is_over_all_rounds_or_null_with_the_reason() -> None:
@@ -148,11 +149,13 @@ def test_the_table_says_what_is_chance_and_what_is_missing() -> None:
     assert text.count("not significant") == 2
     assert "tensorrt was left out: no GPU" in text
     assert "precisions differ (fp32, int8)" in text
-    assert f"J/inference: {NO_METER}" in text
-    assert "max rate: not searched for" in text
-    table = markdown(found)
+    first = "a and c are not told apart: c 1.00x (1.00 to 1.00) the p50 of a may be chance; slower: b 2.0x the p50 of a"
+    assert text.splitlines()[0] == first
+    assert NO_METER not in text
+    assert "not searched for" not in text
+    table = to_markdown([Saved("c", found)])
     assert "| a | cpu | 1 x all | fp32 | max error 1e-06, top-1 16 of 16 |" in table
-    assert "| max rate |" not in table
+    assert "| max rate | not searched for" in table
     assert "| against a | p50 ratio | throughput ratio |" in table
 
 
@@ -164,9 +167,10 @@ def test_the_table_says_how_each_engine_ran_and_what_its_tuning_came_to() -> Non
     turns = [turn(n, "a", 10, provider="CPUExecutionProvider") for n in range(1, 3)]
     turns += [turn(n, "b", 10, provider="CPU:0 graph") for n in range(1, 3)]
     found = document_of(turns, ["a", "b"], tuned=tuned, configurations=configurations)
-    table = markdown(found)
+    table = to_markdown([Saved("c", found)])
     assert "| a | cpu | 2 x 1 | fp32 | max error 1e-06, top-1 16 of 16 | better, 1.32 |" in table
     assert "| b | cpu, graph | 1 x all | fp32 | max error 1e-06, top-1 16 of 16 | same |" in table
     assert "b was tuned first, same: none is faster; it ran with 1 x all threads" in table
     given = document_of(turns, ["a", "b"], configurations={})
-    assert "configuration: a server that was already running has its own" in shown(given)
+    page = to_markdown([Saved("c", given)])
+    assert "| configuration | a server that was already running has its own |" in page

@@ -98,7 +98,7 @@ def test_two_servers_in_turns_and_a_gate(
     assert (gate["a"], gate["b"], gate["judged"]) == ("main", "pr", ["p99", "errors"])
     assert (code, gate["outcome"]) == (2, "undecided")
     assert gate["subjects"][0]["runs"] == [1, 1]
-    assert (folder / "comparison.md").read_text().startswith("**undecided: ")
+    assert (folder / "comparison.md").read_text().startswith("### undecided: ")
 
 
 def test_an_interrupted_comparison_keeps_its_rounds(tmp_path: Path, ranking: GoldenServer) -> None:

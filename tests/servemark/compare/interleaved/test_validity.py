@@ -57,7 +57,7 @@ def test_a_comparison_says_whose_rounds_scattered_and_who_suffered_from_other_wo
     assert (b["verdict"]["valid"], b["verdict"]["unsteady_rounds"], b["verdict"]["disturbed_rounds"]) == (True, 5, 1)
     assert [(t["valid"], t["unsteady"]) for t in found["turns"][:2]] == [(False, False), (True, True)]
     text = shown(found)
-    assert "a: not every round is VALID (steady_state in 1 of 5)" in text
+    assert "a: 4 of 5 rounds VALID; steady_state in 1" in text
     assert "rounds whose windows scattered count; the intervals include their noise: a 4 of 5, b 5 of 5" in text
     assert "other work ran beside these rounds: b 1 of 5 (up to 31% of the cores)" in text
 

@@ -4,10 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from servemark.search.max_rate.curve import curve
-from servemark.views.terminal.series import render_curve
 from servemark.workload import get
 from tests.support.command_line import Servemark
 from tests.support.locust_run import server_of
@@ -67,15 +64,6 @@ def test_repeats_are_one_point_at_their_median() -> None:
     runs = [run(100, ms) for ms in (1.0, 1.1, 9.0)] + [run(200, ms) for ms in (1.5, 1.4, 8.0)]
     found = curve(runs)
     assert [(p["rate"], p["runs"], p["mean_ms"]) for p in found["points"]] == [(100, 3, 1.1), (200, 3, 1.5)]
-
-
-def test_the_table_marks_the_knee(capsys: pytest.CaptureFixture[str]) -> None:
-    found = [mm1(rate) for rate in (1.0, 400.0, 600.0)]
-    render_curve(found, curve(found))
-    out = capsys.readouterr().out
-    [marked] = [line for line in out.splitlines() if "<- knee" in line]
-    assert marked.startswith("400/s poisson")
-    assert "knee: 400 requests/s (at 600/s the mean latency is 2.5 times that of 1/s)" in out
 
 
 def test_a_range_of_rates_gives_a_curve(servemark: Servemark, tmp_path: Path) -> None:

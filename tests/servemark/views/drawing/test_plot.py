@@ -48,7 +48,7 @@ def test_words_are_escaped_and_turn_no_text() -> None:
     drawn.dots([(0.5, 0.5, HOSTILE)], HOSTILE, 0)
     drawn.mark(0.5, HOSTILE)
     drawn.level(0.5, HOSTILE)
-    for svg in (drawn.svg, bars(HOSTILE, linear(HOSTILE, [1.0]), [Bar(HOSTILE, HOSTILE, 1.0)])):
+    for svg in (drawn.svg, bars(HOSTILE, linear(HOSTILE, [1.0]), [Bar(HOSTILE, 1.0)])):
         ET.fromstring(svg)  # noqa: S314 - our own
         assert "<script" not in svg
         assert not re.search(r"[\x00-\x08\x1b\u202e]", svg)
@@ -59,12 +59,12 @@ def test_a_bar_has_its_interval_and_nothing_where_nothing_is_known() -> None:
     svg = bars(
         "ratios",
         axis,
-        [Bar("a", "1.2", 1.2, (1.1, 1.3)), Bar("b", "-", None), Bar("c", "1", 1.0, muted=True)],
-        origin=None,
+        [Bar("a", 1.2, (1.1, 1.3)), Bar("b", None), Bar("c", 1.0, hollow=True)],
+        points=True,
     )
     assert svg.count("<circle") == 2
     assert svg.count('class="whisker"') == 1
-    assert 'class="dot muted"' in svg
+    assert 'class="hollow c0"' in svg
     assert svg.count('class="mark"') == 1  # at 1
 
 

@@ -3,7 +3,7 @@
 from typing import cast
 
 from servemark.results.schema.run import Result
-from servemark.views.page.blocks import Table
+from servemark.views.blocks import Table
 from servemark.views.plots.over_time import MAX_POINTS, MAX_ROWS, thinned, windows
 from tests.support.measured import evenly, load_result
 

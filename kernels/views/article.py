@@ -1,0 +1,122 @@
+"""A kernels document: outcome, tables, and a roofline for each precision."""
+
+from typing import Any
+
+from kernels.views.notes import DEFECTS, caveats, ceiling_lines, outcome, roofs, sensed, unmapped, unmeasured
+from kernels.views.tables import (
+    COLUMNS,
+    EXPLAINED_COLUMNS,
+    FAMILY_COLUMNS,
+    PUBLISHED_COLUMNS,
+    cells,
+    explained_rows,
+    family_rows,
+    published_rows,
+    share_words,
+)
+from servemark.quantities import figure
+from servemark.results.saved import Saved
+from servemark.results.schema.kernels import Ceiling, KernelCase, KernelsDocument, Traced, named, title
+from servemark.views.blocks import Article, Badge, Block, Check, Figure, Lines, Section, Table
+from servemark.views.drawing.axis import logarithmic
+from servemark.views.drawing.plot import Plot
+from servemark.views.plots.circumstances import environment, made
+
+BOUNDS = ("compute", "cache", "memory", "latency")
+
+
+def article(saved: Saved) -> Article:
+    """The outcome, families, cases, and their places under the ceilings."""
+    document = saved.of(KernelsDocument)
+    cases = document["cases"]
+    measured = [case for case in cases if case["ms"]]
+    each = [Table(COLUMNS, [cells(case) for case in measured], f"{len(measured)} cases", folded=True)]
+    return Article(
+        about=title(document),
+        answer=outcome(document),
+        sections=[
+            Section("Ceilings", [Lines(lines)] if (lines := ceiling_lines(document)) else []),
+            Section("Cases", each if measured else []),
+            Section("Families", [Table(FAMILY_COLUMNS, family_rows(cases)), Lines(caveats(cases))]),
+            Section("Not measured", [Lines(lines)] if (lines := unmeasured(cases)) else []),
+            Section("From kernels to the model", _explained(document["traced"])),
+            Section("Roofline", lambda: _rooflines(document, measured)),
+            Section("Published by DeepBench", _published(cases)),
+            Section("Energy and clocks", [Lines(lines)] if (lines := sensed(cases)) else []),
+            Section("Environment", lambda: environment(document)),
+        ],
+        badges=[Badge("FAILED", "bad")] if any(case["status"] == "failed" for case in cases) else [],
+        made=made(document),
+    )
+
+
+def _explained(traced: Traced | None) -> list[Block]:
+    """Show the parts of a workload's latency."""
+    if traced is None:
+        return []
+    return [Table(EXPLAINED_COLUMNS, explained_rows(traced)), Lines(unmapped(traced))]
+
+
+def _published(cases: list[KernelCase]) -> list[Block]:
+    """DeepBench's figures beside ours."""
+    rows = published_rows(cases)
+    return [Table(PUBLISHED_COLUMNS, rows), Lines([DEFECTS])] if rows else []
+
+
+def _rooflines(document: KernelsDocument, measured: list[KernelCase]) -> list[Block]:
+    found = []
+    for ceiling in document["ceilings"]:
+        own = [case for case in measured if case["precision"] == ceiling["precision"] and case["tflops"]]
+        if own:
+            found.append(_roofline(ceiling, own))
+    return list(found)
+
+
+def _roofline(ceiling: Ceiling, cases: list[KernelCase]) -> Figure:
+    """Operations a second over operations for each byte (Williams et al. 2009), a roof for each level of memory."""
+    levels = roofs(ceiling)
+    ridges = [ceiling["tflops"] * 1e3 / each["gbps"] for each in levels]
+    x = logarithmic("FLOP/byte", [*(case["intensity"] for case in cases), *ridges])
+    y = logarithmic("TFLOP/s", [*(case["tflops"] for case in cases), ceiling["tflops"]])
+    plot = Plot(f"Roofline in {ceiling['precision']}", x, y)
+    for each, ridge in zip(levels, ridges, strict=True):
+        under = [x.low, min(max(ridge, x.low), x.high), x.high]
+        roof = [(at, min(ceiling["tflops"], at * each["gbps"] / 1e3)) for at in under]
+        plot.line(roof, f"{figure(each['gbps'])} GB/s of {each['mib']:g} MiB", 0)
+    for colour, bound in enumerate(BOUNDS, start=1):
+        own = [case for case in cases if case["bound"] == bound]
+        points = [
+            (case["intensity"], case["tflops"], f"{named(case)}: {figure(case['tflops'])} TFLOP/s") for case in own
+        ]
+        plot.dots(points, f"bound by {bound}", colour)
+    rows = [
+        [named(case), figure(case["intensity"]), figure(case["tflops"]), case["bound"] or "-", share_words(case)]
+        for case in cases
+    ]
+    table = Table(["case", "FLOP/byte", "TFLOP/s", "bound", "of it"], rows)
+    return Figure.of(plot, f"Roofline in {ceiling['precision']}", table, wide=True)
+
+
+def records(saved: Saved) -> list[dict[str, Any]]:
+    """A row for each case."""
+    document = saved.document
+    return [
+        {
+            **{key: case[key] for key in ("family", "label", "precision", "status")},
+            "device": document["device"],
+            "kernel_median_ms": case["ms"] and case["ms"]["median"],
+            **{key: case[key] for key in ("tflops", "gbps", "bound", "bound_share", "error", "tolerance")},
+            "failure": case["reason"],
+        }
+        for case in document["cases"]
+    ]
+
+
+def checks(saved: Saved) -> list[Check]:
+    """Each case was measured; one that was skipped is not judged."""
+    found = []
+    for case in saved.document["cases"]:
+        ok = None if case["status"] == "skipped" else case["status"] != "failed"
+        subject = f"kernels.{case['family']}.{case['precision']}"
+        found.append(Check(case["label"], ok, note=str(case["reason"] or case["status"]), subject=subject))
+    return found

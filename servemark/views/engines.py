@@ -1,0 +1,99 @@
+"""Engines of a comparison in words: who is fastest beyond chance, and how each was run."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+from servemark.quantities import figure, with_interval
+from servemark.results.schema.comparison import ComparisonDocument, ComparisonRow
+from servemark.stats.ratios import RatioFigures
+from servemark.views.wording import listed
+
+RATIOS = {"p50": "p50", "p99": "p99", "throughput": "inferences_per_s", "max rate": "max_rate"}
+"""Of an engine to the first, as they are called and as comparison.json calls them."""
+LOWER_IS_BETTER = ("p50", "p99")
+_MEASURES = {"max_rate": "highest rate", "p50": "p50", "inferences_per_s": "throughput"}
+"""Ratios that tell who is fastest; the first that is known decides."""
+_FASTER, _MORE = ("is fastest", "are faster", "is faster"), ("serves most", "serve more", "serves more")
+Ratios = Mapping[str, RatioFigures]
+
+
+def answer(document: ComparisonDocument) -> list[str]:
+    """Say who is fastest, by which factor, and what may be chance; of a closed loop also by throughput.
+
+    Like "onnxruntime is fastest: openvino 1.20x its p50, pytorch and tensorflow 2.4x".
+    """
+    first, rows, scenario = document["baseline"], document["rows"], document["scenario"]
+    known = [key for key in _MEASURES if any(ratio_of(row, key) for row in rows)]
+    if not known:
+        return [f"{first} alone: {figure(rows[0]['inferences_per_s']['mean'])} inferences/s" if rows else "no figures"]
+    closed = scenario is not None and scenario["mode"] == "closed"
+    shown = [known[0], *(key for key in known[1:] if key == "inferences_per_s" and closed)]
+    return [_fastest(first, rows, key) for key in shown]
+
+
+def _fastest(first: str, rows: Sequence[ComparisonRow], key: str) -> str:
+    found = {str(row["label"]): ratio for row in rows if (ratio := ratio_of(row, key))}
+    measure, lower = _MEASURES[key], key in LOWER_IS_BETTER
+    best, better, which = _FASTER if lower else _MORE
+    if not all(ratio["ci95"] for ratio in found.values()):
+        return f"too few rounds to tell who {which}: {_times(found)} the {measure} of {first}, without an interval"
+    alike = {name: ratio for name, ratio in found.items() if not ratio["significant"]}
+    faster = {name: ratio for name, ratio in found.items() if name not in alike and (ratio["value"] < 1) is lower}
+    slower = {name: ratio for name, ratio in found.items() if name not in alike and name not in faster}
+    ordered = sorted(faster, key=lambda name: faster[name]["value"], reverse=not lower)
+    if ordered and all(_apart(faster[ordered[0]], faster[name], lower) for name in ordered[1:]):
+        said = [f"{ordered[0]} {best}: {_times({name: faster[name] for name in ordered})} the {measure} of {first}"]
+    elif ordered:
+        said = [f"{listed(ordered)} {better} than {first}: {_times(faster)} its {measure}"]
+    elif not alike:
+        return f"{first} {best}: {_times(slower, f' its {measure}')}"
+    else:
+        said = []
+    if alike:
+        each = ", ".join(f"{name} {with_interval(times(ratio), ratio['ci95'], 2)}" for name, ratio in alike.items())
+        apart = f"{listed([first, *alike])} are not told apart: {each} the {measure} of {first} may be chance"
+        said.append(apart if not faster else f"not told apart from {first}: {each}")
+    return "; ".join([*said, *([f"slower: {_times(slower, f' the {measure} of {first}')}"] if slower else [])])
+
+
+def _apart(best: RatioFigures, other: RatioFigures, lower: bool) -> bool:
+    """Return True if the interval of the best ratio lies beyond the other's."""
+    one, two = best["ci95"] or [1.0, 1.0], other["ci95"] or [1.0, 1.0]
+    return one[1] < two[0] if lower else one[0] > two[1]
+
+
+def _times(found: Ratios, of_what: str = "") -> str:
+    """Join engines of one factor: "openvino 1.20x its p50, pytorch and tensorflow 2.4x"."""
+    groups: dict[str, list[str]] = {}
+    for name, ratio in found.items():
+        groups.setdefault(times(ratio), []).append(name)
+    first, *others = (f"{listed(names)} {factor}" for factor, names in groups.items())
+    return ", ".join([first + of_what, *others])
+
+
+def times(ratio: RatioFigures) -> str:
+    """Format a factor: "1.20x", "2.4x"."""
+    value = ratio["value"]
+    return f"{value:.2f}x" if value < 2 else f"{value:.1f}x" if value < 10 else f"{value:,.0f}x"
+
+
+def ratio_of(row: ComparisonRow, name: str) -> RatioFigures | None:
+    """One of an engine's ratios, by its key in comparison.json."""
+    return cast(RatioFigures | None, dict(row["ratio"])[name])
+
+
+def device(row: ComparisonRow) -> str:
+    """Name an engine's device, and its provider if that says more: "cpu, eager", but not "cpu, CPU"."""
+    place = str(row["device"] or "?")
+    kind = "cpu" if place.startswith("cpu") else "cuda|gpu"
+    more = re.sub(rf"^({kind})(:\d+)?\s*", "", str(row["provider"] or ""), flags=re.IGNORECASE)
+    more = more.replace("ExecutionProvider", "").strip()
+    known = {"", str(row["precision"]), str(row["precision"]).replace("fp", "f")}
+    return place if more in known else f"{place}, {more}"
+
+
+def layout(row: ComparisonRow) -> str:
+    """The instances of an engine and the threads of each, as its configuration says; 0 leaves them to the engine."""
+    found = row.get("configuration")
+    return f"{found['instances']} x {found['threads'] or 'all'}" if found else "-"

@@ -1,0 +1,44 @@
+"""Documents as articles: a module for each kind, here or in its room. Reads documents only.
+
+A module has `article(saved)`; `records(saved)`, the rows of a spreadsheet; and `checks(saved)`, what a pipeline asks.
+"""
+
+import importlib
+import pkgutil
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, cast
+
+from servemark.errors import ResultError
+from servemark.results.saved import Saved
+from servemark.views.blocks import Article, Check
+
+ELSEWHERE = {"kernels": "kernels.views.article"}
+"""The module of a kind that belongs to another room."""
+Record = Mapping[str, Any]
+
+
+class Kind(Protocol):
+    """A module of a kind. Its functions raise KeyError, TypeError where a document is damaged."""
+
+    def article(self, saved: Saved) -> Article:
+        """Compose what a reader sees."""
+
+    def records(self, saved: Saved) -> Sequence[Record]:
+        """Return the rows of a spreadsheet: units stand in the keys."""
+
+    def checks(self, saved: Saved) -> Sequence[Check]:
+        """List what was judged."""
+
+
+def kinds() -> list[str]:
+    """The kinds of documents that can be shown."""
+    return sorted([*ELSEWHERE, *(module.name for module in pkgutil.iter_modules(__path__))])
+
+
+def kind_of(saved: Saved) -> Kind:
+    """Return the module of a document's kind. Raises ResultError."""
+    if saved.kind not in kinds():
+        raise ResultError(
+            f"{saved.name} is of the kind {saved.kind!r}, which has no report", fix=f"name one of: {', '.join(kinds())}"
+        )
+    return cast(Kind, importlib.import_module(ELSEWHERE.get(saved.kind, f"{__name__}.{saved.kind}")))

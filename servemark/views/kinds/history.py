@@ -1,0 +1,141 @@
+"""A figure over all results: a row and a plot for each series, its levels and where they changed."""
+
+from typing import Any
+
+from servemark.quantities import figure
+from servemark.results.labels import change
+from servemark.results.saved import Saved
+from servemark.results.schema.history import History, HistoryResult, HistorySeries
+from servemark.views.blocks import Article, Badge, Block, Check, Figure, Lines, Routine, Section, Table
+from servemark.views.drawing.axis import linear
+from servemark.views.drawing.plot import Plot
+from servemark.views.kinds.saved_comparison import TONES
+from servemark.views.plots.circumstances import environment, made
+
+HEAD = ("series", "used", "of", "latest", "chance", "changes", "outcome")
+_METHOD = (
+    "Changes: PELT on the logarithms (cost l2, at least 2 results a level). "
+    "A permutation test of the whole series at 5 % decides whether there are any."
+)
+
+
+def article(saved: Saved) -> Article:
+    """The answer, a row for each series, its changes, and its plot."""
+    found = saved.of(History)
+    series = found["series"]
+    worse = [number for number, each in enumerate(series) if each["outcome"] == "worse"]
+    table = [Table(HEAD, [_cells(each) for each in series], marked=worse)] if series else []
+    lines = [f"{name(each)}: {line}" for each in series for line in _changes(each)]
+    lines += [f"not read: {line}" for line in found["unreadable"]]
+    return Article(
+        about=f"{found['metric']} of the results below {found['folder']}",
+        answer=answer(found),
+        sections=[
+            Section("Series", [*table, Lines([*lines, *([Routine(_METHOD)] if series else [])])]),
+            *(Section(name(each), lambda each=each: _series(each, found)) for each in series),  # type: ignore[misc]
+            Section("Environment", lambda: environment(found)),
+        ],
+        badges=[Badge(found["outcome"].upper(), TONES.get(found["outcome"], "open"))],
+        made=made(found),
+    )
+
+
+def answer(found: History) -> str:
+    """Say whether the metric is worse at the end of any series."""
+    series = found["series"]
+    if not series:
+        others = "kernels have kernel_time, searches max_rate"
+        return f"undecided: no result below {found['folder']} has {found['metric']}; {others}"
+    counted = f"{found['metric']} in {len(series)} series"
+    said = [each for each in series if each["outcome"] == found["outcome"]]
+    if found["outcome"] == "not worse":
+        return f"not worse: {counted}, none changed for the worse at its end by more than {found['threshold']:.3g}"
+    return f"{found['outcome']}: {counted}; {len(said)} {found['outcome']}, first {name(said[0])}: {said[0]['reason']}"
+
+
+def name(series: HistorySeries) -> str:
+    """Name the subject and the machine of a series."""
+    return f"{series['subject']} on {series['machine']}"
+
+
+def _cells(series: HistorySeries) -> list[str]:
+    """A series' row."""
+    used = [each for each in series["results"] if each["used"]]
+    return [
+        *(name(series), str(len(used)), str(len(series["results"])), figure(used[-1]["value"] if used else None)),
+        "-" if series["chance"] is None else f"{series['chance']:.2g}",
+        *(str(len(series["changes"])), series["outcome"]),
+    ]
+
+
+def _changes(series: HistorySeries) -> list[str]:
+    """Each change of a series, in words."""
+    return [f"{change(each)} ({each['before']} -> {each['after']})" for each in series["changes"]]
+
+
+def _series(series: HistorySeries, found: History) -> list[Block]:
+    results, unit = series["results"], f"{found['metric']}, {found['unit']}"
+    numbered = [(float(number), each) for number, each in enumerate(results, 1)]
+    plot = Plot(
+        f"{found['metric']} of each result, oldest first",
+        linear("result, oldest first", [1.0, float(len(results))], from_zero=False),
+        linear(unit, [each["value"] for each in results]),
+    )
+    plot.line([(number, each["value"]) for number, each in numbered if each["used"]], "", 0)
+    for form, words, valid in (("dot", "VALID", True), ("hollow", "INVALID or partial", False)):
+        shown = [(number, each["value"], _said(each, unit)) for number, each in numbered if each["valid"] is valid]
+        plot.dots(shown, words, 0, form)
+    for each in series["changes"]:
+        at = next(number for number, result in numbered if result["folder"] == each["after"])
+        plot.mark(at - 0.5, f"{each['reading']} {each['ratio']:.2f}")
+    rows = [
+        [
+            *(f"{number:.0f}", _when(each), _commit(each), figure(each["value"])),
+            *("yes" if each["used"] else "no: INVALID or partial", each["folder"]),
+        ]
+        for number, each in numbered
+    ]
+    table = Table(["", "created UTC", "commit", unit, "used", "folder"], rows)
+    return [Lines([series["reason"]]), Figure.of(plot, unit, table)]
+
+
+def _said(each: HistoryResult, unit: str) -> str:
+    return f"{figure(each['value'])} ({unit}), {_when(each)}, commit {_commit(each)}"
+
+
+def _when(each: HistoryResult) -> str:
+    return each["created"][:16].replace("T", " ")
+
+
+def _commit(each: HistoryResult) -> str:
+    return f"{(each['commit'] or 'unknown')[:12]}{' (changed)' if each['dirty'] else ''}"
+
+
+def records(saved: Saved) -> list[dict[str, Any]]:
+    """A row for each result of each series."""
+    document = saved.document
+    return [
+        {
+            **{key: series[key] for key in ("subject", "machine", "outcome")},
+            **{key: document[key] for key in ("metric", "unit")},
+            **{key: each[key] for key in ("folder", "value", "valid", "used")},
+            "git_commit": each["commit"],
+            "git_dirty": each["dirty"],
+        }
+        for series in document["series"]
+        for each in series["results"]
+    ]
+
+
+def checks(saved: Saved) -> list[Check]:
+    """Each series is not worse at its end."""
+    found = saved.of(History)
+    return [
+        Check(
+            f"{found['metric']} on {each['machine']}",
+            each["outcome"] == "not worse",
+            note=f"{each['outcome']}: {each['reason']}",
+            subject=each["subject"],
+        )
+        for each in found["series"]
+    ]

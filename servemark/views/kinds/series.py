@@ -1,0 +1,156 @@
+"""Several runs side by side: a row and a line each, how far repeats lie apart, and the curve of a range of rates."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from servemark.quantities import figure, rate
+from servemark.results.labels import describe
+from servemark.results.saved import Saved
+from servemark.results.schema.header import figure_of
+from servemark.results.schema.run import Curve, CurvePoint, Result, Series
+from servemark.results.verdict import said, verdict_words
+from servemark.stats.ratios import MINIMUM_REPEATS, variation
+from servemark.views.blocks import Article, Badge, Block, Check, Figure, Lines, Section, Table
+from servemark.views.drawing.axis import linear, logarithmic
+from servemark.views.drawing.plot import Plot
+from servemark.views.kinds import load
+from servemark.views.plots.circumstances import environment, made
+from servemark.views.plots.distribution import by_percentile
+from servemark.views.wording import cells
+
+_LINES = {"mean_ms": ("mean", 7), "p50_ms": ("p50", 0), "p90_ms": ("p90", 2), "p99_ms": ("p99", 1)}
+_COLUMNS = ("mean", "p50", "p90", "p99", "max")
+MAX_LINES = 8
+"""Maximum number of runs that share a plot."""
+
+
+def article(saved: Saved) -> Article:
+    """The curve with its knee where there is one, and every run."""
+    document = saved.of(Series)
+    results, curve = document["results"], document.get("curve")
+    bad = [number for number, each in enumerate(results) if not each["verdict"]["valid"]]
+    counted = f"{len(results)} runs, {len(results) - len(bad)} VALID"
+    first = results[0]
+    return Article(
+        about=", ".join(sorted({f"{result['workload']} on {result['engine']}" for result in results})),
+        answer=f"{_knee(curve)}; {counted}" if curve else counted,
+        sections=[
+            Section("Runs", [_runs(results, curve, bad), Lines([*_variations(results), *_definition(curve)])]),
+            Section("Rate and latency", lambda: _curve(curve, first) if curve else []),
+            Section("Latency of each", lambda: _distributions(saved.parts)),
+            Section("Environment of the first", lambda: environment(first)),
+        ],
+        badges=[Badge(f"{len(bad)} INVALID", "bad") if bad else Badge("VALID", "good")],
+        made=made(first),
+    )
+
+
+def _knee(curve: Curve) -> str:
+    knee = "no knee" if curve["knee"] is None else f"knee at {curve['knee']:g} requests/s"
+    return f"{knee}: {curve['knee_reason']}"
+
+
+def _definition(curve: Curve | None) -> list[str]:
+    return [f"knee: {curve['definition']}"] if curve else []
+
+
+def _runs(results: Sequence[Result], curve: Curve | None, bad: Sequence[int]) -> Table:
+    head = ["run", "load", "requests/s", "inferences/s", *(f"{key} ms" for key in _COLUMNS), "failed", "verdict"]
+    rows = []
+    for result in results:
+        metrics, throughput = result["metrics"], result["metrics"]["throughput"]
+        knee = curve is not None and curve["knee"] == result["scenario"]["requested_rate"]
+        rows.append(
+            [
+                f"{result['workload']} on {result['engine']}, {result['device']}, {result['precision']}",
+                f"{describe(result['scenario'])}, batch {result['batch_size']}",
+                *(rate(throughput["requests_per_s"]), rate(throughput["inferences_per_s"])),
+                *cells(metrics["latency_ms"], _COLUMNS),
+                f"{metrics['errors']['count']:,}",
+                said(result["verdict"]) + ("  <- knee" if knee else ""),
+            ]
+        )
+    same = len({row[0] for row in rows}) == 1
+    return Table(head[1:], [row[1:] for row in rows], marked=bad) if same else Table(head, rows, marked=bad)
+
+
+def _variations(results: Sequence[Result]) -> Iterator[str]:
+    """Yield the coefficients of variation of repeats."""
+    groups: dict[str, list[Result]] = {}
+    for result in results:
+        groups.setdefault(describe(result["scenario"]), []).append(result)
+    for name, runs in groups.items():
+        if len(runs) >= MINIMUM_REPEATS:
+            throughput = _variation([run["metrics"]["throughput"]["requests_per_s"] for run in runs])
+            p50 = _variation([run["metrics"]["latency_ms"]["p50"] for run in runs])
+            yield f"{name}: coefficient of variation over {len(runs)} repeats: throughput {throughput}, p50 {p50}"
+
+
+def _variation(values: Sequence[float | None]) -> str:
+    found = variation(values)
+    return "not known" if found is None else f"{found:.1%}"
+
+
+def _curve(curve: Curve, result: Result) -> list[Block]:
+    points, levels = curve["points"], load.limits(result)
+    values = [figure_of(point, key) for point in points for key in _LINES]
+    plot = Plot(
+        "Latency over the rate that was answered",
+        linear("answered requests/s", [point["requests_per_s"] for point in points]),
+        logarithmic("latency from the schedule, ms", [*values, *(limit for _, limit in levels)]),
+    )
+    for key, (name, colour) in _LINES.items():
+        ordered = [(point["requests_per_s"], figure_of(point, key)) for point in points]
+        if any(value is not None for _, value in ordered):
+            plot.line(ordered, name, colour)
+        for form, valid in (("dot", True), ("hollow", False)):
+            shown = [point for point in points if point["valid"] is valid]
+            marked = [(point["requests_per_s"], figure_of(point, key), _words(name, point, key)) for point in shown]
+            plot.dots(marked, "", colour, form)
+    for point in points:
+        if point["rate"] == curve["knee"]:
+            plot.mark(point["requests_per_s"], f"knee {point['rate']:g}/s")
+    for words, limit in levels:
+        plot.level(limit, words)
+    head = ["asked for/s", "answered/s", "completed", *(f"{name} ms" for name, _ in _LINES.values()), "runs", "verdict"]
+    rows = [
+        [
+            *(f"{point['rate']:g}", rate(point["requests_per_s"]), f"{point['completed_share']:.1%}"),
+            *cells(point, tuple(_LINES)),
+            *(str(point["runs"]), _verdict(point)),
+        ]
+        for point in points
+    ]
+    note = "" if all(point["valid"] for point in points) else "Hollow: the run is INVALID."
+    return [Figure.of(plot, "Latency over the answered rate", Table(head, rows), note=note)]
+
+
+def _words(name: str, point: CurvePoint, key: str) -> str:
+    asked = f"{point['rate']:g}/s requested, {_verdict(point)}"
+    return f"{name} {figure(figure_of(point, key))} ms at {rate(point['requests_per_s'])}/s; {asked}"
+
+
+def _verdict(point: CurvePoint) -> str:
+    """Both answers of a rate."""
+    return verdict_words([] if point["valid"] else ["see its result"], point["objective"])
+
+
+def _distributions(parts: Sequence[Saved]) -> list[Block]:
+    """The latency of each run by percentile, on shared axes."""
+    found = {part.name: part.histograms["latency_us"] for part in parts if "latency_us" in part.histograms}
+    found = {name: histogram for name, histogram in found.items() if histogram.count}
+    shown = dict(list(found.items())[:MAX_LINES])
+    if not shown:
+        return []
+    more = [Lines([f"the plot shows the first {MAX_LINES} of {len(found)} runs"])] if len(found) > MAX_LINES else []
+    return [*more, by_percentile(shown)]
+
+
+def records(saved: Saved) -> list[dict[str, Any]]:
+    """A row for each run."""
+    return [record for part in saved.parts for record in load.records(part)]
+
+
+def checks(saved: Saved) -> list[Check]:
+    """Every constraint and objective of each run."""
+    return [check for part in saved.parts for check in load.checks(part)]

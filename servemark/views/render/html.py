@@ -1,0 +1,38 @@
+"""Documents as one HTML page: one file with its style and its few lines of script, nothing else to fetch."""
+
+import functools
+from collections.abc import Sequence
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from servemark import __version__
+from servemark.errors import ResultError, parsing
+from servemark.output import printable
+from servemark.results.saved import Saved
+from servemark.views.kinds import kind_of
+
+
+def page(title: str, documents: Sequence[Saved]) -> str:
+    """The page of some documents, one below the other. Raises ResultError.
+
+    Every word is escaped, and what would turn or hide text is shown as its code.
+    """
+    template = _environment().get_template("page.html.j2")
+    with parsing(", ".join(saved.name for saved in documents), ResultError, fix="name whole result directories"):
+        articles = [kind_of(saved).article(saved) for saved in documents]
+        return template.render(title=title, articles=articles, version=__version__)
+
+
+@functools.cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("servemark.views.render", "template"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        # What stands between {{ and }}: SVG is markup already, all else is words.
+        finalize=lambda value: value if hasattr(value, "__html__") else printable(str(value)),
+    )
+    environment.globals["raw"] = lambda name: environment.get_template(name).render()
+    return environment

@@ -1,0 +1,78 @@
+"""When a trace was slow, and why: its worst seconds, in words."""
+
+import math
+from datetime import datetime, timedelta
+
+from servemark.quantities import figure
+from servemark.results.objectives import latency_objective, parse_objectives
+from servemark.results.schema.header import figure_of
+from servemark.results.schema.run import Result, TraceLoad, WindowFigures
+
+SHOWN = 3
+"""Maximum number of the worst seconds that are named."""
+_PERCENTILES = ("p99", "p95", "p90", "p50")
+
+
+def worst_seconds(result: Result) -> list[str]:
+    """Like "p99 over 20 ms in 2 of 21 s; worst: second 14: p95 113.8 ms, 37 of 213 over"; a line each. No trace: none.
+
+    Each second says how many arrivals it had, compared with the mean.
+    """
+    trace, windows = result["scenario"]["trace"], result["windows"]
+    # Results of earlier versions have no such windows.
+    if trace is None or "first" not in trace or not any(map(_arrivals, windows)):
+        return []
+    slo = latency_objective(parse_objectives(result["request"]["objectives"]["slo"]))
+    length_s = windows[1]["start_s"] if len(windows) > 1 else 1.0
+    mean = sum(map(_arrivals, windows)) / len(windows)
+    shown, said = windows, "worst seconds:"
+    if slo is not None:
+        shown = [window for window in windows if _misses(window, slo.percentile)]
+        unit = "s" if length_s == 1 else f"windows of {length_s:g} s"
+        said = f"{slo.name} over {slo.limit:g} ms in {len(shown)} of {len(windows)} {unit}{'; worst:' if shown else ''}"
+    ranked = sorted(shown, key=lambda window: (_over(window), _longest(window)), reverse=True)[:SHOWN]
+    return [
+        said,
+        *(f"  {_place(window, trace, length_s)}: {_words(window)}; {_why(window, mean)}" for window in ranked),
+    ]
+
+
+def _arrivals(window: WindowFigures) -> int:
+    return window["count"] + window["errors"]
+
+
+def _why(window: WindowFigures, mean: float) -> str:
+    """Format the arrivals of a second: "939 arrivals, 6.4 times the mean"."""
+    return f"{_arrivals(window):,} arrivals, {_arrivals(window) / mean:.1f} times the mean"
+
+
+def _misses(window: WindowFigures, percentile: float) -> bool:
+    """Return True if more requests exceed the limit than the percentile allows (nearest rank)."""
+    return _over(window) > math.floor(round(_arrivals(window) * (100 - percentile) / 100, 9))
+
+
+def _over(window: WindowFigures) -> int:
+    return window["over_slo"] or 0
+
+
+def _longest(window: WindowFigures) -> float:
+    return window["max_ms"] or 0.0
+
+
+def _place(window: WindowFigures, trace: TraceLoad, length_s: float) -> str:
+    """Name the second of the trace, with its calendar time if the trace has one."""
+    start = window["start_s"]
+    place = f"second {start:g}" if length_s == 1 else f"second {start:g} to {start + length_s:g}"
+    if trace["first"] is None:
+        return place
+    at = datetime.fromisoformat(trace["first"]) + timedelta(seconds=start * trace["speed"])
+    return f"{place} ({at:%H:%M:%S})"
+
+
+def _words(window: WindowFigures) -> str:
+    """The highest percentile that the window's count supports, else the maximum; and what exceeded the objective."""
+    known = [(name, value) for name in _PERCENTILES if (value := figure_of(window, f"{name}_ms")) is not None]
+    name, value = known[0] if known else ("max", window["max_ms"])
+    failed = f", {window['errors']:,} failed" if window["errors"] else ""
+    over = "" if window["over_slo"] is None else f", {_over(window):,} of {_arrivals(window):,} over"
+    return (f"{name} {figure(value)} ms" if value is not None else "none answered") + over + failed

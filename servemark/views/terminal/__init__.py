@@ -1,1 +1,0 @@
-"""Documents as tables on the terminal. Reads documents only."""

@@ -1,0 +1,56 @@
+"""CSV: a row a result, units in the columns, no formula."""
+
+import csv
+import io
+from pathlib import Path
+
+import pytest
+
+from servemark.results.saved import Saved
+from servemark.views.render.csv import to_csv
+from tests.support.saved_documents import run
+
+
+def read(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_a_run_is_a_row_of_its_figures(saved: dict[str, Saved]) -> None:
+    result = saved["open"].document
+    [row] = read(to_csv([saved["open"]]))
+    assert (row["result"], row["workload"], row["load"]) == ("open", "ranking_tiny", "40/s poisson")
+    assert float(row["latency_p50_ms"]) == result["metrics"]["latency_ms"]["p50"]
+    assert float(row["requests_per_s"]) == result["metrics"]["throughput"]["requests_per_s"]
+    assert row["failed_requests"] == "1"
+    assert row["latency_p99_9_ms"] == row["energy_joules_per_inference"] == ""  # not known
+
+
+def test_every_kind_has_rows_under_shared_columns(saved: dict[str, Saved]) -> None:
+    alone = [each for each in saved.values() if each.kind != "series"]
+    rows = read(to_csv(alone))
+    assert len(rows) > len(alone)
+    assert {row["kind"] for row in rows} == {each.kind for each in alone}
+    assert all(row["latency_p50_ms"] for row in rows if row["kind"] in {"load", "comparison", "mlperf"})
+
+
+@pytest.mark.parametrize("begin", ["=", "+", "-", "@", "\t=", "\r=", "\n="])
+def test_words_are_never_a_formula(tmp_path: Path, begin: str) -> None:
+    found = run(tmp_path / "open")
+    found.document["workload"] = f'{begin}cmd|" /C calc"!A0'
+    [row] = read(to_csv([found]))
+    assert row["workload"].startswith("'")
+    assert "\n" not in row["workload"]
+
+
+def test_a_negative_figure_is_a_number(tmp_path: Path) -> None:
+    found = run(tmp_path / "open")
+    found.document["metrics"]["latency_ms"]["mean"] = -1.5
+    assert read(to_csv([found]))[0]["latency_mean_ms"] == "-1.5"
+
+
+def test_the_names_of_columns_are_never_a_formula() -> None:
+    """A suite's are the keys of its rows, which somebody else may have written."""
+    row = {"workload": "ranking", '=cmd|" /C calc"!A0': 1, "two\nlines": 2}
+    found = Saved("x", {"kind": "suite", "suite": "s", "engine": "e", "environment": {}, "rows": [row]})
+    columns = read(to_csv([found]))[0].keys()
+    assert {'\'=cmd|" /C calc"!A0', "two lines"} <= columns

@@ -1,0 +1,101 @@
+"""Pages in a real browser: nothing is fetched, nothing fails, everything is drawn, also on a phone and on paper."""
+
+import base64
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from servemark.results.saved import Saved
+from servemark.views.render.html import page
+from tests.support import browser
+
+pytestmark = browser.needs_chromium
+AXE = os.environ.get("AXE_CORE", "")
+"""The file axe.min.js: `npm pack axe-core` fetches it."""
+_CLIPPED = """[...document.querySelectorAll('svg text')].filter(text => {
+  const own = text.getBoundingClientRect(), svg = text.closest('svg').getBoundingClientRect();
+  return own.left < svg.left - 2 || own.right > svg.right + 2;
+}).map(text => text.textContent)"""
+"""Words of plots that their figure cuts off."""
+_SERIOUS = """axe.run(document, {resultTypes: ['violations']}).then(found => found.violations
+  .filter(each => ['serious', 'critical'].includes(each.impact))
+  .map(each => each.id + ': ' + each.nodes.map(node => node.html.slice(0, 80)).join(' | ')))"""
+
+
+@pytest.fixture(scope="module")
+def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[browser.Page]:
+    with browser.page(tmp_path_factory.mktemp("browser")) as opened:
+        for domain in ("Log", "Runtime", "Network"):
+            opened.call(f"{domain}.enable")
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def file(saved: dict[str, Saved], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All kinds on one page, its summaries open."""
+    path = tmp_path_factory.mktemp("pages") / "all.html"
+    path.write_text(page("all", [*saved.values()]))
+    return path
+
+
+def shown(tab: browser.Page, file: Path, *, width: int, dark: bool = False) -> None:
+    tab.events.clear()
+    metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
+    tab.call("Emulation.setDeviceMetricsOverride", **metrics)
+    tab.open(file.as_uri(), dark=dark)
+
+
+def test_nothing_is_fetched_and_nothing_fails(tab: browser.Page, file: Path) -> None:
+    shown(tab, file, width=1240)
+    tab.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
+    fetched = [e["params"]["request"]["url"] for e in tab.events if e["method"] == "Network.requestWillBeSent"]
+    assert [url for url in fetched if not url.startswith("data:")] == [file.as_uri()]
+    assert not [e for e in tab.events if e["method"] in {"Log.entryAdded", "Runtime.exceptionThrown"}]
+
+
+@pytest.mark.parametrize("width", [360, 1240])
+def test_every_figure_is_drawn_and_the_page_never_scrolls_sideways(tab: browser.Page, file: Path, width: int) -> None:
+    shown(tab, file, width=width)
+    tab.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
+    assert tab.evaluate("document.documentElement.scrollWidth") <= width
+    sizes = tab.evaluate(
+        "[...document.querySelectorAll('figure svg')].map(svg => { const box = svg.getBoundingClientRect();"
+        " return [box.width, box.height, svg.querySelectorAll('path, rect, circle').length] })"
+    )
+    assert len(sizes) > 20
+    assert all(wide > 300 and high > 40 and marks > 2 for wide, high, marks in sizes)
+    assert tab.evaluate(_CLIPPED) == []
+
+
+def test_light_and_dark_by_the_system_and_by_the_button(tab: browser.Page, file: Path) -> None:
+    ground = "getComputedStyle(document.body).backgroundColor"
+    shown(tab, file, width=1240)
+    light = tab.evaluate(ground)
+    tab.evaluate("document.getElementById('theme').click()")
+    dark = tab.evaluate(ground)
+    assert light != dark
+    assert tab.evaluate("document.getElementById('theme').getAttribute('aria-pressed')") == "true"
+    shown(tab, file, width=1240, dark=True)
+    assert tab.evaluate(ground) == dark
+    tab.evaluate("document.getElementById('theme').click()")
+    assert tab.evaluate(ground) == light
+
+
+def test_it_prints_with_its_numbers(tab: browser.Page, file: Path) -> None:
+    shown(tab, file, width=1240, dark=True)
+    document = base64.b64decode(tab.call("Page.printToPDF", printBackground=True)["data"])
+    assert document.startswith(b"%PDF")
+    assert document.count(b"/Type /Page\n") + document.count(b"/Type /Page ") > 5
+
+
+@pytest.mark.peer
+@pytest.mark.skipif(not Path(AXE).is_file(), reason="AXE_CORE names no axe.min.js (npm pack axe-core)")
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("width", [360, 1240])
+def test_axe_finds_nothing_serious(tab: browser.Page, file: Path, width: int, dark: bool) -> None:
+    shown(tab, file, width=width, dark=dark)
+    tab.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
+    tab.evaluate(Path(AXE).read_text() + ";0")
+    assert tab.evaluate(_SERIOUS) == []

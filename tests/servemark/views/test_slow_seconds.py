@@ -1,0 +1,59 @@
+"""The line that says when a trace was slow."""
+
+from typing import Any, cast
+
+from servemark.results.schema.run import Result
+from servemark.views.slow_seconds import worst_seconds
+
+
+def window(start_s: float, count: int, over: int | None, **figures: float) -> dict[str, Any]:
+    """One window; a percentile that is not given is not known."""
+    percentiles = dict.fromkeys(("p50_ms", "p90_ms", "p95_ms", "p99_ms", "max_ms"), None)
+    return {"start_s": start_s, "count": count, "errors": 0, "over_slo": over, **percentiles, **figures}
+
+
+def result(windows: list[dict[str, Any]], *, first: str | None = None, speed: float = 1.0, slo: bool = True) -> Result:
+    found = {
+        "scenario": {"trace": {"first": first, "speed": speed}},
+        "windows": windows,
+        "request": {"objectives": {"slo": "p99:20" if slo else ""}},
+    }
+    return cast(Result, found)
+
+
+WINDOWS = [
+    window(0, 200, 2, p95_ms=9.0, max_ms=30.0),
+    window(1, 213, 37, p95_ms=113.8, max_ms=140.0),
+    window(2, 40, 1, p50_ms=3.0, max_ms=21.0),
+    window(3, 5, 0, max_ms=2.0),
+]
+
+
+def test_the_seconds_that_missed_the_objective_are_named_the_worst_first() -> None:
+    assert worst_seconds(result(WINDOWS)) == [
+        "p99 over 20 ms in 2 of 4 s; worst:",
+        "  second 1: p95 113.8 ms, 37 of 213 over; 213 arrivals, 1.9 times the mean",
+        "  second 2: p50 3 ms, 1 of 40 over; 40 arrivals, 0.3 times the mean",
+    ]
+    assert worst_seconds(result([WINDOWS[0], WINDOWS[3]])) == ["p99 over 20 ms in 0 of 2 windows of 3 s"]
+
+
+def test_calendar_times_are_said_at_the_trace_s_own_speed() -> None:
+    said = worst_seconds(result(WINDOWS, first="2026-11-20T10:00:59.500+00:00", speed=2))
+    assert said[1].startswith("  second 1 (10:01:01): p95")
+
+
+def test_without_an_objective_the_longest_latencies_are_named() -> None:
+    without = [{**each, "over_slo": None} for each in WINDOWS]
+    said = worst_seconds(result(without, slo=False))
+    assert [line.partition(";")[0] for line in said] == [
+        "worst seconds:",
+        "  second 1: p95 113.8 ms",
+        "  second 0: p95 9 ms",
+        "  second 2: p50 3 ms",
+    ]
+
+
+def test_no_trace_has_no_seconds() -> None:
+    assert worst_seconds(cast(Result, {"scenario": {"trace": None}, "windows": WINDOWS})) == []
+    assert worst_seconds(result([window(0, 0, 0)])) == []
