@@ -15,7 +15,7 @@ from loadgen.driver.event_loop import Driver
 from loadgen.load.arrivals import ClosedLoopArrivals
 from loadgen.measurement.recorder import Recorder
 from loadgen.measurement.windows import Interval
-from loadgen.sut.channel import READ, Answer, Outcome, Payload, State
+from loadgen.sut.channel import READ, Answer, Payload, State
 from servemark.workload import Arrays, Tensor
 
 MILLION, MIB = 1_000_000, 1 << 20
@@ -101,9 +101,7 @@ def read_on_the_way(counts: Sequence[int]) -> list[float]:
     recorder = Recorder(Interval(start, start + 10 * S, 10), least=counts[-1])
     found: list[float] = []
 
-    def outcome(outcome: Outcome) -> None:
-        recorder.outcome(outcome)
-        statistics.request(outcome, outcome.message)
+    recorder.on_counted = statistics.good
 
     def tick(now: int) -> None:
         recorder.tick(now)
@@ -117,15 +115,15 @@ def read_on_the_way(counts: Sequence[int]) -> list[float]:
         itertools.repeat(Payload(b"")),
         timeout_s=60,
         max_in_flight=CONCURRENCY,
-        on_outcome=outcome,
+        on_outcome=recorder.outcome,
         on_tick=tick,
     )
+    driver.on_good = recorder.on_good
     driver.connect(CONCURRENCY)
     driver.run(ClosedLoopArrivals(CONCURRENCY, recorder.is_over))
     driver.close()
     recorder.flush()
     tick(time.monotonic_ns())
-    statistics.flush()
     assert environment.stats.total.num_requests >= counts[-1]
     return found
 

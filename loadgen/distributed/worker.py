@@ -22,7 +22,7 @@ from loadgen.load.load_config import LoadConfig
 from loadgen.load.share import Share
 from loadgen.measurement.interval_edges import Boundaries
 from loadgen.measurement.output_agreement import require_fit
-from loadgen.measurement.sender import ActiveLoad, OpenLoad, PreparedLoad, Sender
+from loadgen.measurement.sender import ActiveLoad, OpenLoad, PreparedLoad, Sender, Statistics
 from loadgen.targets.open import open_target
 from servemark import interrupts
 from servemark.documents.request import RunRequest
@@ -55,10 +55,10 @@ class Worker:
         *,
         resolve: Callable[[RunRequest, str], LoadConfig],
         master_silent_s: Callable[[], float],
-        on_request: Callable[[LoadConfig], Any],
+        statistics: Callable[[LoadConfig], Statistics],
     ) -> None:
         self._orders, self._send_to_master = orders, send
-        self._resolve, self._master_silent_s, self._on_request = resolve, master_silent_s, on_request
+        self._resolve, self._master_silent_s, self._statistics = resolve, master_silent_s, statistics
         self._run = ""
         self._next_state = 0.0
         self._decided = False
@@ -138,7 +138,7 @@ class Worker:
                 )
             if golden is not None:
                 require_fit(golden, config.entry, config.workload.inputs, config.workload.outputs)
-            prepared = Sender(config, target, on_request=self._on_request(config), share=share).prepare(golden)
+            prepared = Sender(config, target, statistics=self._statistics(config), share=share).prepare(golden)
             return prepared, fingerprint(config, prepared.schedule, golden)
         except BaseException as error:
             target.close()

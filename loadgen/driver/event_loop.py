@@ -18,7 +18,7 @@ from gevent.monkey import get_original
 
 from loadgen.driver.backlog import Backlog
 from loadgen.load.arrivals import Arrivals
-from loadgen.sut.channel import READ, WRITE, Channel, ConnectionFailed, Outcome, Payload, State
+from loadgen.sut.channel import READ, WRITE, Channel, ConnectionFailed, Outcome, Payload, State, Times
 
 _epoll_class = get_original("select", "epoll")
 _select = get_original("select", "select")
@@ -59,7 +59,8 @@ class Driver:
     """Sends `payloads` when `arrivals` says so and reports each request's outcome exactly once.
 
     `connect` makes a channel, which the driver opens; `on_tick` is called about every 5 ms. The channel that was used
-    last is the next, whose memory is in the cache, unless they come `in_turn`.
+    last is the next, whose memory is in the cache, unless they come `in_turn`. Of right answers to plain payloads
+    `on_good`, once it is set, gets the times alone, which costs less than an outcome.
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class Driver:
         self._never_sent = f"not sent within {timeout_s:g} s of its schedule: as many as --max-in-flight were in flight"
         self._max_in_flight = max_in_flight
         self._on_outcome = on_outcome
+        self.on_good: Callable[[Times], object] | None = None
         self._on_tick = on_tick
         self._clock = time.monotonic_ns
         self._epoll = _epoll_class()
@@ -235,12 +237,16 @@ class Driver:
         channel.deadline = deadline
         channel.sent = 0
         self.in_flight += 1
-        self.peak_in_flight = max(self.peak_in_flight, self.in_flight)
+        if self.in_flight > self.peak_in_flight:  # noqa: PLR1730 - the call of max() would take 3 % of a request
+            self.peak_in_flight = self.in_flight
         try:
             if channel.state is _CLOSED:
                 self._open(channel)
             else:
-                self._send(channel)
+                channel.sent = self._clock()
+                channel.start()
+                if channel.wants != channel.watched:
+                    self._watch(channel)
         except Exception as error:
             self._fail(channel, *_kind_and_words(error))
 
@@ -307,6 +313,9 @@ class Driver:
         else:
             self._drop(channel)
         scheduled, sent, done = channel.scheduled, channel.sent, channel.done
+        if payload.plain and self.on_good is not None and response.error is None and done <= channel.deadline:
+            self.on_good((scheduled, sent, done, response.size))
+            return None
         if done > channel.deadline:
             # It came before `_expire` looked: whether a late answer counts must not depend on that.
             return Outcome(payload, scheduled, sent, done, "timeout", self._too_late, None)

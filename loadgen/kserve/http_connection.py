@@ -25,15 +25,12 @@ class Response(NamedTuple):
     data: bytes
     begin: int
     error: str | None
+    size: int
 
     @property
     def body(self) -> bytes:
         """The JSON header and the tensors: a copy, which only failed and sampled responses need."""
         return self.data[self.begin :]
-
-    @property
-    def size(self) -> int:
-        return self.head.content_length
 
     def message(self) -> str:
         return error_message(self.head, self.body)
@@ -117,7 +114,8 @@ class Connection(TcpChannel):
             if self._pieces:
                 self._forget()
             self.state = _IDLE if self._unsent is None else _SPENT
-            return Response(head, data, begin, None)
+            # What Response() does, without the call of a Python function.
+            return tuple.__new__(Response, (head, data, begin, None, length - begin))
         data, begin = self._skip_interim(data)
         if not begin:
             self._keep(data, 1)
@@ -137,7 +135,7 @@ class Connection(TcpChannel):
             self._forget()
         # An answer before the whole request is out leaves a connection that cannot carry the next one.
         self.state = _IDLE if head.keep_alive and self._unsent is None else _SPENT
-        return Response(head, data, begin, error)
+        return Response(head, data, begin, error, head.content_length)
 
     def _skip_interim(self, data: bytes) -> tuple[bytes, int]:
         """Drop interim responses; return the rest and the offset of its body, 0 while its head is incomplete."""

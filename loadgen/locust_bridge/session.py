@@ -146,7 +146,6 @@ class Session:
                 stderr.print_exception()
         finally:
             self.environment.process_exit_code = int(code)
-            self.statistics.flush()
             self.page.end()
             self._quit()
 
@@ -174,7 +173,7 @@ class Session:
         if isinstance(runner, MasterRunner):
             return Master(config, runner)
         self.statistics.begin(config.model)
-        return Sender(config, target, on_request=self.statistics.request)
+        return Sender(config, target, statistics=self.statistics)
 
     def _on_message(self, environment: Environment, msg: Message, **_: Any) -> None:  # noqa: ARG002 - Locust's interface
         """Take a worker's message to this master."""

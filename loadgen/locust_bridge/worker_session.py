@@ -15,7 +15,7 @@ from loadgen.load.load_config import LoadConfig, Lookup
 from loadgen.locust_bridge.locust_internals import count_heartbeats_steadily, remember_default_options
 from loadgen.locust_bridge.locust_statistics import LocustStatistics
 from loadgen.locust_bridge.session import INTERRUPTED_STOP_TIMEOUT_S, STOP_TIMEOUT_S
-from loadgen.measurement.sender import OnRequest
+from loadgen.measurement.sender import Statistics
 from servemark import interrupts
 from servemark.documents.flags import OPTIONS
 from servemark.documents.request import RunRequest, changed
@@ -72,7 +72,7 @@ class WorkerSession:
             self._send_to_master,
             resolve=self._resolve,
             master_silent_s=self._master_silent_s,
-            on_request=self._on_request,
+            statistics=self._statistics_of,
         )
         try:
             self.worker.run()
@@ -82,12 +82,10 @@ class WorkerSession:
             pass  # Locust, which has heard of it too, ends this process
         except Exception:
             stderr.print_exception()
-        finally:
-            self.statistics.flush()
 
-    def _on_request(self, config: LoadConfig) -> OnRequest:
+    def _statistics_of(self, config: LoadConfig) -> Statistics:
         self.statistics.begin(config.model)
-        return self.statistics.request
+        return self.statistics
 
     def _on_message(self, environment: Environment, msg: Message, **_: Any) -> None:  # noqa: ARG002 - Locust's interface
         """Take an order; a ping is answered at once, since the master takes its time."""

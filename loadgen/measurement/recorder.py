@@ -16,7 +16,7 @@ from loadgen.measurement.seconds import Seconds
 from loadgen.measurement.windows import Interval, Window
 from loadgen.stateful.decoupled import AnswerRecorder
 from loadgen.stateful.sequences import SequenceRecorder
-from loadgen.sut.channel import Answer, Outcome
+from loadgen.sut.channel import Answer, Outcome, Times
 from servemark.results.constraints import MAX_PROLONGED_WINDOWS
 from servemark.stats.histogram import Histogram
 
@@ -27,6 +27,9 @@ LATE_NS = MS
 MAX_SAMPLED_RESPONSES = 200
 """Maximum number of sampled responses kept for the comparison with the golden outputs."""
 
+
+WIDTH = 4
+"""Numbers in `Times`."""
 
 Waited = Callable[[npt.NDArray[np.int64]], npt.NDArray[np.bool_]]
 
@@ -79,6 +82,10 @@ class Recorder:
         self._golden_seen = 0
         self._random = random.Random(0)  # noqa: S311 - a sample, no secret
         self._raw = array("q")
+        self.on_good: Callable[[Times], object] = self._raw.extend
+        """Take the times of a right answer; the hot path, and one call: a Ctrl-C cannot leave a part of it behind."""
+        self.on_counted: Callable[[npt.NDArray[np.int64]], object] | None = None
+        """Sees the rows of times of right answers when they are counted."""
         self._failed: list[Outcome] = []
         self._next_flush = 0
 
@@ -113,19 +120,19 @@ class Recorder:
         missing = self._least - self.scheduled
         if end >= self._end_at or missing <= 0:
             return True
-        if missing > len(self._raw) // 3 + len(self._failed):
+        if missing > len(self._raw) // WIDTH + len(self._failed):
             return False
-        gathered = sum(start <= scheduled < end for scheduled in self._raw[::3])
+        gathered = sum(start <= scheduled < end for scheduled in self._raw[::WIDTH])
         failed = sum(start <= outcome.scheduled < end for outcome in self._failed)
         return gathered + failed >= missing
 
     def outcome(self, outcome: Outcome) -> None:
-        """Take one outcome; the hot path."""
+        """Take one outcome."""
         if outcome.error is None:
-            # One call: a Ctrl-C cannot leave a part of it behind.
-            self._raw.extend((outcome.scheduled, outcome.sent, outcome.done))
-            if outcome.payload.golden_rows and outcome.response:
-                self._sample(outcome.payload.golden_rows, outcome.response)
+            response = outcome.response
+            self.on_good((outcome.scheduled, outcome.sent, outcome.done, response.size if response else 0))
+            if outcome.payload.golden_rows and response:
+                self._sample(outcome.payload.golden_rows, response)
         else:
             self._failed.append(outcome)
 
@@ -159,8 +166,10 @@ class Recorder:
         if not self._raw:
             return
         # A copy: the array cannot grow while numpy looks at its buffer.
-        rows = np.array(self._raw, dtype=np.int64).reshape(-1, 3)
+        rows = np.array(self._raw, dtype=np.int64).reshape(-1, WIDTH)
         del self._raw[:]
+        if self.on_counted is not None:
+            self.on_counted(rows)
         scheduled, done = rows[:, 0], rows[:, 2]
         start, end = self.interval.start, self.interval.end
         came = (done >= start) & (done < end)

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import gevent
 import numpy as np
@@ -55,20 +55,35 @@ START_TIMEOUT_S = 900.0
 FOREMOST = 2
 """libev's highest priority: sockets are asked in each turn, and the schedule goes on before they are served."""
 
-OnRequest = Callable[[Outcome, str], None]
 OnTick = Callable[[int], None]
+
+
+class Statistics(Protocol):
+    """Statistics of somebody else, such as Locust, which are told of the requests."""
+
+    def good(self, times: npt.NDArray[np.int64]) -> None:
+        """Take rows of the times of right answers, about every 50 ms."""
+
+    def failed(self, outcome: Outcome, words: str) -> None:
+        """Take a failed request, with words for the first ones of each kind."""
+
+
+def _unseen(_outcome: Outcome, _words: str) -> None:
+    """Take an outcome that nobody looks at."""
 
 
 class Sender:
     """One process's load. Each step gives what has the next one: `prepare`, `open`, `begin`, `run`.
 
-    `on_request` sees every outcome, and of each kind of failure the first messages (for Locust's own statistics).
+    `statistics` are somebody else's, which are told what becomes of the requests.
     """
 
     several = False
 
-    def __init__(self, config: LoadConfig, target: Target, *, on_request: OnRequest, share: Share = ALL) -> None:
-        self.config, self.target, self.share, self.on_request = config, target, share, on_request
+    def __init__(
+        self, config: LoadConfig, target: Target, *, statistics: Statistics | None = None, share: Share = ALL
+    ) -> None:
+        self.config, self.target, self.share, self.statistics = config, target, share, statistics
         traced = config.metrics.otlp_sample
         self.tracing = Tracing(traced) if traced else None
         self.priority = SendersPriority(config.limits.sender_priority, open_loop=config.open_loop)
@@ -135,7 +150,8 @@ class ActiveLoad:
     def __init__(self, prepared: PreparedLoad) -> None:
         sender = prepared.sender
         self.config, self._share, self._tracing = sender.config, sender.share, sender.tracing
-        self._on_request = self._tracing.seen(sender.on_request) if self._tracing else sender.on_request
+        self._statistics = sender.statistics
+        self._on_request = self._tracing.seen(_unseen) if self._tracing else _unseen
         self.labelled: LabelledAnswers | None = None
         if self.config.quality:
             self.labelled = LabelledAnswers()
@@ -175,9 +191,13 @@ class ActiveLoad:
         least = connections if alone or config.open_loop else float("inf")
         self.recorder = Recorder(interval, least, self._driver.backlog.waited, self.warm_up)
         self.recorder.outside = self._probed
+        if self._statistics is not None:
+            self.recorder.on_counted = self._statistics.good
         self.recorder.sequences, self.recorder.answers = self._sequences, self._answers
         if log_directory is not None:
             self._log = RequestLog(log_directory, interval.start)
+        if self._log is None and self._answers is None:
+            self._driver.on_good = self.recorder.on_good
         self._arrivals: OpenLoopArrivals | ClosedLoopArrivals = (
             ClosedLoopArrivals(self._share.count(connections or 1), self.recorder.is_over, start)
             if self._schedule is None
@@ -287,6 +307,8 @@ class ActiveLoad:
         words = ""
         if outcome.error:
             outcome, words = self._failures.named(outcome)
+            if self._statistics is not None:
+                self._statistics.failed(outcome, words)
         self.recorder.outcome(outcome)
         if self._log is not None:
             self._log.take(outcome)

@@ -22,6 +22,12 @@ class Payload:
     """The labelled examples that its rows are, where their answers are scored."""
     alone: bool = field(default=False, kw_only=True)
     """It goes out before the load: where a run has sequences it is a whole one."""
+    plain: bool = field(init=False)
+    """Of a right answer to it nothing but its times and its size is asked."""
+
+    def __post_init__(self) -> None:
+        plain = type(self) is Payload and not self.golden_rows and not self.examples
+        object.__setattr__(self, "plain", plain)
 
 
 class Answer(Protocol):
@@ -40,6 +46,10 @@ class Answer(Protocol):
 
     def arrays(self, outputs: Sequence[Tensor]) -> Arrays:
         """The outputs of an answer that is right, each with the batch dimension."""
+
+
+Times = tuple[int, int, int, int]
+"""Of a right answer: when it was scheduled, sent and done, in ns of the monotonic clock, and its bytes."""
 
 
 class Outcome(NamedTuple):

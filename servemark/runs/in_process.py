@@ -43,7 +43,7 @@ def engines_for(
 
         def measure(config: LoadConfig) -> Result:
             target = target_of(config)
-            sender = Sender(config, target, on_request=lambda *_: None)
+            sender = Sender(config, target)
             measurement = Measurement(config, target, sender, on_progress=on_progress(config))
             with contextlib.redirect_stdout(sys.stderr) if quiet else contextlib.nullcontext():
                 result = record(measurement, on_end=on_end)

@@ -89,7 +89,7 @@ def load(
     flags += ["--concurrency", "4", "--warmup", "0.2", "--duration", str(seconds)]
     resolved = config("lookup", *flags, lookup=lambda _: workload(ids))
     target = HttpTarget(resolved)
-    sender = Sender(resolved, target, on_request=lambda *_: None)
+    sender = Sender(resolved, target)
     measurement = Measurement(resolved, target, sender, on_progress=on_progress)
     return record(measurement)
 

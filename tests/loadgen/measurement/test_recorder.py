@@ -9,7 +9,7 @@ import pytest
 from benchmarks.generator.memory import NullAnswer
 from loadgen.driver.event_loop import MS
 from loadgen.measurement.failures import MAX_MESSAGES
-from loadgen.measurement.recorder import FLUSH_NS, MAX_SAMPLED_RESPONSES, Recorder
+from loadgen.measurement.recorder import FLUSH_NS, MAX_SAMPLED_RESPONSES, WIDTH, Recorder
 from loadgen.measurement.windows import Interval
 from loadgen.sut.channel import Outcome, Payload
 from servemark.results.constraints import MAX_PROLONGED_WINDOWS
@@ -42,7 +42,7 @@ def test_memory_does_not_grow_with_the_number_of_requests() -> None:
     held, blocks = elements(recorder), sys.getallocatedblocks()
     drive(recorder, 100_000, 300_000)
     grown = sys.getallocatedblocks() - blocks
-    assert recorder.scheduled + len(recorder._raw) // 3 + len(recorder._failed) == 300_000
+    assert recorder.scheduled + len(recorder._raw) // WIDTH + len(recorder._failed) == 300_000
     assert len(recorder.windows) <= MAX_PROLONGED_WINDOWS
     assert len(recorder.sampled) == MAX_SAMPLED_RESPONSES
     assert len(recorder.messages["timeout"]) == MAX_MESSAGES
