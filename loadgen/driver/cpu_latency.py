@@ -1,10 +1,11 @@
-"""Idle cores that wake up at once: in a virtual machine they are kept out of idle states while requests are sent."""
+"""Idle cores that wake up at once: they are kept out of idle states while requests are sent, where it is asked for."""
 
 import contextlib
 import os
 from types import TracebackType
 from typing import Any, Self
 
+from loadgen.sut.target import Target
 from servemark.documents.load import AUTO
 from servemark.documents.request import ON
 from servemark.errors import OptionError
@@ -14,6 +15,7 @@ from servemark.results.schema.header import unknown
 from servemark.telemetry.energy.meter import UnavailableError
 from servemark.telemetry.energy.rapl import rapl_meter
 
+_SAME_MACHINE = "the server is on this machine, or it is not known: it would answer sooner (--cpu-latency-qos on)"
 _METERED = "cores that do not idle would use energy that is metered"
 _BARE_METAL = "no virtual machine: cores in deep idle states leave power for the clocks of the busy ones"
 
@@ -21,18 +23,23 @@ _BARE_METAL = "no virtual machine: cores in deep idle states leave power for the
 class CpuLatency:
     """Keeps all cores of this machine out of idle states from entering to leaving it.
 
-    `asked` is a value of --cpu-latency-qos. `auto` holds in a virtual machine, where it is permitted and nothing meters
-    the energy of the cores; `power_command` says that the user's command does.
+    `asked` is a value of --cpu-latency-qos. `auto` changes nothing that is measured: it holds only where the server is
+    on another machine, in a virtual machine, where it is permitted and nothing meters the energy of the cores.
+    `power_command` says that the user's command does.
     """
 
     def __init__(self, asked: str, *, power_command: bool) -> None:
         self._asked, self._power_command = asked, power_command
         self._held: int | None = None
+        self._server_elsewhere = False
         self.figures: dict[str, Any] = _without("nothing was sent")
         """As the result holds it."""
 
-    def require(self) -> None:
-        """Check that it can be had where it was asked for. Raises OptionError."""
+    def require(self, target: Target) -> None:
+        """Check that it can be had where it was asked for, and where the server is. Raises OptionError."""
+        if self._asked == AUTO:
+            with contextlib.suppress(LookupError):
+                self._server_elsewhere = not target.local and not target.processes()
         if self._asked == ON and (why := refusal()):
             raise OptionError(f"--cpu-latency-qos on: {why}", fix="run as root, or leave out --cpu-latency-qos")
 
@@ -60,6 +67,8 @@ class CpuLatency:
             return None
         if self._asked != AUTO:
             return f"--cpu-latency-qos {self._asked}"
+        if not self._server_elsewhere:
+            return _SAME_MACHINE
         if virtual_machine() is None:
             return _BARE_METAL
         return _METERED if self._power_command or _has_rapl() else None

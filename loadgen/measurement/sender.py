@@ -92,7 +92,7 @@ class Sender:
     def prepare(self, golden: Golden | None) -> "PreparedLoad":
         """Make the requests and the schedule; opens nothing. Raises OptionError, InputDataError, ServerError."""
         self.priority.require()
-        self.cpu_latency.require()
+        self.cpu_latency.require(self.target)
         requests = self.share.requests(self.target.payloads(golden))
         requests, probed = require_answer(self.target, requests, self.config, _wait_politely)
         if self.tracing is not None:

@@ -168,7 +168,7 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     cpu_latency_qos: Annotated[
         Literal["auto", "on", "off"],
         fields.choice(
-            "Cores kept out of idle states while it sends: auto (in a virtual machine, not metered), on, off.",
+            "Cores kept out of idle states while it sends: auto (a virtual machine, the server elsewhere), on, off.",
             CPU_LATENCY,
             metavar="Q",
             commands=MEASURED,

@@ -70,6 +70,8 @@ def _measured(document: dict[str, Any], folder: Path, metric: Metric) -> Iterato
     )
     load = load_words if searched else load_key(scenario)
     place = ", ".join(str(result.get(key) or "?") for key in ("engine", "precision", "device", "protocol"))
+    if result["metrics"].get("client", {}).get("cpu_latency_us") is not None:
+        place += ", cores awake"  # they answer sooner: a series of its own
     yield Measured(
         f"{result['workload']} on {place}, {load_words}, batch {result['batch_size']}",
         *_where(result, folder),

@@ -1,12 +1,14 @@
 """When cores are kept out of idle states, and what the result says of it."""
 
 from pathlib import Path
+from typing import cast
 
 import psutil
 import pytest
 
 from loadgen.driver import cpu_latency as module
 from loadgen.driver.cpu_latency import CpuLatency
+from loadgen.sut.target import Target
 from servemark.errors import OptionError
 from servemark.machine import idle_states
 
@@ -25,8 +27,22 @@ def device(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return path
 
 
-def asked(value: str = "auto", *, power_command: bool = False) -> CpuLatency:
-    return CpuLatency(value, power_command=power_command)
+class Server:
+    """A target that is on another machine, here, or nobody knows where."""
+
+    def __init__(self, place: str) -> None:
+        self.local, self._place = place == "in this process", place
+
+    def processes(self) -> list[int]:
+        if self._place == "a container":
+            raise LookupError(self._place)
+        return [7] if self._place == "this machine" else []
+
+
+def asked(value: str = "auto", server: str = "elsewhere", *, power_command: bool = False) -> CpuLatency:
+    latency = CpuLatency(value, power_command=power_command)
+    latency.require(cast(Target, Server(server)))
+    return latency
 
 
 def is_held(device: Path) -> bool:
@@ -41,15 +57,20 @@ def test_it_holds_while_requests_are_sent(device: Path) -> None:
     assert latency.figures == HELD
 
 
+@pytest.mark.parametrize("server", ["this machine", "in this process", "a container"])
+def test_what_is_measured_is_not_changed_unless_asked(device: Path, server: str) -> None:
+    with asked("auto", server) as latency:
+        assert not is_held(device)
+        assert "the server is on this machine, or it is not known" in latency.figures["cpu_latency_us_reason"]
+    with asked("on", server):
+        assert is_held(device)
+
+
 @pytest.mark.parametrize(
-    ("value", "settings", "why"),
-    [
-        ("auto", {"power_command": True}, "metered"),
-        ("off", {}, "--cpu-latency-qos off"),
-    ],
+    ("value", "power_command", "why"), [("auto", True, "metered"), ("off", False, "--cpu-latency-qos off")]
 )
-def test_it_is_left_alone(device: Path, value: str, settings: dict[str, bool], why: str) -> None:
-    with asked(value, **settings) as latency:
+def test_it_is_left_alone(device: Path, value: str, power_command: bool, why: str) -> None:
+    with asked(value, power_command=power_command) as latency:
         assert not is_held(device)
     assert latency.figures["cpu_latency_us"] is None
     assert why in latency.figures["cpu_latency_us_reason"]
@@ -78,6 +99,5 @@ def test_a_kernel_that_refuses_is_told_and_stops_only_who_insists(device: Path) 
     with asked() as latency:
         assert latency.figures["cpu_latency_us"] is None
         assert "No such file" in latency.figures["cpu_latency_us_reason"]
-    asked().require()
     with pytest.raises(OptionError, match=r"--cpu-latency-qos on: .*No such file"):
-        asked("on").require()
+        asked("on")

@@ -100,6 +100,15 @@ def test_machines_are_not_mixed(servemark: Servemark, tmp_path: Path, template: 
     assert found["outcome"] == "not worse"
 
 
+def test_cores_kept_awake_make_a_series_of_their_own(servemark: Servemark, tmp_path: Path, template: Any) -> None:
+    write(tmp_path, template, STEP[:8], host="a")
+    awake = copy.deepcopy(template)
+    awake["metrics"]["client"]["cpu_latency_us"] = 0
+    write(tmp_path / "awake", awake, STEP[:8], host="a")
+    found = json.loads(history(servemark, tmp_path, "--json").out)
+    assert sorted("cores awake" in series["subject"] for series in found["series"]) == [False, True]
+
+
 def test_partial_and_invalid_results_are_listed_and_not_used(
     servemark: Servemark, tmp_path: Path, template: Any
 ) -> None:

@@ -159,6 +159,13 @@ def test_circumstances_that_differ_are_named() -> None:
     assert "B: 1 of 1 runs is INVALID (completed): measure again, or --allow-invalid" in found["undecided"]
 
 
+def test_cores_that_were_kept_awake_on_one_side_are_named() -> None:
+    first, second = run_of(10), run_of(10, seed=1)
+    awake: Any = {**second.result["metrics"], "client": {"cpu_latency_us": 0}}
+    changed = dataclasses.replace(second, result={**second.result, "metrics": awake})
+    assert compare_sides([first], [changed], GATE)["differing"] == [{"key": "client.cpu_latency_us", "a": None, "b": 0}]
+
+
 def test_an_edited_configuration_is_named() -> None:
     groups = [{"count": 1, "kind": "KIND_CPU", "gpus": []}]
     # A server may leave out what is zero.
