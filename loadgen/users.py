@@ -15,7 +15,11 @@ from locust.argument_parser import LocustArgumentParser
 from locust.env import Environment
 from locust.runners import MasterRunner, WorkerRunner
 
-from loadgen.locust_bridge.locust_internals import leave_out_empty_tables, leave_with_own_code
+from loadgen.locust_bridge.locust_internals import (
+    leave_out_empty_tables,
+    leave_with_own_code,
+    watch_on_without_descriptors,
+)
 from loadgen.locust_bridge.session import Session, add_own_arguments
 from loadgen.locust_bridge.user_classes import host_of
 from loadgen.locust_bridge.worker_session import WorkerSession
@@ -153,6 +157,7 @@ def _quitting(environment: Environment, **_: Any) -> None:
 
 interrupts.end_with_owner()
 leave_out_empty_tables()
+watch_on_without_descriptors()
 # Locust leaves a process that it forks (--processes) behind, looking for its master for a minute or five. What that
 # has measured has been sent by then.
 os.register_at_fork(after_in_child=functools.partial(interrupts.end_with_parent, signal.SIGKILL))

@@ -1,19 +1,21 @@
 """Locust's internals, as read in Locust 2.47.0, where it has no public interface. An upgrade has this file to check."""
 
+import contextlib
 import functools
 import logging
 import time
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
+import gevent
 from locust import argument_parser, log, runners, stats
 from locust.argument_parser import LocustArgumentParser
 from locust.env import Environment
 from locust.exception import RPCError, RPCSendError
 from locust.rpc import Message
 from locust.rpc.zmqrpc import BaseSocket
-from locust.runners import MasterRunner
+from locust.runners import MasterRunner, Runner
 
 from servemark.errors import ExitCode
 
@@ -89,6 +91,22 @@ def pass_over_garbage() -> None:
 
     setattr(BaseSocket, "recv_from_client", receive_next)  # noqa: B010 - mypy refuses an assignment
     setattr(MasterRunner, "handle_message", handle_or_refuse)  # noqa: B010
+
+
+def watch_on_without_descriptors() -> None:
+    """Have Locust's watch over its own CPU time go on where it cannot read it (`Runner.monitor_cpu_and_memory`).
+
+    /proc needs a descriptor, and all may be connections. Locust would print a traceback in the middle of the run.
+    """
+    watch = Runner.monitor_cpu_and_memory
+
+    def watch_on(runner: Runner) -> NoReturn:
+        while True:
+            with contextlib.suppress(OSError):
+                watch(runner)
+            gevent.sleep(runners.CPU_MONITOR_INTERVAL)
+
+    setattr(Runner, "monitor_cpu_and_memory", watch_on)  # noqa: B010 - mypy refuses an assignment
 
 
 def leave_out_empty_tables() -> None:

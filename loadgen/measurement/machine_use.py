@@ -34,6 +34,7 @@ class MachineUse:
         self._reading: AsyncResult[None] | None = None
         self._servers: list[int] = []
         self._unknown: str | None = None
+        self._threads = gevent.get_hub().threadpool  # made now: connections may use up the descriptors that it needs
         try:
             self._servers = target.processes()
         except LookupError as error:
@@ -41,11 +42,11 @@ class MachineUse:
 
     def begin(self) -> None:
         """Take the first reading."""
-        self._reading = gevent.get_hub().threadpool.spawn(self._begin)
+        self._reading = self._threads.spawn(self._begin)
 
     def finish(self) -> None:
         """Take the second."""
-        self._reading = gevent.get_hub().threadpool.spawn(self._finish)
+        self._reading = self._threads.spawn(self._finish)
 
     def wait(self) -> None:
         """Wait for the second."""
@@ -61,7 +62,7 @@ class MachineUse:
             if self._unknown is not None:
                 raise CannotTell(self._unknown)
             self._watch = Watch({SERVER: self._servers, GENERATOR: [_root(), *self._workers()]})
-        except (CannotTell, LookupError) as error:
+        except (CannotTell, LookupError, OSError) as error:
             self.reason = str(error)
 
     def _finish(self) -> None:
@@ -69,7 +70,7 @@ class MachineUse:
             return
         try:
             self.use = self._watch.use()
-        except CannotTell as error:
+        except (CannotTell, OSError) as error:
             self.reason = str(error)
 
 

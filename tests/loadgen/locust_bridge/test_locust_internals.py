@@ -1,11 +1,13 @@
 """Locust's internals as we read them, against the installed Locust."""
 
+import errno
 import itertools
 import time
 
 import gevent
 import msgpack  # type: ignore[import-untyped]  # it has no stubs
 import pytest
+from gevent import GreenletExit
 from locust import __version__, argument_parser, runners
 from locust.argument_parser import LocustArgumentParser
 from locust.env import Environment
@@ -18,6 +20,7 @@ from loadgen.locust_bridge.locust_internals import (
     pass_over_garbage,
     remember_default_options,
     request_listeners,
+    watch_on_without_descriptors,
 )
 from servemark.errors import ExitCode
 
@@ -47,6 +50,30 @@ def test_who_listens_to_requests_is_known_at_any_time() -> None:
     assert listeners == own != []
     environment.events.request.add_listener(lambda **_: None)
     assert len(listeners) == len(own) + 1
+
+
+def test_no_descriptor_is_left_for_the_watch_over_cpu_time(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Locust's own ends with a traceback in the middle of the run, where connections have taken all descriptors."""
+    tries = itertools.count()
+
+    def watch(_: runners.Runner) -> None:
+        if next(tries) < 2:
+            raise OSError(errno.EMFILE, "Too many open files", "/proc/1/stat")
+        raise GreenletExit
+
+    monkeypatch.setattr(runners, "CPU_MONITOR_INTERVAL", 0.001)
+    monkeypatch.setattr(runners.Runner, "monitor_cpu_and_memory", watch)
+    watch_on_without_descriptors()
+    runner = Environment(user_classes=[]).create_local_runner()
+    try:
+        with gevent.Timeout(30):
+            while next(tries) < 4:
+                gevent.sleep(0.001)
+    finally:
+        runner.quit()
+    assert "Traceback" not in caplog.text
 
 
 GARBAGE = [

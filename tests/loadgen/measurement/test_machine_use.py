@@ -1,5 +1,6 @@
 """Whose cores a run used: its own tree, the server's, and why it is not known where it is not."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -59,6 +60,10 @@ def test_an_owner_that_is_gone_is_passed_over(monkeypatch: pytest.MonkeyPatch) -
     assert measured(Served()).use is not None
 
 
+def without_descriptors() -> Iterable[int]:
+    raise OSError(errno.EMFILE, "Too many open files", "/proc/stat")
+
+
 def elsewhere() -> Iterable[int]:
     raise LookupError("worker 1 runs on another machine")
 
@@ -68,6 +73,7 @@ def elsewhere() -> Iterable[int]:
     [
         (Served(unknown="this is a container"), tuple, "this is a container"),
         (Served(99_999_999), tuple, "process 99999999: No such process"),
+        (Served(), without_descriptors, "[Errno 24] Too many open files: '/proc/stat'"),
         (Served(), elsewhere, "worker 1 runs on another machine"),
     ],
 )
