@@ -18,7 +18,7 @@ fuzz: setup ## hostile input for ten minutes; what breaks goes into tests/fuzz/c
 	@$(BIN)/python -m tests.fuzz $(FUZZ)
 
 # OpenVINO's bf16 asks the CPU and not the variable, and ends with a crash.
-COMPUTES := tests/servemark/models tests/servemark/quality tests/exporters tests/servers tests/pipelines tests/recipes
+COMPUTES := tests/kernels/families tests/servemark/models tests/servemark/quality tests/exporters tests/servers tests/pipelines tests/recipes
 OLD_CPU := ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=avx2 MKL_ENABLE_INSTRUCTIONS=AVX2
 test-rounding: setup ## what computes, with kernels of an older CPU and of this one, with 1 and 2 threads
 	@for threads in 1 2; do for kernels in "$(OLD_CPU)" ""; do \

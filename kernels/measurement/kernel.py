@@ -61,11 +61,14 @@ class TensorFactory:
         self._generator = torch.Generator(device).manual_seed(seed)
 
     def normal(self, *shape: int) -> "torch.Tensor":
-        """Normally distributed numbers, of int8 all whole numbers but 0; none is so small that a type makes it 0."""
+        """Normally distributed numbers, of int8 whole ones of 7 bits without 0; none is so small that a type makes it 0.
+
+        A CPU with AVX2 and without VNNI adds two products of 8 bits into 16, which numbers beyond 64 overflow.
+        """
         import torch
 
         if self.dtype == torch.int8:
-            sizes = self._integers(1, 128, shape)
+            sizes = self._integers(1, 65, shape)
             return torch.where(self._integers(0, 2, shape) == 0, -sizes, sizes).to(torch.int8)
         drawn = torch.randn(shape, generator=self._generator, device=self.device)
         return drawn.to(self.dtype)
