@@ -39,20 +39,37 @@ def packages(module: Exporter) -> dict[str, str]:
 
 
 def source_digest(workload: Workload) -> str:
-    """Digest the workload's own file and the modules that it imports, of the zoo and from beside it."""
+    """Digest the workload's own file and the modules that it imports, of the zoo and from beside it.
+
+    What is digested is the code: comments, docstrings and layout change no artifact.
+    """
     if workload.source:
         return workload.source.digest
     own = workload.build.__module__
     beside = Path(sys.modules[own].__file__ or "").parent
-    sources: dict[str, bytes] = {}
+    sources: dict[str, str] = {}
     waiting = [own]
     while waiting:
         name = waiting.pop()
         spec = importlib.util.find_spec(name)
         if name not in sources and spec is not None and spec.origin is not None:
-            sources[name] = Path(spec.origin).read_bytes()
-            waiting += _imports(sources[name], lambda name: _belongs(name, own, beside))
-    return hashlib.sha256(b"".join(sources[name] for name in sorted(sources))).hexdigest()
+            tree = ast.parse(Path(spec.origin).read_bytes())
+            sources[name] = _code(tree)
+            waiting += _imports(tree, lambda name: _belongs(name, own, beside))
+    return hashlib.sha256("\0".join(sources[name] for name in sorted(sources)).encode()).hexdigest()
+
+
+def _code(tree: ast.Module) -> str:
+    """Write a module's syntax tree, without the texts that stand alone as statements: docstrings."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            node.body = [each for each in node.body if not _is_text(each)]
+    return ast.dump(tree)
+
+
+def _is_text(statement: ast.stmt) -> bool:
+    value = statement.value if isinstance(statement, ast.Expr) else None
+    return isinstance(value, ast.Constant) and isinstance(value.value, str)
 
 
 def _belongs(name: str, own: str, beside: Path) -> bool:
@@ -63,9 +80,9 @@ def _belongs(name: str, own: str, beside: Path) -> bool:
     return not package and ((beside / f"{first}.py").is_file() or (beside / first / "__init__.py").is_file())
 
 
-def _imports(source: bytes, belongs: Callable[[str], bool]) -> Iterator[str]:
+def _imports(tree: ast.Module, belongs: Callable[[str], bool]) -> Iterator[str]:
     """List the modules of the workload's that a module imports, at its top or within a function."""
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if belongs(alias.name))
         elif isinstance(node, ast.ImportFrom) and node.module and belongs(node.module):

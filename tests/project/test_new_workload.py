@@ -61,6 +61,8 @@ def test_one_file_outside_the_checkout_is_a_workload(example: Path, tmp_path: Pa
     before = report.manifest["source_sha256"]
     assert made_by(tiny, exporter("onnxruntime"))["source_sha256"] == before
     example.write_text(example.read_text() + "# edited")
+    assert made_by(tiny, exporter("onnxruntime"))["source_sha256"] == before, "a comment is no code"
+    example.write_text(example.read_text().replace("std=0.1", "std=0.2"))
     assert made_by(tiny, exporter("onnxruntime"))["source_sha256"] != before
 
 

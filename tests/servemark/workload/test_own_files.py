@@ -82,7 +82,11 @@ def test_an_edited_neighbour_makes_another_artifact(folder: Path) -> None:
     module = exporter("pytorch")
     before = made_by(get("my_model"), module)["source_sha256"]
     assert made_by(get("my_model"), module)["source_sha256"] == before
-    (folder / "neighbour.py").write_text("WIDTH = 3  # edited\n")
+    neighbour = folder / "neighbour.py"
+    written = neighbour.read_text()
+    neighbour.write_text(f'"""Sizes."""\n\n# All of them.\n{written}\n"""Of the input."""\n')
+    assert made_by(get("my_model"), module)["source_sha256"] == before, "comments and docstrings are no code"
+    neighbour.write_text(written.replace("3", "4"))
     assert made_by(get("my_model"), module)["source_sha256"] != before
 
 
