@@ -4,6 +4,7 @@ import functools
 import math
 import shutil
 from collections.abc import Mapping
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -179,8 +180,9 @@ def _check_operators(path: Path, model: "ModelProto") -> None:
 
     own = {(function.domain, function.name) for function in model.functions}
     nodes = [(node.domain, node.op_type) for node in parts(model, NodeProto)]
-    if len(nodes) > MAX_NODES:
-        raise unusable(path, f"its graph has {len(nodes):,} nodes, and {MAX_NODES:,} are the most", fix=AGAIN)
+    if max(len(nodes), _expanded(path, model)) > MAX_NODES:
+        count = f"{len(nodes):,}" if len(nodes) > MAX_NODES else f"{len(nodes):,}, with its functions' calls many more,"
+        raise unusable(path, f"its graph has {count} nodes, and {MAX_NODES:,} are the most", fix=AGAIN)
     called = set(nodes)
     custom = {each for each in called if each[0] not in STANDARD} - own
     for found, what in (
@@ -194,6 +196,25 @@ def _check_operators(path: Path, model: "ModelProto") -> None:
                 f"it has {what.format(names)}",
                 fix="export it without them, or serve it yourself: `servemark run NAME --url URL`",
             )
+
+
+def _expanded(path: Path, model: "ModelProto") -> int:
+    """Count the nodes once each call of a function is its body, to MAX_NODES + 1: functions of functions double."""
+    from onnx import NodeProto
+
+    calls = {
+        (function.domain, function.name): [(node.domain, node.op_type) for node in parts(function, NodeProto)]
+        for function in model.functions
+    }
+    sizes: dict[tuple[str, str], int] = {}
+    try:
+        for name in TopologicalSorter(
+            {name: [each for each in calls[name] if each in calls] for name in calls}
+        ).static_order():
+            sizes[name] = min(sum(sizes.get(each, 1) for each in calls[name]), MAX_NODES + 1)
+    except CycleError as error:
+        raise unusable(path, f"its function {error.args[1][0][1]!r} calls itself", fix=AGAIN) from None
+    return sum(sizes.get((node.domain, node.op_type), 1) for node in parts(model.graph, NodeProto))
 
 
 def _port(path: Path, value: "ValueInfoProto", side: str) -> TensorInfo:

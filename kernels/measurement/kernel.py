@@ -61,7 +61,7 @@ class TensorFactory:
         self._generator = torch.Generator(device).manual_seed(seed)
 
     def normal(self, *shape: int) -> "torch.Tensor":
-        """Normally distributed numbers, of int8 whole ones of 7 bits without 0; none is so small that a type makes it 0.
+        """Normally distributed numbers, of int8 whole ones of 7 bits; none is so small that a type makes it 0.
 
         A CPU with AVX2 and without VNNI adds two products of 8 bits into 16, which numbers beyond 64 overflow.
         """

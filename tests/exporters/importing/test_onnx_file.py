@@ -163,3 +163,29 @@ def test_a_graph_of_too_many_nodes_is_refused_before_anything_runs(tmp_path: Pat
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), file)
     with pytest.raises(ArtifactError, match="100,001 nodes"):
         onnx_file.describe(file)
+
+
+def test_functions_that_call_functions_are_counted_as_they_unfold(tmp_path: Path) -> None:
+    """Thirty of them, each of which calls the one before it twice, are 2^30 nodes: onnxruntime unfolds for hours."""
+    domains = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
+
+    def function(number: int, called: int) -> onnx.FunctionProto:
+        first = helper.make_node(f"F{called}", ["a"], ["m"], domain="own")
+        second = helper.make_node(f"F{called}", ["m"], ["b"], domain="own")
+        return helper.make_function("own", f"F{number}", ["a"], ["b"], [first, second], domains)
+
+    def written(functions: list[onnx.FunctionProto]) -> Path:
+        nodes = [helper.make_node(functions[-1].name, ["x"], ["y"], domain="own")]
+        x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in "xy")
+        model = helper.make_model(
+            helper.make_graph(nodes, "g", [x], [y]), opset_imports=domains, ir_version=8, functions=functions
+        )
+        (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+        return tmp_path / "m.onnx"
+
+    relu = helper.make_function("own", "F0", ["a"], ["b"], [helper.make_node("Relu", ["a"], ["b"])], domains)
+    with pytest.raises(ArtifactError, match="with its functions' calls many more"):
+        onnx_file.describe(written([relu, *(function(number, number - 1) for number in range(1, 30))]))
+    with pytest.raises(ArtifactError, match="its function 'F1' calls itself"):
+        onnx_file.describe(written([function(1, 1)]))
+    assert onnx_file.describe(written([relu, function(1, 0)])).inputs[0].name == "x"
