@@ -1,10 +1,11 @@
 """Our own drawing of the Grafana dashboards: `python -m tools.dashboard_pictures http://127.0.0.1:9090 --minutes 5`.
 
-Asks Prometheus each panel's queries, as Grafana would, and draws what comes as a plain page; Chromium makes a picture of
-it. Grafana itself cannot be had here. Panels without data say so.
+Asks Prometheus each panel's queries, as Grafana would, and draws what comes as a plain page. Chromium makes a picture
+of it. Grafana itself cannot be had here. Panels without data say so.
 """
 
 import argparse
+import itertools
 import json
 import re
 import shutil
@@ -26,7 +27,7 @@ from servemark.paths import CHECKOUT
 IMAGES = CHECKOUT / "docs" / "images"
 VARIABLES = dict.fromkeys(("workload", "engine", "device", "run", "model"), ".*")
 COLOURS = ("#3274d9", "#37872d", "#e0752d", "#8f3bb8", "#c4162a", "#0c8a8a", "#b58900", "#5b5b5b")
-COLUMN_PX, ROW_PX, POINTS = 50, 30, 120
+COLUMN_PX, ROW_PX, POINTS, GAP_STEPS = 50, 30, 120, 4
 PREFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1, ""), (1e-3, "m"), (1e-6, "µ"))
 UNITS = {"s": "s", "reqps": "/s", "watt": "W", "joule": "J", "bytes": "B", "hertz": "Hz", "celsius": "°C"}
 
@@ -67,16 +68,21 @@ class Prometheus:
         for found in answer.json()["data"]["result"]:
             points = [(float(at), float(value)) for at, value in found.get("values") or [found["value"]]]
             known = [point for point in points if point[1] == point[1] and abs(point[1]) != float("inf")]
-            legend = target.get("legendFormat") or ", ".join(found["metric"].values())
-            name = re.sub(r"\{\{(\w+)\}\}", lambda label: str(found["metric"].get(label[1], "")), legend)
             if known:
-                yield Series(name, known)
+                yield Series(_legend(target.get("legendFormat", ""), found["metric"]), known)
+
+
+def _legend(text: str, labels: Mapping[str, str]) -> str:
+    filled = re.sub(r"\{\{(\w+)\}\}", lambda label: labels.get(label[1], ""), text)
+    return filled or ", ".join(labels.values())
 
 
 def number(value: float, unit: str | None) -> str:
     """Write a value with three digits and its unit."""
     if unit == "percentunit":
         return f"{value:.3g}".rstrip() if value > 1 else f"{value:.0%}"
+    if unit not in UNITS and abs(value) < 1e3:
+        return f"{value:.3g}"
     scale, prefix = next(((s, p) for s, p in PREFIXES if abs(value) >= s), (1, ""))
     return f"{value / scale:.3g} {prefix}{UNITS.get(unit or '', '')}".strip()
 
@@ -88,13 +94,37 @@ def lines(found: list[Series], width: int, height: int, span: tuple[float, float
         f'<svg width="{width}" height="{height}"><text x="2" y="10">{number(top, unit)}</text>'
         f'<line x1="0" x2="{width}" y1="{height - 1}" y2="{height - 1}" stroke="#ccc"/>'
     ]
+    step = (span[1] - span[0]) / POINTS
     for index, series in enumerate(found):
-        places = " ".join(
-            f"{(at - span[0]) / (span[1] - span[0]) * width:.1f},{14 + (1 - value / top) * (height - 16):.1f}"
-            for at, value in series.points
-        )
+        path, last = "", None
+        for at, value in series.points:
+            x, y = (at - span[0]) / (span[1] - span[0]) * width, 14 + (1 - value / top) * (height - 16)
+            path += f"{'M' if last is None or at - last > GAP_STEPS * step else 'L'}{x:.1f},{y:.1f}"
+            last = at
         colour = COLOURS[index % len(COLOURS)]
-        parts.append(f'<polyline points="{places}" fill="none" stroke="{colour}" stroke-width="1.5"/>')
+        parts.append(f'<path d="{path}" fill="none" stroke="{colour}" stroke-width="1.5"/>')
+    return "".join(parts) + "</svg>"
+
+
+def heat(found: list[Series], width: int, height: int, span: tuple[float, float]) -> str:
+    """Draw a histogram's buckets over time: the darker, the more requests. `le` is a bucket's upper end in seconds."""
+    bounds = sorted((series for series in found if series.name != "+Inf"), key=lambda series: float(series.name))
+    counts: dict[float, list[float]] = {}
+    for series in bounds:
+        for at, value in series.points:
+            counts.setdefault(at, []).append(value)
+    cells = {at: [b - a for a, b in itertools.pairwise([0.0, *column])] for at, column in counts.items()}
+    most = max((max(column) for column in cells.values()), default=1.0) or 1.0
+    wide, high = width / POINTS + 0.5, (height - 14) / max(len(bounds), 1)
+    parts = [f'<svg width="{width}" height="{height}"><text x="2" y="10">{number(float(bounds[-1].name), "s")}</text>']
+    for at, column in cells.items():
+        x = (at - span[0]) / (span[1] - span[0]) * width
+        parts += [
+            f'<rect x="{x:.1f}" y="{height - (row + 1) * high:.1f}" width="{wide:.1f}" height="{high + 0.3:.1f}" '
+            f'fill="#c4162a" opacity="{(count / most) ** 0.5:.2f}"/>'
+            for row, count in enumerate(column)
+            if count > 0
+        ]
     return "".join(parts) + "</svg>"
 
 
@@ -113,6 +143,8 @@ def panel_html(panel: Mapping[str, Any], prometheus: Prometheus) -> str:
     elif panel["type"] in {"stat", "table"}:
         shown = [f"<li>{escape(s.name)} <b>{number(s.points[-1][1], unit)}</b></li>" for s in found[:8]]
         body = f"<ul>{''.join(shown)}</ul>"
+    elif panel["type"] == "heatmap":
+        body = heat(found, width - 12, height - 30, (prometheus.start, prometheus.end))
     else:
         keys = "".join(
             f'<span style="color:{COLOURS[i % len(COLOURS)]}">{escape(s.name)}</span>' for i, s in enumerate(found[:8])

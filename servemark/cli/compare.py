@@ -96,6 +96,7 @@ def _request(what: list[str], precision: str, options: Comparison, load: Namespa
         config,
         search_load(load),
         rounds=options.rounds,
+        sweep=options.sweep,
         urls=servers,
         server_runs=bool(load.url or servers),
         device=load.device,

@@ -21,6 +21,13 @@ class Comparison(Struct, frozen=True, kw_only=True):
     engines: Annotated[
         str, fields.text("Engines; ENGINE[@PRECISION][:KEY=VALUE]. A is the first.", metavar="A,B[,C]")
     ] = ""
+    sweep: Annotated[
+        str,
+        fields.text(
+            "Each engine with each combination: precision, instances, batch, engine options.",
+            metavar="'KEY=A,B KEY=C,D'",
+        ),
+    ] = ""
     urls: Annotated[
         str,
         fields.text(
@@ -64,11 +71,11 @@ class Comparison(Struct, frozen=True, kw_only=True):
     @property
     def of_saved(self) -> bool:
         """Tell whether saved results are compared, and nothing is measured."""
-        return not self.engines and not self.urls
+        return not self.engines and not self.urls and not self.sweep
 
     def require_fit(self, what: list[str], run: RunRequest) -> None:
         """Refuse what contradicts each other among what is compared, and the runs of it. Raises OptionError."""
-        flag = "--engines" if self.engines else "--urls"
+        flag = "--urls" if self.urls else "--engines" if self.engines else "--sweep"
         if len(what) != 1:
             fix = f"one WORKLOAD with {flag}, or two results without"
             raise OptionError(f"{flag} with {len(what)} workloads", fix=fix)

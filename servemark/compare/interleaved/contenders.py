@@ -1,5 +1,6 @@
 """Participants of a comparison: engines as the command line names them, exported and placed on a server."""
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -10,13 +11,15 @@ from urllib.parse import urlsplit
 from servemark.documents.commands import Serving
 from servemark.errors import OptionError, ServemarkError
 from servemark.output import note
-from servemark.quantities import one_of
+from servemark.quantities import one_of, whole
 from servemark.repository.entry import Entry
 from servemark.repository.model_config import Settings, named
 from servemark.runs.entries import export_first
 from servemark.workload import Workload
 from servemark.workload.agreement import PRECISIONS
 
+PRECISION, INSTANCES, BATCH = "precision", "instances", "batch"
+SWEEP_EXAMPLE = '--sweep "precision=fp32,int8 instances=1,2 batch=1,8"'
 _SYNTAX = re.compile(r"(?P<engine>[a-z0-9_]+)(?:@(?P<precision>[a-z0-9]+))?(?P<options>(?::[a-z0-9_]+=[^:,]+)*)")
 
 
@@ -28,6 +31,16 @@ class Contender:
     precision: str
     label: str
     options: Mapping[str, str] = field(default_factory=dict)
+    """Options of the engine."""
+    instances: int | None = None
+    """Instances of the model; None: as config.pbtxt has it."""
+    batch_size: int | None = None
+    """Samples in a request; None: as the runs have it."""
+
+    @property
+    def configured(self) -> bool:
+        """Tell whether the server has to be given something for it."""
+        return bool(self.options) or self.instances is not None
 
     def entry(self, workload: Workload, repository: Path) -> Entry:
         """Its entry in the model repository."""
@@ -39,12 +52,16 @@ class Contender:
         return re.sub(r"[^a-z0-9_.@]+", "-", self.label)
 
 
-def parse_contenders(text: str, precision: str) -> list[Contender]:
+def parse_contenders(text: str, precision: str, sweep: str = "") -> list[Contender]:
     """Read `--engines A,B@int8,C:key=value`; `precision` is that of engines without one. Raises OptionError.
 
-    An engine that is named twice takes part twice: what differs then is chance.
+    The keys `instances` and `batch` are servemark's own; the engine gets the others. An engine that is named twice
+    takes part twice: what differs then is chance. A `sweep` like "precision=fp32,int8 instances=1,2" makes a contender
+    of each engine and each combination of values.
     """
-    found = [_contender(part.strip(), precision) for part in text.split(",")]
+    parts = [part.strip() for part in text.split(",")]
+    combinations = list(itertools.product(*_sweep(sweep)))
+    found = [_contender(_with(part, chosen), precision) for part in parts for chosen in combinations]
     seen: Counter[str] = Counter()
     unique = []
     for contender in found:
@@ -82,7 +99,36 @@ def _contender(text: str, precision: str) -> Contender:
     one_of("engine", engine, engine_names())
     one_of("precision", own, PRECISIONS)
     options = dict(option.partition("=")[::2] for option in match["options"].split(":")[1:])
-    return Contender(engine, own, text, options)
+    instances, batch_size = (_count(key, options.pop(key)) if key in options else None for key in (INSTANCES, BATCH))
+    return Contender(engine, own, text, options, instances, batch_size)
+
+
+def _count(key: str, text: str) -> int:
+    return whole(f"--engines: {key}", text, least=1)
+
+
+def _sweep(text: str) -> list[list[tuple[str, str]]]:
+    """Read the values of each key of a sweep. Raises OptionError."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for part in text.split():
+        key, equals, values = part.partition("=")
+        if not equals or not all(values.split(",")) or key in found:
+            raise OptionError(f"--sweep: {part!r} is not KEY=VALUE,VALUE, each key once", fix=SWEEP_EXAMPLE)
+        found[key] = [(key, value) for value in values.split(",")]
+    return list(found.values())
+
+
+def _with(engine: str, chosen: Sequence[tuple[str, str]]) -> str:
+    """Write an engine with values of a sweep, as --engines takes it. Raises OptionError where it has one already."""
+    name, *options = engine.split(":")
+    for key, value in chosen:
+        if (key == PRECISION and "@" in name) or any(option.startswith(f"{key}=") for option in options):
+            raise OptionError(f"--sweep {key}=... with {engine}, which has one of its own", fix="leave out one of both")
+        if key == PRECISION:
+            name = f"{name}@{value}"
+        else:
+            options.append(f"{key}={value}")
+    return ":".join([name, *options])
 
 
 class Contestants:
@@ -131,7 +177,7 @@ def configuration(contender: Contender, entry: Entry, device: str) -> str:
     """The config.pbtxt of an entry, as it was exported or edited since, with the contender's own settings."""
     text = entry.config.read_text()
     options = tuple(f"{key}={value}" for key, value in contender.options.items())
-    settings = Settings.of(Serving(device=device, engine_options=options))
+    settings = Settings.of(Serving(device=device, engine_options=options, instances=contender.instances))
     return settings.apply(text) if settings else text
 
 

@@ -41,6 +41,8 @@ class Request:
     search: ConstantRate
     """A run of what searches for highest rates, but for its rate: `max_rate`, and tuning."""
     rounds: int = 5
+    sweep: str = ""
+    """`precision=fp32,int8 instances=1,2`: each engine with each combination; "": as it is named."""
     urls: Mapping[str, str] = field(default_factory=dict)
     """Servers that run already, by their labels: one engine of all of them is compared."""
     server_runs: bool = False
@@ -57,7 +59,7 @@ class Request:
 
     def contenders(self) -> list[Contender]:
         """The engines as contenders. Raises OptionError, also where a server that runs cannot be given what is set."""
-        found = parse_contenders(self.engines, self.config.precision)
+        found = parse_contenders(self.engines, self.config.precision, self.sweep)
         if self.urls:
             if len(found) > 1:
                 raise OptionError("--urls with several engines", fix="one engine with --urls, or one --url")
@@ -66,7 +68,9 @@ class Request:
             raise OptionError(
                 f"--engines {self.engines!r} names one engine, a comparison needs two", fix="--engines A,B"
             )
-        changes = self.device or self.server_per_turn or self.tune_budget_s is not None or any(c.options for c in found)
+        changes = (
+            self.device or self.server_per_turn or self.tune_budget_s is not None or any(c.configured for c in found)
+        )
         if self.server_runs and changes:
             raise OptionError(
                 "a server that runs already cannot be given --device, --server-per-turn, --tuned "
@@ -85,6 +89,7 @@ class Request:
             slo=slo,
             engine=contender.engine,
             precision=contender.precision,
+            **({} if contender.batch_size is None else {"batch_size": contender.batch_size}),
         )
         url = self.urls.get(contender.label)
         return Participant(contender, config.at(url) if url else config)

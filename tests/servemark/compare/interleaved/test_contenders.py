@@ -38,6 +38,33 @@ def test_engines_with_precision_options_and_twice() -> None:
     assert found[1].slug == "pytorch@fp16-compile-true-x-2"
 
 
+def test_a_sweep_is_each_engine_with_each_combination() -> None:
+    found = parse_contenders("onnxruntime, pytorch:compile=true", "fp32", "precision=fp32,int8 instances=1,2 batch=8")
+    assert [c.label for c in found[:4]] == [
+        f"onnxruntime@{precision}:instances={count}:batch=8" for precision in ("fp32", "int8") for count in (1, 2)
+    ]
+    last = found[-1]
+    assert (last.engine, last.precision, last.options) == ("pytorch", "int8", {"compile": "true"})
+    assert (last.instances, last.batch_size, last.configured) == (2, 8, True)
+    assert len(found) == 8
+
+
+@pytest.mark.parametrize(
+    ("engines", "sweep", "words"),
+    [
+        ("onnxruntime@int8", "precision=fp32,int8", "which has one of its own"),
+        ("onnxruntime:batch=2", "batch=1,8", "which has one of its own"),
+        ("onnxruntime", "batch", "is not KEY=VALUE"),
+        ("onnxruntime", "batch=1,", "is not KEY=VALUE"),
+        ("onnxruntime", "batch=1 batch=2", "each key once"),
+        ("onnxruntime", "instances=0,1", "instances"),
+    ],
+)
+def test_a_sweep_that_makes_no_sense(engines: str, sweep: str, words: str) -> None:
+    with pytest.raises(OptionError, match=words):
+        parse_contenders(engines, "fp32", sweep)
+
+
 def test_an_engine_that_cannot_take_part_is_an_error_or_left_out_with_its_reason() -> None:
     chosen = parse_contenders("onnxruntime,pytorch,onnxruntime", "fp32")
 
