@@ -12,7 +12,7 @@ from servemark.views.blocks import Article, Block, Check, Facts, Lines, Section,
 from servemark.views.engines import RATIOS, answer, device, layout, ratio_of
 from servemark.views.kinds import saved_comparison
 from servemark.views.plots.circumstances import environment, made
-from servemark.views.plots.engines import agreements, figures, ratios
+from servemark.views.plots.engines import agreements, figures, pareto, ratios
 from servemark.views.verdict import cut_short, validity
 from servemark.views.wording import (
     RANDOM_WEIGHTS,
@@ -42,6 +42,7 @@ def article(saved: Saved) -> Article:
             *(saved_comparison.subjects(gate) if gate else []),
             Section("Ratios", lambda: ratios(rows, first)),
             Section("Latency and throughput", lambda: figures(rows)),
+            Section("Throughput against p99", lambda: pareto(rows)),
             Section("Speed against agreement", lambda: agreements(rows) if any(map(is_reduced, rows)) else []),
             Section("What to know", [Lines(lines)] if (lines := notes(document)) else []),
             Section("Rounds", lambda: _rounds(document)),

@@ -11,6 +11,7 @@ from servemark.views.drawing.plot import Bar, Plot, ends
 from servemark.views.engines import LOWER_IS_BETTER, RATIOS, device, layout, ratio_of
 from servemark.views.wording import RANDOM_WEIGHTS, agreement_words, only_agreement
 
+FEWEST_OF_A_FRONT = 3
 _CHANCE = "Lines: 95 % intervals over the rounds. Hollow: chance may explain the difference."
 
 
@@ -54,6 +55,39 @@ def ratios(rows: Sequence[ComparisonRow], first: str) -> list[Block]:
             name = f"{title}, ratio to {first}: {better}"
             parts.append(Figure.of_bars(name, axis, drawn, head, note=_CHANCE, points=True))
     return parts
+
+
+def pareto(rows: Sequence[ComparisonRow]) -> list[Block]:
+    """Throughput against p99, with the line of those that no other beats in both (the Pareto front)."""
+    found = [
+        (row["inferences_per_s"]["mean"], p99, number, row["label"])
+        for number, row in enumerate(rows)
+        if (p99 := figure_of(row["latency_ms"], "p99")) is not None
+    ]
+    if len(found) < FEWEST_OF_A_FRONT:
+        return []
+    front = pareto_front([(speed, p99) for speed, p99, *_ in found])
+    rates, times = [speed for speed, *_ in found], [p99 for _, p99, *_ in found]
+    plot = Plot("p99 over inferences per second", linear("inferences/s", rates), linear("p99 ms", times))
+    plot.line(front, "no other is better in both", 0)
+    cells = []
+    for speed, p99, number, label in found:
+        on_it = (speed, p99) in front
+        plot.dots([(speed, p99, label)], label, number, "dot" if on_it else "hollow")
+        cells.append([label, figure(speed), figure(p99), "yes" if on_it else "no"])
+    table = Table(["engine", "inferences/s", "p99 ms", "on the front"], cells)
+    return [
+        Figure.of(plot, "Throughput against p99", table, note="Filled: no other has more throughput and a lower p99.")
+    ]
+
+
+def pareto_front(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Return the points (more is better, less is better) that no other beats in both, the fastest first."""
+    front: list[tuple[float, float]] = []
+    for speed, p99 in sorted(set(points), key=lambda point: (-point[0], point[1])):
+        if not front or p99 < front[-1][1]:
+            front.append((speed, p99))
+    return front
 
 
 def agreements(rows: Sequence[ComparisonRow]) -> list[Block]:
