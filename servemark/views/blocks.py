@@ -51,11 +51,11 @@ class Table:
 
     @classmethod
     def known(cls, head: Sequence[str], rows: Sequence[Sequence[str]], always: Sequence[str] = ()) -> Self:
-        """A table without the columns that hold dashes only, but for the first and those of `always`."""
+        """A table without the columns that hold nothing but dashes, but for the first and those of `always`."""
         kept = [
             number
             for number, name in enumerate(head)
-            if number == 0 or name in always or {row[number] for row in rows} - {"-"}
+            if number == 0 or name in always or {row[number] for row in rows} - {"-", ""}
         ]
         return cls([head[number] for number in kept], [[row[number] for number in kept] for row in rows])
 
@@ -149,16 +149,17 @@ class Checks:
     checks: Sequence[Check]
     said: str
 
+    @property
+    def ordered(self) -> list[Check]:
+        """Constraints that do not hold, objectives, and the constraints that hold."""
+        return sorted(self.checks, key=lambda each: (each.kind == "constraint") * (each.ok is not False))
+
     @cached_property
     def table(self) -> Table:
-        """All checks as rows: constraints that do not hold, objectives, and the constraints that hold."""
+        """All checks as rows."""
         head = ["", "holds", "value", "limit", "unit", "what to do", "how sure"]
-        ordered = sorted(self.checks, key=lambda each: (each.kind == "constraint") * (each.ok is not False))
-        rows = [
-            [each.name, each.word, each.value, each.limit, each.unit or "-", each.note or "-", each.more or "-"]
-            for each in ordered
-        ]
-        marked = [number for number, each in enumerate(ordered) if each.ok is False]
+        rows = [[each.name, each.word, each.value, each.limit, each.unit, each.note, each.more] for each in self.ordered]
+        marked = [number for number, each in enumerate(self.ordered) if each.ok is False]
         found = Table.known(head, rows, head[:2])
         return Table(found.head, found.rows, marked=marked)
 

@@ -31,7 +31,7 @@ TOGETHER = {
     "servemark/models/blocks": "tests/servemark/models/test_models.py",
     "servemark/models/synthesis": "tests/servemark/models/test_models.py",
     "servemark/views/plots": "tests/servemark/views/render/test_html.py",
-    "servemark/results/schema": "tests/servemark/results/schema/test_json_schema.py",
+    "servemark/results/schema": "tests/servemark/results/test_json_schema.py",
     "servers/modes": "tests/servers/launch/test_launch.py",
 }
 """Packages that are tested by what their modules make together: graphs, requests, servers, documents, panels."""

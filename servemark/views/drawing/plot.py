@@ -67,7 +67,6 @@ class Plot:
         self._bottom = height - _BOTTOM
         self._svg = _root(name, height)
         self.keys: list[Key] = []
-        self._said: list[tuple[float, float, str, str]] = []
         for value, words in y.ticks:
             at = self._at_y(value)
             _add(self._svg, "path", {"class": "grid", "d": f"M{_LEFT} {at:.1f}H{WIDTH - _RIGHT}"})
@@ -118,10 +117,10 @@ class Plot:
         self.keys.append(Key(words, colour_of(colour)))
 
     def level(self, y: float, words: str) -> None:
-        """A limit across the plot."""
+        """A limit across the plot; its words stand in the legend, where no line crosses them."""
         at = self._at_y(y)
         _add(self._svg, "path", {"class": "limit", "d": f"M{_LEFT} {at:.1f}H{WIDTH - _RIGHT}"})
-        self._said.append((WIDTH - _RIGHT - 4, at - 5 if at > _TOP + 16 else at + 14, words, "end"))
+        self.keys.append(Key(words, "", "limit"))
 
     def mark(self, x: float, words: str) -> None:
         """A place on the horizontal axis; its words stand above the plot."""
@@ -129,7 +128,7 @@ class Plot:
         _add(self._svg, "path", {"class": "mark", "d": f"M{at:.1f} {_TOP - 4}V{self._bottom}"})
         half = len(words) * _CHARACTER / 2
         anchor = "middle" if half < at < WIDTH - half else "end" if at > WIDTH / 2 else "start"
-        self._said.append((at, _TOP - 8, words, anchor))
+        _text(self._svg, at, _TOP - 8, words, anchor, "said")
 
     def band(self, low: float, high: float) -> None:
         """An interval on the horizontal axis."""
@@ -154,9 +153,7 @@ class Plot:
 
     @property
     def svg(self) -> Markup:
-        """The element. Words come last, so that nothing crosses them."""
-        for x, y, words, anchor in self._said:
-            _text(self._svg, x, y, words, anchor, "said")
+        """The element."""
         return _markup(self._svg)
 
     def _at_x(self, value: float) -> float:

@@ -8,7 +8,7 @@ from servemark.results.schema.header import figure_of
 from servemark.views.blocks import Block, Figure, Table
 from servemark.views.drawing.axis import linear, logarithmic
 from servemark.views.drawing.plot import Bar, Plot, ends
-from servemark.views.engines import LOWER_IS_BETTER, RATIOS, device, layout, ratio_of
+from servemark.views.engines import LOWER_IS_BETTER, RATIOS, ratio_of
 from servemark.views.wording import RANDOM_WEIGHTS, agreement_words, only_agreement
 
 FEWEST_OF_A_FRONT = 3
@@ -119,6 +119,4 @@ def _least_cosine(row: ComparisonRow) -> float | None:
 
 
 def _name(row: ComparisonRow) -> str:
-    parts = [device(row), *([] if layout(row) == "-" else [layout(row)]), str(row["precision"] or "?")]
-    invalid = "" if row["verdict"]["valid"] else "; INVALID rounds"
-    return f"{row['label']} ({', '.join(parts)}{invalid})"
+    return f"{row['label']}{'' if row['verdict']['valid'] else ' (INVALID rounds)'}"
