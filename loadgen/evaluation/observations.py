@@ -14,6 +14,7 @@ from loadgen.measurement.recorder import Recorder
 from loadgen.measurement.windows import Window
 from servemark.documents.load import Stage
 from servemark.machine.scheduling import GrantedPriority, Priority
+from servemark.quantities import figure
 from servemark.results.constraint_kinds import Kind
 from servemark.results.constraints import (
     ACHIEVED_SHARE,
@@ -62,6 +63,7 @@ def observe(config: LoadConfig, measured: Measured, mismatch: str | None) -> Obs
         schedule_delay_p99_ms=_shown_p99(recorder.schedule_delay),
         generator_delay_p99_ms=_shown_p99(recorder.schedule_delay.without(recorder.waited_delay)),
         lower=config.scenario.lower,
+        relief=config.scenario.relief,
         not_realtime=_not_realtime(measured.granted),
         latency_p99_ms=_p99(recorder.latency),
         objectives=[seen(slo, recorder, measured.measured_s, open_loop=open_loop) for slo in config.slo],
@@ -167,7 +169,9 @@ def _troubles(measured: Measured, *, open_loop: bool) -> list[str]:
         if worker.trouble:
             troubles.append(f"{worker}: {worker.trouble}")
         elif open_loop and late is not None and late[0] > limit:
-            troubles.append(f"{worker}: it sent late, by {late[0]:.3g} ms or more at p99 (limit {limit:.3g} ms)")
+            troubles.append(
+                f"{worker}: it sent late, by {figure(late[0])} ms or more at p99 (limit {figure(limit)} ms)"
+            )
     return troubles
 
 

@@ -51,8 +51,13 @@ class Scenario(ABC):
 
     mode: ClassVar[Mode]
     lower: ClassVar[str] = "lower --request-rate"
-    """The remedy that makes it a lower load."""
+    """The remedy where the generator is too slow for it."""
     load: documents.Load
+
+    @property
+    def relief(self) -> str:
+        """The remedy where the server is too slow for it."""
+        return f"{self.lower}, tune the server, or serve with more instances"
 
     @property
     @abstractmethod
@@ -259,6 +264,11 @@ class TraceReplay(Scenario):
     lower = "lower --trace-speed"
     load: documents.Trace
     trace: Trace
+
+    @property
+    def relief(self) -> str:
+        # A trace is the load that has to be served.
+        return "its busiest seconds need more instances or larger batches: servemark tune, or another machine"
 
     @property
     def duration_s(self) -> float:

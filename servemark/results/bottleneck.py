@@ -3,6 +3,7 @@
 from collections.abc import Sequence, Set
 from typing import Literal
 
+from servemark.quantities import figure
 from servemark.results.constraint_kinds import Kind, overload
 from servemark.results.objectives import MET
 from servemark.results.schema.run import JudgedObjective, LimitedBy, Metrics, ModelFigures, ServerFigures, VerdictOfRun
@@ -38,7 +39,7 @@ def bottleneck(metrics: Metrics, verdict: VerdictOfRun, *, open_loop: bool) -> L
             return _found(GENERATOR, f"it used {client['cpu_utilization']:.0%} of its core")
         if not late and paused is not None:
             return _found(GENERATOR, f"it stood still for {paused['value']:,.0f} ms")
-        return _found(GENERATOR, f"it sent {delay_ms:,.3g} ms late at p99 (limit {limit_ms:,.3g} ms)")
+        return _found(GENERATOR, f"it sent {figure(delay_ms)} ms late at p99 (limit {figure(limit_ms)} ms)")
     waited = client["waited_share"] or 0.0
     if open_loop and not (overload(failed) or missed or waited):
         return _found(None, "nothing: kept up with the schedule")
@@ -96,12 +97,12 @@ def _longest(metrics: Metrics) -> tuple[By | None, str]:
         return None, "not known: no request succeeded"
     inside_ms = _inside_ms(metrics["server"])
     if inside_ms is None:
-        return None, f"server or network: {service_ms:,.3g} ms service time; the server gives no statistics"
+        return None, f"server or network: {figure(service_ms)} ms service time; the server gives no statistics"
     if inside_ms < SERVERS_SHARE * service_ms:
         rest = "the rest is the network and the server's front end"
-        return NETWORK, f"queue and compute {inside_ms:,.3g} ms of {service_ms:,.3g} ms service time; {rest}"
+        return NETWORK, f"queue and compute {figure(inside_ms)} ms of {figure(service_ms)} ms service time; {rest}"
     step_ms, step = max((value or 0.0, name) for name, value in _steps_ms(server).items())
-    return SERVER, f"{step} {step_ms:,.3g} ms of {service_ms:,.3g} ms service time"
+    return SERVER, f"{step} {figure(step_ms)} ms of {figure(service_ms)} ms service time"
 
 
 def _found(by: By | None, evidence: str) -> LimitedBy:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from servemark.machine.cpu_time import QUIET_SHARE, SHOWN_CORES, CpuUse
+from servemark.quantities import figure
 from servemark.results.constraint_kinds import Kind
 from servemark.results.objectives import Seen, judge_objective
 from servemark.results.verdict import Constraint, Verdict
@@ -79,7 +80,9 @@ class Observations:
     generator_delay_p99_ms: float | None = None
     """The same for requests that did not wait for --max-in-flight; None: it is not known which requests waited."""
     lower: str = "lower the load"
-    """Advice that lowers this load."""
+    """Advice where the generator is too slow for this load."""
+    relief: str = "lower the load, tune the server, or serve with more instances"
+    """Advice where the server is too slow for it."""
     not_realtime: str | None = None
     """Reason why the sending thread had no real-time priority; None if it had."""
     latency_p99_ms: float = 0.0
@@ -125,7 +128,7 @@ def judge(seen: Observations) -> Verdict:
     if seen.workers:
         constraints += [_workers(seen), _clocks(seen)]
     objectives = [
-        judge_objective(each, _longer(seen, samples_needed(each.slo.percentile)), seen.lower)
+        judge_objective(each, _longer(seen, samples_needed(each.slo.percentile)), seen.relief)
         for each in seen.objectives
     ]
     return Verdict(constraints, objectives, seen.skipped)
@@ -176,7 +179,7 @@ def _achieved(seen: Observations) -> Constraint:
     if len(seen.growth_of_windows) >= FEWEST and not is_growing(seen.growth_of_windows):
         allowance = max(allowance, seen.unfinished_growth / scheduled)
     limit = min(ACHIEVED_SHARE, 1 - allowance)
-    remedy = f"the server cannot keep up: {seen.lower}, or serve with more instances"
+    remedy = f"the server cannot keep up: {seen.relief}"
     return Constraint(Kind.ACHIEVED_RATE, share >= limit, share, limit, "share of scheduled", remedy)
 
 
@@ -185,7 +188,7 @@ def _schedule_delay(seen: Observations) -> Constraint:
     value = seen.schedule_delay_p99_ms
     if seen.generator_delay_p99_ms is not None and seen.generator_delay_p99_ms <= limit < value:
         remedy = (
-            f"requests waited for --max-in-flight, so the server cannot keep up: {seen.lower}, or raise "
+            f"requests waited for --max-in-flight, so the server cannot keep up: {seen.relief}; or raise "
             "--max-in-flight if it can take more at once"
         )
     else:
@@ -257,7 +260,7 @@ def _steady_windows(seen: Observations, windows: Windows) -> Constraint:
     missing = _too_little(seen, values, known)
     if missing is not None:
         return Constraint(name, False, None, RELEVANT, what, missing)
-    shown = " ".join(f"{value:.3g}" for value in known)
+    shown = " ".join(map(figure, known))
     change, growth = drift(known, carry_over=seen.open_loop), tail_growth([window.slow for window in windows])
     if change is not None:
         way = "up" if change > 1 else "down"

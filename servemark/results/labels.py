@@ -1,5 +1,6 @@
 """Labels of loads, suite cases and changes, as documents hold them and every view shows them."""
 
+from servemark.quantities import figure
 from servemark.results.schema.history import HistoryChange
 from servemark.results.schema.run import Scenario
 
@@ -41,7 +42,7 @@ def title(scenario: Scenario) -> str:
         case "closed":
             return f"closed loop, {describe(scenario)}"
         case "max-rate":
-            return f"highest rate, {scenario['distribution']} {scenario['requested_rate']:.5g} requests/s"
+            return f"highest rate, {scenario['distribution']} {figure(scenario['requested_rate'])} requests/s"
         case "mix":
             return f"open loop, {scenario['distribution']} {scenario['requested_rate']:g} requests/s in all"
         case "open":

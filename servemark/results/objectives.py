@@ -138,8 +138,8 @@ class Seen:
     """Shortfall of an open loop's throughput that its drawn arrivals explain."""
 
 
-def judge_objective(seen: Seen, longer: str, lower: str) -> JudgedObjective:
-    """Judge an objective; `longer` is the advice for more requests, `lower` the advice for a lower load.
+def judge_objective(seen: Seen, longer: str, relief: str) -> JudgedObjective:
+    """Judge an objective; `longer` is the advice for more requests, `relief` the advice where the server is too slow.
 
     A percentile keeps its limit if at most its share of all requests lies over it; failed ones do. So few requests that
     the percentile needs more do not tell, unless as many lie over the limit as may of the number that it needs.
@@ -164,7 +164,7 @@ def judge_objective(seen: Seen, longer: str, lower: str) -> JudgedObjective:
         "value": seen.value,
         "limit": slo.limit,
         "unit": slo.unit,
-        "remedy": _remedy(slo, status, longer, lower),
+        "remedy": _remedy(slo, status, longer, relief),
         "shown": shown,
     }
 
@@ -188,11 +188,11 @@ def _shown(seen: Seen) -> Shown:
     return found
 
 
-def _remedy(slo: Slo, status: ObjectiveStatus, longer: str, lower: str) -> str:
+def _remedy(slo: Slo, status: ObjectiveStatus, longer: str, relief: str) -> str:
     if status == UNDECIDED:
         return f"{slo.name} is not known from so few requests: {longer}"
     if slo.figure is Figure.ERRORS:
         return "more requests failed than the objective allows: see the errors by kind"
     if slo.figure is Figure.THROUGHPUT:
         return "below the objective: raise --request-rate or --concurrency, or tune the server"
-    return f"over the objective: {lower}, or tune the server"
+    return f"over the objective: {relief}"

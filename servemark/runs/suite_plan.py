@@ -9,7 +9,7 @@ import numpy as np
 
 from servemark.documents.commands import Suite
 from servemark.errors import OptionError
-from servemark.quantities import duration_text, one_of
+from servemark.quantities import duration_text, figure, one_of
 from servemark.repository.entry import FULL, Entry
 from servemark.results.labels import suite_case
 from servemark.workload import Workload, ai_matrix, workloads
@@ -76,7 +76,7 @@ class Plan:
         for number, (case, cost) in enumerate(zip(self.cases, costs, strict=True)):
             export = ", export first" if number in lacking else ""
             known = case.workload.flops is not None
-            flops = f"{case.flops / 1e9:,.4g} GFLOPs a request" if known else "FLOPs not known"
+            flops = f"{figure(case.flops / 1e9)} GFLOPs a request" if known else "FLOPs not known"
             yield f"{case}{export}: {flops}, about {duration_text(cost)}"
         yield self.whole(costs)
 

@@ -158,7 +158,9 @@ class Checks:
     def table(self) -> Table:
         """All checks as rows."""
         head = ["", "holds", "value", "limit", "unit", "what to do", "how sure"]
-        rows = [[each.name, each.word, each.value, each.limit, each.unit, each.note, each.more] for each in self.ordered]
+        rows = [
+            [each.name, each.word, each.value, each.limit, each.unit, each.note, each.more] for each in self.ordered
+        ]
         marked = [number for number, each in enumerate(self.ordered) if each.ok is False]
         found = Table.known(head, rows, head[:2])
         return Table(found.head, found.rows, marked=marked)

@@ -14,9 +14,9 @@ RANDOM_WEIGHTS = "random weights: agreement with fp32, no accuracy"
 
 def answer(found: MaxRateSearch, slo: str) -> str:
     """Format the outcome of a search for the highest rate in one sentence."""
-    rate = "none" if found["rate"] is None else f"{found['rate']:,.4g} requests/s"
+    rate = "none" if found["rate"] is None else f"{figure(found['rate'])} requests/s"
     low, high = found.get("ci95") or (None, None)
-    interval = f" (95 % interval {low:,.4g} to {high:,.4g})" if low is not None and high is not None else ""
+    interval = f" (95 % interval {figure(low)} to {figure(high)})" if low is not None and high is not None else ""
     least = "at least " if interval == "" and low is not None else ""
     return f"highest rate with {slo}: {least}{rate}{interval}; {found['reason'].removeprefix('at least: ')}"
 

@@ -9,6 +9,7 @@ from servemark.compare.interleaved.document import Turn
 from servemark.compare.interleaved.hosting import Participant, ServerFactory
 from servemark.compare.interleaved.warm_up import answer
 from servemark.output import note
+from servemark.quantities import figure
 from servemark.results.directory import HISTOGRAM_FILE
 from servemark.results.verdict import verdict_words
 from servemark.runs.locust_process import drive
@@ -75,10 +76,10 @@ class LoadTurns:
 
 def _words(turn: Turn) -> str:
     found = turn.to_dict()
-    p50 = "-" if found["p50_ms"] is None else f"{found['p50_ms']:,.4g} ms"
+    p50 = "-" if found["p50_ms"] is None else f"{figure(found['p50_ms'])} ms"
     verdict = verdict_words(found["failed"], found["objective"])
     if found["unsteady"]:
         verdict += ", scattered"
     if found["disturbed"]:
         verdict += ", beside other work"
-    return f"p50 {p50}, {found['inferences_per_s']:,.4g} inferences/s, {verdict}"
+    return f"p50 {p50}, {figure(found['inferences_per_s'])} inferences/s, {verdict}"

@@ -14,6 +14,7 @@ from servemark.compare.interleaved.validity import (
 )
 from servemark.compare.interleaved.warm_up import EngineWarmUp
 from servemark.output import note
+from servemark.quantities import figure
 from servemark.results.objectives import Objectives, highest_percentile
 from servemark.search.max_rate.refinement import MIN_ROUNDS, ROUND_RUNS
 
@@ -83,7 +84,7 @@ def _round_s(participants: Sequence[Participant], warmed: Mapping[str, EngineWar
     config = participants[0].config
     requests = requests_needed(closed=not config.open_loop, percentile=highest_percentile(config.slo))
     slowest = min(warmed, key=lambda label: warmed[label].rate)
-    rate, who = warmed[slowest].rate, f"{slowest} answers about {warmed[slowest].rate:,.3g}"
+    rate, who = warmed[slowest].rate, f"{slowest} answers about {figure(warmed[slowest].rate)}"
     if isinstance(config.scenario, ConstantRate):
         rate, who = config.scenario.rate, f"there are {config.scenario.rate:g}"
     length_s = round_length_s(requests, rate)

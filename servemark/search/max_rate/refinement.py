@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar, cast
 
 from servemark.errors import ExitCode
+from servemark.quantities import figure
 from servemark.results.constraint_kinds import broken
 from servemark.results.schema.comparison import HighestRateFigures
 from servemark.search.max_rate.point import Point
@@ -60,9 +61,9 @@ class HighestRate:
         assert start
         rate, limited = refine_rate(measure, start)
         if rate is None:
-            self.reason = f"in round {number} no rate near {start:,.4g}/s was met"
+            self.reason = f"in round {number} no rate near {figure(start)}/s was met"
         elif limited:
-            self.reason = f"in round {number} the generator, not the server, was the limit, above {rate:,.4g}/s"
+            self.reason = f"in round {number} the generator, not the server, was the limit, above {figure(rate)}/s"
         else:
             self.rounds.append(rate)
 

@@ -17,6 +17,7 @@ from servemark.documents.load import AUTO, ClosedLoop, ConstantRate
 from servemark.documents.request import RunRequest
 from servemark.errors import NoResultError, OptionError, ServerError
 from servemark.output import note
+from servemark.quantities import figure
 from servemark.results import directory as results
 from servemark.results.constraint_kinds import Kind
 from servemark.results.objectives import UNDECIDED, highest_percentile, latency_objective
@@ -102,8 +103,8 @@ class RateRuns:
             if error.said:
                 self.say(error.said)
             point = Point(rate, frozenset({Kind.COMPLETED}), objective=UNDECIDED)
-        shown = "-" if point.latency_ms is None else f"{point.latency_ms:,.3g} ms"
-        self.say(f"run {number}: {rate:,.4g}/s, {f'{slo.name} {shown}: ' if slo else ''}{point.words}")
+        shown = "-" if point.latency_ms is None else f"{figure(point.latency_ms)} ms"
+        self.say(f"run {number}: {figure(rate)}/s, {f'{slo.name} {shown}: ' if slo else ''}{point.words}")
         self.points.append(point)
         if not point.met:
             self.settle(self.config)
@@ -130,15 +131,15 @@ def find_max_rate(runs: RateRuns, between: tuple[float, float] | None = None) ->
     """
     if between and between[0] < runs.lowest:
         raise OptionError(
-            f"at {between[0]:,.4g}/s a run of {runs.longest_s:g} s has too few requests for p{runs.percentile:g}",
-            fix=f"begin at {runs.lowest:,.3g}/s, or raise --duration",
+            f"at {figure(between[0])}/s a run of {runs.longest_s:g} s has too few requests for p{runs.percentile:g}",
+            fix=f"begin at {figure(runs.lowest)}/s, or raise --duration",
         )
     bounds = Bounds(*between) if between else Bounds.around(START_SHARE * _capacity(runs), runs.lowest)
     length_s = runs.duration_s(bounds.start or bounds.lowest)
     most_s = MAX_RUNS * (length_s + scenario_of(runs.load).warmup_s + RUN_OVERHEAD_S)
     runs.say(
         f"at most {MAX_RUNS} runs of {length_s:g} s, no more than {most_s / 60:.0f} min; "
-        f"no rate below {bounds.lowest:,.4g}/s"
+        f"no rate below {figure(bounds.lowest)}/s"
     )
     try:
         return search(runs.measure, bounds)
@@ -158,11 +159,11 @@ def _capacity(runs: RateRuns) -> float:
     lengths = (min(PROBE_S, runs.load.duration_s), min(PROBE_WARMUP_S, scenario_of(runs.load).warmup_s))
     result = probe(runs.drive, replace(runs.config, result_dir=directory), PROBE_CONCURRENCY, *lengths)
     rate = result["metrics"]["throughput"]["requests_per_s"] or 0.0
-    runs.say(f"probe: {rate:,.4g} requests/s in a closed loop of {PROBE_CONCURRENCY}")
+    runs.say(f"probe: {figure(rate)} requests/s in a closed loop of {PROBE_CONCURRENCY}")
     if rate < runs.lowest:
         needed = requests_in_run(runs.percentile)
         raise OptionError(
-            f"p{runs.percentile:g} needs {needed:,.0f} requests in a run, and the server answers about {rate:,.3g}/s",
+            f"p{runs.percentile:g} needs {needed:,.0f} requests in a run; the server answers about {figure(rate)}/s",
             fix=f"--duration {needed / rate * 2:.0f}, or a lower percentile",
         )
     return rate

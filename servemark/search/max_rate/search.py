@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass
 from typing import cast
 
+from servemark.quantities import figure
 from servemark.results.objectives import MET
 from servemark.results.schema.header import unknown
 from servemark.results.schema.run import (
@@ -196,7 +197,7 @@ class _State:
 
     def _broken(self) -> MaxRate:
         last = self._points[-1]
-        reason = f"two runs in a row broke off, at {last.rate:,.4g}/s: {names(last)}; lower rates would not fix this"
+        reason = f"two runs in a row broke off, at {figure(last.rate)}/s: {names(last)}; lower rates would not fix this"
         found = interrupted(self._points)
         return MaxRate(found.best, found.rate, None, False, found.above, "broken", reason, found.points)
 
@@ -232,7 +233,7 @@ class _State:
         best = max(met, key=lambda point: (point.rate in mostly, point.rate))
         above = min((p.rate for p in self._points if not p.met and p.rate > best.rate), default=None)
         words = {
-            "range": f"at least: {best.rate:,.4g}/s is the highest that was asked for",
+            "range": f"at least: {figure(best.rate)}/s is the highest that was asked for",
             "runs": f"at least: {len(self._points)} runs were used up, and all were met",
         }.get(limit) or f"at least: beyond it {_WORDS[limit]}, so the server's own limit is not known"
         reason = f"{words}; {self._around(best.rate)}"
@@ -243,7 +244,7 @@ class _State:
         limit = slowest.limit or "server"
         lowest = slowest.rate <= self._bounds.lowest
         which = "the lowest rate tried" if lowest else f"the lowest of {len(self._points)} runs, which were used up"
-        reason = f"not met at {slowest.rate:,.4g}/s, {which}: {_WORDS[limit]} ({names(slowest)})"
+        reason = f"not met at {figure(slowest.rate)}/s, {which}: {_WORDS[limit]} ({names(slowest)})"
         ended: RateLimit = limit if lowest else "runs"
         return MaxRate(None, None, None, False, slowest.rate, ended, reason, tuple(self._points))
 
@@ -252,7 +253,7 @@ class _State:
         rates = tried(self._points)
         below = [each for each in rates if each["rate"] <= rate][-1:]
         above = [each for each in rates if each["rate"] > rate][:1]
-        shown = [f"{each['met']} of {each['runs']} {{}}at {each['rate']:,.4g}/s" for each in below + above]
+        shown = [f"{each['met']} of {each['runs']} {{}}at {figure(each['rate'])}/s" for each in below + above]
         return "met in " + ", in ".join(text.format("" if number else "runs ") for number, text in enumerate(shown))
 
     def _longer(self) -> str:

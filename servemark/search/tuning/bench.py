@@ -18,6 +18,7 @@ from servemark.documents.load import ClosedLoop, ConstantRate
 from servemark.errors import NoResultError, ServerError
 from servemark.machine.scratch import scratch_folder
 from servemark.output import note
+from servemark.quantities import figure
 from servemark.results.bottleneck import GENERATOR
 from servemark.results.constraint_kinds import Kind
 from servemark.results.schema.run import Result
@@ -200,13 +201,13 @@ def line(trial: Trial) -> str:
     if trial.stage == "screen":
         head = f"screen  {trial.candidate}, {trial.load:g} in flight"
     else:
-        head = f"{trial.stage:<7} {trial.candidate}, {trial.load:,.4g}/s"
+        head = f"{trial.stage:<7} {trial.candidate}, {figure(trial.load)}/s"
     if trial.failure:
         return f"{head}: FAILED: {trial.failure}"
     limited = " (the generator was the limit)" if trial.generator_limits else ""
     if trial.point is None:
-        return f"{head}: {trial.throughput:,.4g} requests/s{limited}"
-    latency = "-" if trial.point.latency_ms is None else f"{trial.point.latency_ms:,.4g} ms"
+        return f"{head}: {figure(trial.throughput)} requests/s{limited}"
+    latency = "-" if trial.point.latency_ms is None else f"{figure(trial.point.latency_ms)} ms"
     return f"{head}: {latency}, {trial.point.words}{limited}"
 
 

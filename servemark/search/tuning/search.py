@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from servemark.errors import OptionError, ServerError
+from servemark.quantities import figure
 from servemark.results.schema.run import RateLimit
 from servemark.results.schema.tuning import Lacked, Outcome
 from servemark.search.max_rate.point import Point
@@ -101,7 +102,7 @@ class _Search:
             longer_s = lowest * self._objective.duration_s / present.score * 2
             raise OptionError(
                 f"p{percentile:g} needs {samples_needed(percentile):,} requests in a run, and the server answers about "
-                f"{present.score:,.3g}/s",
+                f"{figure(present.score)}/s",
                 fix=f"--duration {longer_s:.0f} with a larger --budget, or a lower percentile",
             )
 
@@ -240,7 +241,7 @@ class _Search:
             for side in sides:
                 rate, lacked = found[side.candidate]
                 if rate is None:
-                    return lacked, f"in round {number + 1} {side.candidate} met no rate near {side.rate:,.4g}/s"
+                    return lacked, f"in round {number + 1} {side.candidate} met no rate near {figure(side.rate)}/s"
                 side.rounds.append(rate)
         if "round" in self._present.limited:
             return "generator", f"the generator, not the server, limited the present configuration's rounds; {LIGHTER}"

@@ -10,6 +10,7 @@ from loadgen.load.load_config import LoadConfig
 from loadgen.measurement.recorder import Recorder
 from servemark.output import ERRORS, note, say, says, stdout
 from servemark.paths import shown
+from servemark.quantities import figure
 from servemark.results.schema.run import Result
 from servemark.views.render.terminal import show
 
@@ -51,7 +52,9 @@ def progress(config: LoadConfig) -> Callable[[float, Recorder], None]:
         else:
             phase = f"{elapsed_s:.0f}/{whole_s:g} s" if elapsed_s < whole_s else f"{whole_s:g} s, waiting for answers"
         latency = recorder.latency
-        figures = f"  p50 {latency.percentile(50):.3g} ms  max {latency.max_ns / 1e6:.3g} ms" if latency.count else ""
+        figures = (
+            f"  p50 {figure(latency.percentile(50))} ms  max {figure(latency.max_ns / 1e6)} ms" if latency.count else ""
+        )
         line = f"{config.model}  {phase}  {recorder.scheduled:,} requests{figures}  {recorder.errors.total()} errors"
         say(f"\r\x1b[K{line}" if terminal else f"{datetime.now(UTC):%H:%M:%S} {line}\n")
 

@@ -36,11 +36,11 @@ def search(result: Result) -> list[Block]:
     if slowest:
         plot.level(slowest.limit, f"objective {slowest.name} {slowest.limit:g} ms")
     if found["rate"] is not None:
-        plot.mark(found["rate"], f"{found['rate']:,.4g}/s")
+        plot.mark(found["rate"], f"{figure(found['rate'])}/s")
     rows = [
         [
             f"{number}",
-            f"{point['rate']:,.5g}",
+            f"{figure(point['rate'])}",
             figure(point["latency_ms"]),
             verdict_words(point["failed"], point["objective"]),
             "met" if point["met"] else f"not met: {point['bottleneck']}",
@@ -55,4 +55,4 @@ def search(result: Result) -> list[Block]:
 def _words(number: int, point: RatePoint) -> str:
     """One run."""
     verdict = verdict_words(point["failed"], point["objective"])
-    return f"run {number}: {figure(point['latency_ms'])} ms at {point['rate']:,.5g}/s; {verdict}"
+    return f"run {number}: {figure(point['latency_ms'])} ms at {figure(point['rate'])}/s; {verdict}"

@@ -67,7 +67,7 @@ CASES: list[tuple[dict[str, Any], tuple[str, ...], bool, str | None, str]] = [
     ({"own_ms": None, "waited": None}, ("generator_pause",), False, "generator", "it stood still for 1,003 ms"),
     # a closed loop always has a bottleneck
     ({"own_ms": None, "waited": None}, (), False, "server", "queue 80 ms"),
-    ({"own_ms": None, "waited": None, "service_ms": 300.0}, (), False, "network", "96.5 ms of 300 ms"),
+    ({"own_ms": None, "waited": None, "service_ms": 300.0}, (), False, "network", "96.50 ms of 300 ms"),
 ]
 
 

@@ -72,9 +72,9 @@ CASES: list[tuple[str, Observations, dict[str, Any], bool, str]] = [
     (
         "achieved_rate",
         OPEN,
-        {"unfinished_growth": 16, "lower": "lower --trace-speed"},
+        {"unfinished_growth": 16, "relief": "its busiest seconds need more instances"},
         False,
-        "up: lower --trace-speed",
+        "up: its busiest seconds need more instances",
     ),
     ("achieved_rate", OPEN, {"errors": 10, "unfinished_growth": 6}, False, "cannot keep up"),
     # 3 * sqrt(100) = 30 of 1500 may be chance where about 50 are in flight at each edge

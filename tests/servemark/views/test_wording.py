@@ -40,7 +40,7 @@ STAGES = [{"duration_s": 10.0, "rate": 100.0 * number} for number in range(1, 9)
         (
             {"mode": "max-rate", "requested_rate": 123.456, "distribution": "poisson"},
             "123.456/s poisson",
-            "highest rate, poisson 123.46 requests/s",
+            "highest rate, poisson 123.5 requests/s",
         ),
         (
             {"mode": "mix", "requested_rate": 90.0, "distribution": "poisson"},
