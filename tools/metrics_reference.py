@@ -16,7 +16,7 @@ Each histogram is both classic and native. The text formats have its {classic} b
 For the schedule delay they begin at {delay:g} ms. The protobuf format has both kinds. The native one has schema
 {schema}.
 
-| p99 by | within so much of the result's |
+| p99 by | largest difference from the result's |
 |---|---|
 | classic buckets | 10 % |
 | native histogram | 3 % |

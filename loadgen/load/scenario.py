@@ -85,7 +85,7 @@ class Scenario(ABC):
         return self.rate
 
     def stage_at(self, elapsed_s: float) -> StageNow:  # noqa: ARG002 - one stage, whenever
-        """The stage so many seconds after the start of the measured interval; a load without stages is one."""
+        """The stage at a number of seconds after the start of the measured interval; a load without stages is one."""
         return StageNow(0, 0.0, self.rate)
 
     def schedule(self, seed: int) -> Schedule | None:

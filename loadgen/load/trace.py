@@ -28,7 +28,7 @@ MAX_ARRIVALS = 20_000_000
 MAX_SAMPLE = 1 << 53
 """An index beyond it is not a whole number any more."""
 MAX_QUOTED = 16
-"""Characters of a line that an error shows: enough to find it, too few to read a file that is no trace."""
+"""Characters of a line that an error shows: enough to find it, too few to read a file that is not a trace."""
 JSON_LINES = (".jsonl", ".ndjson", ".json")
 NAME = "name a CSV or JSONL file of arrival times"
 KINDS = "seconds from the start, Unix time or ISO 8601"
@@ -70,7 +70,7 @@ class Trace:
 
 
 def read_trace(path: Path, speed: float = 1.0) -> Trace:
-    """Read a trace, to be played so many times as fast. Raises InputDataError naming file and line.
+    """Read a trace; `speed` is how many times as fast it is played. Raises InputDataError naming file and line.
 
     CSV: the arrival time first, then if given the index of its sample in the input data; or with a header, a column of
     TIMES and `sample` among others. JSON lines: a time, or an object with these names, in each line. A time is in

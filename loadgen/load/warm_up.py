@@ -16,9 +16,9 @@ MOST_S, MOST_OF_A_SHORT_RUN_S = 30.0, 3.0
 FEWEST_WINDOWS = 10
 """With fewer that have an answer, nothing is said."""
 CUT_SHARE, CUT_SHARE_AT_THE_END = 1 / 4, 1 / 2
-"""A warm-up ends where so much of it at most is transient; at its bound the share of the rule's authors will do."""
+"""Largest share of a warm-up that may be transient when it ends, and the share of the rule's authors at its bound."""
 HOLDS = 10
-"""And where that has been so for so many windows: a single look may be luck."""
+"""Number of windows for which that has to be true: a single look may be luck."""
 
 Times = npt.NDArray[np.int64]
 

@@ -87,7 +87,7 @@ class ResultPage:
             self.run.state = "finished"
 
     def failed(self, error: str) -> None:
-        """There is no result, for this reason."""
+        """Reason why there is no result."""
         self.run.state, self.run.error = "failed", error
 
     def end(self) -> None:

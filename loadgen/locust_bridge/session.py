@@ -127,7 +127,7 @@ class Session:
             self.server = None
 
     def _run(self) -> None:
-        # A run that is killed before it measured anything was no success.
+        # A run that is killed before it measured anything was not a success.
         code = ExitCode.INVALID
         self.environment.process_exit_code = int(code)
         try:

@@ -90,7 +90,7 @@ BARE = "auto"
 
 
 class MayStandBare(TyperCommand):
-    """A command whose `--max-rate` may stand without bounds: what is no number is the next argument."""
+    """A command whose `--max-rate` may stand without bounds: what is not a number is the next argument."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Give the flag without bounds a value."""

@@ -25,7 +25,7 @@ Report = Annotated[
 
 
 def read_all(paths: Sequence[Path]) -> list[Saved]:
-    """The documents that the paths name; the link to the newest result is no second one. Raises ResultError."""
+    """The documents that the paths name; the link to the newest result is not a second one. Raises ResultError."""
     return [_read(path) for path in dict.fromkeys(path.resolve() if path.is_symlink() else path for path in paths)]
 
 

@@ -32,7 +32,7 @@ def quality(
     workload: WorkloadName,
     engine: Engine = DEFAULT_ENGINE,
     precision: Precision = DEFAULT_PRECISION,
-    samples: Annotated[int | None, count("--samples", "A random subset of so many examples, drawn by --seed.")] = None,
+    samples: Annotated[int | None, count("--samples", "Number of examples: a random subset, drawn by --seed.")] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Begin anew, also where a run was interrupted.")] = False,
     *,
     load: Namespace,

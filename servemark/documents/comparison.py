@@ -60,7 +60,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
     ] = ""
     threshold: Annotated[
         float,
-        fields.number("Smaller differences are no regression.", units=PERCENT, least=0, metavar="PERCENT"),
+        fields.number("Smallest difference that counts as a regression.", units=PERCENT, least=0, metavar="PERCENT"),
     ] = 5.0
     allow_invalid: Annotated[bool, fields.switch("Judge runs too that are not fit to be compared.")] = False
     markdown: Annotated[

@@ -26,7 +26,7 @@ PRIORITIES = (AUTO, *Priority)
 """Priorities of the sending thread: the best that is permitted for an open loop, or one by name."""
 CPU_LATENCY = (AUTO, ON, OFF)
 SYNTHETIC, DRAWN, DATASET = "synthetic", ("random", "zero"), "dataset"
-"""Inputs that are no file."""
+"""Inputs that are not a file."""
 LOOPBACK = "127.0.0.1"
 MAX_PORT = 65_535
 DEFAULT_STRING_LENGTH = 128

@@ -27,7 +27,7 @@ class Session:
         self._texts_out = {node.name for node in session.get_outputs() if node.type == _STRING} & set(outputs)
 
     def run(self, inputs: Arrays) -> Arrays:
-        """Answer a batch. Raises what ONNX Runtime raises, UnicodeDecodeError for bytes that are no text."""
+        """Answer a batch. Raises what ONNX Runtime raises, UnicodeDecodeError for bytes that are not text."""
         if self._texts_in:
             inputs = {**inputs, **{name: _read(inputs[name]) for name in self._texts_in}}
         answer = dict(zip(self._outputs, self._session.run(self._outputs, inputs), strict=True))

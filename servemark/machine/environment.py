@@ -195,7 +195,7 @@ def _packages() -> dict[str, str]:
 
 
 def _git() -> tuple[str | None, bool | None]:
-    """Commit and whether tracked files differ from it; None where this is no checkout, or git cannot tell."""
+    """Commit and whether tracked files differ from it; None where this is not a checkout, or git cannot tell."""
     if not (CHECKOUT / ".git").exists():  # else git would answer for a repository that happens to lie around it
         return None, None
     command = ["git", "status", "--porcelain=v2", "--branch", "--untracked-files=no"]

@@ -50,7 +50,7 @@ class Settings:
         return self != Settings()
 
     def apply(self, config: str) -> str:
-        """Return the configuration with these settings. Raises ArtifactError where it is no configuration."""
+        """Return the configuration with these settings. Raises ArtifactError where it is not a configuration."""
         from google.protobuf import text_format
 
         model = parse(config)

@@ -190,7 +190,7 @@ def _shown(seen: Seen) -> Shown:
 
 def _remedy(slo: Slo, status: ObjectiveStatus, longer: str, relief: str) -> str:
     if status == UNDECIDED:
-        return f"{slo.name} is not known from so few requests: {longer}"
+        return f"{slo.name} needs more requests to be known: {longer}"
     if slo.figure is Figure.ERRORS:
         return "more requests failed than the objective allows: see the errors by kind"
     if slo.figure is Figure.THROUGHPUT:

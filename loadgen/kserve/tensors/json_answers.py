@@ -19,7 +19,7 @@ _OF_NUMBERS = b"0123456789+-.eE, \t\r\n"
 class JsonForm:
     """A good answer without its values: `parts` lie around the holes, of which `counts` says how many numbers each has.
 
-    None is the count of an id. A list of strings or of lists is no such hole: an answer with one has no form.
+    None is the count of an id. A list of strings or of lists is not such a hole: an answer with one has no form.
     """
 
     parts: tuple[bytes, ...]

@@ -94,7 +94,7 @@ def _pasted(mask: npt.NDArray[Any], box: npt.NDArray[np.float64], size: tuple[in
 
 
 def counted_from_one(label: int, ids: Sequence[int]) -> int:
-    """Return COCO's id of a label that counts the categories from 1; 0, which is no category, of any other label."""
+    """Return COCO's id of a label that counts the categories from 1; 0, which is not a category, of any other label."""
     return ids[label - 1] if 1 <= label <= len(ids) else 0
 
 

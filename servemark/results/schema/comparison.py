@@ -206,7 +206,7 @@ class Difference(TypedDict):
     minimum_detectable_change: Annotated[
         float | None, "Smallest loss that such runs find in 80 of 100 cases (share). Null: no interval."
     ]
-    runs_needed: Annotated[int | None, "Undecided: so many runs on each side would do. Null: decided, or over 1000."]
+    runs_needed: Annotated[int | None, "Undecided: runs on each side that would do. Null: decided, or over 1000."]
 
 
 class Subject(TypedDict):

@@ -64,7 +64,7 @@ class KernelCase(TypedDict):
     tflops: Annotated[float | None, "Operations in the median time (10^12/s)."]
     gbps: Annotated[float | None, "Bytes in the median time (10^9/s)."]
     compute_share: Annotated[float | None, "Share of the highest rate of operations."]
-    bandwidth_share: Annotated[float | None, "Share of the highest bandwidth of so many bytes."]
+    bandwidth_share: Annotated[float | None, "Share of the highest bandwidth that a copy of as many bytes reaches."]
     bound: Annotated[
         Bound | None, "Which ceiling allows least: operations, bytes of the cache or of the memory, or the call itself."
     ]

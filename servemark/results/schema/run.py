@@ -135,7 +135,7 @@ class JudgedObjective(TypedDict):
     objective: Annotated[str, "As `--slo` writes it. In a mix the workload's name stands before it."]
     figure: Annotated[Literal["latency", "service_time", "errors", "throughput"], "What it is about."]
     percentile: Annotated[float | None, "Percentile of a latency or service time."]
-    status: Annotated[ObjectiveStatus, "`undecided`: so few requests do not tell."]
+    status: Annotated[ObjectiveStatus, "`undecided`: too few requests to tell."]
     value: Annotated[float | None, "What was seen."]
     limit: Annotated[float, "Limit: the least throughput, the most of all else."]
     unit: Annotated[str, "Unit of value and limit: ms, share or requests/s."]
@@ -402,7 +402,7 @@ class Worker(TypedDict):
     priority: NotRequired[Annotated[str | None, "Priority of its sending thread. Null: it has not said."]]
     priority_note: NotRequired[Annotated[str | None, "Why it is no better one."]]
     max_in_flight: Annotated[int, "Most requests that it had in flight."]
-    clock_uncertainty_ms: Annotated[float, "Its clock may be off by so much (ms)."]
+    clock_uncertainty_ms: Annotated[float, "Largest error of its clock (ms)."]
     trouble: Annotated[str | None, "Why its share is not what was asked for. Null where it is."]
 
 

@@ -53,7 +53,7 @@ def tune(bench: Bench, space: Space, objective: Objective, budget_s: float) -> T
 
 
 class _OutOfBudgetError(Exception):
-    """There is no time for another run."""
+    """The time left is too short for another run."""
 
 
 class _Search:

@@ -152,7 +152,7 @@ def _is_protobuf(kind: str, parameters: dict[str, str]) -> bool:
 
 
 def _media_range(text: str) -> tuple[str, dict[str, str], float]:
-    """Type, parameters and quality of one part of an Accept field; a quality that is no number is 0."""
+    """Type, parameters and quality of one part of an Accept field; a quality that is not a number is 0."""
     kind, *rest = (part.strip().lower() for part in text.split(";"))
     parameters = {name.strip(): value.strip(' "') for name, _, value in (part.partition("=") for part in rest)}
     try:

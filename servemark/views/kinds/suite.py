@@ -85,7 +85,7 @@ def notes(document: SuiteDocument, rows: Sequence[SuiteRow]) -> list[str]:
     if old and not document.get("published"):
         lines.append(f"{old} of {len(rows)} exports were there already; their seconds and MiB are from then.")
     if any(row["requests"] is not None and (row["p50_ms"] is None or row["p99_ms"] is None) for row in rows):
-        lines.append("A dash is a percentile that so few requests do not support: p50 asks for 20, p99 for 1,000.")
+        lines.append("A dash is a percentile that needs more requests: p50 asks for 20, p99 for 1,000.")
     if document.get("published"):
         lines.append(
             "AI Matrix's batches, precisions and units. Its figures are of other hardware and, where a model's card "
