@@ -4,7 +4,7 @@
 
 Each cell simulates runs at 1,000 requests/s that begin in equilibrium, cuts them into ten windows and asks
 `servemark.stats.order_statistics.ranks`, as a result does. A cell shows how often an interval is given and, of those,
-how often the 95 % interval and the 99 % bound hold. The whole table takes about three minutes.
+how often the 95 % interval and the 99 % bound hold. The whole table takes about three minutes at 400 runs.
 """
 
 import argparse
@@ -28,7 +28,9 @@ TRUTH_RUNS, TRUTH_REQUESTS = 60, 200_000
 BATCH = 4_000_000
 """Requests that are simulated at a time."""
 LESS = 0.03
-"""Coverage may lie so far below the nominal level, about two standard errors of 400 runs."""
+"""Coverage may lie so far below the nominal level."""
+SELDOM = 0.02
+"""Share of runs below which too few give an interval to know its coverage."""
 
 PAGE = """# Coverage of intervals
 
@@ -38,11 +40,11 @@ This page shows how often a run's intervals hold the true percentile, on simulat
 coverage of the 95 % interval, that of the 99 % bound, and in brackets the share of the runs that give them. The number
 after a server's name is its load.
 
-- {usual} of {judged} cells give an interval in at least half of the runs. Its coverage is below {interval} in {short}
-  of them, that of the bound below {bound} in {unbound}.
-- Where few runs give one, these are the runs that look steadier than their server is, so more of them miss. The largest
-  share of all runs that give an interval which misses is {misled}.
-- No run can tell of pauses that are rarer than it is long: see the pauses each 5 s with 1,500 requests (1.5 s).
+- {shown} of {judged} cells give an interval in more than {seldom} of the runs. Among those runs its coverage is below
+  {interval}, or that of the bound below {bound}, in {short}.
+- The cells below: {names}.
+- No run can tell of pauses that are rarer than it is long: 1,500 requests are 1.5 s.
+- {usual} cells give one in at least half of the runs.
 
 {table}
 """
@@ -170,9 +172,10 @@ class Cell:
             self.bounded += found.bound > below
 
     @property
-    def misled(self) -> float:
-        """Share of all runs that gave an interval without the true percentile."""
-        return (self.given - self.covered) / self.runs
+    def short(self) -> bool:
+        """True if fewer of the intervals or bounds hold than may be."""
+        shares = ((self.covered, CONFIDENCE), (self.bounded, BOUND_CONFIDENCE))
+        return any(hold < (nominal - LESS) * self.given for hold, nominal in shares)
 
     @property
     def words(self) -> str:
@@ -225,21 +228,21 @@ def page(table: Sequence[tuple[str, int, Sequence[Cell]]], runs: int) -> str:
         for percentile, cell in zip(PERCENTILES, cells, strict=True)
         if requests >= samples_needed(percentile)
     ]
-    usual = [cell for *_, cell in judged if cell.given * 2 >= cell.runs]
-    short = [cell for cell in usual if cell.covered < (CONFIDENCE - LESS) * cell.given]
-    unbound = [cell for cell in usual if cell.bounded < (BOUND_CONFIDENCE - LESS) * cell.given]
-    name, requests, percentile, worst = max(judged, key=lambda row: row[-1].misled)
+    shown = [(row, row[-1]) for row in judged if row[-1].given > SELDOM * row[-1].runs]
+    short = [row for row, cell in shown if cell.short]
+    names = [f"p{percentile:g} of {name}, {requests:,} requests" for name, requests, percentile, _ in short]
     heads = " | ".join(f"p{percentile:g}" for percentile in PERCENTILES)
     rows = "\n".join(_row(name, requests, cells) for name, requests, cells in table)
     return PAGE.format(
         runs=runs,
-        usual=len(usual),
+        shown=len(shown),
         judged=len(judged),
+        seldom=f"{SELDOM:.0%}",
         interval=f"{CONFIDENCE - LESS:.0%}",
-        short=len(short),
         bound=f"{BOUND_CONFIDENCE - LESS:.0%}",
-        unbound=len(unbound),
-        misled=f"{worst.misled:.1%} (p{percentile:g} of {name}, {requests:,} requests)",
+        short=len(short),
+        names="; ".join(names) or "none",
+        usual=sum(cell.given * 2 >= cell.runs for *_, cell in judged),
         table=f"| server | requests | {heads} |\n|---|---:|{'---|' * len(PERCENTILES)}\n{rows}",
     )
 

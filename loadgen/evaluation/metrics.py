@@ -31,6 +31,7 @@ from servemark.results.schema.run import (
 )
 from servemark.stats.histogram import Histogram, Latency
 from servemark.stats.order_statistics import BOUND_CONFIDENCE
+from servemark.stats.ratios import MINIMUM_PAIRS, quotient_interval
 from servemark.telemetry.run import RunTelemetry
 from servemark.workload.golden_check import agreement_figures, unchecked
 
@@ -297,10 +298,25 @@ def _energy(config: LoadConfig, measured: Measured) -> EnergyFigures:
         if reading.joules is not None and inferences:
             out["joules_per_inference"] = reading.joules / inferences
             out["joules_per_request"] = reading.joules / measured.recorder.completed
+            out |= _energy_interval(config, measured)
     reason = measured.energy.reason or (reading.reason if reading else None) or "no inference was completed"
-    out |= {f"{key}_reason": reason for key in list(out) if out[key] is None}
+    out |= {f"{key}_reason": reason for key in list(out) if out[key] is None and f"{key}_reason" not in out}
     if idle is not None and idle.reason:
         out["idle_w_reason"] = idle.reason
     if measured.energy.command is not None:
         out["garbage_lines"] = measured.energy.command.lines.garbage
     return cast(EnergyFigures, out)
+
+
+def _energy_interval(config: LoadConfig, measured: Measured) -> dict[str, Any]:
+    """Return the interval of the joules of an inference over stretches of the run that the meter tells apart."""
+    recorder = measured.recorder
+    interval, windows = recorder.interval, recorder.windows
+    starts = [interval.start + interval.window(index)[0] * 1e9 for index in range(len(windows))]
+    parts = measured.energy.joules_between([*starts, interval.end], [window.completed for window in windows])
+    found = quotient_interval([(joules, answers * config.batch_size) for joules, answers in parts])
+    key = "joules_per_inference_ci95"
+    if found is not None:
+        return {key: found}
+    needed_s = MINIMUM_PAIRS * measured.energy.resolved_s
+    return unknown([key], f"an interval needs {MINIMUM_PAIRS} parts of the run: measure for {needed_s:.2g} s or more")

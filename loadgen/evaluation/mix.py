@@ -233,6 +233,8 @@ def _energy(metrics: Sequence[Metrics], inferences_per_s: float | None) -> Energ
         return energy
     share = own / inferences_per_s
     found: EnergyFigures = {**energy, "joules_per_inference": energy["joules_per_inference"] * share}
+    if (ends := energy.get("joules_per_inference_ci95")) is not None:
+        found["joules_per_inference_ci95"] = [end * share for end in ends]
     if (per_request := energy.get("joules_per_request")) is not None:
         # All requests of a mix have the same batch size.
         found["joules_per_request"] = per_request * share

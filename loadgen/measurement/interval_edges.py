@@ -1,6 +1,8 @@
 """Readings at the boundaries of the measured interval: CPU time, the target's counters, the energy meter."""
 
 import contextlib
+import itertools
+import math
 import time
 from collections.abc import Sequence
 from threading import Thread
@@ -13,8 +15,8 @@ from loadgen.sut.target import Target
 from servemark import interrupts
 from servemark.telemetry.energy import BOUNDARY_OF_DEVICE, Boundary, EnergyReading, Meter, PowerCommand, open_meter
 
-IDLE_S = 1.0
-"""Length of the energy meter's idle baseline, if there is a meter."""
+IDLE_S = 2.0
+"""Length of the energy meter's idle baseline, if there is a meter: 20 refreshes of a GPU's counter."""
 READ_TIMEOUT_S = 10.0
 """Maximum wait for the target's counters at the end of a run."""
 INTERRUPTED_READ_TIMEOUT_S = 2.0
@@ -166,6 +168,27 @@ class Energy:
         """Stop the meter."""
         if self._meter is not None:
             self.reading = self._meter.stop()
+
+    def joules_between(self, times_ns: Sequence[float], completed: Sequence[int]) -> list[tuple[float, int]]:
+        """Return the joules and the answers of the stretches between these times, joined until the meter tells them.
+
+        `completed` are the answers of each stretch. Empty where nothing was metered.
+        """
+        if self._meter is None or self.reading is None or self.reading.joules is None:
+            return []
+        each_s = (times_ns[-1] - times_ns[0]) / 1e9 / len(completed)
+        joined = max(math.ceil(self._meter.resolved_s / each_s - 1e-9), 1) if each_s else len(completed)
+        ends = list(range(0, len(completed) + 1, joined))
+        joules = self._meter.joules_until([times_ns[end] for end in ends])
+        return [
+            (joules[number + 1] - joules[number], sum(completed[first:last]))
+            for number, (first, last) in enumerate(itertools.pairwise(ends))
+        ]
+
+    @property
+    def resolved_s(self) -> float:
+        """Shortest stretch whose energy the meter tells."""
+        return self._meter.resolved_s if self._meter is not None else 0.0
 
     def close(self) -> None:
         """End the user's command."""

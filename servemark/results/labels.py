@@ -61,4 +61,5 @@ def change(found: HistoryChange) -> str:
     first, second = (commit[:12] if commit else "an unknown commit" for commit in found["commits"])
     same = found["commits"][0] == found["commits"][1]
     place = f"at {first}: the commit is the same, its surroundings are not" if same else f"between {first} and {second}"
-    return f"{found['reading']} by the factor {found['ratio']:.3f} {place}"
+    moved = f"{found['ratio'] - 1:.1%} higher" if found["ratio"] > 1 else f"{1 - found['ratio']:.1%} lower"
+    return f"{found['reading']}: {moved} {place}"

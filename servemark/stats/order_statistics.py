@@ -16,9 +16,9 @@ CONFIDENCE = 0.95
 BOUND_CONFIDENCE = 0.99
 MIN_WINDOWS = 6
 """Fewer windows do not tell how much they differ."""
-MIN_BEYOND = 60
-"""Independent samples beyond a percentile for which the windows tell its dispersion. With fewer, runs in which it looks
-small by luck are those that would show an interval: chosen by `python -m benchmarks.coverage`."""
+SURE_BEYOND = 500
+"""Independent samples beyond a percentile that ten windows cannot show by luck alone. A run that seems to have fewer
+may be one whose windows happen to be alike, so n of them count as n * n / 500 (`python -m benchmarks.coverage`)."""
 _TAIL = (1 - CONFIDENCE) / 2
 _MAX_CORRELATION = 0.8
 
@@ -62,8 +62,11 @@ def ranks(percentile: float, above: Sequence[int], counts: Sequence[int]) -> Ran
     Batch Size Effects in the Analysis of Simulation Output, 1982), the larger of that of the windows and of pairs of
     them. Windows that follow each other are alike, which a first-order autoregression corrects for. So few windows
     know their variance badly, hence Student's t with half as many degrees of freedom as windows.
+
+    Runs whose variance looks small by luck are more likely to have an interval. Those near the smallest number would
+    therefore miss too often, and their variance is taken to be larger than it looks (see SURE_BEYOND).
     """
-    from scipy.special import bdtrik, ndtri, stdtrit
+    from scipy.special import bdtrik
 
     sizes = np.array(counts, float)
     found, total = np.array(above, float), int(sizes.sum())
@@ -71,21 +74,30 @@ def ranks(percentile: float, above: Sequence[int], counts: Sequence[int]) -> Ran
     if used.sum() < MIN_WINDOWS:
         return TooLittle(f"needs {MIN_WINDOWS} windows with requests, has {int(used.sum())}", MIN_WINDOWS)
     spread = max(_dispersion(found[used], sizes[used]), _dispersion(_pairs(found[used]), _pairs(sizes[used])), 1.0)
-    share = percentile / 100
-    beyond = total / spread * min(share, 1 - share)
-    if beyond < MIN_BEYOND:
-        reason = f"its tail is worth {beyond:.2g} independent requests, an interval needs {MIN_BEYOND}"
-        return TooLittle(reason, MIN_BEYOND / beyond)
-    freedom = int(used.sum()) // 2
+    share, freedom = percentile / 100, int(used.sum()) // 2
+    tail = min(share, 1 - share)
+    # With fewer the bound lies beyond the longest request: (1 - tail) ** n would be above 1 %.
+    least = math.log(1 - BOUND_CONFIDENCE) / math.log(1 - tail) * tail * _widening(freedom, BOUND_CONFIDENCE)
+    beyond, needed = total / spread * tail, math.sqrt(least * SURE_BEYOND)
+    if beyond < needed:
+        reason = f"its tail is worth {beyond:.2g} independent requests, an interval needs {math.ceil(needed)}"
+        return TooLittle(reason, needed / beyond)
+    spread *= max(1.0, SURE_BEYOND / beyond)
 
     def rank(chance: float) -> float:
         """Return the rank below which the percentile lies with a chance."""
-        level = max(chance, 1 - chance)
-        wide = spread * float(stdtrit(freedom, level) / ndtri(level)) ** 2
+        wide = spread * _widening(freedom, max(chance, 1 - chance))
         return float(bdtrik(chance, total / wide, share)) * wide
 
     low, high = math.floor(rank(_TAIL)) + 1, math.ceil(rank(1 - _TAIL)) + 1
     return Ranks(low, min(high, total), min(max(math.ceil(rank(BOUND_CONFIDENCE)) + 1, high), total))
+
+
+def _widening(freedom: int, level: float) -> float:
+    """Return the factor of the variance by which Student's t is wider than the normal distribution."""
+    from scipy.special import ndtri, stdtrit
+
+    return float(stdtrit(freedom, level) / ndtri(level)) ** 2
 
 
 def _pairs(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

@@ -197,6 +197,29 @@ def mean_interval(values: Sequence[float]) -> list[float] | None:
     return [mean - half, mean + half]
 
 
+def quotient_interval(parts: Sequence[tuple[float, float]]) -> list[float] | None:
+    """95 % interval of a sum over another one, as joules over inferences, given in parts: windows or rounds.
+
+    None for fewer than 5. The ratio estimator with Student's t (Cochran, Sampling Techniques, section 6.3). Of parts
+    that follow each other and are alike, pairs are taken where they make the wider interval.
+    """
+    pairs = [(a + c, b + d) for (a, b), (c, d) in zip(parts[::2], parts[1::2], strict=False)]
+    enough = [each for each in (parts, pairs) if len(each) >= MINIMUM_PAIRS]
+    whole, below = (math.fsum(each) for each in zip(*parts, strict=True)) if parts else (0.0, 0.0)
+    if not enough or not below:
+        return None
+    value = whole / below
+    half = max(_quotient_half_width(each, value) for each in enough)
+    return [max(value - half, 0.0), value + half]
+
+
+def _quotient_half_width(parts: Sequence[tuple[float, float]], value: float) -> float:
+    count = len(parts)
+    mean = math.fsum(below for _, below in parts) / count
+    squares = math.fsum((above - value * below) ** 2 for above, below in parts)
+    return _half_width([(squares / (count - 1) / count / mean**2, count)], CONFIDENCE)
+
+
 def variation(values: Sequence[float | None]) -> float | None:
     """The coefficient of variation, standard deviation over mean; None for fewer than 4 values or unknown ones."""
     known = [value for value in values if value is not None]

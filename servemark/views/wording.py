@@ -53,6 +53,12 @@ def score(value: float | None) -> str:
     return figure(value) if abs(value) >= 1e6 else f"{value:.4f}" if abs(value) < 10 else f"{value:.2f}"
 
 
+def low_and_high(name: str, ends: Sequence[float | None] | None) -> dict[str, float | None]:
+    """Return both ends of an interval as columns of a table, empty without one."""
+    low, high = ends or (None, None)
+    return {f"{name}_low": low, f"{name}_high": high}
+
+
 def among_failed(latency: Latency) -> str:
     """Format a percentile that has no value: requests failed, or were too few."""
     return f"beyond every answer ({latency['failed']:,} failed)" if latency["failed"] else "not known"

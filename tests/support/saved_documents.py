@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from kernels.ceilings.vendor import promised
+from servemark.compare.history.changes import RUN_LENGTH
 from servemark.compare.history.collect import Measured
 from servemark.compare.history.document import series_of
 from servemark.compare.history.metrics import metric
@@ -174,15 +175,16 @@ def kernels(header: dict[str, Any]) -> dict[str, Any]:
 
 
 def _history(header: dict[str, Any]) -> dict[str, Any]:
-    values = [10.0] * 8 + [13.0] * 3 + [99.0]
+    values = [10.0] * 12 + [13.0] * 5 + [99.0]
     group = [
         Measured("ranking", "a machine", f"{n:02}", f"2026-01-{n + 1:02}T00:00:00", f"{n:x}", False, value, value < 99)
         for n, value in enumerate(values)
     ]
     known = {"folder": "results", "metric": "latency_p99", "unit": "ms", "higher_is_worse": True, "threshold": 0.05}
     series = series_of(group, metric("latency_p99"), threshold=0.05)
-    more = {"outcome": series["outcome"], "series": [series], "unreadable": ["x: damaged"]}
-    return {**header, "kind": "history", **known, **more}
+    left_out = {"missing": ["2 results: too few"], "unreadable": ["x: damaged"]}
+    more = {"run_length": RUN_LENGTH, "outcome": series["outcome"], "series": [series]}
+    return {**header, "kind": "history", **known, **more, **left_out}
 
 
 def _suite(header: dict[str, Any]) -> dict[str, Any]:

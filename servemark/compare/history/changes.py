@@ -1,94 +1,126 @@
-"""Changes in a series of values: a permutation test shows whether there is one, PELT finds the places."""
+"""Changes in a series of values that is looked at after each new one: an e-detector of ranks.
 
-import itertools
+A test that is right once is wrong sooner or later when it is repeated. A detector states instead how many values of
+pure noise pass, on average, until it alarms: its average run length.
+"""
+
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-MIN_RESULTS = 8
-"""Minimum number of values. With 7 no split of the test is rare enough: 2 of 7 are at one end in 1 of 10 orders."""
-MIN_SEGMENT = 2
-"""A single value is an outlier, not a level."""
-LEVEL = 0.05
-"""Share of series of pure noise in which a change is seen."""
-PERMUTATIONS = 1999
-_PENALTY = 4.0
-_MIN_SPREAD = 0.001
-"""Values closer than 0.1 % are equal: PELT needs a spread above 0."""
-_MAD = 1.4826
-"""Median absolute deviation of a normal distribution -> its standard deviation."""
+RUN_LENGTH = 200
+"""Least average number of values of pure noise until a false alarm."""
+MIN_RESULTS = 10
+"""Minimum number of values: in no order of nine is there evidence of a change."""
+MAX_AGE = 100
+"""A change is looked for among so many of the latest values; all before them are its past."""
+_ODDS = np.array([3.0, 10.0, 50.0])
+"""Alternatives: a value after the change is the largest of so many from before it, or the smallest."""
+_ALIKE = 20.0
+"""Places whose likelihoods differ by at most this factor cannot be told apart by order alone."""
+_MAX_CORRELATION = 0.9
 Floats = npt.NDArray[np.float64]
 
 
-def chance(values: Sequence[float]) -> float:
-    """Return the p value: the chance that pure noise, in any order, has a split as large as the largest of these.
+class Look(NamedTuple):
+    """State of the detector after a value."""
 
-    A permutation test of the largest CUSUM statistic (E. S. Page, Biometrika 41, 1954; permutations: J. Antoch and M.
-    Huskova, Permutation tests in change point analysis, Statistics & Probability Letters 53, 2001). It is exact for
-    exchangeable values, whatever their distribution. 1 if there are too few values.
+    evidence: float
+    """An alarm is raised where it reaches RUN_LENGTH."""
+    change: int
+    """Index of the first value of the likeliest new level."""
+
+
+@dataclass(frozen=True)
+class Alarm:
+    """A change that was found."""
+
+    change: int
+    """Index of the first value after it."""
+    seen: int
+    """Index of the value with which it was seen."""
+    evidence: float
+    """Largest evidence for it since then."""
+
+
+def alarms(values: Sequence[float] | Floats) -> tuple[list[Alarm], float]:
+    """Return the changes in the order in which they were found, and the evidence for a further one at the last value.
+
+    Each value is looked at when it comes, with those before it. After an alarm the detector begins again at the change.
     """
-    if len(values) < MIN_RESULTS:
-        return 1.0
-    found = np.asarray(values, dtype=np.float64)
-    rng = np.random.default_rng(0)
-    orders = rng.permuted(np.tile(found, (PERMUTATIONS, 1)), axis=1)
-    seen = _largest(found[None, :])[0]
-    # Values that differ by rounding only count as equal.
-    return (1 + int((_largest(orders) >= seen * (1 - 1e-9) - 1e-12).sum())) / (1 + PERMUTATIONS)
+    series = np.asarray(values, dtype=np.float64)
+    found: list[Alarm] = []
+    start = 0
+    while True:
+        looks = [look(series[start:end]) for end in range(start + MIN_RESULTS, len(series) + 1)]
+        raised = next((number for number, each in enumerate(looks) if each.evidence >= RUN_LENGTH), None)
+        if raised is None:
+            return found, looks[-1].evidence if looks else 0.0
+        strongest = max(each.evidence for each in looks[raised:])
+        begun = start
+        start += looks[raised].change
+        found.append(Alarm(start, begun + MIN_RESULTS + raised - 1, strongest))
 
 
-def change_points(values: Sequence[float]) -> list[int]:
-    """Return the indices of the values before which the level changed, ascending; none if chance explains the series.
+def look(values: Floats) -> Look:
+    """Return the evidence of a change in these values, the last of which is new.
 
-    Values are on a scale of equal noise (logarithms). PELT (R. Killick, P. Fearnhead, I. Eckley, JASA 107, 2012) by
-    ruptures: cost l2, at least 2 values a segment, penalty 4 s^2 ln n, s from the differences of neighbours.
+    Let values before a change be drawn from any distribution F, and those after it from F ** odds. Then the likelihood
+    of their order is known, whatever F is (I. R. Savage, Contributions to the theory of rank order statistics, Annals
+    of Mathematical Statistics 27, 1956). Divided by that of noise, in which all orders are alike, it has mean 1 in
+    noise, and so has its mean over odds and both directions. The sum over all places of the change therefore has at
+    most the mean n after n values: a Shiryaev-Roberts e-detector, whose average run length is at least the limit
+    (Shin, Ramdas and Rinaldo, E-detectors, New England Journal of Statistics in Data Science 2, 2024).
+
+    Values that resemble their neighbour tell less. With their correlation r each likelihood is taken to the power
+    (1 - r) / (1 + r), which can only lower the evidence.
     """
-    if chance(values) > LEVEL:
-        return []
-    from ruptures import Pelt
+    places = np.arange(max(1, len(values) - MAX_AGE), len(values))
+    logs = np.stack([_log_likelihoods(values, places, sign) for sign in (1, -1)])
+    summed = np.exp(logs).mean(axis=(0, 1))
+    change = _furthest_apart(values, places[summed * _ALIKE >= summed.max()])
+    evidence = float(summed.sum())
+    if evidence >= RUN_LENGTH:
+        alike = _correlation(values, change)
+        evidence = min(evidence, float(np.exp(logs * (1 - alike) / (1 + alike)).mean(axis=(0, 1)).sum()))
+    return Look(evidence, change)
 
-    found = np.asarray(values, dtype=np.float64)
-    spread = max(_MAD * float(np.median(np.abs(np.diff(found)))) / math.sqrt(2), _MIN_SPREAD)
-    fitted = Pelt(model="l2", min_size=MIN_SEGMENT, jump=1).fit(found.reshape(-1, 1))
-    points = _beyond_chance(found, fitted.predict(pen=_PENALTY * spread**2 * math.log(len(found)))[:-1])
-    return points or [int(np.argmax(_cusum(found[None, :])[0])) + MIN_SEGMENT]
+
+def _log_likelihoods(values: Floats, places: npt.NDArray[np.int64], sign: int) -> Floats:
+    """Return the logarithm of the likelihood ratio of the order for each odds and place of the change."""
+    # Of equal values the later one counts as the smaller, so that they are never evidence.
+    order = np.lexsort((-np.arange(len(values)), sign * values))
+    after = np.cumsum(order[None, :] >= places[:, None], axis=1) / np.arange(1, len(values) + 1)
+    number = len(values) - places
+    return np.stack([number * math.log(odds) - np.log1p((odds - 1) * after).sum(axis=1) for odds in _ODDS])
 
 
-def _beyond_chance(values: Floats, points: list[int]) -> list[int]:
-    """Drop the points whose levels differ by chance, the least certain first.
+def _furthest_apart(values: Floats, places: npt.NDArray[np.int64]) -> int:
+    """Return the place whose levels are furthest apart relative to their noise: least squares."""
+    sums = np.cumsum(values - values.mean())[places - 1]
+    return int(places[(sums**2 / (places * (len(values) - places))).argmax()])
 
-    Student's t of neighbouring levels with the spread within all levels, at 5 % by Bonferroni over all places. Few
-    neighbours show their spread badly, so PELT sometimes splits too often.
+
+def _correlation(values: Floats, change: int) -> float:
+    """Return the correlation of neighbours within the two levels, without its bias (Kendall 1954); at least 0."""
+    levels = np.split(values, [change])
+    off = np.concatenate([level - level.mean() for level in levels])
+    squares = float((off**2).sum())
+    found = float((off[1:] * off[:-1]).sum()) / squares if squares else 0.0
+    return min(max(found + (1 + 3 * found) / len(values), 0.0), _MAX_CORRELATION)
+
+
+def sure(evidence: Sequence[float | None]) -> list[bool]:
+    """Return which of several series' evidence stays where all are looked at together; None is a series without.
+
+    The k largest are kept if each is at least RUN_LENGTH * n / k: Benjamini and Hochberg's rule for e-values, which
+    holds for series that depend on each other too (Wang and Ramdas, False discovery rate control with e-values, JRSS B
+    84, 2022).
     """
-    from scipy.special import stdtr
-
-    while points:
-        parts = np.split(values, points)
-        freedom = len(values) - len(parts)
-        within = sum(float(((part - part.mean()) ** 2).sum()) for part in parts) / max(freedom, 1)
-        noise = max(within, _MIN_SPREAD**2)
-        apart = [
-            abs(float(a.mean() - b.mean())) / math.sqrt(noise * (1 / len(a) + 1 / len(b)))
-            for a, b in itertools.pairwise(parts)
-        ]
-        least = int(np.argmin(apart))
-        if 2 * float(stdtr(max(freedom, 1), -apart[least])) <= LEVEL / len(values):
-            break
-        points = [*points[:least], *points[least + 1 :]]
-    return points
-
-
-def _largest(rows: Floats) -> Floats:
-    largest: Floats = _cusum(rows).max(axis=1)
-    return largest
-
-
-def _cusum(rows: Floats) -> Floats:
-    """Return for each split the distance between both sides' means, relative to the noise of that distance."""
-    count = rows.shape[1]
-    left = np.arange(MIN_SEGMENT, count - MIN_SEGMENT + 1)
-    sums = np.cumsum(rows - rows.mean(axis=1, keepdims=True), axis=1)[:, left - 1]
-    apart: Floats = np.abs(sums) * np.sqrt(count / (left * (count - left)))
-    return apart
+    ordered = sorted((each or 0.0 for each in evidence), reverse=True)
+    kept = [each for number, each in enumerate(ordered, 1) if each * number >= RUN_LENGTH * len(ordered)]
+    return [each is not None and bool(kept) and each >= kept[-1] for each in evidence]

@@ -1,12 +1,14 @@
 """All results below a folder, grouped by subject and machine."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
 
 from servemark.compare.history.metrics import Metric
+from servemark.compare.interleaved.document import longer_runs, measured_s
 from servemark.errors import ResultError
 from servemark.machine.cpu_time import QUIET_SHARE
 from servemark.results import directory
@@ -36,21 +38,52 @@ class Measured:
     """Identity of the measured subject: results with equal keys are one series."""
 
 
-def collect(root: Path, metric: Metric) -> tuple[list[Measured], list[str]]:
-    """Collect the results that have the metric, oldest first, and the unreadable ones. Raises ResultError."""
+def collect(root: Path, metric: Metric) -> tuple[list[Measured], list[str], list[str]]:
+    """Collect the results with the metric, oldest first; why others lack it; the unreadable. Raises ResultError."""
     if not root.is_dir():
         raise ResultError(f"there is no folder {root}", fix="name the folder that holds the results")
-    found, unreadable = [], []
+    found: list[Measured] = []
+    without: list[Result] = []
+    unreadable = []
     for file in sorted(root.rglob(directory.RESULT_FILE)):
         # The runs of a search and the parts of a mix belong to the result above them.
         if (file.parent.parent / directory.RESULT_FILE).is_file():
             continue
         try:
             document = directory.read(file)
-            found += list(_measured(document, file.parent.relative_to(root), metric))
+            had = list(_measured(document, file.parent.relative_to(root), metric))
+            found += had
+            if not had and document.get("kind") == "load" and document.get("verdict") is not None:
+                without.append(directory.typed(document, file.parent, Result))
         except (ResultError, KeyError, TypeError) as error:
             unreadable.append(f"{file.relative_to(root)}: {str(error).splitlines()[0]}")
-    return sorted(found, key=lambda each: each.created), unreadable
+    return sorted(found, key=lambda each: each.created), missing(without, metric), unreadable
+
+
+def missing(without: Sequence[Result], metric: Metric) -> list[str]:
+    """Return why results lack a metric: one line for those with too few requests, one for each other reason."""
+    needed, few = metric.requests_needed, []
+    reasons: Counter[str] = Counter()
+    for result in without:
+        latency = result["metrics"]["latency_ms"]
+        count = latency["count"] + latency["failed"]
+        if needed and count < needed:
+            few.append((count, longer_runs(needed, count, measured_s(result))))
+        elif (reason := metric.reason_in(result)) is not None:
+            reasons[reason] += 1
+    lines = [f"{_results(number)}: {reason}" for reason, number in reasons.items()]
+    if few:
+        fewest, longer = min(few)
+        most = max(few)[0]
+        have = f"{fewest:,}" if fewest == most else f"{fewest:,} to {most:,}"
+        lines.insert(
+            0, f"{_results(len(few))}: {metric.keys[-1]} needs {needed:,} requests, they have {have}: {longer}"
+        )
+    return lines
+
+
+def _results(number: int) -> str:
+    return f"{number} result{'s' if number > 1 else ''}"
 
 
 def _measured(document: dict[str, Any], folder: Path, metric: Metric) -> Iterator[Measured]:

@@ -5,7 +5,7 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
-from servemark.compare.history.changes import MIN_RESULTS, chance, change_points
+from servemark.compare.history.changes import MIN_RESULTS, RUN_LENGTH, Alarm, alarms, sure
 from servemark.compare.history.collect import Measured, collect
 from servemark.compare.history.metrics import Metric
 from servemark.results.labels import change
@@ -17,11 +17,13 @@ _ORDER: tuple[Trend, ...] = ("worse", "undecided", "not worse")
 
 def history(root: Path, metric: Metric, *, threshold: float, allow_invalid: bool = False) -> History:
     """Collect the history of a metric below a folder. Raises ResultError."""
-    found, unreadable = collect(root, metric)
+    found, missing, unreadable = collect(root, metric)
     groups: dict[tuple[tuple[str, ...], str], list[Measured]] = {}
     for each in found:
         groups.setdefault((each.key, each.machine), []).append(each)
-    series = [series_of(group, metric, threshold=threshold, allow_invalid=allow_invalid) for group in groups.values()]
+    series = together(
+        [series_of(group, metric, threshold=threshold, allow_invalid=allow_invalid) for group in groups.values()]
+    )
     outcomes = {each["outcome"] for each in series} or {"undecided"}
     return {
         **opening("history"),
@@ -30,8 +32,10 @@ def history(root: Path, metric: Metric, *, threshold: float, allow_invalid: bool
         "unit": metric.unit,
         "higher_is_worse": metric.higher_is_worse,
         "threshold": threshold,
+        "run_length": RUN_LENGTH,
         "outcome": next(outcome for outcome in _ORDER if outcome in outcomes),
         "series": sorted(series, key=lambda each: _ORDER.index(each["outcome"])),
+        "missing": missing,
         "unreadable": unreadable,
     }
 
@@ -42,27 +46,43 @@ def series_of(
     """Find the changes of one series. Values are compared as logarithms, because noise grows with the value."""
     used = [each for each in group if each.valid or allow_invalid]
     logs = [math.log(each.value) for each in used]
-    points = change_points(logs)
-    ends = [0, *points, len(logs)]
+    seen, evidence = alarms(logs)
+    ends = [0, *(alarm.change for alarm in seen), len(logs)]
     levels = [math.fsum(logs[a:b]) / (b - a) for a, b in itertools.pairwise(ends) if b > a]
     changes = [
-        _change(used[point - 1], used[point], math.exp(levels[number + 1] - levels[number]), metric, threshold)
-        for number, point in enumerate(points)
+        _change(used, alarm, math.exp(levels[number + 1] - levels[number]), metric, threshold)
+        for number, alarm in enumerate(seen)
     ]
     outcome, reason = _outcome(len(used), len(group), changes)
     if outcome == "not worse" and changes:
         loss = _loss_to_best(levels, metric)
         if loss > 1 + threshold:
-            outcome, reason = "worse", f"the last level is worse than the best before it by the factor {loss:.2f}"
+            outcome, reason = "worse", f"the last level is {loss - 1:.1%} worse than the best before it"
     return {
         "subject": group[0].subject,
         "machine": group[0].machine,
         "results": [_result(each, used=each.valid or allow_invalid) for each in group],
-        "chance": chance(logs) if len(logs) >= MIN_RESULTS else None,
+        "evidence": evidence if len(logs) >= MIN_RESULTS else None,
         "changes": changes,
         "outcome": outcome,
         "reason": reason,
     }
+
+
+def together(series: list[HistorySeries]) -> list[HistorySeries]:
+    """Judge several series at once: of those that are worse, keep the ones that are so beyond chance among all."""
+    judged = [each for each in series if each["outcome"] != "undecided"]
+    kept = sure([_evidence(each) if each["outcome"] == "worse" else None for each in judged])
+    for each, stays in zip(judged, kept, strict=True):
+        if each["outcome"] == "worse" and not stays:
+            each["outcome"] = "not worse"
+            each["reason"] += f"; one of {len(judged)} series looks so by chance: more results will tell"
+    return series
+
+
+def _evidence(series: HistorySeries) -> float:
+    """Return the largest evidence of a change for the worse."""
+    return max(change["evidence"] for change in series["changes"] if change["reading"] != "better")
 
 
 def _loss_to_best(levels: Sequence[float], metric: Metric) -> float:
@@ -71,14 +91,17 @@ def _loss_to_best(levels: Sequence[float], metric: Metric) -> float:
     return math.exp(sign * levels[-1] - min(sign * level for level in levels[:-1]))
 
 
-def _change(before: Measured, after: Measured, ratio: float, metric: Metric, threshold: float) -> HistoryChange:
+def _change(used: Sequence[Measured], alarm: Alarm, ratio: float, metric: Metric, threshold: float) -> HistoryChange:
     small = max(ratio, 1 / ratio) <= 1 + threshold
     worse = (ratio > 1) == metric.higher_is_worse
+    before, after = used[alarm.change - 1], used[alarm.change]
     return {
         "before": before.folder,
         "after": after.folder,
+        "seen": used[alarm.seen].folder,
         "commits": [before.commit, after.commit],
         "ratio": ratio,
+        "evidence": alarm.evidence,
         "reading": "small" if small else "worse" if worse else "better",
     }
 

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from servemark.errors import OptionError
+from servemark.results.schema.header import reason_of
+from servemark.stats.percentiles import PERCENTILES, percentile_key, samples_needed
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,18 @@ class Metric:
         for key in self.keys:
             found = found.get(key) if isinstance(found, Mapping) else None
         return float(found) if isinstance(found, int | float) and found > 0 else None
+
+    def reason_in(self, result: Mapping[str, Any]) -> str | None:
+        """Return the reason that a result gives for having none."""
+        found: Any = result
+        for key in self.keys[:-1]:
+            found = found.get(key) if isinstance(found, Mapping) else None
+        return reason_of(found, self.keys[-1]) if isinstance(found, Mapping) else None
+
+    @property
+    def requests_needed(self) -> int | None:
+        """Requests without which it is not known; None where it does not depend on their number."""
+        return next((samples_needed(each) for each in PERCENTILES if percentile_key(each) == self.keys[-1]), None)
 
 
 _LATENCIES = ("mean", "p50", "p90", "p95", "p99", "p99_9", "max")

@@ -36,6 +36,7 @@ from servemark.stats.ratios import (
     mean_interval,
     merge,
     merged_interval,
+    quotient_interval,
     ratio_of_pairs,
     variation,
 )
@@ -167,14 +168,18 @@ def latencies(rounds: Sequence[Histogram], length_s: float) -> MergedLatency:
 
 def _energy(found: Sequence[Result]) -> RowEnergy:
     readings = [result["metrics"]["energy"] for result in found]
-    joules = inferences = 0.0
+    parts: list[tuple[float, float]] = []
     for reading in readings:
         if reading["joules_per_inference"] is None or reading["joules"] is None:
             gap = {"joules_per_inference": None, "reason": reason_of(reading, "joules_per_inference")}
             return cast(RowEnergy, gap)
-        joules += reading["joules"]
-        inferences += reading["joules"] / reading["joules_per_inference"]
-    return {"joules_per_inference": joules / inferences, "boundary": readings[0]["boundary"] or ""}
+        parts.append((reading["joules"], reading["joules"] / reading["joules_per_inference"]))
+    joules, inferences = (math.fsum(each) for each in zip(*parts, strict=True))
+    return {
+        "joules_per_inference": joules / inferences,
+        "ci95": quotient_interval(parts),
+        "boundary": readings[0]["boundary"] or "",
+    }
 
 
 def _agreement(found: Sequence[Result]) -> RowAgreement:

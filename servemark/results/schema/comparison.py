@@ -65,6 +65,7 @@ class RowEnergy(TypedDict):
     """Energy over the rounds."""
 
     joules_per_inference: Annotated[float | None, "Energy of one sample (J)."]
+    ci95: NotRequired[Annotated[list[float] | None, "Its 95 % interval over the rounds. Null: fewer than 5."]]
     boundary: NotRequired[Annotated[str, "What was metered."]]
 
 

@@ -22,8 +22,10 @@ class HistoryChange(TypedDict):
 
     before: Annotated[str, "Folder of the last result before it."]
     after: Annotated[str, "Folder of the first result after it."]
+    seen: Annotated[str, "Folder of the result with which it was seen."]
     commits: Annotated[list[str | None], "Commits of these two."]
     ratio: Annotated[float, "Geometric mean of the results until the next change, to that since the last one."]
+    evidence: Annotated[float, "Largest evidence for it since it was seen; at least `run_length`."]
     reading: Annotated[Literal["worse", "better", "small"], "`small`: less than the threshold."]
 
 
@@ -36,10 +38,15 @@ class HistorySeries(TypedDict):
     subject: Annotated[str, "What was measured: workload, engine, precision, device, protocol, load, batch."]
     machine: Annotated[str, "Where."]
     results: Annotated[list[HistoryResult], "The results."]
-    chance: Annotated[float | None, "How often noise alone would look so (p value). Null: too few results."]
-    changes: Annotated[list[HistoryChange], "The changes, in order. None where chance explains the series."]
+    evidence: Annotated[
+        float | None,
+        "Evidence of a further change at the last result; at `run_length` it is one. Null: too few results.",
+    ]
+    changes: Annotated[list[HistoryChange], "The changes, in order."]
     outcome: Annotated[
-        Trend, "Whether the latest change is for the worse, or the last level is worse than the best before it."
+        Trend,
+        "Whether the latest change is for the worse, or the last level is worse than the best before it, beyond chance "
+        "among all series.",
     ]
     reason: Annotated[str, "The same in words."]
 
@@ -52,6 +59,8 @@ class History(Header):
     unit: Annotated[str, "Its unit."]
     higher_is_worse: Annotated[bool, "Whether a higher value is worse."]
     threshold: Annotated[float, "Share below which no change counts."]
+    run_length: Annotated[int, "Least average number of results of pure noise until a change is seen by mistake."]
     outcome: Annotated[Trend, "Worse where one series is, else undecided where one is."]
     series: Annotated[list[HistorySeries], "The series, those that are worse first."]
+    missing: Annotated[list[str], "Reasons why results have no such figure, and how many."]
     unreadable: Annotated[list[str], "Files that could not be read, and why."]

@@ -248,6 +248,9 @@ class EnergyFigures(TypedDict):
     """Energy of the measured interval."""
 
     joules_per_inference: Annotated[float | None, "Energy of one sample (J)."]
+    joules_per_inference_ci95: NotRequired[
+        Annotated[list[float] | None, "Its 95 % interval, from the run's windows. Null: too few that the meter tells."]
+    ]
     joules_per_request: NotRequired[Annotated[float | None, "Energy of one request (J)."]]
     average_w: Annotated[float | None, "Mean power (W)."]
     idle_w: Annotated[float | None, "Mean power before the load (W)."]

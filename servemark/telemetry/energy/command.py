@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 from servemark import interrupts
 from servemark.errors import OptionError
-from servemark.telemetry.energy.meter import Boundary, Meter, UnavailableError
+from servemark.telemetry.energy.meter import REFRESHES, Boundary, Meter, UnavailableError
 from servemark.telemetry.os_threads import start_thread
 
 FIRST_LINE_S = 5.0
@@ -78,9 +78,13 @@ class Lines:
         """Return the reason why these lines do not give a window's power: too few, or a long gap."""
         times = self.times_ns
         first, last = bisect.bisect_left(times, from_ns), bisect.bisect_right(times, until_ns)
-        if last - first < 2:
+        if last - first < REFRESHES:
             passed_s = (until_ns - from_ns) / 1e9
-            return f"the power command wrote {last - first} figures within {passed_s:.3g} s: measure longer"
+            enough = f"measure for {passed_s * REFRESHES / (last - first):.2g} s" if last > first else "measure longer"
+            return (
+                f"the power command wrote {last - first} figures within {passed_s:.3g} s, {REFRESHES} are needed: "
+                f"{enough}, or have it write more often"
+            )
         usual_ns = statistics.median(b - a for a, b in itertools.pairwise(times[first:last]))
         edges = [from_ns, *times[first:last], until_ns]
         longest_ns = max(b - a for a, b in itertools.pairwise(edges))

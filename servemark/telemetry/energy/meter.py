@@ -6,14 +6,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+import numpy as np
+
 from servemark.telemetry.os_threads import native, start_thread
 
 Source = Literal["nvml_total_energy", "nvml_power", "amdsmi", "rapl", "power_command"]
 Boundary = str
 """gpu_board, cpu_package, dram, or what the user says that a power command meters."""
 
-COUNTER_PERIOD_S = 1.0
-"""Interval between readings of a counter, to see that it moves before it wraps around (a package's after 260 kJ)."""
+COUNTER_PERIOD_S = 0.25
+"""Interval between readings of a counter, which tell the energy of parts of a window."""
 POWER_PERIOD_S = 0.05
 """Interval between readings of power: NVML refreshes its own every 20 to 100 ms."""
 UPDATE_S: dict[Source, float] = {
@@ -23,8 +25,11 @@ UPDATE_S: dict[Source, float] = {
     "rapl": 0.001,
     "power_command": 0.0,
 }
-"""Maximum age of a reading: a shorter window would show what was before it. NVML's power is a mean of the last second
-on Ampere and newer; RAPL is refreshed every ms; a command shows its interval by its lines."""
+"""Maximum age of a reading. NVML's power is a mean of the last second on Ampere and newer; RAPL is refreshed every ms;
+a command shows its interval by its lines."""
+REFRESHES = 20
+"""Least number of refreshes in a window. Each end is off by one at the most. Of a trailing mean, half a refresh from
+before the window stands for half a refresh of its end: 2.5 % of their difference."""
 MOST_W = 10_000.0
 """Of one part. A counter that grows faster has started anew, or leapt."""
 STUCK_S = 1.0
@@ -64,14 +69,18 @@ def counted_joules(samples: Sequence[Sample], ranges_j: Sequence[float]) -> floa
     Raises UnavailableError where a counter stood still, started anew or leapt.
     """
     total_j = 0.0
+    moved_ns = [samples[0].time_ns] * len(ranges_j) if samples else []
     for before, after in itertools.pairwise(samples):
         passed_s = (after.time_ns - before.time_ns) / 1e9
-        for a, b, range_j in zip(before.values, after.values, ranges_j, strict=True):
+        for part, (a, b, range_j) in enumerate(zip(before.values, after.values, ranges_j, strict=True)):
             grown_j = b - a if b >= a else b - a + range_j
-            if grown_j == 0 and passed_s >= STUCK_S:
-                raise UnavailableError(f"the counter stood still at {a:g} J for {passed_s:.3g} s")
+            still_s = (after.time_ns - moved_ns[part]) / 1e9
+            if grown_j == 0 and still_s >= STUCK_S:
+                raise UnavailableError(f"the counter stood still at {a:g} J for {still_s:.3g} s")
             if grown_j > MOST_W * passed_s:
                 raise UnavailableError(f"the counter went from {a:g} to {b:g} J within {passed_s:.3g} s")
+            if grown_j:
+                moved_ns[part] = after.time_ns
             total_j += grown_j
     return total_j
 
@@ -145,6 +154,8 @@ class Meter:
         self._period_s = period_s or (POWER_PERIOD_S if ranges_j is None else COUNTER_PERIOD_S)
         self._check = check
         self._sampling: _Sampling | None = None
+        self.samples: list[Sample] = []
+        """Readings of the window that was ended last."""
 
     @property
     def counts(self) -> bool:
@@ -165,9 +176,21 @@ class Meter:
         """End the window. Raises RuntimeError when none was begun."""
         if self._sampling is None:
             raise RuntimeError("Meter.stop() without start()")
-        samples, error = self._sampling.stop()
+        self.samples, error = self._sampling.stop()
         self._sampling = None
-        return self.evaluate(samples, error)
+        return self.evaluate(self.samples, error)
+
+    @property
+    def resolved_s(self) -> float:
+        """Shortest part of a window whose energy the readings tell."""
+        return max(REFRESHES * UPDATE_S[self.source], 2 * self._period_s)
+
+    def joules_until(self, times_ns: Sequence[float]) -> list[float]:
+        """Return the energy from the last window's start until each time, between two readings in proportion."""
+        samples = self.samples
+        steps = [self.joules(pair) for pair in itertools.pairwise(samples)]
+        cumulated = list(itertools.accumulate(steps, initial=0.0))
+        return [float(each) for each in np.interp(times_ns, [sample.time_ns for sample in samples], cumulated)]
 
     def evaluate(self, samples: Sequence[Sample], error: str | None = None) -> EnergyReading:
         """Add up the samples of a window; `error` is the failure that happened while they were taken."""
@@ -184,8 +207,11 @@ class Meter:
     def _judged(self, samples: Sequence[Sample], window_s: float) -> float:
         """The joules of a window. Raises UnavailableError where the meter does not tell."""
         update_s = UPDATE_S[self.source]
-        if window_s < update_s:
-            raise UnavailableError(f"a window of {window_s:.3g} s is shorter than its update of {update_s:g} s")
+        if window_s < REFRESHES * update_s:
+            raise UnavailableError(
+                f"it is refreshed every {update_s:g} s, {window_s / update_s:.0f} times in {window_s:.3g} s: "
+                f"{REFRESHES} refreshes are needed, so measure for {REFRESHES * update_s:g} s or more"
+            )
         if (why := self._check(samples[0].time_ns, samples[-1].time_ns)) is not None:
             raise UnavailableError(why)
         joules = self.joules(samples)

@@ -17,6 +17,7 @@ from servemark.views.verdict import cut_short, validity
 from servemark.views.wording import (
     RANDOM_WEIGHTS,
     agreement_words,
+    low_and_high,
     is_reduced,
     only_agreement,
     score,
@@ -216,7 +217,11 @@ def _tuned(document: ComparisonDocument, row: ComparisonRow) -> str:
 
 def _joules(row: ComparisonRow) -> str:
     joules = row["energy"]["joules_per_inference"]
-    return "-" if joules is None else f"{figure(joules)} ({row['energy']['boundary']})"
+    if joules is None:
+        return "-"
+    ends = row["energy"].get("ci95")
+    interval = f", {interval_words(ends)}" if ends else ""
+    return f"{figure(joules)} ({row['energy']['boundary']}{interval})"
 
 
 def _quality(row: ComparisonRow) -> str:
@@ -297,6 +302,7 @@ def records(saved: Saved) -> list[dict[str, Any]]:
             **{f"latency_{key}_ms": row["latency_ms"][key] for key in ("p50", "p90", "p99")},
             "max_rate_per_s": row["max_rate"] and row["max_rate"]["rate"],
             "energy_joules_per_inference": row["energy"]["joules_per_inference"],
+            **low_and_high("energy_joules_per_inference", row["energy"].get("ci95")),
             "quality": (row.get("quality") or {}).get("value"),
             "quality_of_fp32": (row.get("quality") or {}).get("of_fp32"),
             "baseline": document["baseline"],

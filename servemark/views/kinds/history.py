@@ -1,5 +1,6 @@
 """A figure over all results: a row and a plot for each series, its levels and where they changed."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from servemark.quantities import figure
@@ -7,16 +8,13 @@ from servemark.results.labels import change
 from servemark.results.saved import Saved
 from servemark.results.schema.history import History, HistoryResult, HistorySeries
 from servemark.views.blocks import Article, Badge, Block, Check, Figure, Lines, Routine, Section, Table
-from servemark.views.drawing.axis import linear
+from servemark.views.drawing.axis import Axis, linear
 from servemark.views.drawing.plot import Plot
 from servemark.views.kinds.saved_comparison import TONES
 from servemark.views.plots.circumstances import environment, made
 
-HEAD = ("series", "used", "of", "latest", "chance", "changes", "outcome")
-_METHOD = (
-    "Changes: PELT on the logarithms (cost l2, at least 2 results a level). "
-    "A permutation test of the whole series at 5 % decides whether there are any."
-)
+HEAD = ("series", "used", "of", "latest", "evidence", "changes", "outcome")
+_MOST_TICKS = 6
 
 
 def article(saved: Saved) -> Article:
@@ -26,12 +24,13 @@ def article(saved: Saved) -> Article:
     worse = [number for number, each in enumerate(series) if each["outcome"] == "worse"]
     table = [Table(HEAD, [_cells(each) for each in series], marked=worse)] if series else []
     lines = [f"{name(each)}: {line}" for each in series for line in _changes(each)]
+    lines += [f"without {found['metric']}: {line}" for line in found["missing"]]
     lines += [f"not read: {line}" for line in found["unreadable"]]
     return Article(
         about=f"{found['metric']} of the results below {found['folder']}",
         answer=answer(found),
         sections=[
-            Section("Series", [*table, Lines([*lines, *([Routine(_METHOD)] if series else [])])]),
+            Section("Series", [*table, Lines([*lines, *([Routine(_method(found))] if series else [])])]),
             *(Section(name(each), lambda each=each: _series(each, found)) for each in series),  # type: ignore[misc]
             Section("Environment", lambda: environment(found)),
         ],
@@ -44,13 +43,23 @@ def answer(found: History) -> str:
     """Say whether the metric is worse at the end of any series."""
     series = found["series"]
     if not series:
-        others = "kernels have kernel_time, searches max_rate"
-        return f"undecided: no result below {found['folder']} has {found['metric']}; {others}"
+        others = "; ".join(found["missing"]) or "kernels have kernel_time, searches max_rate"
+        return f"undecided: no result below {found['folder']} has {found['metric']}: {others}"
     counted = f"{found['metric']} in {len(series)} series"
     said = [each for each in series if each["outcome"] == found["outcome"]]
     if found["outcome"] == "not worse":
-        return f"not worse: {counted}, none changed for the worse at its end by more than {found['threshold']:.3g}"
+        return (
+            f"not worse: {counted}, none changed for the worse at its end by more than {100 * found['threshold']:g} %"
+        )
     return f"{found['outcome']}: {counted}; {len(said)} {found['outcome']}, first {name(said[0])}: {said[0]['reason']}"
+
+
+def _method(found: History) -> str:
+    return (
+        "Evidence: how much likelier the order of the results is after a change than in noise. At "
+        f"{found['run_length']} a change is seen. Noise alone shows one in at most 1 of {found['run_length']} results, "
+        "however often one looks."
+    )
 
 
 def name(series: HistorySeries) -> str:
@@ -63,7 +72,7 @@ def _cells(series: HistorySeries) -> list[str]:
     used = [each for each in series["results"] if each["used"]]
     return [
         *(name(series), str(len(used)), str(len(series["results"])), figure(used[-1]["value"] if used else None)),
-        "-" if series["chance"] is None else f"{series['chance']:.2g}",
+        figure(series["evidence"]),
         *(str(len(series["changes"])), series["outcome"]),
     ]
 
@@ -78,7 +87,7 @@ def _series(series: HistorySeries, found: History) -> list[Block]:
     numbered = [(float(number), each) for number, each in enumerate(results, 1)]
     plot = Plot(
         f"{found['metric']} of each result, oldest first",
-        linear("result, oldest first", [1.0, float(len(results))], from_zero=False),
+        _commits(results),
         linear(unit, [each["value"] for each in results]),
     )
     plot.line([(number, each["value"]) for number, each in numbered if each["used"]], "", 0)
@@ -87,7 +96,7 @@ def _series(series: HistorySeries, found: History) -> list[Block]:
         plot.dots(shown, words, 0, form)
     for each in series["changes"]:
         at = next(number for number, result in numbered if result["folder"] == each["after"])
-        plot.mark(at - 0.5, f"{each['reading']} {each['ratio']:.2f}")
+        plot.mark(at - 0.5, f"{each['reading']} {each['ratio'] - 1:+.0%}")
     rows = [
         [
             *(f"{number:.0f}", _when(each), _commit(each), figure(each["value"])),
@@ -97,6 +106,15 @@ def _series(series: HistorySeries, found: History) -> list[Block]:
     ]
     table = Table(["", "created UTC", "commit", unit, "used", "folder"], rows)
     return [Lines([series["reason"]]), Figure.of(plot, unit, table)]
+
+
+def _commits(results: Sequence[HistoryResult]) -> Axis:
+    """Return an axis of results, oldest first, on which the first one of a commit has its name; else its day."""
+    names = [each["commit"][:7] if each["commit"] else each["created"][:10] for each in results]
+    first = [number for number, each in enumerate(names) if number == 0 or names[number - 1] != each]
+    named = first[:: -(-len(first) // _MOST_TICKS)]
+    ticks = tuple((number + 1.0, names[number]) for number in named)
+    return Axis("commit, oldest first", 0.5, len(results) + 0.5, ticks)
 
 
 def _said(each: HistoryResult, unit: str) -> str:

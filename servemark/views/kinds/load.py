@@ -24,7 +24,7 @@ from servemark.views.plots.over_time import heatmap, windows
 from servemark.views.plots.server import batches, breakdown
 from servemark.views.slow_seconds import worst_seconds
 from servemark.views.verdict import badges, judged, meaning, verdict_of
-from servemark.views.wording import RANDOM_WEIGHTS, agreement_words, cells, only_agreement
+from servemark.views.wording import RANDOM_WEIGHTS, agreement_words, cells, low_and_high, only_agreement
 from servemark.views.wording import answer as found_rate
 
 ALIKE = 0.999999
@@ -121,7 +121,9 @@ def facts(result: Result) -> list[str]:
         lines.append(f"quality: {score_words(scored)}")
     energy = metrics["energy"]
     if energy["joules_per_inference"] is not None:
-        lines.append(f"energy: {energy['joules_per_inference']:.3g} J/inference ({energy['boundary']})")
+        ends = energy.get("joules_per_inference_ci95")
+        interval = f"95 % interval {interval_words(ends)}; " if ends else ""
+        lines.append(f"energy: {energy['joules_per_inference']:.3g} J/inference ({interval}{energy['boundary']})")
     else:
         lines.append(Routine(f"energy: not known ({reason_of(energy, 'joules_per_inference')})"))
     return lines
@@ -296,6 +298,7 @@ def records(saved: Saved) -> list[dict[str, Any]]:
         "requests": metrics["latency_ms"]["count"],
         "failed_requests": metrics["errors"]["count"],
         "failed_share": metrics["errors"]["share"],
+        "scheduled_per_s": metrics["throughput"]["scheduled_rate"],
         **{key: metrics["throughput"][key] for key in ("requests_per_s", "inferences_per_s")},
         "goodput_per_s": metrics["throughput"]["goodput"],
         **{f"latency_{key}_ms": metrics["latency_ms"][key] for key in IN_CSV},
@@ -304,6 +307,7 @@ def records(saved: Saved) -> list[dict[str, Any]]:
         **{f"server_{key}": metrics["server"][key] for key in ("queue_ms", "compute_infer_ms", "batch_size_mean")},
         "client_cpu_utilization": metrics["client"]["cpu_utilization"],
         **{f"energy_{key}": energy[key] for key in ("joules_per_inference", "average_w", "boundary")},
+        **low_and_high("energy_joules_per_inference", energy.get("joules_per_inference_ci95")),
         "max_rate_per_s": found and found["rate"],
     }
     return [row]

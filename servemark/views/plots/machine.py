@@ -1,6 +1,6 @@
 """The machine while a run went on: cores, energy, and what was read of CPU and GPU several times a second."""
 
-from servemark.quantities import figure
+from servemark.quantities import figure, interval_words
 from servemark.results.saved import Saved
 from servemark.results.schema.header import figure_of
 from servemark.results.schema.run import CpuFigures, EnergyFigures, Result
@@ -39,6 +39,8 @@ def _energy(found: EnergyFigures) -> list[Facts]:
         "metered s": "window_s",
     }
     rows = [(name, figure(figure_of(found, key))) for name, key in figures.items()]
+    if (interval := found.get("joules_per_inference_ci95")) is not None:
+        rows.insert(1, ("95 % interval", interval_words(interval)))
     return [Facts([*rows, ("source", str(found["source"])), ("boundary", str(found["boundary"]))])]
 
 

@@ -13,6 +13,7 @@ from loadgen.measurement.recorder import Recorder
 from loadgen.measurement.windows import Interval
 from loadgen.sut.target import Target
 from servemark.telemetry.energy import Meter
+from servemark.telemetry.energy.meter import Sample
 from tests.support.load_config import config
 
 S = 1_000_000_000
@@ -33,7 +34,7 @@ def energy(joules: Sequence[float], completed: int, monkeypatch: pytest.MonkeyPa
     values = iter(joules)
     meter = Meter("rapl", "cpu_package", lambda: (next(values),), ranges_j=[1000.0], period_s=1e3)
     monkeypatch.setattr(interval_edges, "open_meter", lambda _boundary, **_: (meter, None))
-    monkeypatch.setattr(interval_edges, "IDLE_S", 0.005)
+    monkeypatch.setattr(interval_edges, "IDLE_S", 0.03)
     target = cast(Target, LocalTarget())
     found = interval_edges.Energy(target, "cpu")
     found.begin()
@@ -50,7 +51,8 @@ def test_joules_are_those_between_the_edges_over_what_was_inferred(monkeypatch: 
     assert figures["joules"] == 200  # it wrapped around at 1000
     assert figures["joules_per_inference"] == 200 / (50 * 4)
     assert figures["joules_per_request"] == 200 / 50
-    assert not [key for key in figures if key.endswith("_reason")]
+    assert [key for key in figures if key.endswith("_reason")] == ["joules_per_inference_ci95_reason"]
+    assert "an interval needs 5 parts of the run: measure for " in figures["joules_per_inference_ci95_reason"]
 
 
 @pytest.mark.parametrize(
@@ -73,7 +75,8 @@ def test_each_figure_that_is_not_known_has_its_own_reason(
     joules: list[float], completed: int, unknown: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     figures = energy(joules, completed, monkeypatch)
-    assert {key for key, value in figures.items() if value is None} == unknown.keys()
+    found = {key for key, value in figures.items() if value is None} - {"joules_per_inference_ci95"}
+    assert found == unknown.keys()
     for key, why in unknown.items():
         assert str(figures[f"{key}_reason"]).startswith(why)
 
@@ -153,3 +156,24 @@ def test_a_busy_target_is_asked_again_when_the_run_is_over(silent: int, after: i
     statistics.wait()
     found = [reading and reading["asked"] for reading in (statistics.before, statistics.after, statistics.late)]
     assert found == [2, after, late]
+
+
+def test_the_interval_is_that_of_the_runs_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten windows of 2 s that take 200 W, and each a little more or less for its answers."""
+    meter = Meter("nvml_total_energy", "gpu_board", lambda: (0.0,), ranges_j=[1e9])
+    monkeypatch.setattr(interval_edges, "open_meter", lambda _boundary, **_: (meter, None))
+    monkeypatch.setattr(interval_edges, "_idle", lambda _meter: None)
+    target = cast(Target, LocalTarget())
+    found = interval_edges.Energy(target, "cuda")
+    meter.samples = [Sample(each * S, (200.0 * each,)) for each in range(21)]
+    found.reading = meter.evaluate(meter.samples)
+    recorder = Recorder(Interval(0, 20 * S, 10))
+    for number, window in enumerate(recorder.windows):
+        window.completed = 95 if number % 3 else 110
+    recorder.completed = sum(window.completed for window in recorder.windows)
+    measured = Measured(recorder, interval_edges.Statistics(target), found, cast(Any, None))
+    figures: Any = metrics._energy(config("ranking_tiny"), measured)
+    low, high = figures["joules_per_inference_ci95"]
+    assert figures["joules_per_inference"] == pytest.approx(4000 / recorder.completed)
+    assert low < figures["joules_per_inference"] < high
+    assert high / low == pytest.approx(1 + 2 * 2.26 * 0.077 / 10**0.5, rel=0.03)

@@ -70,5 +70,5 @@ def test_a_history_has_a_series_for_each_load(tmp_path: Path) -> None:
         folder = tmp_path / str(number)
         folder.mkdir()
         directory.write(folder, result | {"scenario": load, "created": "2026-01-01T00:00:00+00:00"})
-    found, unreadable = collect(tmp_path, METRICS["latency_p50"])
+    found, _, unreadable = collect(tmp_path, METRICS["latency_p50"])
     assert (len(found), len({each.key for each in found}), unreadable) == (3, 2, [])

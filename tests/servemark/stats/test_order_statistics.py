@@ -1,10 +1,12 @@
 """Intervals of dependent samples: what they need, and that they cover; `benchmarks.coverage` has the whole table."""
 
+import math
+
 import numpy as np
 import pytest
 
 from benchmarks.coverage import Cell, coverage, servers, truths
-from servemark.stats.order_statistics import MIN_BEYOND, MIN_WINDOWS, Ranks, TooLittle, independent_ranks, ranks
+from servemark.stats.order_statistics import MIN_WINDOWS, Ranks, TooLittle, independent_ranks, ranks
 from servemark.stats.percentiles import PERCENTILES
 
 
@@ -17,7 +19,7 @@ def test_few_windows_do_not_tell() -> None:
 def test_few_requests_beyond_do_not_tell() -> None:
     found = ranks(99, [5] * 10, [500] * 10)
     assert isinstance(found, TooLittle)
-    assert found.factor == pytest.approx(MIN_BEYOND / 50)
+    assert found.factor == pytest.approx(69.5 / 50, abs=0.01)
     assert "worth 50 independent requests" in found.reason
 
 
@@ -44,19 +46,18 @@ def test_nothing_or_all_beyond_is_no_error() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "requests"), [("M/M/1 0.5", 15_000), ("closed loop of 8", 5_000), ("M/D/1 0.7", 5_000)]
+    ("name", "requests"),
+    [("M/M/1 0.5", 5_000), ("closed loop of 8", 5_000), ("M/D/1 0.7", 5_000), ("gamma arrivals, cv 4, 0.5", 1_500)],
 )
-def test_intervals_of_a_queue_cover(name: str, requests: int) -> None:
+def test_intervals_of_a_queue_cover_also_where_few_runs_show_one(name: str, requests: int) -> None:
     simulate = servers()[name]
-    cells = coverage(simulate, requests, 100, truths(simulate))
-    given = 0
-    for cell in cells:
-        assert cell.misled <= 0.1
-        if cell.given >= 50:
-            given += 1
-            assert cell.covered >= 0.87 * cell.given
-            assert cell.bounded >= 0.93 * cell.given
-    assert given
+    cells = coverage(simulate, requests, 150, truths(simulate))
+    shown = [cell for cell in cells if cell.given > 3]
+    assert shown
+    for cell in shown:
+        # At most one more than the binomial's three standard deviations.
+        missed = cell.given - cell.covered
+        assert missed <= 1 + 0.05 * cell.given + 3 * (0.05 * 0.95 * cell.given) ** 0.5
 
 
 def test_the_simulated_queue_is_an_m_m_1() -> None:
@@ -67,9 +68,28 @@ def test_the_simulated_queue_is_an_m_m_1() -> None:
     assert found[:4] == pytest.approx(expected[:4], rel=0.05)
 
 
+def test_near_the_smallest_number_an_interval_is_wider() -> None:
+    few, many = (ranks(90, [each] * 10, [each * 10] * 10) for each in (10, 1000))
+    assert isinstance(few, Ranks)
+    assert isinstance(many, Ranks)
+    relative = [(found.high - found.low) / total**0.5 for found, total in ((few, 1000), (many, 100_000))]
+    assert relative[0] == pytest.approx(relative[1] * (500 / 100) ** 0.5, rel=0.1)
+
+
+@pytest.mark.parametrize(("windows", "needed"), [(6, 94), (10, 70), (14, 62)])
+def test_fewer_windows_need_more_requests_so_that_the_bound_stays_within_the_sample(windows: int, needed: int) -> None:
+    found = ranks(99, [4] * windows, [400] * windows)
+    assert isinstance(found, TooLittle)
+    assert f"an interval needs {needed}" in found.reason
+    beyond = math.ceil(needed / windows)
+    found = ranks(99, [beyond] * windows, [100 * beyond] * windows)
+    assert isinstance(found, Ranks)
+    assert found.bound < 100 * beyond * windows
+
+
 def test_a_cell_counts_those_that_mislead() -> None:
     cell = Cell()
     cell.add(TooLittle(""), 5, 5)
     cell.add(Ranks(1, 4, 6), 5, 5)
-    assert (cell.runs, cell.given, cell.covered, cell.bounded, cell.misled) == (2, 1, 0, 1, 0.5)
+    assert (cell.runs, cell.given, cell.covered, cell.bounded, cell.short) == (2, 1, 0, 1, True)
     assert cell.words == "0%, 100% (50%)"

@@ -14,8 +14,9 @@ from tests.support.documents import validated
 from tests.support.measured import evenly, load_result
 
 FLAGS = ("--request-rate", "40", "--duration", "10", "--warmup", "1")
-STEP = [10.0, 10.2, 9.9, 10.1, 10.0, 9.8, 10.1, 10.0, 13.0, 13.2, 12.9]
-"""p50 in ms; the ninth commit is slower."""
+BEFORE = [10.0, 10.2, 9.9, 10.1, 10.05, 9.8, 10.15, 9.95, 10.02, 9.85]
+STEP = [*BEFORE, 13.0, 13.2, 12.9, 13.1, 12.8, 13.15]
+"""p50 in ms; the eleventh commit is slower."""
 
 
 @pytest.fixture(scope="module")
@@ -47,12 +48,14 @@ def test_a_regression_names_its_commits_and_fails_the_pipeline(
     assert done.code == ExitCode.REGRESSION
     last = done.out.splitlines()[-1]
     assert last.startswith("worse: latency_p50 in 1 series; 1 worse")
-    assert "worse by the factor 1.30" in last
-    assert "between 700000000000 and 800000000000" in last
+    assert "worse: 30.2% higher between 900000000000 and a00000000000" in last
     page = (tmp_path / "history.html").read_text()
-    assert ">worse 1.30</text>" in page
+    assert ">worse +30%</text>" in page
+    assert ">9000000</text>" in page  # the axis names commits
     assert history(servemark, tmp_path).code == 0
-    assert history(servemark, tmp_path, "--fail-on", "regression", "--threshold", "40").code == 0
+    slack = history(servemark, tmp_path, "--fail-on", "regression", "--threshold", "40")
+    assert slack.code == 0
+    assert "by more than 40 %" in slack.out
 
 
 def test_the_document_keeps_to_its_schema(servemark: Servemark, tmp_path: Path, template: Any) -> None:
@@ -62,8 +65,10 @@ def test_the_document_keeps_to_its_schema(servemark: Servemark, tmp_path: Path, 
     found = validated(json.loads(history(servemark, tmp_path, "--json").out))
     [series] = found["series"]
     [change] = series["changes"]
-    assert (change["before"], change["after"], change["reading"]) == ("a07", "a08", "worse")
-    assert change["commits"] == ["7".ljust(40, "0"), "8".ljust(40, "0")]
+    assert (change["before"], change["after"], change["reading"]) == ("a09", "a10", "worse")
+    assert change["seen"] in {"a13", "a14", "a15"}
+    assert change["evidence"] >= found["run_length"]
+    assert change["commits"] == ["9".ljust(40, "0"), "a".ljust(40, "0")]
     assert "broken/result.json" in found["unreadable"][0]
 
 
@@ -71,7 +76,7 @@ def test_what_got_faster_is_no_regression(servemark: Servemark, tmp_path: Path, 
     write(tmp_path, template, [1 / value for value in STEP])
     done = history(servemark, tmp_path, "--fail-on", "regression")
     assert done.code == 0
-    assert "better by the factor 0.76" in done.out
+    assert "better: 23.2% lower" in done.out
 
 
 def test_a_small_repair_of_a_large_loss_is_still_worse(servemark: Servemark, tmp_path: Path, template: Any) -> None:
@@ -79,7 +84,7 @@ def test_a_small_repair_of_a_large_loss_is_still_worse(servemark: Servemark, tmp
     write(tmp_path, template, [level + each for level in (10.0, 13.0, 12.2) for each in noise])
     done = history(servemark, tmp_path, "--fail-on", "regression")
     assert done.code == ExitCode.REGRESSION
-    assert "worse than the best before it by the factor 1.22" in done.out
+    assert "the last level is 22.0% worse than the best before it" in done.out
 
 
 def test_too_few_results_are_undecided(servemark: Servemark, tmp_path: Path, template: Any) -> None:
@@ -87,16 +92,39 @@ def test_too_few_results_are_undecided(servemark: Servemark, tmp_path: Path, tem
     done = history(servemark, tmp_path, "--fail-on", "regression")
     assert done.code == ExitCode.INVALID
     assert "undecided" in done.out
-    assert "5 results: at least 8 are needed" in done.out
+    assert "5 results: at least 10 are needed" in done.out
     nothing = servemark("history", str(tmp_path), "--metric", "max_rate", "--fail-on", "regression")
     assert (nothing.code, "no result below" in nothing.out) == (ExitCode.INVALID, True)
 
 
+def test_too_few_requests_for_a_percentile_say_how_long_to_measure(
+    servemark: Servemark, tmp_path: Path, template: Any
+) -> None:
+    write(tmp_path, template, STEP[:3])
+    done = servemark("history", str(tmp_path), "--metric", "latency_p99", "--fail-on", "regression")
+    assert done.code == ExitCode.INVALID
+    assert "3 results: p99 needs 1,000 requests, they have 400: --duration 28" in done.out
+    done = servemark("history", str(tmp_path), "--metric", "joules_per_inference")
+    assert "3 results: " in done.out
+
+
+def test_one_of_many_series_needs_more_evidence(servemark: Servemark, tmp_path: Path, template: Any) -> None:
+    write(tmp_path, template, STEP[:15])
+    alone = history(servemark, tmp_path, "--fail-on", "regression")
+    for host in "bcdefghi":
+        write(tmp_path, template, [*BEFORE, *BEFORE[:5]], host=host)
+    among = history(servemark, tmp_path, "--fail-on", "regression")
+    assert (alone.code, among.code) == (ExitCode.REGRESSION, ExitCode.VALID)
+    for number, host in enumerate("bcdefghi"):
+        write(tmp_path / "more", template, [value + number for value in STEP[:15]], host=f"{host}2")
+    assert history(servemark, tmp_path, "--fail-on", "regression").code == ExitCode.REGRESSION
+
+
 def test_machines_are_not_mixed(servemark: Servemark, tmp_path: Path, template: Any) -> None:
-    write(tmp_path, template, STEP[:8], host="a")
-    write(tmp_path, template, [20 + value for value in STEP[:8]], host="b")
+    write(tmp_path, template, BEFORE, host="a")
+    write(tmp_path, template, [20 + value for value in BEFORE], host="b")
     found = json.loads(history(servemark, tmp_path, "--json").out)
-    assert [len(series["results"]) for series in found["series"]] == [8, 8]
+    assert [len(series["results"]) for series in found["series"]] == [10, 10]
     assert found["outcome"] == "not worse"
 
 
@@ -115,8 +143,8 @@ def test_partial_and_invalid_results_are_listed_and_not_used(
     write(tmp_path, template, STEP, partial=True)
     found = json.loads(history(servemark, tmp_path, "--json").out)
     [series] = found["series"]
-    assert (len(series["results"]), series["outcome"]) == (11, "undecided")
-    assert "(11 more are INVALID or partial)" in series["reason"]
+    assert (len(series["results"]), series["outcome"]) == (16, "undecided")
+    assert "(16 more are INVALID or partial)" in series["reason"]
     assert history(servemark, tmp_path, "--fail-on", "regression", "--allow-invalid").code == ExitCode.REGRESSION
 
 

@@ -85,7 +85,14 @@ def test_invalid_rounds_are_shown_and_mark_their_ratio() -> None:
 
 def test_energy_is_over_all_rounds_or_null_with_the_reason() -> None:
     metered = [turn(n, "a", 10, joules=joules) for n, joules in enumerate((1.0, 3.0), start=1)]
-    assert rows(metered, ["a"])[0]["energy"] == {"joules_per_inference": 2.0, "boundary": "cpu_package"}
+    assert rows(metered, ["a"])[0]["energy"] == {
+        "joules_per_inference": 2.0,
+        "ci95": None,
+        "boundary": "cpu_package",
+    }
+    many = [turn(n, "a", 10, joules=2.0 + 0.1 * (n % 2)) for n in range(1, 7)]
+    low, high = rows(many, ["a"])[0]["energy"]["ci95"] or (0.0, 0.0)
+    assert 1.95 < low < 2.05 < high < 2.15
     [row] = rows([*metered, turn(3, "a", 10)], ["a"])
     assert row["energy"] == {"joules_per_inference": None, "reason": NO_METER}
 

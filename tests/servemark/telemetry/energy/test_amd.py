@@ -43,7 +43,7 @@ def test_steps_of_the_accumulator_are_joules(key: str) -> None:
     meter = amd_meter(library)
     before = meter.read()
     library.counters = [2_000_000, 7_000_000]
-    reading = meter.evaluate([Sample(0, before), Sample(S, meter.read())])
+    reading = meter.evaluate([Sample(0, before), Sample(2 * S, meter.read())])
     assert reading.joules == pytest.approx(3e6 * 15.3e-6)
     assert (reading.source, reading.boundary) == ("amdsmi", "gpu_board")
 

@@ -53,11 +53,14 @@ def test_a_line_without_an_end_is_bounded() -> None:
 @pytest.mark.parametrize(
     ("seconds", "words"),
     [
-        ([0.5, 1.5, 2.5, 3.5], None),
-        ([0.5], "wrote 1 figures within 4 s: measure longer"),
-        ([-1, 4.5], "wrote 0 figures within 4 s"),
-        ([0.1, 0.2, 0.3, 0.4], "wrote nothing for 3.6 s, usually every 0.1 s"),
-        ([0.1, 0.2, 0.3, 3.7, 3.8, 3.9], "wrote nothing for 3.4 s"),
+        ([each / 5 for each in range(21)], None),
+        (
+            [0.5, 1.5, 2.5, 3.5],
+            "wrote 4 figures within 4 s, 20 are needed: measure for 20 s, or have it write more often",
+        ),
+        ([-1, 4.5], "wrote 0 figures within 4 s, 20 are needed: measure longer"),
+        ([each / 50 for each in range(21)], "wrote nothing for 3.6 s, usually every 0.02 s"),
+        ([*(each / 50 for each in range(20)), 3.8, 3.82], "wrote nothing for 3.42 s"),
     ],
 )
 def test_a_window_needs_figures_all_through(seconds: list[float], words: str | None) -> None:
@@ -86,7 +89,7 @@ def test_a_command_is_a_meter_until_it_is_closed() -> None:
         assert command.wait_for_first() is None
         command.meter.start()
         deadline = time.monotonic() + 60
-        while len(command.lines.times_ns) < 20 and time.monotonic() < deadline:
+        while len(command.lines.times_ns) < 40 and time.monotonic() < deadline:
             time.sleep(0.01)
         assert command.meter.read() == (42,)
         reading = command.meter.stop()
