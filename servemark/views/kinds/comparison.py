@@ -17,8 +17,8 @@ from servemark.views.verdict import cut_short, validity
 from servemark.views.wording import (
     RANDOM_WEIGHTS,
     agreement_words,
-    low_and_high,
     is_reduced,
+    low_and_high,
     only_agreement,
     score,
 )
