@@ -104,7 +104,8 @@ def above(cases: Sequence[KernelCase]) -> list[str]:
     other = " Ceilings are PyTorch's." if any(case["library"] != "torch" for case in found) else ""
     return [
         f"{len(found)} of {len(cases)} cases lie above their ceiling, {named(most)} most ({share_words(most)}): "
-        f"the ceiling was measured beside other work, or this kernel needs less than what was counted.{other}"
+        "other work slowed the ceiling, a cache held more of the tensors than of the ceiling's, "
+        f"or this kernel needs less than what was counted.{other}"
     ]
 
 

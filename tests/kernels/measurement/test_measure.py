@@ -85,6 +85,8 @@ def test_a_measured_case() -> None:
         (Case.of("gemm", m=1000, n=1000, k=1000), "compute", 2e-3),
         (Case.of("memory", operation="copy", length=10**8), "memory", 8e-3),
         (Case.of("memory", operation="copy", length=10**6), "cache", 1e-5),  # 7.6 MiB are less than 8
+        (Case.of("memory", operation="copy", length=2 * 10**6), "cache", 2e-5),  # 15.3 MiB may lie in 8 in part
+        (Case.of("memory", operation="copy", length=3 * 10**6), "memory", 2.4e-4),
         (Case.of("memory", operation="copy", length=16), "latency", 2e-6),
     ],
 )
