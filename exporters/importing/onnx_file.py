@@ -46,6 +46,8 @@ DATATYPES = {
 """ONNX's names -> KServe's."""
 MAX_NODES = 100_000
 """Maximum number of nodes of a graph with its subgraphs."""
+MAX_TENSORS = 1000
+"""Maximum number of inputs and outputs, as of a foreign server's model."""
 LOADS_OPSET, LOADS_IR = 13, 8
 """Versions that every ONNX Runtime of today loads."""
 _MULTIPLYING = {"Conv", "ConvTranspose", "Gemm", "MatMul"}
@@ -68,6 +70,9 @@ def _described(path: Path, model: "ModelProto") -> ModelDescription:
     graph = model.graph
     weights = {tensor.name: tensor for tensor in graph.initializer}
     inputs = [value for value in graph.input if value.name not in weights]  # old files list the weights there too
+    if len(inputs) + len(graph.output) > MAX_TENSORS:
+        count = f"{len(inputs):,} inputs and {len(graph.output):,} outputs"
+        raise unusable(path, f"it has {count}, and {MAX_TENSORS:,} are the most", fix=AGAIN)
     found = ModelDescription(
         inputs=tuple(_port(path, value, "input") for value in inputs),
         outputs=tuple(_port(path, value, "output") for value in graph.output),

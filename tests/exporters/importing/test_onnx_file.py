@@ -104,9 +104,15 @@ def complex_numbers(path: Path) -> Path:
     return save(path, nodes, [("x", TensorProto.COMPLEX64, (1,))], [("y", TensorProto.COMPLEX64, (1,))])
 
 
+def many_inputs(path: Path) -> Path:
+    ports = [(f"x{number}", TensorProto.FLOAT, (1,)) for number in range(1001)]
+    return save(path, [helper.make_node("Relu", ["x0"], ["y"])], ports, [("y", TensorProto.FLOAT, (1,))])
+
+
 @pytest.mark.parametrize(
     ("make", "said"),
     [
+        (many_inputs, "it has 1,001 inputs and 1 outputs, and 1,000 are the most"),
         (text, "it is not an ONNX file"),
         (huge, r"it has 3\.0 GiB, and protobuf reads less than 2"),
         (custom, r"custom operators \(company::Mine\), and servemark loads no libraries"),
