@@ -10,6 +10,7 @@ HOME = Path(os.environ[HOME_VARIABLE]).expanduser().absolute() if os.environ.get
 MODEL_REPOSITORY = HOME / "model_repo"
 DATA_ROOT = HOME / "data"
 RESULTS = HOME / "results"
+BASELINES = HOME / "baselines"
 IMPORTS = HOME / "servemark_models"
 
 

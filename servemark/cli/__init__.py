@@ -26,7 +26,7 @@ OTHERS_FLAGS = {
     **dict.fromkeys(("-d", "-t", "--time", "--run-time", "--measurement-interval"), "--duration"),
     **dict.fromkeys(("-m", "--model"), "--model-name"),
     **dict.fromkeys(("-l", "--latency-threshold", "--threshold"), "--slo"),
-    **dict.fromkeys(("-o", "--output", "-f"), "--out"),
+    **dict.fromkeys(("-o", "-f"), "--out"),
 }
 """Flag names of wrk2, k6, vegeta, Locust and perf_analyzer -> our flag of a load."""
 
@@ -39,6 +39,7 @@ COMMANDS = {
     "run": "Measure one workload under load and judge the run.",
     "rerun": "Run again what made a result.",
     "compare": "Compare engines, or saved results, side by side.",
+    "baseline": "Keep a result under a name, to be compared with.",
     "tune": "Find the best config.pbtxt for an objective.",
     "mlperf": "Run an MLPerf scenario through the official LoadGen.",
     "quality": "Score the answers to a labelled data set.",

@@ -22,6 +22,7 @@ from servemark.cli._report import write_page
 from servemark.compare.interleaved import Request, compare_engines
 from servemark.compare.interleaved.contenders import parse_urls
 from servemark.compare.interleaved.validity import SHORTEST_S
+from servemark.compare.saved.baselines import saved
 from servemark.compare.saved.compare import compare_rounds, compare_saved, exit_code
 from servemark.compare.saved.differences import Gate
 from servemark.compare.saved.figures import ALL, chosen
@@ -62,6 +63,8 @@ def compare(
     Example: servemark compare resnet50 --urls main=http://127.0.0.1:8000,pr=http://127.0.0.1:9000 --fail-on p99
 
     Example: servemark compare results/before results/after --fail-on regression
+
+    Example: servemark compare results/latest --baseline main --fail-on regression
     """
     gate = Gate(options.fail_on or ALL, options.threshold / 100, options.allow_invalid)
     chosen(gate.figures)  # before the minutes that the rounds take
@@ -113,7 +116,7 @@ def _request(what: list[str], precision: str, options: Comparison, load: Namespa
 
 def _saved(what: list[str], gate: Gate, options: Comparison, *, json: bool) -> int:
     """Compare and show two saved sides; return the exit code, which is 0 unless --fail-on is given."""
-    found = compare_saved(what, gate)
+    found = compare_saved([str(saved(options.baseline)), *what] if options.baseline else what, gate)
     if json:
         print_json(found)
     else:

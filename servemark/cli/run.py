@@ -45,6 +45,7 @@ from servemark.runs.locust_process import drive
 from servemark.runs.mix import run_mix
 from servemark.runs.server import server_for
 from servemark.search.max_rate.curve import curve
+from servemark.search.max_rate.point import busy
 from servemark.search.max_rate.runs import RateRuns, find_max_rate, write_max_rate
 from servemark.views.live.progress import ended, progress
 from servemark.views.live.watched import Drawing
@@ -175,24 +176,33 @@ def _search(config: LoadConfig, request: RunRequest, search: MaxRate, *, json: b
     """Find the highest rate and report it; the exit code."""
     folder = directory.new_directory(config.out, f"{config.model}-max-rate")
     title = f"{config.model}, {config.protocol}  |  the highest rate with {config.objectives.slo}"
-    with drawing_of(title, config, quiet=json) as drawing:
-        measure = functools.partial(drive, workers=request.limits.workers, observer=drawing)
-        say = drawing.say if drawing else (lambda _: None) if json else note
-        runs = RateRuns(config, search.at(1.0), folder, measure, say=say, request=request)
-        try:
+    try:
+        with drawing_of(title, config, quiet=json) as drawing:
+            measure = functools.partial(drive, workers=request.limits.workers, observer=drawing)
+            say = drawing.say if drawing else (lambda _: None) if json else note
+            runs = RateRuns(
+                config, search.at(1.0), folder, measure, say=say, despite_busy=search.despite_busy, request=request
+            )
             found = find_max_rate(runs, None if isinstance(search.bounds, str) else search.bounds)
-        except KeyboardInterrupt:
-            if (folder / directory.RESULT_FILE).exists():
-                say(f"result: {shown(folder)}")
-            raise
+    except KeyboardInterrupt:
+        if (folder / directory.RESULT_FILE).exists():
+            _show_search(directory.read_run(folder), folder, json=json)
+        raise
     result = write_max_rate(runs, found)
-    if json:
-        directory.print_json(result)
-    else:
-        show(result)
-        note(f"result: {shown(folder)}")
+    _show_search(result, folder, json=json)
+    if busy(found.points) and not search.despite_busy:
+        note("stop the other work, or search on with --despite-busy")
     write_report(folder, quiet=json)
     return int(result["verdict"]["exit_code"])
+
+
+def _show_search(result: Result, folder: Path, *, json: bool) -> None:
+    """Print a search's answer, also of one that was cut short."""
+    if json:
+        directory.print_json(result)
+        return
+    show(result)
+    note(f"result: {shown(folder)}")
 
 
 app = one_command(takes_own_models(run), cls=TakesDefaults)

@@ -29,6 +29,7 @@ from servemark.results import directory
 from servemark.results.schema.tuning import TuningDocument
 from servemark.runs.entries import export_where_needed
 from servemark.search.tuning import tune_entry, write_tuning, write_winner
+from servemark.search.tuning.trial import InterruptedTuning
 from servemark.views.kinds.tuning import comment
 from servemark.views.render.terminal import show
 from servemark.workload import get
@@ -69,7 +70,12 @@ def tune(
     require_fixed_warmup(load)
     config = resolve(load, model=workload, engine=engine, precision=precision)
     folder = found(options.resume) if options.resume else directory.new_directory(config.out, f"tune-{config.model}")
-    document = _tuned(config, options, folder)
+    try:
+        document = _tuned(config, options, folder)
+    except InterruptedTuning as cut:
+        if cut.document and not json:
+            show(cut.document)
+        raise
     if json:
         directory.print_json(document)
     else:
@@ -91,6 +97,7 @@ def _tuned(config: LoadConfig, options: Tuning, folder: Path) -> TuningDocument:
         budget_s=options.budget_s,
         resume=bool(options.resume),
         oversubscribe=options.oversubscribe,
+        despite_busy=options.despite_busy,
     )
     written = reason = None
     if document["winner"] is None:

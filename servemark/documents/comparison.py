@@ -31,8 +31,13 @@ class Comparison(Struct, frozen=True, kw_only=True):
     urls: Annotated[
         str,
         fields.text(
-            "Servers of one engine that run already. A is the first.", names=Names.HOST, metavar="[NAME=]A,[NAME=]B"
+            "Servers that run already, of one engine or of one of --engines each. A is the first.",
+            names=Names.HOST,
+            metavar="[NAME=]A,[NAME=]B",
         ),
+    ] = ""
+    baseline: Annotated[
+        str, fields.text("A saved result: compare it with what `servemark baseline NAME` kept.", metavar="NAME")
     ] = ""
     rounds: Annotated[int, fields.whole("Interleaved rounds.")] = 5
     server_per_turn: Annotated[bool, fields.switch("A server of its own for each turn.")] = False
@@ -70,8 +75,13 @@ class Comparison(Struct, frozen=True, kw_only=True):
 
     @property
     def of_saved(self) -> bool:
-        """Tell whether saved results are compared, and nothing is measured."""
-        return not self.engines and not self.urls and not self.sweep
+        """Tell whether saved results are compared, and nothing is measured. Raises OptionError."""
+        measured = bool(self.engines or self.urls or self.sweep)
+        if measured and self.baseline:
+            raise OptionError(
+                "--baseline is compared with a saved result", fix="servemark compare RESULT --baseline NAME"
+            )
+        return not measured
 
     def require_fit(self, what: list[str], run: RunRequest) -> None:
         """Refuse what contradicts each other among what is compared, and the runs of it. Raises OptionError."""

@@ -193,6 +193,12 @@ class MaxRate(_Load, frozen=True, kw_only=True, tag="max-rate"):
     gamma_cv: GammaCv = None
     duration_s: Duration = 15.0
     warmup: WarmUp = AUTO
+    despite_busy: Annotated[
+        bool,
+        fields.switch(
+            "Search on where other work disturbs each of the first three runs.", commands={RUN}, of_locust=False
+        ),
+    ] = False
 
     def __post_init__(self) -> None:
         _check_gaps(self)

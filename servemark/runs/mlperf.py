@@ -18,6 +18,7 @@ from loadgen.targets.open import open_target
 from servemark.documents.commands import Mlperf, MlperfScenario
 from servemark.errors import OptionError, ResultError
 from servemark.output import note
+from servemark.quantities import duration_text
 from servemark.repository.entry import Golden
 from servemark.results import directory as results
 from servemark.results.constraint_kinds import Kind
@@ -92,7 +93,10 @@ def _measure(
     directory = results.new_directory(config.out, f"{config.model}-mlperf-{scenario.value.lower()}")
     library = first_of(requests) if labels is None else LabelledLibrary(served, target, labels)
     asked = f"at least {config.duration_s:g} s and {options.min_queries} queries"
-    note(f"LoadGen: {scenario.value}, {asked if labels is None else f'accuracy of {len(library):,} samples'}")
+    queries_s = (options.min_queries if labels is None else len(library)) / (options.target_qps or rate)
+    about = duration_text(max(queries_s, 0.0 if labels else config.duration_s))
+    what = asked if labels is None else f"accuracy of {len(library):,} samples"
+    note(f"LoadGen: {scenario.value}, {what}: about {about}")
     timeout_s, most = config.limits.request_timeout_s, config.limits.max_in_flight
     keep = logged_by(config) if labels else _nothing
     machine.begin()

@@ -44,7 +44,7 @@ class Request:
     sweep: str = ""
     """`precision=fp32,int8 instances=1,2`: each engine with each combination; "": as it is named."""
     urls: Mapping[str, str] = field(default_factory=dict)
-    """Servers that run already, by their labels: one engine of all of them is compared."""
+    """Servers that run already, by their labels: of one engine, or of one of `engines` each."""
     server_runs: bool = False
     """True if the configuration's server, or each of `urls`, runs already."""
     device: str = ""
@@ -61,9 +61,13 @@ class Request:
         """The engines as contenders. Raises OptionError, also where a server that runs cannot be given what is set."""
         found = parse_contenders(self.engines, self.config.precision, self.sweep)
         if self.urls:
-            if len(found) > 1:
-                raise OptionError("--urls with several engines", fix="one engine with --urls, or one --url")
-            found = [replace(found[0], label=label) for label in self.urls]
+            if len(found) not in {1, len(self.urls)}:
+                raise OptionError(
+                    f"{len(found)} engines with {len(self.urls)} --urls",
+                    fix="one engine for all, or one for each",
+                )
+            each = found if len(found) > 1 else found * len(self.urls)
+            found = [replace(contender, label=label) for contender, label in zip(each, self.urls, strict=True)]
         elif len(found) < 2:
             raise OptionError(
                 f"--engines {self.engines!r} names one engine, a comparison needs two", fix="--engines A,B"

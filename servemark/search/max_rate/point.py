@@ -10,6 +10,9 @@ from servemark.results.objectives import MET, MISSED
 from servemark.results.schema.run import JudgedObjective, ObjectiveStatus, RateLimit, RatePoint, Result, TriedRate
 from servemark.results.verdict import failed_constraints, verdict_words
 
+BUSY_RUNS = 3
+"""A search ends after so many first runs that other work disturbed, all of them: it would not end VALID."""
+
 
 @dataclass(frozen=True)
 class Point:
@@ -106,6 +109,22 @@ def tried(points: Sequence[Point]) -> list[TriedRate]:
     rates = sorted({point.rate for point in points})
     runs = {rate: [point for point in points if point.rate == rate] for rate in rates}
     return [{"rate": rate, "runs": len(made), "met": sum(p.met for p in made)} for rate, made in runs.items()]
+
+
+def repeatedly_met(points: Sequence[Point]) -> Point | None:
+    """Return the met run at the highest rate that most of its runs met, and that two runs met there or above it.
+
+    One lucky run above others that failed is not an answer.
+    """
+    met = sorted((point for point in points if point.met), key=lambda point: point.rate)
+    mostly = {each["rate"] for each in tried(points) if each["met"] * 2 > each["runs"]}
+    return next((point for point in reversed(met[:-1]) if point.rate in mostly), None)
+
+
+def busy(points: Sequence[Point]) -> bool:
+    """Return True if other work disturbed each of the first runs of a search."""
+    first = points[:BUSY_RUNS]
+    return len(first) == BUSY_RUNS and all(about(point.failed, About.MACHINE) for point in first)
 
 
 def point_of(result: Result, directory: str | None = None) -> Point:

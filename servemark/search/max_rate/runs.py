@@ -65,6 +65,8 @@ class RateRuns:
     settle: Callable[[LoadConfig], None] = field(default_factory=lambda: settled)
     say: Callable[[str], None] = note
     points: list[Point] = field(default_factory=list)
+    despite_busy: bool = False
+    """True if the search goes on where other work disturbs its first runs."""
     request: RunRequest | None = None
     """The request that repeats the search; None: that of the run that represents it."""
 
@@ -142,7 +144,7 @@ def find_max_rate(runs: RateRuns, between: tuple[float, float] | None = None) ->
         f"no rate below {figure(bounds.lowest)}/s"
     )
     try:
-        return search(runs.measure, bounds)
+        return search(runs.measure, bounds, stop_when_busy=not runs.despite_busy)
     except KeyboardInterrupt:
         if any(point.result for point in runs.points):
             write_max_rate(runs, interrupted(runs.points))

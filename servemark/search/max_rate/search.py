@@ -12,7 +12,7 @@ from servemark.results.schema.run import (
     MaxRateSearch,
     RateLimit,
 )
-from servemark.search.max_rate.point import Point, tried
+from servemark.search.max_rate.point import BUSY_RUNS, Point, busy, repeatedly_met, tried
 from servemark.search.max_rate.threshold import Threshold
 from servemark.stats.percentiles import samples_needed
 
@@ -113,27 +113,38 @@ def lowest_rate(percentile: float, duration_s: float) -> float:
 
 def interrupted(points: Sequence[Point]) -> MaxRate:
     """Return the outcome of a search that was cut short, by its points."""
-    met = [point for point in points if point.met]
-    best = max(met, key=lambda point: point.rate) if met else None
+    return _cut_short(points, "interrupted", f"cut short after {len(points)} runs")
+
+
+def _cut_short(points: Sequence[Point], limit: RateLimit, reason: str) -> MaxRate:
+    best = repeatedly_met(points)
     above = min((p.rate for p in points if not p.met and (best is None or p.rate > best.rate)), default=None)
-    rate = best.rate if best else None
-    return MaxRate(
-        best, rate, None, False, above, "interrupted", f"cut short after {len(points)} runs", tuple(points)
-    )  # fmt: skip
+    if best is None:
+        reason += "; no rate was met by more than one run"
+    return MaxRate(best, best.rate if best else None, None, False, above, limit, reason, tuple(points))
 
 
 def search(
-    measure: Callable[[float], Point], bounds: Bounds, *, most_runs: int = MAX_RUNS, tolerance: float = TIGHT
+    measure: Callable[[float], Point],
+    bounds: Bounds,
+    *,
+    most_runs: int = MAX_RUNS,
+    tolerance: float = TIGHT,
+    stop_when_busy: bool = False,
 ) -> MaxRate:
     """Find the highest rate that `measure`, a run of full length, finds met, in at most `most_runs` runs.
 
     After a run that is not met, whatever limited it, the next ones are slower, down to the lowest rate. So they are
     after a run that breaks off, but two of these in a row end the search. It also ends when the 95 % interval lies
     within `tolerance`, or when one of the bounds is the answer. `threshold` has the method and its sources.
+    `stop_when_busy` ends it after three first runs that other work disturbed.
     """
     state = _State(bounds)
     for _ in range(most_runs):
         point = measure(state.next_rate())
+        if stop_when_busy and len(state.points) == BUSY_RUNS - 1 and busy([*state.points, point]):
+            reason = f"other work disturbed each of the first {BUSY_RUNS} runs, so the search would not end VALID"
+            return _cut_short([*state.points, point], "other work", reason)
         if ended := state.learn(point, tolerance):
             return ended
     return state.end()
@@ -148,12 +159,12 @@ class _State:
         self._highest = bounds.highest or min(bounds.lowest * _CEILING_RATIO, _CEILING)
         self._posterior = Threshold(bounds.lowest, self._highest, bounds.start)
         self._origin = bounds.start or math.sqrt(bounds.lowest * self._highest)
-        self._points: list[Point] = []
+        self.points: list[Point] = []
 
     def next_rate(self) -> float:
         """Choose the most informative rate: outwards until one rate is met and another is not, then on both sides."""
-        met, rates = {point.met for point in self._points}, [point.rate for point in self._points]
-        rate = self._posterior.quantile(_MET_OR_NOT[len(self._points) % 2] if len(met) > 1 else 0.5)
+        met, rates = {point.met for point in self.points}, [point.rate for point in self.points]
+        rate = self._posterior.quantile(_MET_OR_NOT[len(self.points) % 2] if len(met) > 1 else 0.5)
         if met == {True}:
             rate = max(rate, max(rates) * STEP)
         elif met == {False}:
@@ -163,12 +174,12 @@ class _State:
 
     def learn(self, point: Point, tolerance: float) -> MaxRate | None:
         """Learn from a run; return the outcome if the search is over."""
-        self._points.append(point)
+        self.points.append(point)
         if point.counts and point.over is not None:
             self._posterior.observe(point.rate, point.over, point.requests, point.allowed)
         else:
             self._posterior.observe_side(point.rate, above=not point.met)
-        if len(self._points) > 1 and all(each.limit == "broken" for each in self._points[-2:]):
+        if len(self.points) > 1 and all(each.limit == "broken" for each in self.points[-2:]):
             return self._broken()
         if self._beyond(self._bounds.lowest, 1 - self._posterior.chance_below(self._bounds.lowest), met=False):
             return self.end()
@@ -184,40 +195,39 @@ class _State:
 
         Runs that other work disturbed move the posterior little, and more of them at the bound would not help.
         """
-        there = [point.met for point in self._points if point.rate == bound]
+        there = [point.met for point in self.points if point.rate == bound]
         sure = chance <= 1 - SURE or len(there) >= MIN_RUNS_EACH
         return len(there) > 1 and set(there) == {met} and sure
 
     def _count(self, *, met: bool) -> int:
-        return sum(point.met is met for point in self._points)
+        return sum(point.met is met for point in self.points)
 
     def _width(self) -> float:
         low, high = (self._posterior.quantile(share) for share in _INTERVAL)
         return high / low
 
     def _broken(self) -> MaxRate:
-        last = self._points[-1]
+        last = self.points[-1]
         reason = f"two runs in a row broke off, at {figure(last.rate)}/s: {names(last)}; lower rates would not fix this"
-        found = interrupted(self._points)
-        return MaxRate(found.best, found.rate, None, False, found.above, "broken", reason, found.points)
+        return _cut_short(self.points, "broken", reason)
 
     def end(self) -> MaxRate:
         """Return the outcome by all runs."""
-        met = [point for point in self._points if point.met]
+        met = [point for point in self.points if point.met]
         if not met:
             return self._none()
         median = self._posterior.quantile(0.5)
         best = min(met, key=lambda point: abs(math.log(point.rate / median)))
-        beyond = [point for point in self._points if not point.met]
+        beyond = [point for point in self.points if not point.met]
         limit = self._limit(beyond, median)
         if limit != "server":
             return self._at_least(met, limit)
         low, high = (self._posterior.quantile(share) for share in _INTERVAL)
         confirmed = self._width() <= (1 + TOLERANCE) ** 2
         above = min((p.rate for p in beyond if p.rate > best.rate), default=None)
-        unsure = "" if confirmed else f"; not known to {TOLERANCE:.0%} after {len(self._points)} runs: {self._longer()}"
+        unsure = "" if confirmed else f"; not known to {TOLERANCE:.0%} after {len(self.points)} runs: {self._longer()}"
         reason = f"{self._around(median)}; beyond it {_WORDS[limit]}{unsure}"
-        return MaxRate(best, median, (low, high), confirmed, above, limit, reason, tuple(self._points))
+        return MaxRate(best, median, (low, high), confirmed, above, limit, reason, tuple(self.points))
 
     def _limit(self, beyond: Sequence[Point], median: float) -> RateLimit:
         """Return the most frequent limit of the runs that lie beyond the rate and nearest to it."""
@@ -228,29 +238,28 @@ class _State:
         return max(sorted(set(limits)), key=limits.count)
 
     def _at_least(self, met: Sequence[Point], limit: RateLimit) -> MaxRate:
-        """Return the highest rate that most of its runs met, as a lower bound of the server's limit."""
-        mostly = {each["rate"] for each in tried(self._points) if each["met"] * 2 > each["runs"]}
-        best = max(met, key=lambda point: (point.rate in mostly, point.rate))
-        above = min((p.rate for p in self._points if not p.met and p.rate > best.rate), default=None)
+        """Return the highest rate that was met more than once, as a lower bound of the server's limit."""
+        best = repeatedly_met(self.points) or min(met, key=lambda point: point.rate)
+        above = min((p.rate for p in self.points if not p.met and p.rate > best.rate), default=None)
         words = {
             "range": f"at least: {figure(best.rate)}/s is the highest that was asked for",
-            "runs": f"at least: {len(self._points)} runs were used up, and all were met",
+            "runs": f"at least: {len(self.points)} runs were used up, and all were met",
         }.get(limit) or f"at least: beyond it {_WORDS[limit]}, so the server's own limit is not known"
         reason = f"{words}; {self._around(best.rate)}"
-        return MaxRate(best, best.rate, (best.rate, None), False, above, limit, reason, tuple(self._points))
+        return MaxRate(best, best.rate, (best.rate, None), False, above, limit, reason, tuple(self.points))
 
     def _none(self) -> MaxRate:
-        slowest = min(self._points, key=lambda point: point.rate)
+        slowest = min(self.points, key=lambda point: point.rate)
         limit = slowest.limit or "server"
         lowest = slowest.rate <= self._bounds.lowest
-        which = "the lowest rate tried" if lowest else f"the lowest of {len(self._points)} runs, which were used up"
+        which = "the lowest rate tried" if lowest else f"the lowest of {len(self.points)} runs, which were used up"
         reason = f"not met at {figure(slowest.rate)}/s, {which}: {_WORDS[limit]} ({names(slowest)})"
         ended: RateLimit = limit if lowest else "runs"
-        return MaxRate(None, None, None, False, slowest.rate, ended, reason, tuple(self._points))
+        return MaxRate(None, None, None, False, slowest.rate, ended, reason, tuple(self.points))
 
     def _around(self, rate: float) -> str:
         """Describe the runs at the rates on both sides: "met in 2 of 3 runs at 2,838/s, in 1 of 3 at 2,964/s"."""
-        rates = tried(self._points)
+        rates = tried(self.points)
         below = [each for each in rates if each["rate"] <= rate][-1:]
         above = [each for each in rates if each["rate"] > rate][:1]
         shown = [f"{each['met']} of {each['runs']} {{}}at {figure(each['rate'])}/s" for each in below + above]

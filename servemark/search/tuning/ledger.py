@@ -14,6 +14,8 @@ class TrialLedger:
 
     def __init__(self, bench: Bench, duration_s: float) -> None:
         self._bench, self._duration_s = bench, duration_s
+        self.points: list[Point] = []
+        """The runs at a rate, of all candidates."""
         self._standings: dict[Candidate, CandidateScore] = {}
         self._made: Counter[tuple[str, Candidate]] = Counter()
         self._screen_costs_s: list[float] = []
@@ -54,7 +56,9 @@ class TrialLedger:
 
     def run(self, stage: str, standing: CandidateScore, rate: float) -> Point:
         """Make one run at a rate; a run without an outcome becomes a point that no other rate would fix."""
-        return self._trial(stage, standing, rate).point or Point(rate, frozenset({Kind.COMPLETED}))
+        point = self._trial(stage, standing, rate).point or Point(rate, frozenset({Kind.COMPLETED}))
+        self.points.append(point)
+        return point
 
     def _trial(self, stage: str, standing: CandidateScore, load: float) -> Trial:
         """Make a candidate's next trial in this stage."""

@@ -5,14 +5,15 @@ from dataclasses import replace
 
 from servemark.errors import OptionError, ServerError
 from servemark.quantities import figure
+from servemark.results.constraint_kinds import About, about
 from servemark.results.schema.run import RateLimit
 from servemark.results.schema.tuning import Lacked, Outcome
-from servemark.search.max_rate.point import Point
+from servemark.search.max_rate.point import Point, busy
 from servemark.search.max_rate.refinement import MIN_ROUNDS, ROUND_RUNS, rate_ratio, refine_rate, round_order
 from servemark.search.max_rate.search import START_SHARE, TOLERANCE, Bounds, MaxRate, search
 from servemark.search.tuning.ledger import TrialLedger
 from servemark.search.tuning.space import Candidate, Space
-from servemark.search.tuning.trial import Bench, CandidateScore, Objective, Tuning
+from servemark.search.tuning.trial import Bench, CandidateScore, InterruptedTuning, Objective, Tuning
 from servemark.stats.percentiles import samples_needed
 from servemark.stats.ratios import Ratio
 
@@ -42,14 +43,18 @@ _LACKED: Mapping[RateLimit, Lacked] = {
 LIGHTER = "free a core for it, or give it fewer and larger requests with --batch-size"
 
 
-def tune(bench: Bench, space: Space, objective: Objective, budget_s: float) -> Tuning:
+def tune(bench: Bench, space: Space, objective: Objective, budget_s: float, *, stop_when_busy: bool = False) -> Tuning:
     """Search the space, from its present configuration, for the one with the highest rate within the objective.
 
     Differences within the noise are resolved in favour of the present configuration, then of the one that changes
-    least. Raises ServerError if the present one cannot be used, OptionError if it is too slow for a run to hold
-    enough requests.
+    least. `stop_when_busy` ends it where other work disturbs the first runs at a rate. Raises ServerError if the
+    present one cannot be used, OptionError if it is too slow for a run to hold enough requests, InterruptedTuning.
     """
-    return _Search(bench, space, objective, budget_s).run()
+    running = _Search(bench, space, objective, budget_s, stop_when_busy=stop_when_busy)
+    try:
+        return running.run()
+    except KeyboardInterrupt:
+        raise InterruptedTuning(running.so_far()) from None
 
 
 class _OutOfBudgetError(Exception):
@@ -59,7 +64,10 @@ class _OutOfBudgetError(Exception):
 class _Search:
     """A running tuning."""
 
-    def __init__(self, bench: Bench, space: Space, objective: Objective, budget_s: float) -> None:
+    def __init__(
+        self, bench: Bench, space: Space, objective: Objective, budget_s: float, *, stop_when_busy: bool
+    ) -> None:
+        self._stop_when_busy = stop_when_busy
         self._space, self._objective, self._budget_s = space, objective, budget_s
         self._ledger = TrialLedger(bench, objective.duration_s)
         self._present = self._ledger.standing(space.present)
@@ -80,6 +88,12 @@ class _Search:
             finalist.found = self._search(finalist, start, lowest, left_s / (len(finalists) - number))
             left_s = SEARCH_SHARE * self._budget_s - self._ledger.spent_s
         return self._decide([f for f in finalists if not f.failure])
+
+    def so_far(self) -> Tuning:
+        """Return what is known where the tuning is cut short."""
+        ahead = max(self._ledger.standings, key=lambda s: s.score, default=None)
+        first = f"; {ahead.candidate} screened fastest so far" if ahead and ahead.screens else ""
+        return self._end("undecided", f"cut short{first}")
 
     # Screening
 
@@ -146,7 +160,8 @@ class _Search:
             found = present.found = self._search(present, start, lowest, self._budget_s - self._ledger.spent_s) or found
         if found is None:
             return self._undecided("time", "the budget ended before the present configuration's rate was known")
-        if found.bottleneck in {"generator", "broken"} or _unanswered(found):
+        stopped = self._stop_when_busy and busy(found.points)
+        if stopped or found.bottleneck in {"generator", "broken"} or _unanswered(found):
             lacked = _LACKED[found.bottleneck]
             lighter = f"; {LIGHTER}" if lacked == "generator" else ""
             return self._undecided(lacked, f"the present configuration: {found.reason}{lighter}")
@@ -160,7 +175,12 @@ class _Search:
             return None
 
         bounds = Bounds.around(start, lowest)
-        return search(lambda rate: self._ledger.run("search", standing, rate), bounds, most_runs=most_runs)
+        return search(
+            lambda rate: self._ledger.run("search", standing, rate),
+            bounds,
+            most_runs=most_runs,
+            stop_when_busy=self._stop_when_busy and standing is self._present,
+        )
 
     def _finalists(self) -> list[CandidateScore]:
         """Choose the best of the candidates that screened faster than the present one."""
@@ -265,6 +285,9 @@ class _Search:
         return rate, _LACKED.get(limits[-1], "server") if limits[-1] else "server"
 
     def _undecided(self, lacked: Lacked, reason: str) -> Tuning:
+        disturbed = sum(bool(about(point.failed, About.MACHINE)) for point in self._ledger.points)
+        if lacked == "time" and 2 * disturbed > len(self._ledger.points):
+            lacked, reason = "machine", f"{reason}; other work disturbed {disturbed} of {len(self._ledger.points)} runs"
         return replace(self._end("undecided", reason), lacked=lacked)
 
     def _end(

@@ -12,6 +12,7 @@ from servemark.errors import ArtifactError, OptionError
 from servemark.machine import limits
 from servemark.output import note
 from servemark.paths import shown
+from servemark.quantities import duration_text
 from servemark.repository.entry import digest
 from servemark.repository.model_config import parse
 from servemark.results import directory
@@ -22,7 +23,7 @@ from servemark.search.tuning.bench import SCREEN_S, SCREEN_WARMUP_S, WARM_S, Ser
 from servemark.search.tuning.log import Log
 from servemark.search.tuning.search import tune
 from servemark.search.tuning.space import Candidate, Space
-from servemark.search.tuning.trial import CandidateScore, Objective, Tuning
+from servemark.search.tuning.trial import CandidateScore, InterruptedTuning, Objective, Tuning
 
 BUDGET_S = 540.0
 BEFORE = "config.pbtxt.before-tune"
@@ -38,12 +39,14 @@ def tune_entry(
     budget_s: float,
     resume: bool = False,
     oversubscribe: bool = False,
+    despite_busy: bool = True,
 ) -> TuningDocument:
     """Tune an entry from one of its configurations; return the document, whose `written` is still empty.
 
     `config` has the objective and the length of a run at a rate; its load is not used. The model repository is only
-    read; the log is in `folder`. Raises OptionError, ServerError (see `tuning.tune`) and KeyboardInterrupt, which keeps
-    the log.
+    read; the log is in `folder`. Without `despite_busy` it ends where other work disturbs the first runs at a rate.
+    Raises OptionError, ServerError (see `tuning.tune`) and KeyboardInterrupt, which keeps the log and writes what is
+    known.
     """
     slo = latency_objective(config.slo)
     if slo is None:
@@ -60,14 +63,19 @@ def tune_entry(
     if log.remembered:
         note(f"{log.remembered} trials are in the log already")
     objective = Objective(slo.percentile, slo.limit, config.duration_s)
+    present = _named(space.present, config_text)
     with ServedBench(config, config_text, space, folder) as bench:
+        note(f"tuning {config.model}: at most {duration_text(budget_s)} (--budget), and the trial under way then")
         try:
-            tuning = tune(log.over(bench), space, objective, budget_s)
-        except KeyboardInterrupt:
+            tuning = tune(log.over(bench), space, objective, budget_s, stop_when_busy=not despite_busy)
+        except InterruptedTuning as cut:
+            if any(standing.candidate == space.present for standing in cut.tuning.standings):
+                document = _document(config, cut.tuning, space, present, None, budget_s)
+                cut.document = write_tuning(folder, document, written=None, reason="cut short")
             note(f"the log is kept; continue with --resume {shown(folder)} and the same flags")
             raise
         winner = _named(tuning.winner, bench.text(tuning.winner)) if tuning.winner else None
-    return _document(config, tuning, space, _named(space.present, config_text), winner, budget_s)
+    return _document(config, tuning, space, present, winner, budget_s)
 
 
 def write_tuning(folder: Path, document: TuningDocument, *, written: str | None, reason: str | None) -> TuningDocument:

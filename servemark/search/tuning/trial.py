@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, Self
 
-from servemark.results.schema.tuning import CandidateFigures, Lacked, Outcome
+from servemark.results.schema.tuning import CandidateFigures, Lacked, Outcome, TuningDocument
 from servemark.search.max_rate.point import Point
 from servemark.search.max_rate.search import MaxRate, lowest_rate
 from servemark.search.tuning.space import Candidate
@@ -129,3 +129,13 @@ class Tuning:
     def standing(self, candidate: Candidate) -> CandidateScore:
         """Return the score of a candidate that was tried."""
         return next(standing for standing in self.standings if standing.candidate == candidate)
+
+
+class InterruptedTuning(KeyboardInterrupt):
+    """A tuning that was cut short, with what it knows, and its document where there is one."""
+
+    document: TuningDocument | None = None
+
+    def __init__(self, tuning: Tuning) -> None:
+        super().__init__()
+        self.tuning = tuning

@@ -116,7 +116,10 @@ def _notes(document: TuningDocument) -> list[str]:
     if document.get("lacked") == "time":
         lines.append(f"to decide it: --budget {2 * document['budget_s']:g}, with --resume to continue from here")
     elif document.get("lacked") == "machine":
-        lines.append("to decide it: stop the other work and tune anew; with --resume the disturbed runs would count")
+        lines.append(
+            "to decide it: stop the other work and tune anew (with --resume the disturbed runs would count); "
+            "or --despite-busy"
+        )
     where = document["written"]
     return [*lines, f"written: {where}" if where else f"nothing written: {reason_of(document, 'written')}"]
 

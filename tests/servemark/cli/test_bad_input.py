@@ -110,7 +110,12 @@ BAD: list[tuple[str, list[str]]] = [
     ("compare ranking --urls http://127.0.0.1:9", ["--urls 'http://127.0.0.1:9' names one server"]),
     ("compare ranking --urls 127.0.0.1:9,127.0.0.1:9", ["--urls '127.0.0.1:9,127.0.0.1:9' has no two names"]),
     ("compare ranking --urls 127.0.0.1:8,127.0.0.1:9 -u http://127.0.0.1:9", ["--urls with --url"]),
-    ("compare ranking --urls 127.0.0.1:8,127.0.0.1:9 --engines onnxruntime,pytorch", ["--urls with several engines"]),
+    (
+        "compare ranking --urls h:8,h:9 --engines onnxruntime,pytorch,openvino",
+        ["3 engines with 2 --urls"],
+    ),
+    ("compare results/a --baseline no_such", ["there is no baseline no_such", "servemark baseline no_such RESULT"]),
+    ("baseline ../x results/a", ["'../x' cannot be a baseline's name"]),
     ("compare ranking ncf --engines onnxruntime,pytorch", ["--engines with 2 workloads"]),
     ("compare ranking --engines onnxruntime,pytorch -u http://127.0.0.1:9 --device cpu", ["runs already"]),
     ("compare ranking --engines onnxruntime,pytorch@int8", ["pytorch@int8 cannot be compared here"]),

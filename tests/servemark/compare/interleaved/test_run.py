@@ -86,10 +86,12 @@ def test_two_servers_in_turns_and_a_gate(
     monkeypatch: pytest.MonkeyPatch, servemark: Servemark, tmp_path: Path, ranking: GoldenServer
 ) -> None:
     monkeypatch.setattr(warm_up, "WARM_S", 0.2)
-    # The same server by two names: what differs is chance, and one round of half a second cannot exclude it.
+    # Two servers that are alike, of an engine each: what differs is chance, which one short round cannot exclude.
     flags = ["--rounds", "1", "--duration", "0.5", "--warmup", "0", "--out", str(tmp_path)]
-    urls = f"main={ranking.url},pr={ranking.url}"
-    code, out, _ = servemark("compare", TINY, "--urls", urls, "--fail-on", "p99,errors", "--json", *flags)
+    flags += ["--engines", "onnxruntime,pytorch", "--fail-on", "p99,errors", "--json"]
+    with server_of(get(TINY), engine="pytorch", delay_s=0.01) as other:
+        code, out, _ = servemark("compare", TINY, "--urls", f"main={ranking.url},pr={other.url}", *flags)
+        assert other.requests()  # under the model's name of its engine
     [folder] = tmp_path.iterdir()
     found = validated(json.loads((folder / "comparison.json").read_text()))
     assert found == json.loads(out)

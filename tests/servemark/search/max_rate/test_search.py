@@ -149,7 +149,9 @@ def test_always_met_uses_up_its_runs_and_says_so() -> None:
     check(found)
     assert len(found.points) == 6
     assert (found.bottleneck, found.confirmed, found.above) == ("runs", False, None)
-    assert found.rate == max(point.rate for point in found.points) > 800 * 1.4**5
+    second, highest = sorted(point.rate for point in found.points)[-2:]
+    assert found.rate == second  # two runs met it, or more than it
+    assert highest > 800 * 1.4**5
     assert "6 runs were used up, and all were met" in found.reason
 
 
@@ -218,7 +220,8 @@ def test_a_search_that_is_cut_short_has_what_was_met() -> None:
     points = [exact(rate) for rate in (800.0, 1200.0, 900.0, 1000.0)]
     found = interrupted(points)
     check(found)
-    assert (found.rate, found.above, found.bottleneck, found.confirmed) == (900.0, 1000.0, "interrupted", False)
+    # 900/s was met as well, once, and nothing above it.
+    assert (found.rate, found.above, found.bottleneck, found.confirmed) == (800.0, 1000.0, "interrupted", False)
 
 
 def test_a_run_at_the_lowest_rate_holds_enough_requests_whatever_the_seed() -> None:
@@ -288,3 +291,27 @@ def test_the_requests_over_the_nearest_objective_count() -> None:
     # An objective that is not about a latency may be missed: how many were over the limit says nothing then.
     assert not point_of(result(failed=(), objective="missed", objectives=[near]), "there").counts
     assert not point_of(result(failed=("steady_state",), objectives=[near]), "there").counts
+
+
+def test_three_first_runs_beside_other_work_end_a_search_that_is_told_so() -> None:
+    found = search(failing(0.0, "other_load"), Bounds.around(800.0), stop_when_busy=True)
+    assert (len(found.points), found.bottleneck, found.confirmed) == (3, "other work", False)
+    assert "other work disturbed each of the first 3 runs" in found.reason
+    assert len(search(failing(0.0, "other_load"), Bounds.around(800.0)).points) > 3
+    # One quiet run among the first three shows that the machine can be quiet.
+    quiet = iter([False, True])
+
+    def measure(rate: float) -> Point:
+        return exact(rate) if next(quiet, False) else failing(0.0, "other_load")(rate)
+
+    assert len(search(measure, Bounds.around(800.0), stop_when_busy=True).points) > 3
+
+
+def test_a_lucky_run_is_not_quoted() -> None:
+    missed = [Point(1601.0, objective="missed"), Point(1700.0, objective="missed")]
+    lucky = Point(1903.0)
+    found = interrupted([Point(1562.0), Point(1562.0), Point(1562.0), *missed, lucky])
+    assert (found.rate, found.above) == (1562.0, 1601.0)
+    alone = interrupted([*missed, lucky])
+    assert (alone.rate, alone.best) == (None, None)
+    assert "no rate was met by more than one run" in alone.reason

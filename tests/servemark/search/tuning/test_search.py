@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from servemark.search.max_rate.refinement import MIN_ROUNDS
 from servemark.search.max_rate.search import TOLERANCE
 from servemark.search.tuning import Candidate, Log, Space, Trial, Tuning, tune
 from servemark.search.tuning.log import LOG_FILE
+from servemark.search.tuning.trial import InterruptedTuning
 from tests.support.tuning_server import CONFIG, OBJECTIVE, PLENTY_S, PRESENT, RUN_S, SCREEN_S, SPACE, Server
 
 
@@ -191,7 +193,7 @@ def test_a_present_configuration_that_cannot_be_used_is_an_error() -> None:
 
 def test_a_server_too_slow_for_the_percentile_is_said_at_once() -> None:
     server = Server(lambda _: 20.0)
-    with pytest.raises(OptionError, match=r"p99 needs 1,000 requests in a run, and the server answers about 20/s"):
+    with pytest.raises(OptionError, match=r"p99 needs 1,000 requests in a run, and the server answers about 20\.00/s"):
         tune(server, SPACE, OBJECTIVE, PLENTY_S)
     assert len(server.trials) == 2
 
@@ -243,6 +245,33 @@ def test_on_a_machine_that_other_work_has_taken_nothing_is_decided_and_that_soon
     assert (tuning.outcome, tuning.lacked) == ("undecided", "machine")
     assert "other work took the machine (other_load" in tuning.reason
     assert sum(trial.stage == "search" for trial in server.trials) < 16
+    server = Server(two_instances_are_best)
+    server.disturbed = lambda _stage, _candidate: True
+    tuning = tune(server, SPACE, OBJECTIVE, PLENTY_S, stop_when_busy=True)
+    assert (tuning.outcome, tuning.lacked) == ("undecided", "machine")
+    assert sum(trial.stage == "search" for trial in server.trials) == 3
+
+
+def test_what_other_work_has_kept_from_ending_lacks_the_machine_and_not_the_budget() -> None:
+    class Busy(Server):
+        def measured(self, stage: str, candidate: Candidate, load: float, number: int) -> Trial:
+            """Make a run as without other work, which its verdict names."""
+            trial = super().measured(stage, candidate, load, number)
+            return replace(trial, point=trial.point and replace(trial.point, failed=frozenset({"other_load"})))
+
+    assert tune(Server(two_instances_are_best), SPACE, OBJECTIVE, 160.0).lacked == "time"
+    tuning = tune(Busy(two_instances_are_best), SPACE, OBJECTIVE, 160.0)
+    assert (tuning.outcome, tuning.lacked) == ("undecided", "machine")
+    assert re.search(r"other work disturbed (\d+) of \1 runs", tuning.reason)
+
+
+def test_a_tuning_that_is_cut_short_has_an_answer() -> None:
+    server = Server(two_instances_are_best)
+    server.stop_at = 8
+    with pytest.raises(InterruptedTuning) as cut:
+        tune(server, SPACE, OBJECTIVE, PLENTY_S)
+    assert (cut.value.tuning.outcome, cut.value.tuning.lacked) == ("undecided", None)
+    assert cut.value.tuning.reason.startswith("cut short; ")
 
 
 def test_a_candidate_that_other_work_disturbed_has_not_missed_the_objective() -> None:
