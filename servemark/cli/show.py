@@ -28,8 +28,7 @@ def show(
     if json:
         directory.print_json(directory.read(file))
         return
-    saved = read_saved(result)
-    terminal.show(saved.document, name=saved.name)
+    terminal.show(read_saved(result))
 
 
 app = one_command(show)

@@ -1,23 +1,31 @@
 """When a trace was slow, and why: its worst seconds, in words."""
 
 import math
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from servemark.quantities import figure
 from servemark.results.objectives import latency_objective, parse_objectives
+from servemark.results.saved import Saved
 from servemark.results.schema.header import figure_of
+from servemark.results.schema.machine_series import MachineSeries
 from servemark.results.schema.run import Result, TraceLoad, WindowFigures
 
 SHOWN = 3
 """Maximum number of the worst seconds that are named."""
+_PARTS = ("queue", "compute_infer")
+_COUNTERS = ("request_success", "count", "exec_count", *(f"{part}_duration_us" for part in _PARTS))
+"""Of Triton, by their names without `nv_inference_`."""
 _PERCENTILES = ("p99", "p95", "p90", "p50")
 
 
-def worst_seconds(result: Result) -> list[str]:
+def worst_seconds(saved: Saved) -> list[str]:
     """Like "p99 over 20 ms in 2 of 21 s; worst: second 14: p95 113.8 ms, 37 of 213 over"; a line each. No trace: none.
 
-    Each second says how many arrivals it had, compared with the mean.
+    Each second says how many arrivals it had, compared with the mean, and how its requests spent their time in the
+    server, where Triton's counters were read.
     """
+    result = saved.of(Result)
     trace, windows = result["scenario"]["trace"], result["windows"]
     # Results of earlier versions have no such windows.
     if trace is None or "first" not in trace or not any(map(_arrivals, windows)):
@@ -31,9 +39,14 @@ def worst_seconds(result: Result) -> list[str]:
         unit = "s" if length_s == 1 else f"windows of {length_s:g} s"
         said = f"{slo.name} over {slo.limit:g} ms in {len(shown)} of {len(windows)} {unit}{'; worst:' if shown else ''}"
     ranked = sorted(shown, key=lambda window: (_over(window), _longest(window)), reverse=True)[:SHOWN]
+    series = saved.machine_series if ranked else None
     return [
         said,
-        *(f"  {_place(window, trace, length_s)}: {_words(window)}; {_why(window, mean)}" for window in ranked),
+        *(
+            f"  {_place(window, trace, length_s)}: {_words(window)}; {_arrived(window, mean)}"
+            f"{_in_server(series, window['start_s'], length_s) if series else ''}"
+            for window in ranked
+        ),
     ]
 
 
@@ -41,9 +54,34 @@ def _arrivals(window: WindowFigures) -> int:
     return window["count"] + window["errors"]
 
 
-def _why(window: WindowFigures, mean: float) -> str:
+def _arrived(window: WindowFigures, mean: float) -> str:
     """Format the arrivals of a second: "939 arrivals, 6.4 times the mean"."""
     return f"{_arrivals(window):,} arrivals, {_arrivals(window) / mean:.1f} times the mean"
+
+
+def _in_server(series: MachineSeries, start_s: float, length_s: float) -> str:
+    """Format what Triton's counters say of a window, between the readings that lie next to its start and its end.
+
+    Like "; in the server queue 12.30 + infer 3.10 ms, mean batch 3.20"; "" where no two readings do, or none answered.
+    """
+    for source in (each for each in series["series"] if each["time_s"]):
+        times = [time_s - series["measured_from_s"] for time_s in source["time_s"]]
+        first, last = _nearest(times, start_s), _nearest(times, start_s + length_s)
+        spent = {
+            name: sum((column["values"][last] or 0.0) - (column["values"][first] or 0.0) for column in columns)
+            for name in _COUNTERS
+            if (columns := [each for each in source["columns"] if each["name"] == f"nv_inference_{name}"])
+        }
+        if len(spent) == len(_COUNTERS) and spent["request_success"] and spent["exec_count"]:
+            queue, infer = (spent[f"{part}_duration_us"] / spent["request_success"] / 1e3 for part in _PARTS)
+            batch = spent["count"] / spent["exec_count"]
+            return f"; in the server queue {figure(queue)} + infer {figure(infer)} ms, mean batch {figure(batch)}"
+    return ""
+
+
+def _nearest(times: Sequence[float], at: float) -> int:
+    """Return the number of the reading that lies next to a time."""
+    return min(range(len(times)), key=lambda number: abs(times[number] - at))
 
 
 def _misses(window: WindowFigures, percentile: float) -> bool:

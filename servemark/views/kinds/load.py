@@ -46,7 +46,7 @@ def article(saved: Saved) -> Article:
         sections=[
             Section("Search for the highest rate", search(result) if found else []),
             Section(stands, [Lines([answer(result)])] if found else [], titled=True),
-            Section("Latency", [_latencies(result), Lines(facts(result))]),
+            Section("Latency", [_latencies(result), Lines(facts(saved))]),
             Section("Verdict", [verdict_of(result["verdict"])]),
             Section("Workloads of the mix", _mix(result)),
             Section("Distribution of latencies", lambda: _distributions(saved)),
@@ -91,8 +91,9 @@ def _latencies(result: Result) -> Table:
     return Table(head, shown, narrow=1 + len(COLUMNS))
 
 
-def facts(result: Result) -> list[str]:
+def facts(saved: Saved) -> list[str]:
     """List the facts besides the latencies, one a line."""
+    result = saved.of(Result)
     metrics = result["metrics"]
     throughput, errors, server = metrics["throughput"], metrics["errors"], metrics["server"]
     counts = f"{metrics['latency_ms']['count']:,} succeeded, {errors['count']:,} failed{_kinds(errors)}"
@@ -106,7 +107,7 @@ def facts(result: Result) -> list[str]:
             f"sequences: {rate(sequences['sequences_per_s'])}/s of {sequences['length']} requests, at most "
             f"{sequences['in_flight']} in flight; {sequences['completed']:,} completed, {sequences['broken']:,} broken"
         )
-    lines += [*worst_seconds(result), *_tail(metrics)]
+    lines += [*worst_seconds(saved), *_tail(metrics)]
     if server["queue_ms"] is not None:
         lines.append(_of_model("server", server))
     lines += [

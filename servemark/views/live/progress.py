@@ -11,6 +11,7 @@ from loadgen.measurement.recorder import Recorder
 from servemark.output import ERRORS, note, say, says, stdout
 from servemark.paths import shown
 from servemark.quantities import figure
+from servemark.results.saved import Saved
 from servemark.results.schema.run import Result
 from servemark.views.render.terminal import show
 
@@ -20,7 +21,7 @@ PLAIN_PROGRESS_S = 5
 
 def report(directory: Path, result: Result) -> None:
     """Print a result, and where it is kept."""
-    show(result, stdout(kept=True))
+    show(Saved(directory.name, dict(result), directory), stdout(kept=True))
     note(f"result: {shown(directory)}")
 
 

@@ -153,7 +153,11 @@ def _lengths(result: Result) -> list[float]:
 
 
 def _asked(result: Result) -> list[tuple[float, float]]:
-    """The rate that was asked for, from when; none in a closed loop and for a trace, whose windows differ."""
+    """The rate that was asked for, from when; of a trace its arrivals in each window; none in a closed loop."""
+    if result["scenario"]["trace"] is not None:
+        whole = zip(result["windows"], _lengths(result), strict=True)
+        arrived = [(each["start_s"], each.get("count", 0) + each["errors"], length) for each, length in whole]
+        return [(start, count / length) for start, count, length in arrived if length]
     if result["stages"]:
         return [(stage["start_s"], stage["requested_rate"]) for stage in result["stages"]]
     asked = result["scenario"]["requested_rate"]

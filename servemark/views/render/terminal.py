@@ -17,9 +17,9 @@ _TONES = {"bad": "bold red", "open": "bold yellow", "good": "bold green"}
 """Styles of an answer; the first one that a badge has."""
 
 
-def show(document: Mapping[str, Any], console: Console | None = None, name: str = "the document") -> None:
-    """Print a document of any kind; errors call it by its name. Raises ResultError."""
-    saved = Saved(name, dict(document))
+def show(found: Saved | Mapping[str, Any], console: Console | None = None) -> None:
+    """Print a document of any kind. Raises ResultError."""
+    saved = found if isinstance(found, Saved) else Saved("the document", dict(found))
     with parsing(saved.name, ResultError, fix="name a whole result directory"):
         parts = list(_parts(kind_of(saved).article(saved), everything=says(EVERYTHING)))
     console = console or stdout()

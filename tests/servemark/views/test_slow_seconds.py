@@ -1,8 +1,8 @@
 """The line that says when a trace was slow."""
 
-from typing import Any, cast
+from typing import Any
 
-from servemark.results.schema.run import Result
+from servemark.results.saved import Saved
 from servemark.views.slow_seconds import worst_seconds
 
 
@@ -12,13 +12,13 @@ def window(start_s: float, count: int, over: int | None, **figures: float) -> di
     return {"start_s": start_s, "count": count, "errors": 0, "over_slo": over, **percentiles, **figures}
 
 
-def result(windows: list[dict[str, Any]], *, first: str | None = None, speed: float = 1.0, slo: bool = True) -> Result:
-    found = {
+def result(windows: list[dict[str, Any]], *, first: str | None = None, speed: float = 1.0, slo: bool = True) -> Saved:
+    found: dict[str, Any] = {
         "scenario": {"trace": {"first": first, "speed": speed}},
         "windows": windows,
         "request": {"objectives": {"slo": "p99:20" if slo else ""}},
     }
-    return cast(Result, found)
+    return Saved("t", {"kind": "load", **found})
 
 
 WINDOWS = [
@@ -55,5 +55,15 @@ def test_without_an_objective_the_longest_latencies_are_named() -> None:
 
 
 def test_no_trace_has_no_seconds() -> None:
-    assert worst_seconds(cast(Result, {"scenario": {"trace": None}, "windows": WINDOWS})) == []
+    assert worst_seconds(Saved("t", {"kind": "load", "scenario": {"trace": None}, "windows": WINDOWS})) == []
     assert worst_seconds(result([window(0, 0, 0)])) == []
+
+
+def test_a_second_says_how_its_requests_spent_their_time_in_the_server() -> None:
+    saved = result(WINDOWS)
+    grown = {"request_success": 200, "count": 200, "exec_count": 50, "queue_duration_us": 4e5}
+    grown["compute_infer_duration_us"] = 1e6
+    columns = [{"name": f"nv_inference_{name}", "values": [7.0, 7.0, 7.0 + by, 9e9]} for name, by in grown.items()]
+    series = {"time_s": [1.1, 2.05, 2.95, 4.1], "columns": columns}
+    saved.__dict__["machine_series"] = {"measured_from_s": 1.0, "series": [{"time_s": [], "columns": []}, series]}
+    assert worst_seconds(saved)[1].endswith("; in the server queue 2 + infer 5 ms, mean batch 4")
