@@ -38,7 +38,9 @@ def observe(config: LoadConfig, measured: Measured, mismatch: str | None) -> Obs
     growth = good - recorder.completed
     changing = isinstance(config.scenario, Stages | TraceReplay)
     long_stages = [
-        windows for stage, windows in windows_of_stages(config, recorder) if stage.rate and len(windows) >= FEWEST
+        windows
+        for stage, windows in windows_of_stages(config, recorder)
+        if stage.rate and stage.to_rate is None and len(windows) >= FEWEST
     ]
     stages = [_judged(windows, open_loop=True) for windows in long_stages if not _backlog_changes(windows)]
     statistics = measured.statistics
@@ -88,7 +90,7 @@ def _skipped(config: LoadConfig, measured: Measured, *, judged_stages: int, long
     elif isinstance(config.scenario, TraceReplay):
         skipped[Kind.STEADY_STATE] = "the rate of a trace changes by itself"
     elif isinstance(config.scenario, Stages) and not judged_stages:
-        shortest = f"stages of {FEWEST * SHORTEST_WINDOW_S:g} s or more"
+        shortest = f"stages at one rate, of {FEWEST * SHORTEST_WINDOW_S:g} s or more"
         overloaded = "in all of them requests piled up, or a pile was worked off" if long_stages else "there is none"
         skipped[Kind.STEADY_STATE] = f"it is judged within {shortest}: {overloaded}"
     if measured.machine.use is None:

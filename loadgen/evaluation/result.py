@@ -140,7 +140,7 @@ def _stages(config: LoadConfig, measured: Measured) -> list[StageFigures]:
                 {
                     "start_s": round(start_s, 6),
                     "duration_s": stage.duration_s,
-                    "requested_rate": stage.rate,
+                    "requested_rate": stage.mean_rate,
                     "scheduled": whole.scheduled,
                     "errors": whole.errors,
                     "requests_per_s": whole.completed / seconds,

@@ -30,18 +30,26 @@ def staged(
     Server scenario). Gamma gaps have the coefficient of variation `cv`: above 1 arrivals come in bursts, 1 is Poisson.
     The start is a random moment of the process, so the first gap is the rest of one (Cox, Renewal Theory, section 5.2).
     Constant arrivals are 1/rate apart. A process of rate 1 is drawn once and its time stretched by each stage's rate
-    (time change: Cinlar, Introduction to Stochastic Processes, section 4.7), which is exact at the stages' boundaries.
+    (time change: Cinlar, Introduction to Stochastic Processes, section 4.7), which is exact at the stages' boundaries
+    and within ramps.
     """
     durations = np.array([stage.duration_s for stage in stages])
-    rates = np.array([stage.rate for stage in stages])
-    starts, counts = (np.concatenate([[0.0], np.cumsum(each)]) for each in (durations, durations * rates))
+    rates, ends, means = (np.array(each) for each in zip(*_rates(stages), strict=True))
+    starts, counts = (np.concatenate([[0.0], np.cumsum(each)]) for each in (durations, durations * means))
     unit = _unit(distribution, float(counts[-1]), cv, np.random.default_rng(seed))
     unit = unit[unit < counts[-1]]
     # The last stage that begins at or before an arrival: a pause has no arrival.
     index = np.searchsorted(counts, unit, side="right") - 1
-    arrivals_s = starts[index] + (unit - counts[index]) / rates[index]
+    # In a stage rate * t + slope * t^2 / 2 arrivals come until t. This form of the root also holds without a slope.
+    since, rate, slope = unit - counts[index], rates[index], (ends - rates)[index] / durations[index]
+    divisor = rate + np.sqrt(np.maximum(rate**2 + 2 * slope * since, 0.0))
+    arrivals_s = starts[index] + np.divide(2 * since, divisor, out=np.zeros_like(since), where=divisor > 0)
     arrivals_ns: npt.NDArray[np.int64] = (arrivals_s[arrivals_s < starts[-1]] * 1e9).astype(np.int64)
     return arrivals_ns
+
+
+def _rates(stages: Sequence[Stage]) -> list[tuple[float, float, float]]:
+    return [(stage.rate, stage.end_rate, stage.mean_rate) for stage in stages]
 
 
 def _unit(distribution: Distribution, until: float, cv: float, rng: np.random.Generator) -> npt.NDArray[np.float64]:

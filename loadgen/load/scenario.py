@@ -203,7 +203,7 @@ class ConstantRate(Scenario):
 
 @dataclass(frozen=True)
 class Stages(Scenario):
-    """An open loop whose rate changes in steps, which add up to its duration."""
+    """An open loop whose rate changes in steps and ramps, which add up to its duration."""
 
     mode = Mode.STAGES
     lower = "lower the rates of --stages"
@@ -220,12 +220,12 @@ class Stages(Scenario):
 
     @property
     def rate(self) -> float:
-        return sum(stage.duration_s * stage.rate for stage in self.stages) / self.duration_s
+        return sum(stage.duration_s * stage.mean_rate for stage in self.stages) / self.duration_s
 
     @property
     def warmup_rate(self) -> float:
         # A pause warms nothing.
-        return next((stage.rate for stage in self.stages if stage.rate), 0.0)
+        return next((stage.rate or stage.mean_rate for stage in self.stages if stage.mean_rate), 0.0)
 
     def stage_at(self, elapsed_s: float) -> StageNow:
         start_s = 0.0
@@ -233,7 +233,7 @@ class Stages(Scenario):
             if elapsed_s < start_s + stage.duration_s or number == len(self.stages) - 1:
                 break
             start_s += stage.duration_s
-        return StageNow(number, start_s, stage.rate)
+        return StageNow(number, start_s, stage.rate_at(max(elapsed_s - start_s, 0.0)))
 
     def measured_schedule(self, seed: int) -> Schedule:
         return staged(self.load.distribution, self.stages, seed, cv=self.cv)

@@ -74,11 +74,32 @@ GammaCv = Annotated[
 ]
 
 
-class Stage(Struct, frozen=True, forbid_unknown_fields=True):
-    """Part of a schedule: `rate` requests/s for `duration_s`; a rate of 0 is a pause."""
+class Stage(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Part of a schedule: `rate` requests/s for `duration_s`; a rate of 0 is a pause.
+
+    With `to_rate` it is a ramp: the rate changes evenly from `rate` to that.
+    """
 
     duration_s: Annotated[float, fields.number("Length of the stage (s).", units=SECONDS, above=0)]
     rate: Annotated[float, fields.number("Arrivals per second.", units=RATES, least=0)]
+    to_rate: Annotated[
+        Annotated[float, Meta(ge=0)] | None,
+        fields.number("Arrivals per second at the end of a ramp.", units=RATES, least=0, optional=True),
+    ] = None
+
+    @property
+    def end_rate(self) -> float:
+        """Rate at its end."""
+        return self.rate if self.to_rate is None else self.to_rate
+
+    @property
+    def mean_rate(self) -> float:
+        """Mean rate: its arrivals are `mean_rate * duration_s` in the mean."""
+        return (self.rate + self.end_rate) / 2
+
+    def rate_at(self, elapsed_s: float) -> float:
+        """Return the rate at a number of seconds after its start."""
+        return self.rate + (self.end_rate - self.rate) * min(elapsed_s / self.duration_s, 1.0)
 
 
 class _Load(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
@@ -121,15 +142,15 @@ class ConstantRate(_Load, frozen=True, kw_only=True, tag="constant-rate"):
 
 
 class Stages(_Load, frozen=True, kw_only=True, tag="stages"):
-    """An open loop whose rate changes in steps, which add up to its duration."""
+    """An open loop whose rate changes in steps and ramps, which add up to its duration."""
 
     stages: Annotated[
         tuple[Stage, ...],
         fields.text(
-            "Open loop in steps, seconds:rate, like 10:100,10:400.",
+            "Open loop in steps and ramps, seconds:rate, like 10:100,10:100-400.",
             read=lambda what, given: texts.stages(what, given, Stage),
             write=texts.stages_text,
-            metavar="S:R,...",
+            metavar="S:R[-R],...",
             commands=LOADS,
             in_web_ui=True,
         ),
@@ -141,7 +162,7 @@ class Stages(_Load, frozen=True, kw_only=True, tag="stages"):
     def __post_init__(self) -> None:
         if len(self.stages) > MAX_STAGES:
             raise OptionError(f"--stages has {len(self.stages)} stages, at most {MAX_STAGES}", fix="join some")
-        if not any(stage.rate for stage in self.stages):
+        if not any(stage.mean_rate for stage in self.stages):
             raise OptionError(f"--stages {texts.stages_text(self.stages)!r} sends nothing", fix=STAGES_EXAMPLE)
         _check_gaps(self)
 

@@ -1,6 +1,7 @@
 """Values of flags that are more than a number, as they are written and read: stages, sizes of inputs, versions."""
 
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from servemark.errors import OptionError
@@ -20,8 +21,8 @@ def warm_up_text(value: float | str) -> str:
     return value if isinstance(value, str) else text_of(value)
 
 
-def stages(what: str, given: str, stage: Callable[[float, float], T]) -> tuple[T, ...]:
-    """Read "10:100,10:400" (seconds:rate). Raises OptionError."""
+def stages(what: str, given: str, stage: Callable[[float, float, float | None], T]) -> tuple[T, ...]:
+    """Read "10:100,10:100-400" (seconds:rate; two rates are a ramp). Raises OptionError."""
     found = []
     for part in given.split(","):
         duration, separator, rate = part.strip().partition(":")
@@ -29,13 +30,18 @@ def stages(what: str, given: str, stage: Callable[[float, float], T]) -> tuple[T
             example = f'write it like {what} "10:100,10:400" (seconds:rate)'
             raise OptionError(f"{what}: {part.strip()!r} is not SECONDS:RATE", fix=example)
         seconds = above(f"{what}: seconds", duration, 0, SECONDS)
-        found.append(stage(seconds, at_least(f"{what}: rate", rate, 0, RATES)))
+        # A minus after an e belongs to a number.
+        ramp = re.fullmatch(r"(.*[^eE])-(.+)", rate)
+        first, *last = [at_least(f"{what}: rate", each, 0, RATES) for each in (ramp.groups() if ramp else [rate])]
+        found.append(stage(seconds, first, last[0] if last else None))
     return tuple(found)
 
 
-def stages_text(value: Iterable[Any]) -> str:
+def stages_text(value: Sequence[Any]) -> str:
     """Write what `stages` reads."""
-    return ",".join(f"{text_of(stage.duration_s)}:{text_of(stage.rate)}" for stage in value)
+    rates = [[stage.rate, *([] if stage.to_rate is None else [stage.to_rate])] for stage in value]
+    parts = zip((stage.duration_s for stage in value), rates, strict=True)
+    return ",".join(f"{text_of(seconds)}:{'-'.join(map(text_of, each))}" for seconds, each in parts)
 
 
 def bounds(what: str, given: str) -> tuple[float, float] | str:

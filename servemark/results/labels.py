@@ -2,7 +2,7 @@
 
 from servemark.quantities import figure
 from servemark.results.schema.history import HistoryChange
-from servemark.results.schema.run import Scenario
+from servemark.results.schema.run import Scenario, StageLoad
 
 SHOWN_STAGES = 6
 
@@ -15,7 +15,7 @@ def describe(scenario: Scenario, most_stages: int = SHOWN_STAGES) -> str:
         case "closed":
             return f"concurrency {scenario['concurrency']}"
         case "stages":
-            stages = [f"{stage['duration_s']:g} s at {stage['rate']:g}/s" for stage in scenario["stages"] or []]
+            stages = [_stage(stage) for stage in scenario["stages"] or []]
             more = f", {len(stages) - most_stages} more" if len(stages) > most_stages else ""
             return f"{', '.join(stages[:most_stages])}{more} {distribution}"
         case "trace":
@@ -27,6 +27,12 @@ def describe(scenario: Scenario, most_stages: int = SHOWN_STAGES) -> str:
             return f"trace {trace['file']}, {trace['arrivals']:,} arrivals{first}{faster}"
         case _:
             return f"{scenario['requested_rate']:g}/s {distribution}"
+
+
+def _stage(stage: StageLoad) -> str:
+    to_rate = stage.get("to_rate")
+    rates = f"at {stage['rate']:g}/s" if to_rate is None else f"from {stage['rate']:g} to {to_rate:g}/s"
+    return f"{stage['duration_s']:g} s {rates}"
 
 
 def load_name(scenario: Scenario) -> str:

@@ -11,7 +11,8 @@ class StageLoad(TypedDict):
     """One stage of a load in stages."""
 
     duration_s: Annotated[float, "Length of the stage (s)."]
-    rate: Annotated[float, "Arrivals per second."]
+    rate: Annotated[float, "Arrivals per second; of a ramp at its start."]
+    to_rate: NotRequired[Annotated[float, "Ramp: arrivals per second at its end. Missing: it is not a ramp."]]
 
 
 class TraceLoad(TypedDict):
@@ -385,7 +386,7 @@ class StageFigures(TypedDict):
 
     start_s: Annotated[float, "Start, from the start of the interval (s)."]
     duration_s: Annotated[float, "Length that was asked for (s)."]
-    requested_rate: Annotated[float, "Arrivals per second that were asked for."]
+    requested_rate: Annotated[float, "Arrivals per second that were asked for, the mean of a ramp."]
     scheduled: Annotated[int, "Requests that were scheduled in it."]
     errors: Annotated[int, "Failed requests that were scheduled in it."]
     requests_per_s: Annotated[float, "Good answers that came in it, per second."]

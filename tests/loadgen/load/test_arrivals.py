@@ -138,6 +138,25 @@ def test_constant_arrivals_of_stages_are_spaced_by_each_rate() -> None:
     np.testing.assert_allclose(arrivals, [0, 1, 1.75, 2.25], atol=1e-9)
 
 
+@pytest.mark.parametrize("ramp", [Stage(4, 0, 100), Stage(4, 100, 0), Stage(4, 50, 150)])
+def test_a_ramp_is_a_poisson_process_of_its_changing_rate(ramp: Stage) -> None:
+    """Given their number, arrivals are independent draws by the rate (Cinlar, section 4.7)."""
+    found = [staged(Distribution.POISSON, [Stage(1, 10), ramp, Stage(1, 10)], seed) / 1e9 - 1 for seed in range(200)]
+    inside = [times[(times >= 0) & (times < 4)] for times in found]
+    expected = ramp.mean_rate * ramp.duration_s
+    assert abs(np.mean([len(times) for times in inside]) - expected) < 4 * np.sqrt(expected / 200)
+
+    def share(t: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        return (ramp.rate * t + (ramp.end_rate - ramp.rate) * t**2 / 8) / expected
+
+    assert stats.kstest(np.concatenate(inside), share).pvalue > 0.001
+
+
+def test_constant_arrivals_of_a_ramp_come_ever_faster() -> None:
+    arrivals = staged(Distribution.CONSTANT, [Stage(4, 0, 4)], seed=0) / 1e9  # t^2 / 2 arrivals until t
+    np.testing.assert_allclose(arrivals, np.sqrt(2 * np.arange(8)), atol=1e-9)
+
+
 def test_one_stage_is_the_plain_schedule() -> None:
     for distribution in Distribution:
         split = staged(distribution, [Stage(3, 200), Stage(7, 200)], seed=5, cv=2.0)

@@ -14,7 +14,7 @@ from servemark.errors import OptionError
 
 words = st.text("abc /.=-:é", min_size=1).map(lambda text: f"x{text}x")
 names = st.text("ab/_", min_size=1)
-stages = st.builds(Stage, st.floats(1e-3, 1e3), st.floats(1e-3, 1e6))
+stages = st.builds(Stage, st.floats(1e-3, 1e3), st.floats(1e-3, 1e6), st.none() | st.floats(0, 1e6))
 tensors = st.dictionaries(
     names,
     st.tuples(st.sampled_from(["FP32", "BYTES"]), st.lists(st.integers(-1, 9999), max_size=4).map(tuple)),
@@ -34,9 +34,7 @@ SPECIAL: dict[str, st.SearchStrategy[Any]] = {
     "input_tensors": tensors,
     "output_tensors": tensors,
     "input_range": st.dictionaries(names, st.tuples(st.floats(-9, 0), st.floats(0, 1e9)), max_size=3),
-    "stages": st.lists(
-        st.builds(Stage, st.floats(1e-3, 1e3), st.floats(1e-3, 1e6)), min_size=1, max_size=MAX_STAGES
-    ).map(tuple),
+    "stages": st.lists(stages, min_size=1, max_size=MAX_STAGES).map(tuple),
     "bounds": st.just("auto") | st.tuples(st.floats(1, 10), st.floats(11, 1e6)),
 }
 
