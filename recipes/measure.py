@@ -20,7 +20,9 @@ from servemark.paths import CHECKOUT
 from servemark.results.schema.quality import QualityResult
 from servemark.results.schema.score import QualityScore
 from servemark.runs.quality import run_quality
-from servemark.views.markdown_table import circumstances, pipes
+from servemark.views.blocks import Table
+from servemark.views.plots.circumstances import made
+from servemark.views.render.markdown import pipes
 from servemark.views.wording import score as number
 from servemark.workload import get
 
@@ -81,7 +83,7 @@ def section(workload: str, results: list[QualityResult]) -> str:
             f"## {workload}",
             f"{first['metric']}: {first['protocol']}. {data['scored']:,} of {data['size']:,} examples of "
             f"{data['source']}, sha256 {data['sha256'][:12]}. {_provenance(workload)}",
-            pipes(HEAD, rows),
+            pipes(Table(HEAD, rows)),
         ]
     )
 
@@ -134,7 +136,7 @@ def page(sections: list[str], first: QualityResult) -> str:
             "The test set chose no weights and no epoch. NeuMF's recipe was changed twice, after its versions had "
             "scored 0.6225 and 0.6341 on it. `of fp32's` is the share that is kept of the same engine's fp32. MLPerf "
             "asks for 99 % or 99.9 %.",
-            circumstances(first["created"], first["environment"]),
+            made(first),
             *sections,
             TRAINED_AGAIN,
         ]

@@ -12,10 +12,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from kernels.views.notes import caveats, ceiling_lines, outcome, sensed, unmeasured
-from kernels.views.tables import FAMILY_COLUMNS, LEFT, family_rows
+from kernels.views.tables import FAMILY_COLUMNS, family_rows
 from servemark.results import directory as results
 from servemark.results.schema.kernels import KernelsDocument, title
+from servemark.views.blocks import Table
 from servemark.views.plots.circumstances import made
+from servemark.views.render.markdown import pipes
 
 PACKAGES = ("servemark", "torch", "numpy")
 OMITTED_IF_EQUAL = ("precision", "library")
@@ -45,19 +47,17 @@ def summary(document: KernelsDocument) -> Iterator[str]:
     yield from (f"- {line}" for line in ceiling_lines(document))
     yield from (f"- {line}" for line in [*caveats(cases), *unmeasured(cases), *sensed(cases)])
     yield ""
-    yield from table(FAMILY_COLUMNS, family_rows(cases))
+    yield table(FAMILY_COLUMNS, family_rows(cases))
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield a table of Markdown, without the columns of `OMITTED_IF_EQUAL` that hold one value."""
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table of Markdown, without the columns of `OMITTED_IF_EQUAL` that hold one value."""
     shown = [
         index
         for index, name in enumerate(columns)
         if name not in OMITTED_IF_EQUAL or len({row[index] for row in rows}) > 1
     ]
-    lines = [[columns[index] for index in shown], ["---" if columns[index] in LEFT else "--:" for index in shown]]
-    lines += [[row[index] for index in shown] for row in rows]
-    yield from (f"| {' | '.join(line)} |" for line in lines)
+    return pipes(Table([columns[index] for index in shown], [[row[index] for index in shown] for row in rows]))
 
 
 def main() -> None:

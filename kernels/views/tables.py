@@ -20,16 +20,6 @@ FAMILY_COLUMNS = (
     "bound",
     "of it",
 )
-LEFT = (
-    "DeepBench's hardware",
-    "what is known of it",
-    "case",
-    "precision",
-    "library",
-    "bound",
-    "family",
-    "part of the latency",
-)
 PUBLISHED_COLUMNS = ("case", "ms here", "ms there", "rate there", "DeepBench's hardware", "what is known of it")
 EXPLAINED_COLUMNS = ("part of the latency", "ms", "share")
 

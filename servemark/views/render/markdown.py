@@ -37,11 +37,11 @@ def _article(article: Article) -> list[str]:
 def _block(block: Block) -> str:
     match block:
         case Figure():
-            return _pipes(block.table) if block.tabled else ""
+            return pipes(block.table) if block.tabled else ""
         case Lines():
             return "\n".join(f"- {escaped(line)}" for line in block.lines)
         case Checks():
-            return _pipes(block.table)
+            return pipes(block.table)
         case Facts():
             return _folded(Table(["", ""], block.rows, block.caption, block.folded))
         case Table():
@@ -49,13 +49,14 @@ def _block(block: Block) -> str:
 
 
 def _folded(table: Table) -> str:
-    text = _pipes(table)
+    text = pipes(table)
     if not table.folded:
         return text
     return f"<details><summary>{escaped(table.caption)}</summary>\n\n{text}\n\n</details>"
 
 
-def _pipes(table: Table) -> str:
+def pipes(table: Table) -> str:
+    """A table, its columns of figures set right."""
     marks = ["--:" if numeric else "---" for numeric in table.numeric]
     rows = [table.head, *table.rows]
     lines = [f"| {' | '.join(escaped(str(cell)) for cell in row)} |" for row in rows]

@@ -13,9 +13,9 @@ from tests.support.saved_documents import kernels
 
 def test_columns_that_say_the_same_are_left_out() -> None:
     rows = [["a", "fp32", "torch", "1"], ["b", "fp32", "openvino", "2"]]
-    assert list(table(("case", "precision", "library", "ms"), rows)) == [
+    assert table(("case", "precision", "library", "ms"), rows).splitlines() == [
         "| case | library | ms |",
-        "| --- | --- | --: |",
+        "|---|---|--:|",
         "| a | torch | 1 |",
         "| b | openvino | 2 |",
     ]
