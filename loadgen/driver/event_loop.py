@@ -128,7 +128,7 @@ class Driver:
     def run(self, arrivals: Arrivals) -> None:
         """Drive until the arrivals are finished and every request has its outcome."""
         next_tick = next_scan = 0
-        clock = self._clock
+        clock, poll = self._clock, self._epoll.poll
         while True:
             now = clock()
             if now >= next_tick:
@@ -152,17 +152,18 @@ class Driver:
             while due is not None and due <= now:
                 self._arrive(arrivals.pop())
                 due = arrivals.next_due()
-            events = self._wait(due, next_tick)
+            # Without a schedule the tick alone is waited for, which may be a little late.
+            events = poll((next_tick - now) / 1e9, EVENTS_AT_ONCE) if due is None else self._wait(due, next_tick)
             if events:
                 self._handle(events)
                 self._top_up(arrivals, clock())
 
-    def _wait(self, due: int | None, tick: int) -> list[tuple[int, int]]:
+    def _wait(self, due: int, tick: int) -> list[tuple[int, int]]:
         """Wait for events; return none at the next arrival's time, or at about that of the tick."""
         poll: Callable[[float, int], list[tuple[int, int]]] = self._epoll.poll
         left = tick - self._clock()
         # epoll's time-out has whole milliseconds and is rounded up: good enough for a tick, and one system call.
-        if due is None or due > tick + MS:
+        if due > tick + MS:
             return poll(max(left, 0) / 1e9, EVENTS_AT_ONCE)
         left += due - tick
         if left >= MS:

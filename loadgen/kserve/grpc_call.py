@@ -12,6 +12,8 @@ from loadgen.transport.http2_frames import (
     END_STREAM,
     HEAD_BYTES,
     HEADERS,
+    MAX_WINDOW_SIZE,
+    WINDOW_UPDATE,
     FieldDecoder,
     encode_fields,
     unpack_head,
@@ -54,8 +56,10 @@ class Method:
     scheme: str = "http"
     metadata: Sequence[tuple[str, str]] = ()
     decoder: FieldDecoder = field(default_factory=FieldDecoder)
+    usual_start: Callable[[bytes], bytes] = lambda _: b""
+    """Of a right answer: what another one of its length, right as well, begins with; empty if each must be judged."""
     forms: dict[int, "Form"] = field(default_factory=dict)
-    """The forms of good responses that came whole, by their length."""
+    """The forms of right responses that came whole, by their length."""
 
     @functools.cached_property
     def block(self) -> bytes:
@@ -65,49 +69,55 @@ class Method:
 
 
 class Form(NamedTuple):
-    """A good response that came whole: HEADERS, one DATA frame, trailers. Only its stream and message change.
+    """A right response that came whole: HEADERS, one DATA frame, trailers, perhaps a window for the next request.
 
-    A server repeats itself, and comparing bytes costs less than reading three frames.
+    Only its stream and the contents of its message change. A server repeats itself, and comparing bytes costs less than
+    reading the frames.
     """
 
-    head: bytes
-    middle: bytes
+    before: bytes
+    """Bytes before the stream's first place."""
+    between: bytes
+    """From there to its second place, the end of the DATA frame's head."""
+    start: bytes
+    """The message's, as Method.usual_start says."""
     tail: bytes
+    """Of the trailers the head before the stream."""
     end: bytes
     first: int
+    """Where the enclosed message begins."""
     last: int
+    window: int
+    """Bytes that it lets us send."""
 
     @classmethod
-    def of(cls, data: bytes, stream: int) -> "Form | None":
+    def of(cls, data: bytes, stream: int, start: bytes) -> "Form | None":
         """The form of a response on a stream, None where it has more or other frames."""
-        heads, position = [], 0
-        while position + HEAD_BYTES <= len(data):
-            word, flags, number = unpack_head(data, position)
+        heads, begins = [], [0]
+        while begins[-1] + HEAD_BYTES <= len(data):
+            word, flags, number = unpack_head(data, begins[-1])
             heads.append((word & 0xFF, flags, number))
-            bounds = position, position + HEAD_BYTES + (word >> 8)
-            if len(heads) == 2:
-                first, last = bounds
-            position = bounds[1]
+            begins.append(begins[-1] + HEAD_BYTES + (word >> 8))
         usual = [(HEADERS, END_HEADERS, stream), (DATA, 0, stream), (HEADERS, END_HEADERS | END_STREAM, stream)]
-        if heads != usual or position != len(data):
+        if heads not in (usual, [*usual, (WINDOW_UPDATE, 0, 0)]) or begins[-1] != len(data):
             return None
-        body = first + HEAD_BYTES
+        first, last = begins[1] + HEAD_BYTES, begins[2]
+        window = int.from_bytes(data[-STREAM_BYTES:], "big") & MAX_WINDOW_SIZE if len(heads) > len(usual) else 0
         # The stream is the last part of a frame's head.
-        middle, tail = data[HEAD_BYTES : body - STREAM_BYTES], data[last : last + HEAD_BYTES - STREAM_BYTES]
-        return cls(data[: HEAD_BYTES - STREAM_BYTES], middle, tail, data[last + HEAD_BYTES :], body, last)
+        before, between = data[: HEAD_BYTES - STREAM_BYTES], data[HEAD_BYTES : first - STREAM_BYTES]
+        tail, end = data[last : last + HEAD_BYTES - STREAM_BYTES], data[last + HEAD_BYTES :]
+        return cls(before, between, start, tail, end, first, last, window)
 
     @property
     def short(self) -> bool:
         """Return True if the answer is short enough to be remembered."""
-        return len(self.middle) + len(self.end) <= MAX_REMEMBERED_BYTES
+        return len(self.between) + len(self.start) + len(self.end) <= MAX_REMEMBERED_BYTES
 
-    def message(self, data: bytes, stream: bytes) -> bytes | None:
-        """The enclosed message of a response of this form, None where it has another one."""
-        if data.startswith(b"".join((self.head, stream, self.middle, stream))) and data.endswith(
+    def fits(self, data: bytes, stream: bytes) -> bool:
+        """Return True if a response of this length is of this form."""
+        return data.startswith(b"".join((self.before, stream, self.between, stream, self.start))) and data.endswith(
             b"".join((self.tail, stream, self.end))
-        ):
-            return data[self.first : self.last]
-        return None
+        )
 
 
 class GrpcAnswer(NamedTuple):

@@ -15,29 +15,23 @@ from loadgen.transport.http2_channel import Http2Channel
 from loadgen.transport.http2_frames import (
     END_HEADERS,
     END_STREAM,
-    HEAD_BYTES,
     HEADERS,
     MAX_STREAM_ID,
-    MAX_WINDOW_SIZE,
     ProtocolViolation,
     frame,
-    window_update,
 )
 from loadgen.transport.limits import TooLarge
 from loadgen.transport.tcp import Address
 
 _REMEMBERED = 1024
 """Maximum number of remembered response forms; beyond it each response is read frame by frame."""
-_GRANT = window_update(0, 0)[:HEAD_BYTES]
-"""First bytes of a WINDOW_UPDATE of the connection; Triton sends one after each response."""
-_GRANT_BYTES = HEAD_BYTES + 4
-_BUSY = State.BUSY  # see loadgen/driver/event_loop.py
+_IDLE, _BUSY, _SPENT = State.IDLE, State.BUSY, State.SPENT  # see loadgen/driver/event_loop.py
 
 
 class GrpcConnection(Http2Channel):
     """A channel of unary calls; a payload's request is an enclosed message."""
 
-    __slots__ = ("_answer", "_fields", "_have", "_head", "_method", "_next", "_pieces")
+    __slots__ = ("_answer", "_fields", "_have", "_head", "_method", "_next", "_pieces", "_stream_id")
 
     def __init__(self, address: Address, method: Method) -> None:
         self._method = method
@@ -49,6 +43,7 @@ class GrpcConnection(Http2Channel):
     def _forget(self) -> None:
         super()._forget()
         self._next = 1
+        self._stream_id = b""
         self._answer: GrpcAnswer | None = None
         self._fields: dict[str, str] | None = None
         self._pieces: list[bytes] = []
@@ -56,17 +51,25 @@ class GrpcConnection(Http2Channel):
 
     def start(self) -> None:
         assert self.payload is not None
-        self.state = State.BUSY
-        self._send_data(self._open_stream(), self.payload.request, END_STREAM)
+        self.state = _BUSY
+        request: bytes = self.payload.request
+        size, head = len(request), self._open_stream()
+        if size > self._frame or size > self._window or size > self._stream_window or self._unsent:
+            self._send_data(head, request, END_STREAM)
+        else:
+            self._window -= size
+            self._stream_window -= size
+            self._send_whole(b"".join((head, size.to_bytes(3, "big"), b"\0\1", self._stream_id, request)))
 
     def _open_stream(self) -> bytes:
         """The bytes that open the next stream."""
         self._stream = self._next
+        self._stream_id = self._stream.to_bytes(4, "big")
         self._next += 2
         self._stream_window = self._initial
         self._fields = None
         first, rest = self._head
-        return first + self._stream.to_bytes(4, "big") + rest
+        return b"".join((first, self._stream_id, rest))
 
     def readable(self) -> GrpcAnswer | None:
         """Take what has come; the answer once it is complete. Raises ConnectionFailed, ProtocolViolation."""
@@ -74,41 +77,46 @@ class GrpcConnection(Http2Channel):
         if data is None:
             return None
         fresh = self._fields is None and not self._rest
-        grant = data[-_GRANT_BYTES:]
-        granted = grant.startswith(_GRANT)
-        response = data[:-_GRANT_BYTES] if granted else data
-        form = self._method.forms.get(len(response)) if fresh else None
-        body = form.message(response, self._stream.to_bytes(4, "big")) if form else None
-        if body is not None:
-            if granted:
-                self._open_window(0, int.from_bytes(grant[HEAD_BYTES:], "big") & MAX_WINDOW_SIZE)
-            self._complete(body, None)
-            self._consumed += len(body)
-            if self._consumed >= self.REFILL_BYTES:
-                self._refill()
-                self._advance()
-        else:
-            self._take(data)
-            if self._unsent or self._left:
-                self._advance()
-            if fresh and self._answer is not None and self._answer.error is None:
-                self._remember(response)
+        form = self._method.forms.get(len(data)) if fresh else None
+        if form is not None and form.fits(data, self._stream_id):
+            return self._usual(data, form)
+        self._take(data)
+        if self._unsent or self._left:
+            self._advance()
         answer = self._answer
         if answer is not None:
+            if fresh and answer.error is None:
+                self._remember(data, answer.body)
             self._answer = None
-            self.state = State.IDLE if self._reusable else State.SPENT
+            self.state = _IDLE if self._reusable else _SPENT
         return answer
 
-    def _remember(self, data: bytes) -> None:
-        """Keep the form of a good response, if it is a usual one."""
+    def _usual(self, data: bytes, form: Form) -> GrpcAnswer:
+        """Take a response of a known form."""
+        self.done = time.monotonic_ns()
+        body = data[form.first : form.last]
+        if form.window:
+            self._open_window(0, form.window)
+        self._consumed += len(body)
+        if self._consumed >= self.REFILL_BYTES:
+            self._refill()
+            self._advance()
+        error = None if form.start else self._method.judge(body)
+        self.state = _IDLE if self._reusable else _SPENT
+        # What GrpcAnswer() does, without the call of a Python function.
+        return tuple.__new__(GrpcAnswer, (body, error, "", self._method))
+
+    def _remember(self, data: bytes, body: bytes) -> None:
+        """Keep the form of a right response, if it is a usual one."""
         forms = self._method.forms
-        if len(forms) < _REMEMBERED and (form := Form.of(data, self._stream)) is not None and form.short:
+        form = Form.of(data, self._stream, self._method.usual_start(body)) if len(forms) < _REMEMBERED else None
+        if form is not None and form.short:
             forms[len(data)] = form
 
     @property
     def _reusable(self) -> bool:
         """An answer before the whole request is out leaves a connection that cannot carry the next one."""
-        return self._all_sent and not self._goaway and self._next < MAX_STREAM_ID
+        return not (self._unsent or self._left or self._goaway) and self._next < MAX_STREAM_ID
 
     def _on_headers(self, block: bytes, flags: int) -> None:
         fields = self._method.decoder.decode(block)

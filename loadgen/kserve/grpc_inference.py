@@ -103,6 +103,11 @@ class AnswerReader:
                 self._good[len(enclosed)] = _around(enclosed, contents)
         return error
 
+    def usual_start(self, enclosed: bytes) -> bytes:
+        """What makes another answer as long as this right one right too, if it begins with it; empty if more must."""
+        start, others = self._good.get(len(enclosed), (b"", []))
+        return start if not others and enclosed.startswith(start) else b""
+
     def decode(self, enclosed: bytes, outputs: Sequence[Tensor]) -> Arrays:
         """The output arrays of an answer that was judged right, each with the batch dimension."""
         datatypes = {tensor.name: tensor.datatype for tensor in outputs}

@@ -40,7 +40,7 @@ class GrpcStream(GrpcConnection):
         if flags & END_STREAM:
             self._on_end({})
 
-    def _remember(self, data: bytes) -> None:
+    def _remember(self, data: bytes, body: bytes) -> None:
         """Nothing: an answer on the stream is one frame as it is."""
 
     def _on_end(self, trailers: dict[str, str]) -> None:

@@ -38,6 +38,7 @@ class GrpcTarget(HttpTarget):
             path=STREAM_INFER if config.server.streaming else INFER,
             authority=urlsplit(self.url).netloc,
             judge=reader.judge,
+            usual_start=reader.usual_start,
             decode=reader.decode,
             error_message=reader.error_message,
             max_bytes=max_message_bytes(config.workload.outputs, config.batch_size),

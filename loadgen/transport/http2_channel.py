@@ -204,7 +204,7 @@ class Http2Channel(Http2Sender):
             self._window += increment
         elif stream == self._stream:
             self._stream_window += increment
-        if max(self._window, self._stream_window) > MAX_WINDOW_SIZE or not increment:
+        if self._window > MAX_WINDOW_SIZE or self._stream_window > MAX_WINDOW_SIZE or not increment:
             raise ProtocolViolation(f"a window is opened by {increment} bytes")
 
     def _go_away(self, body: bytes) -> None:

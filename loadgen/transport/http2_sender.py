@@ -38,10 +38,6 @@ class Http2Sender(TcpChannel):
         super().close()
         self._forget()
 
-    @property
-    def _all_sent(self) -> bool:
-        return not self._unsent and not self._left
-
     def _send_data(self, head: bytes, message: bytes, last_flag: int) -> None:
         """Send header frames and a message as DATA, as far as windows and socket allow; the rest follows by itself."""
         size = len(message)
@@ -55,7 +51,10 @@ class Http2Sender(TcpChannel):
         self._window -= size
         self._stream_window -= size
         stream = self._stream.to_bytes(4, "big")
-        data = b"".join((head, size.to_bytes(3, "big"), b"\0\1" if last_flag else b"\0\0", stream, message))
+        self._send_whole(b"".join((head, size.to_bytes(3, "big"), b"\0\1" if last_flag else b"\0\0", stream, message)))
+
+    def _send_whole(self, data: bytes) -> None:
+        """Send frames of which none waits; what the socket does not take waits."""
         try:
             count = self._socket.send(data)
         except BlockingIOError:

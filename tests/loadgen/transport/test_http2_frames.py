@@ -18,7 +18,7 @@ from hyperframe.frame import (
     WindowUpdateFrame,
 )
 
-from loadgen.kserve.grpc_call import Form, enclose
+from loadgen.kserve.grpc_call import Form
 from loadgen.transport import http2_frames
 from tests.golden.load import constant_ns, tensor
 from tests.support.grpc_load import GrpcLoad
@@ -95,26 +95,30 @@ def test_pings_and_settings_are_answered_also_while_nothing_is_asked() -> None:
     assert [f.opaque_data for f in seen if isinstance(f, PingFrame)] == [b"12345678"]
 
 
-def test_a_response_of_a_known_form_is_one_only_where_all_but_its_message_is_the_same() -> None:
+@pytest.mark.parametrize("window", [0, 300])
+@pytest.mark.parametrize("known", [0, 9])
+def test_a_response_of_a_known_form_is_one_only_where_all_but_its_contents_is_the_same(window: int, known: int) -> None:
     peer = Peer(socket.socket())
     peer.socket.close()
     peer.fields(("the", "first block"))  # which also changes the size of the table
 
     def whole(stream: int, body: bytes) -> bytes:
-        return b"".join(frame.serialize() for frame in peer.whole(stream, body))
+        frames = [*peer.whole(stream, body), *([WindowUpdateFrame(0, window)] if window else [])]
+        return b"".join(frame.serialize() for frame in frames)
 
-    data = whole(7, answer())
-    form = Form.of(data, 7)
+    data, start = whole(7, answer()), answer()[:known]
+    form = Form.of(data, 7, start)
     assert form is not None
-    assert Form.of(data, 9) is None
-    assert Form.of(data + PingFrame(0, b"12345678").serialize(), 7) is None
-    assert Form.of(data[:-1], 7) is None
-    other = enclose(bytes(len(answer()) - 5))
-    assert form.message(whole(0x01020304, other), (0x01020304).to_bytes(4, "big")) == other
-    for position in {*range(len(data))} - {*range(form.first, form.last)}:
+    assert (form.window, data[form.first : form.last]) == (window, answer())
+    assert Form.of(data, 9, start) is None
+    assert Form.of(data + PingFrame(0, b"12345678").serialize(), 7, start) is None
+    assert Form.of(data[:-1], 7, start) is None
+    other = start + bytes(len(answer()) - known)
+    assert form.fits(whole(0x01020304, other), (0x01020304).to_bytes(4, "big"))
+    for position in {*range(len(data))} - {*range(form.first + known, form.last)}:
         changed = bytearray(data)
         changed[position] ^= 1
-        assert form.message(bytes(changed), (7).to_bytes(4, "big")) is None, position
+        assert not form.fits(bytes(changed), (7).to_bytes(4, "big")), position
 
 
 def test_frames_equal_hyperframes() -> None:
