@@ -1,11 +1,13 @@
 """Speed and precision of the load generator: a registry of benchmarks, one command each.
 
+    python -m benchmarks.generator peers --seconds 2 > docs/results/generator.txt
     python -m benchmarks.generator http            # or: grpc, streaming, latency, json, image, image-shm, ...
-    python -m benchmarks.generator all > docs/results/generator.txt
     python -m benchmarks.generator http grpc latency ceiling --baseline ../checkout-of-another-commit
 
-Those against perf_analyzer run in turns with it, and give a ratio with its 95 % interval (from 5 pairs on). Each line
-with an aim says whether it was met. `all` takes about a quarter of an hour, on a machine that does nothing else.
+Those against other generators run in turns with them, on the same server and cores, and give ratios with their 95 %
+intervals (from 5 rounds on). Each line with an aim says whether it was met. Peers are taken from PATH, or from the
+variables PERF_ANALYZER, WRK, H2LOAD and HEY; one that is missing is named with the reason. `peers` takes about eleven
+minutes with --seconds 2, on a machine that does nothing else.
 """
 
 import argparse
@@ -20,13 +22,16 @@ from benchmarks.generator.comparisons import COMPARISONS
 from benchmarks.generator.cpu_latency import cpu_latency
 from benchmarks.generator.memory import memory
 from benchmarks.generator.open_loop import open_loop
+from benchmarks.generator.peers import peers
 from benchmarks.generator.precision import precision
 from benchmarks.generator.priority import priority
 from benchmarks.generator.processes import processes
 from benchmarks.generator.recorder_cost import recorder_cost
+from benchmarks.rig.peer_load import BOTH, NEITHER
 from servemark.machine import environment
 
 BENCHMARKS: dict[str, Callable[[int, float], None]] = {
+    "peers": peers,
     **COMPARISONS,
     "open-loop": open_loop,
     "priority": priority,
@@ -47,17 +52,22 @@ def main() -> None:
     parser.add_argument("benchmarks", nargs="+", choices=[*BENCHMARKS, ALL], metavar=f"{{{','.join(BENCHMARKS)},all}}")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=4.0)
-    parser.add_argument("--baseline", type=Path, help="a checkout to compare with, instead of perf_analyzer")
+    parser.add_argument("--baseline", type=Path, help="a checkout to compare with, instead of the peers")
+    parser.add_argument(
+        "--cores-awake", choices=(BOTH, NEITHER), default=NEITHER, help="of comparisons (default: %(default)s)"
+    )
     options = parser.parse_args()
     names = list(BENCHMARKS) if ALL in options.benchmarks else options.benchmarks
     settings = ["--rounds", str(options.rounds), "--seconds", f"{options.seconds:g}"]
+    settings += ["--cores-awake", options.cores_awake]
     if options.baseline:
         if others := sorted(set(names) - set(COMPARISONS)):
             parser.error(f"--baseline goes with {', '.join(COMPARISONS)}, not with {', '.join(others)}")
         settings += ["--baseline", str(options.baseline.resolve())]
     if len(names) == 1:
-        if options.baseline:
-            COMPARISONS[names[0]](options.rounds, options.seconds, options.baseline)
+        print(_machine(), flush=True)
+        if comparison := COMPARISONS.get(names[0]):
+            comparison(options.rounds, options.seconds, options.cores_awake, options.baseline)
         else:
             BENCHMARKS[names[0]](options.rounds, options.seconds)
         return

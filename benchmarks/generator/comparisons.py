@@ -1,20 +1,22 @@
-"""servemark's generator against perf_analyzer, or another checkout's, on one embedded Triton or a null server."""
+"""servemark's generator against its peers, or another checkout's, on one embedded Triton or a null server."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import servers
-from benchmarks.rig import locust_load, perf_analyzer
+from benchmarks.rig import locust_load, peer_load
 from benchmarks.rig.aims import Aim, Claim
-from benchmarks.rig.load import Endpoints, Load
+from benchmarks.rig.load import IMAGE, Endpoints, Figures, Load
 from benchmarks.rig.null_server import NullServer
-from benchmarks.rig.pairs import alternate
+from benchmarks.rig.peer_load import NEITHER
+from benchmarks.rig.sides import Side, rounds
 
 REPOSITORY = Path(__file__).parents[1] / "rig/model_repo"
-IMAGE = (3, 224, 224)
 CPU = Claim("cpu_us", Aim(most=0.8))
+OURS = "servemark"
 
 
 @contextmanager
@@ -33,75 +35,96 @@ def null(_model: str) -> Iterator[Endpoints]:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A load that both make in turns, and what is claimed of it."""
+    """A load that all make in turns, and what is claimed of it. `further` peers are shown, in two rounds."""
 
     title: str
     claims: Sequence[Claim]
     load: Load = field(default_factory=Load)
     serve: Callable[[str], AbstractContextManager[Endpoints]] = triton
+    further: Sequence[str] = ()
 
-    def __call__(self, pairs: int, seconds: float, baseline: Path | None = None) -> None:
-        """Measure and print; `baseline` is a checkout whose generator takes perf_analyzer's part."""
-        other = f"the generator in {baseline}" if baseline else "perf_analyzer"
-        print(f"{self.title}: servemark against {other}", flush=True)
-        found = []
+    def __call__(self, pairs: int, seconds: float, cores: str = NEITHER, baseline: Path | None = None) -> None:
+        """Measure and print; `baseline` is a checkout whose generator takes the peers' part."""
         with self.serve(self.load.model) as at:
-            for ours, theirs in alternate(
-                lambda: locust_load.measure(at, self.load, seconds),
-                lambda: (
-                    locust_load.measure(at, self.load, seconds, checkout=baseline)
-                    if baseline
-                    else perf_analyzer.measure(at, self.load, seconds)
-                ),
-                pairs,
-            ):
-                found.append((ours, theirs))
-                shown = (
-                    f"{claim.figure} {getattr(ours, claim.figure):.5g} against {getattr(theirs, claim.figure):.5g}"
-                    for claim in self.claims
-                )
-                print(f"pair {len(found)}/{pairs}: {', '.join(shown)}", flush=True)
+            found = self.measure(at, pairs, seconds, cores, baseline)
         for claim in self.claims:
-            print(claim.report(found, baseline), flush=True)
+            theirs = found.get("baseline" if baseline else claim.peer)
+            if theirs:
+                print(claim.report(list(zip(found[OURS], theirs, strict=True)), baseline), flush=True)
+
+    def measure(
+        self, at: Endpoints, pairs: int, seconds: float, cores: str, baseline: Path | None = None
+    ) -> dict[str, list[Figures]]:
+        """Return the figures of each side that can make the load, round by round; print them and who cannot."""
+        sides: dict[str, Side] = {OURS: partial(locust_load.measure, at, self.load, seconds)}
+        if baseline:
+            sides["baseline"] = partial(locust_load.measure, at, self.load, seconds, checkout=baseline)
+        else:
+            sides |= {name: partial(peer_load.measure, name, at, self.load, seconds) for name in self.able(self.main)}
+        seldom = len(sides)
+        if not baseline:
+            further = self.able(self.further)
+            sides |= {name: partial(peer_load.measure, name, at, self.load, seconds) for name in further}
+        print(f"{self.title}; cores kept awake for {cores}: {', '.join(sides)}", flush=True)
+        with peer_load.cores_awake(cores):
+            return rounds(sides, pairs, seldom)
+
+    @property
+    def main(self) -> list[str]:
+        """Return the peers of which something is claimed."""
+        return list(dict.fromkeys(claim.peer for claim in self.claims))
+
+    def able(self, names: Sequence[str]) -> list[str]:
+        """Return those that are installed and can make the load."""
+        return [name for name in names if peer_load.refusal(name, self.load) is None]
 
 
+ALL_HTTP = ("h2load", "hey")
 COMPARISONS = {
     "http": Comparison(
-        "HTTP, FP32[64], concurrency 32",
-        [Claim("requests_per_s", Aim(least=1.5)), CPU],
+        "HTTP, FP32[64], 32 in flight, Triton",
+        [Claim("requests_per_s", Aim(least=1.5)), CPU, Claim("requests_per_s", Aim(least=0.95), "wrk")],
+        further=ALL_HTTP,
+    ),
+    "latency": Comparison(
+        "HTTP, FP32[64], 1 in flight, Triton",
+        [Claim("p50_ms", Aim(most=0.95)), Claim("cpu_us"), Claim("p50_ms", Aim(most=1.05), "wrk")],
+        Load(concurrency=1),
+        further=ALL_HTTP,
     ),
     "grpc": Comparison(
-        "gRPC, FP32[64], concurrency 32",
-        [Claim("requests_per_s", Aim(least=1.0)), CPU],
+        "gRPC, FP32[64], 32 in flight, Triton",
+        [Claim("requests_per_s", Aim(least=1.8)), CPU, Claim("requests_per_s", peer="h2load")],
         Load(protocol="grpc"),
     ),
+    "grpc-latency": Comparison(
+        "gRPC, FP32[64], 1 in flight, Triton",
+        [Claim("p50_ms"), Claim("cpu_us"), Claim("p50_ms", peer="h2load")],
+        Load(protocol="grpc", concurrency=1),
+    ),
+    "ceiling": Comparison(
+        "HTTP, FP32[64], 32 in flight, a server that does nothing",
+        [Claim("requests_per_s"), Claim("cpu_us"), Claim("requests_per_s", Aim(least=0.75), "wrk")],
+        serve=null,
+        further=ALL_HTTP,
+    ),
     "streaming": Comparison(
-        "gRPC streams, FP32[64], concurrency 32",
+        "gRPC streams, FP32[64], 32 in flight, Triton",
         [Claim("requests_per_s"), Claim("cpu_us")],
         Load(protocol="grpc", streaming=True),
     ),
-    "ceiling": Comparison(
-        "HTTP, FP32[64], concurrency 32, null server",
-        [Claim("requests_per_s"), Claim("cpu_us")],
-        serve=null,
-    ),
-    "latency": Comparison(
-        "HTTP, FP32[64], concurrency 1",
-        [Claim("p50_ms", Aim(most=0.85)), Claim("cpu_us")],
-        Load(concurrency=1),
-    ),
     "json": Comparison(
-        "HTTP, FP32[64] as JSON, concurrency 32",
+        "HTTP, FP32[64] as JSON, 32 in flight, Triton",
         [Claim("requests_per_s", Aim(least=1.0)), CPU],
         Load(tensor_format="json"),
     ),
     "image": Comparison(
-        "HTTP, 602,112 bytes each way in the messages, concurrency 8",
+        "HTTP, 602,112 bytes each way in the messages, 8 in flight, Triton",
         [Claim("requests_per_s", Aim(least=1.1)), Claim("cpu_us")],
         Load("identity_image", concurrency=8, one_input=IMAGE),
     ),
     "image-shm": Comparison(
-        "HTTP, 602,112 bytes each way in system shared memory, concurrency 8",
+        "HTTP, 602,112 bytes each way in system shared memory, 8 in flight, Triton",
         [Claim("requests_per_s", Aim(least=1.2)), Claim("cpu_us")],
         Load("identity_image", shared_memory="system", concurrency=8, one_input=IMAGE),
     ),

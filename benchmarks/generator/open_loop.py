@@ -6,7 +6,7 @@ import statistics
 from dataclasses import replace
 
 from benchmarks.generator.comparisons import triton
-from benchmarks.rig import locust_load, perf_analyzer
+from benchmarks.rig import locust_load, peer_load
 from benchmarks.rig.aims import Aim, check
 from benchmarks.rig.load import Figures, Load
 from benchmarks.rig.pairs import alternate
@@ -27,7 +27,7 @@ def open_loop(pairs: int, seconds: float) -> None:
         schedules = itertools.count()
         for ours, theirs in alternate(
             lambda: locust_load.measure(at, replace(load, seed=next(schedules)), seconds),
-            lambda: perf_analyzer.measure(at, load, seconds),
+            lambda: peer_load.measure("perf_analyzer", at, load, seconds),
             pairs,
         ):
             found.append((ours, theirs))

@@ -37,17 +37,18 @@ NONE = Aim()
 
 @dataclass(frozen=True)
 class Claim:
-    """The ratio of a figure of two generators and its aim; `figure` is a field of Figures."""
+    """The ratio of a figure of servemark and of a peer, and its aim; `figure` is a field of Figures."""
 
     figure: str
     aim: Aim = NONE
+    peer: str = "perf_analyzer"
 
     def report(self, pairs: Sequence[tuple[Figures, Figures]], baseline: Path | None = None) -> str:
-        """One line; the aims are for perf_analyzer, not for another checkout as the baseline."""
+        """Return one line; an aim is for the peer, not for another checkout as the baseline."""
         ratio = ratio_of_pairs([(getattr(ours, self.figure), getattr(theirs, self.figure)) for ours, theirs in pairs])
         if baseline:
             return f"{self.figure} ratio servemark / baseline: {ratio}"
-        return f"{self.figure} ratio servemark / perf_analyzer: {ratio}; {self.aim.verdict(ratio.value)}"
+        return f"{self.figure} ratio servemark / {self.peer}: {ratio}; {self.aim.verdict(ratio.value)}"
 
 
 def check(name: str, value: float, aim: Aim = NONE, unit: str = "") -> str:

@@ -6,6 +6,9 @@ from typing import NamedTuple
 
 from loadgen.kserve.control import Control
 
+VECTOR, IMAGE = (64,), (3, 224, 224)
+"""Shapes of the identity models' input."""
+
 
 @dataclass(frozen=True)
 class Load:

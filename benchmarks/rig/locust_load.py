@@ -30,7 +30,16 @@ def measure(
     [locustfile] = (checkout / "benchmarks").rglob(LOCUSTFILE)
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "locust", "-f", str(locustfile), "--headless", "--only-summary"]
-        command += ["--skip-log-setup", "--warmup", f"{WARMUP_S:g}", "--duration", f"{seconds:g}"]
+        # The harness decides for both sides whether cores idle.
+        command += [
+            "--cpu-latency-qos",
+            "off",
+            "--skip-log-setup",
+            "--warmup",
+            f"{WARMUP_S:g}",
+            "--duration",
+            f"{seconds:g}",
+        ]
         command += ["--out", f"{folder}/results", *flags(load, server.of(load)), *more]
         command += ["--processes", str(processes)] if processes > 1 else []
         if load.one_input is not None:

@@ -1,12 +1,11 @@
 """The benchmarks' own reading and arithmetic: what they say of perf_analyzer, of CPU time and of aims."""
 
-import hashlib
 import math
-import shutil
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -14,53 +13,32 @@ import psutil
 import pytest
 
 from benchmarks.generator.__main__ import BENCHMARKS
-from benchmarks.rig import cpu_meter, locust_load, perf_analyzer
+from benchmarks.generator.comparisons import COMPARISONS
+from benchmarks.generator.peers import MAIN, rows
+from benchmarks.rig import cpu_meter, locust_load, peer_load
 from benchmarks.rig.aims import Aim, Claim
 from benchmarks.rig.load import Endpoints, Figures, Load
 from benchmarks.rig.null_server import NullServer
 from benchmarks.rig.pairs import alternate
+from benchmarks.rig.sides import rounds
 from loadgen.kserve.control import Control
 from loadgen.kserve.http_messages import Asked
+from loadgen.peers import PEERS
+from servemark.machine import idle_states
 from tests.golden.load import Load as Driven
 from tests.golden.load import payloads
-
-HEAD = "Inferences/Second,Client Send,Network+Server Send/Recv,Server Queue,Server Compute Input,Server Compute Infer,"
-HEAD += "Server Compute Output,Client Recv,p50 latency,p90 latency,p95 latency,p99 latency\n"
-CLOSED = f"Concurrency,{HEAD}32,3937.89,1795,2737,3378,10,139,28,0,6597,14897,17942,35798\n"
-RATE = f"Request Rate,{HEAD}2000,1988.8,74,299,308,16,180,36,0,628,1295,2808,6154\n"
-DELAYED = """
-Request Rate: 2000 inference requests per seconds
-  Client:
-    Avg send request rate: 1990.00 infer/sec
-    [WARNING] Perf Analyzer was not able to keep up with the desired request rate. 31.77% of the requests were delayed.
-"""
-
-
-def test_what_perf_analyzer_reports_is_read() -> None:
-    done = cpu_meter.Run(DELAYED, 0, 41.5)
-    assert perf_analyzer.read(CLOSED, done) == Figures(3937.89, 6.597, 41.5)
-    assert perf_analyzer.read(RATE, done) == Figures(1988.8, 0.628, 41.5, late_share=0.3177)
-    assert perf_analyzer.read(RATE, done._replace(output="")).late_share == 0
-
-
-def test_another_program_than_the_published_one_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(perf_analyzer, "HOME", tmp_path)
-    monkeypatch.setattr(shutil, "which", lambda _: None)
-    for name in perf_analyzer.SHA256:
-        (tmp_path / name).write_bytes(b"#!/bin/sh\n")
-    with pytest.raises(SystemExit, match=r"perf_analyzer has SHA-256 .*, not f1e1becf"):
-        perf_analyzer.command()
-    known = {name: hashlib.sha256(b"#!/bin/sh\n").hexdigest() for name in perf_analyzer.SHA256}
-    monkeypatch.setattr(perf_analyzer, "SHA256", known)
-    assert perf_analyzer.command()[0] == str(tmp_path / "perf_analyzer")
 
 
 @pytest.mark.parametrize(
     ("load", "theirs", "ours"),
     [
-        (Load(), "-m identity -u h -i http --concurrency-range 32", "--users 32"),
+        (Load(), "-m identity -u h -i http -p 1000 -s 1000 -f report.csv --concurrency-range 32", "--users 32"),
         (Load(protocol="grpc", streaming=True), "-i grpc --streaming", "--streaming"),
-        (Load(rate=2000), "--request-rate-range 2000 --request-distribution poisson", "--request-rate 2000"),
+        (
+            Load(rate=2000),
+            "--request-rate-range 2000 --max-threads 32 --request-distribution poisson",
+            "--request-rate 2000",
+        ),
         (
             Load(tensor_format="json"),
             "--input-tensor-format=json --output-tensor-format=json",
@@ -70,10 +48,11 @@ def test_another_program_than_the_published_one_is_not_run(tmp_path: Path, monke
     ],
 )
 def test_both_generators_are_told_the_same_load(load: Load, theirs: str, ours: str) -> None:
-    assert theirs in " ".join(perf_analyzer.flags(load, "h"))
-    told = " ".join(locust_load.flags(load, "h"))
-    assert ours in told
-    assert f"--host {load.protocol}://h --model {load.model}" in told
+    told = peer_load.peer("perf_analyzer", load).command(peer_load.peer_load(Endpoints("h", "h"), load, 3), Path())
+    assert theirs in " ".join(told)
+    ours_told = " ".join(locust_load.flags(load, "h"))
+    assert ours in ours_told
+    assert f"--host {load.protocol}://h --model {load.model}" in ours_told
 
 
 def test_cpu_for_each_request_is_the_difference_of_two_readings() -> None:
@@ -146,8 +125,55 @@ def test_pairs_alternate() -> None:
     assert "".join(order) == "abbaab"
 
 
+def test_sides_take_turns_and_further_ones_take_part_in_two_rounds(capsys: pytest.CaptureFixture[str]) -> None:
+    order: list[str] = []
+
+    def side(name: str) -> Figures:
+        order.append(name)
+        return Figures(100, 1, 10)
+
+    found = rounds({name: partial(side, name) for name in "abc"}, 3, 2)
+    assert "".join(order) == "abccbaab"
+    assert [len(each) for each in found.values()] == [3, 3, 2]
+    assert "round 3/3: a 100/s p50 1.000 ms 10.0 µs, b" in capsys.readouterr().out
+
+
+def test_the_table_has_a_row_for_each_claim_and_says_which_peer_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in PEERS:
+        monkeypatch.setenv(name.upper(), sys.executable)
+    monkeypatch.setenv("HEY", "/nowhere/hey")
+    comparison, figures = COMPARISONS["ceiling"], [Figures(3000 * n, 1.0, 20.0) for n in (1, 2, 3)]
+    sides = {
+        "servemark": figures,
+        "perf_analyzer": figures,
+        "wrk": [each._replace(requests_per_s=each[0] * 2) for each in figures],
+    }
+    sides["h2load"] = figures[:2]
+    found = rows(comparison, {"both": sides, "neither": sides})
+    assert len(found) == len(comparison.claims) + len(comparison.further)
+    [wrk] = [row for row in found if "| wrk |" in row]
+    assert wrk.endswith(
+        "requests_per_s | 0.500 (no interval) (6000 against 1.2e+04) | 0.500 (no interval) (6000 against 1.2e+04) "
+        "| aim >= 0.75: NOT MET"
+    )
+    assert "not run: not on PATH, nor where HEY= says: apt install hey" in found[-1]
+    assert set(MAIN) <= set(COMPARISONS)
+
+
+def test_cores_are_awake_for_both_or_for_neither(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(peer_load, "hold_awake", lambda: idle_states.hold_awake(tmp_path / "device"))
+    with peer_load.cores_awake("neither"):
+        pass
+    with pytest.raises(SystemExit, match=r"--cores-awake both: .*No such file"), peer_load.cores_awake("both"):
+        pass
+    (tmp_path / "device").touch()
+    with peer_load.cores_awake("both"):
+        assert any(file.path == str(tmp_path / "device") for file in psutil.Process().open_files())
+    assert (tmp_path / "device").stat().st_size == 4
+
+
 def test_every_benchmark_of_the_table_is_there() -> None:
-    table = {"http", "grpc", "latency", "image", "image-shm", "open-loop", "processes", "memory", "precision"}
+    table = {"peers", "http", "grpc", "latency", "image", "image-shm", "open-loop", "processes", "memory", "precision"}
     assert table <= set(BENCHMARKS)
 
 
