@@ -119,6 +119,14 @@ def histograms(measured: Measured) -> dict[str, str]:
 
 def _windows(config: LoadConfig, measured: Measured) -> list[WindowFigures]:
     """The windows that have begun; the last one of a run that was cut short is a part of one."""
+    found = _counted(config, measured)
+    if measured.server_windows is None:
+        return found
+    of_server = measured.server_windows.figures(len(found))
+    return [cast(WindowFigures, {**window, **server}) for window, server in zip(found, of_server, strict=True)]
+
+
+def _counted(config: LoadConfig, measured: Measured) -> list[WindowFigures]:
     interval, measured_s = measured.recorder.interval, measured.measured_s
     slo = latency_objective(config.slo)
     limit_ms = slo.limit if slo else None

@@ -11,11 +11,13 @@ from loadgen.driver.labelled import LabelledAnswers
 from loadgen.driver.traffic import Traffic
 from loadgen.inputs.sources import golden_of
 from loadgen.load.load_config import LoadConfig
+from loadgen.load.scenario import Stages, TraceReplay
 from loadgen.load.warm_up import WarmUpOutcome
 from loadgen.measurement.interval_edges import Boundaries, Energy, Reading, Statistics, Timed
 from loadgen.measurement.machine_use import MachineUse
 from loadgen.measurement.output_agreement import require_fit
 from loadgen.measurement.recorder import Recorder
+from loadgen.measurement.server_windows import ServerWindows
 from loadgen.measurement.worker_figures import WorkerFigures
 from loadgen.sut.target import Placement, Target
 from servemark import interrupts
@@ -121,6 +123,8 @@ class Measured:
     interrupted: str | None = None
     warmed: WarmUpOutcome | None = None
     """Result of a warm-up that ends by itself."""
+    server_windows: ServerWindows | None = None
+    """The server's counters in each window; None where the rate does not change."""
     measured_s: float = 0.0
     """Length of the interval that has passed: all of it, unless the run was cut short."""
 
@@ -182,6 +186,8 @@ class Measurement:
         sending = self.sending = prepared.start(directory)
         boundaries = Boundaries(statistics, energy, machine, *sending.readings)
         measured = self.measured = Measured(sending.recorder, statistics, energy, machine)
+        if isinstance(self.config.scenario, Stages | TraceReplay):
+            measured.server_windows = ServerWindows(self.target, available=statistics.available)
         try:
             sending.run(partial(self._tick, sending, boundaries, measured))
         finally:
@@ -197,6 +203,8 @@ class Measurement:
 
     def _finish(self, sending: ActiveLoad, measured: Measured) -> None:
         measured.statistics.wait()
+        if measured.server_windows is not None:
+            measured.server_windows.finish(measured.statistics.after if sending.interrupted is None else None)
         measured.machine.wait()
         measured.recorder, measured.workers = sending.recorder, sending.workers
         interval = measured.recorder.interval
@@ -222,6 +230,8 @@ class Measurement:
         self._last_tick = now
         interrupts.check()
         boundaries.tick(now, sending)
+        if measured.server_windows is not None:
+            measured.server_windows.tick(now, sending)
         if now >= self._next_progress:
             self._next_progress = now + PROGRESS_NS
             measured.recorder = sending.recorder

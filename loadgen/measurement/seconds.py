@@ -36,6 +36,11 @@ class Seconds:
         """Return the number of its windows."""
         return self._count
 
+    @property
+    def starts_ns(self) -> list[int]:
+        """Return the start of each of its windows, from the start of the interval."""
+        return [place * self._length_ns for place in range(self._count)]
+
     def came(self, done: Times) -> None:
         """Count good answers by the time at which they came, inside the interval."""
         self._completed += np.bincount(self._of(done), minlength=self._count)

@@ -1,21 +1,16 @@
 """When a trace was slow, and why: its worst seconds, in words."""
 
-import math
-from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from servemark.quantities import figure
 from servemark.results.objectives import latency_objective, parse_objectives
 from servemark.results.saved import Saved
 from servemark.results.schema.header import figure_of
-from servemark.results.schema.machine_series import MachineSeries
 from servemark.results.schema.run import Result, TraceLoad, WindowFigures
+from servemark.stats.percentiles import beyond_chance
 
 SHOWN = 3
 """Maximum number of the worst seconds that are named."""
-_PARTS = ("queue", "compute_infer")
-_COUNTERS = ("request_success", "count", "exec_count", *(f"{part}_duration_us" for part in _PARTS))
-"""Of Triton, by their names without `nv_inference_`."""
 _PERCENTILES = ("p99", "p95", "p90", "p50")
 
 
@@ -23,7 +18,7 @@ def worst_seconds(saved: Saved) -> list[str]:
     """Like "p99 over 20 ms in 2 of 21 s; worst: second 14: p95 113.8 ms, 37 of 213 over"; a line each. No trace: none.
 
     Each second says how many arrivals it had, compared with the mean, and how its requests spent their time in the
-    server, where Triton's counters were read.
+    server, where its statistics are known.
     """
     result = saved.of(Result)
     trace, windows = result["scenario"]["trace"], result["windows"]
@@ -39,12 +34,10 @@ def worst_seconds(saved: Saved) -> list[str]:
         unit = "s" if length_s == 1 else f"windows of {length_s:g} s"
         said = f"{slo.name} over {slo.limit:g} ms in {len(shown)} of {len(windows)} {unit}{'; worst:' if shown else ''}"
     ranked = sorted(shown, key=lambda window: (_over(window), _longest(window)), reverse=True)[:SHOWN]
-    series = saved.machine_series if ranked else None
     return [
         said,
         *(
-            f"  {_place(window, trace, length_s)}: {_words(window)}; {_arrived(window, mean)}"
-            f"{_in_server(series, window['start_s'], length_s) if series else ''}"
+            f"  {_place(window, trace, length_s)}: {_words(window)}; {_arrived(window, mean)}{_in_server(window)}"
             for window in ranked
         ),
     ]
@@ -59,34 +52,21 @@ def _arrived(window: WindowFigures, mean: float) -> str:
     return f"{_arrivals(window):,} arrivals, {_arrivals(window) / mean:.1f} times the mean"
 
 
-def _in_server(series: MachineSeries, start_s: float, length_s: float) -> str:
-    """Format what Triton's counters say of a window, between the readings that lie next to its start and its end.
+def _in_server(window: WindowFigures) -> str:
+    """Format what Triton's statistics say of a window; "" where they are not known.
 
-    Like "; in the server queue 12.30 + infer 3.10 ms, mean batch 3.20"; "" where no two readings do, or none answered.
+    Like "; in the server queue 12.30 + infer 3.10 ms, mean batch 3.20".
     """
-    for source in (each for each in series["series"] if each["time_s"]):
-        times = [time_s - series["measured_from_s"] for time_s in source["time_s"]]
-        first, last = _nearest(times, start_s), _nearest(times, start_s + length_s)
-        spent = {
-            name: sum((column["values"][last] or 0.0) - (column["values"][first] or 0.0) for column in columns)
-            for name in _COUNTERS
-            if (columns := [each for each in source["columns"] if each["name"] == f"nv_inference_{name}"])
-        }
-        if len(spent) == len(_COUNTERS) and spent["request_success"] and spent["exec_count"]:
-            queue, infer = (spent[f"{part}_duration_us"] / spent["request_success"] / 1e3 for part in _PARTS)
-            batch = spent["count"] / spent["exec_count"]
-            return f"; in the server queue {figure(queue)} + infer {figure(infer)} ms, mean batch {figure(batch)}"
-    return ""
-
-
-def _nearest(times: Sequence[float], at: float) -> int:
-    """Return the number of the reading that lies next to a time."""
-    return min(range(len(times)), key=lambda number: abs(times[number] - at))
+    server = window.get("server")
+    if server is None or server["queue_ms"] is None or server["compute_infer_ms"] is None:
+        return ""
+    spent = f"queue {figure(server['queue_ms'])} + infer {figure(server['compute_infer_ms'])} ms"
+    return f"; in the server {spent}, mean batch {figure(server['batch_size_mean'])}"
 
 
 def _misses(window: WindowFigures, percentile: float) -> bool:
-    """Return True if more requests exceed the limit than the percentile allows (nearest rank)."""
-    return _over(window) > math.floor(round(_arrivals(window) * (100 - percentile) / 100, 9))
+    """Return True if more requests exceed the limit than chance explains in a second that keeps the objective."""
+    return beyond_chance(_over(window), _arrivals(window), percentile)
 
 
 def _over(window: WindowFigures) -> int:

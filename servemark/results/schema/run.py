@@ -366,6 +366,14 @@ class Metrics(TypedDict):
     answers: NotRequired[Annotated[AnswerFigures | None, "Several answers to a request. Null: each has one."]]
 
 
+class ServerWindow(TypedDict):
+    """Triton's statistics of one window."""
+
+    queue_ms: Annotated[float | None, "Waiting for an instance, mean of a request (ms)."]
+    compute_infer_ms: Annotated[float | None, "Running the model, mean of a request (ms)."]
+    batch_size_mean: Annotated[float | None, "Mean size of the executed batches (samples)."]
+
+
 class WindowFigures(TypedDict):
     """One window of the measured interval."""
 
@@ -379,6 +387,11 @@ class WindowFigures(TypedDict):
     p99_ms: Annotated[float | None, "99th percentile of the latency (ms)."]
     max_ms: NotRequired[Annotated[float | None, "Longest latency (ms)."]]
     over_slo: NotRequired[Annotated[int | None, "Requests over the latency objective. A failed one is."]]
+    server: NotRequired[
+        Annotated[
+            ServerWindow | None, "The server in this window. Of a trace and of stages only: elsewhere it is absent."
+        ]
+    ]
 
 
 class StageFigures(TypedDict):
