@@ -9,6 +9,11 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "explanation" / "security.md").read_text()
 ROWS = re.findall(r"^\| .+ \| .+ \| (.+) \|$", PAGE.partition("## What is not trusted")[2], re.MULTILINE)[2:]
+ATTACKS_PAGE = (ROOT / "docs" / "results" / "attacks.md").read_text()
+ATTACKS = re.findall(
+    r"^\| .+ \| .+ \| (\d+) \| .+ \| `(tests/[a-z0-9_/]+\.py)::(test_[a-z0-9_]+)` \|$", ATTACKS_PAGE, re.MULTILINE
+)
+GOAL = 200
 NAMED = re.compile(r"`(tests/[a-z0-9_/]+\.py)::(test_[a-z0-9_]+)`")
 
 
@@ -20,5 +25,25 @@ def test_there_are_rows() -> None:
 def test_a_test_stands_behind_each_line(row: str) -> None:
     named = NAMED.fullmatch(row)
     assert named, f"{row} is not `FILE::TEST`"
-    tree = ast.parse((ROOT / named[1]).read_text())
-    assert named[2] in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    assert exists(named[1], named[2])
+
+
+def exists(file: str, test: str) -> bool:
+    tree = ast.parse((ROOT / file).read_text())
+    return test in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+
+
+@pytest.mark.parametrize("row", ATTACKS, ids=lambda row: row[2])
+def test_a_test_performs_each_attack(row: tuple[str, str, str], request: pytest.FixtureRequest) -> None:
+    """In the whole suite pytest has collected its cases, each attack in one way or in several."""
+    number, file, test = row
+    assert exists(file, test)
+    cases = sum(item.nodeid.partition("[")[0] == f"{file}::{test}" for item in request.session.items)
+    assert cases % int(number) == 0, f"{test} has {cases} cases"
+
+
+def test_attacks_are_counted() -> None:
+    numbers = [int(number) for number, _, _ in ATTACKS]
+    assert f"**{sum(numbers)} attacks, {len(numbers)} tests.**" in ATTACKS_PAGE
+    assert sum(numbers) >= GOAL
+    assert len({row[1:] for row in ATTACKS}) == len(ATTACKS)

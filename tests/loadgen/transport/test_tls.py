@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import select
+import socket
 import ssl
 from collections import Counter
 from collections.abc import Iterator
@@ -23,6 +24,7 @@ from tests.golden.server import GoldenServer
 from tests.support.certificates import Authority, needs_openssl
 from tests.support.grpc_load import GrpcLoad
 from tests.support.load_config import config
+from tests.support.raw_server import raw_server
 
 pytestmark = needs_openssl
 
@@ -138,6 +140,31 @@ def test_a_certificate_for_another_host(protocol: str, authority: Authority, acc
         load = load_on(protocol, server, access).open(constant_ns(100, 5))
     assert load.kinds == {"tls_error": 5}
     assert "certificate verify failed: IP address mismatch" in load.outcomes[0].message
+
+
+NEARLY = {
+    "any name": ("DNS:*", "127.0.0.1"),
+    "an address as a name": ("DNS:127.0.0.1", "127.0.0.1"),
+    "no names": ("email:a@b.example", "127.0.0.1"),
+    "a level below": ("DNS:*.localhost", "localhost"),
+    "the beginning": ("DNS:loc*", "localhost"),
+    "a longer name": ("DNS:localhost.evil.example", "localhost"),
+    "a link": ("URI:https://localhost", "localhost"),
+    "the address in short": ("IP:127.0.0.1", "127.1"),
+}
+
+
+@pytest.mark.parametrize(("names", "host"), NEARLY.values(), ids=NEARLY)
+def test_names_that_nearly_fit_are_refused(names: str, host: str, authority: Authority, access: Access) -> None:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(authority.issue("nearly", names))
+
+    def handle(connection: socket.socket) -> None:
+        with contextlib.suppress(OSError), context.wrap_socket(connection, server_side=True):
+            pass
+
+    with raw_server(handle) as (port, _), pytest.raises(ServerError, match="certificate verify failed: "):
+        access.agreed(f"https://{host}:{port}")
 
 
 @protocols
