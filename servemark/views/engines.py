@@ -42,19 +42,20 @@ def _fastest(first: str, rows: Sequence[ComparisonRow], key: str) -> str:
     faster = {name: ratio for name, ratio in found.items() if name not in alike and (ratio["value"] < 1) is lower}
     slower = {name: ratio for name, ratio in found.items() if name not in alike and name not in faster}
     ordered = sorted(faster, key=lambda name: faster[name]["value"], reverse=not lower)
-    if ordered and all(_apart(faster[ordered[0]], faster[name], lower) for name in ordered[1:]):
+    chance = ", ".join(f"{name} {with_interval(times(ratio), ratio['ci95'], 2)}" for name, ratio in alike.items())
+    behind = _times(slower, f" its {measure}") if slower else ""
+    if not faster and not alike:
+        return f"{first} {best}: {behind}"
+    if not faster and not slower:
+        return f"no difference beyond chance: {chance} the {measure} of {first}"
+    if not faster:
+        return f"{first} {best}, or {listed(list(alike))}: {chance} its {measure} may be chance; {behind}"
+    if all(_apart(faster[ordered[0]], faster[name], lower) for name in ordered[1:]):
         said = [f"{ordered[0]} {best}: {_times({name: faster[name] for name in ordered})} the {measure} of {first}"]
-    elif ordered:
-        said = [f"{listed(ordered)} {better} than {first}: {_times(faster)} its {measure}"]
-    elif not alike:
-        return f"{first} {best}: {_times(slower, f' its {measure}')}"
     else:
-        said = []
-    if alike:
-        each = ", ".join(f"{name} {with_interval(times(ratio), ratio['ci95'], 2)}" for name, ratio in alike.items())
-        apart = f"{listed([first, *alike])} are not told apart: {each} the {measure} of {first} may be chance"
-        said.append(apart if not faster else f"not told apart from {first}: {each}")
-    return "; ".join([*said, *([f"slower: {_times(slower, f' the {measure} of {first}')}"] if slower else [])])
+        said = [f"{listed(ordered)} {better} than {first}: {_times(faster)} its {measure}"]
+    said += [f"slower: {_times(slower)}"] if slower else []
+    return "; ".join([*said, *([f"not told apart from {first}: {chance}"] if alike else [])])
 
 
 def _apart(best: RatioFigures, other: RatioFigures, lower: bool) -> bool:

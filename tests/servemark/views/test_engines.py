@@ -1,0 +1,42 @@
+"""The first line of a comparison: who is fastest, by which factor, and what may be chance."""
+
+from typing import Any
+
+import pytest
+
+from servemark.views.engines import answer
+
+FAST, SLOW, ALIKE = (0.80, 0.78, 0.82), (2.38, 2.3, 2.5), (1.03, 0.96, 1.1)
+
+
+def compared(p50: dict[str, tuple[float, float, float] | None], mode: str = "open") -> Any:
+    """A comparison with these ratios of p50, each with its interval."""
+    ratios = {
+        name: each and {"value": each[0], "ci95": list(each[1:]), "significant": not each[1] < 1 < each[2]}
+        for name, each in p50.items()
+    }
+    none = {"p99": None, "inferences_per_s": None, "max_rate": None}
+    rows = [{"label": name, "ratio": {**none, "p50": ratio}} for name, ratio in ratios.items()]
+    return {"baseline": "ort", "rows": rows, "scenario": {"mode": mode}}
+
+
+@pytest.mark.parametrize(
+    ("others", "words"),
+    [
+        ({"a": (1.2, 1.1, 1.3), "b": SLOW, "c": (2.41, 2.3, 2.5)}, "ort is fastest: a 1.20x its p50, b and c 2.4x"),
+        ({"a": FAST}, "a is fastest: a 0.80x the p50 of ort"),
+        ({"a": FAST, "b": SLOW, "c": ALIKE},
+         "a is fastest: a 0.80x the p50 of ort; slower: b 2.4x; not told apart from ort: c 1.03x (0.96 to 1.10)"),
+        ({"a": FAST, "b": (0.81, 0.79, 0.83)}, "a and b are faster than ort: a 0.80x, b 0.81x its p50"),
+        ({"a": ALIKE}, "no difference beyond chance: a 1.03x (0.96 to 1.10) the p50 of ort"),
+        ({"a": ALIKE, "b": SLOW}, "ort is fastest, or a: a 1.03x (0.96 to 1.10) its p50 may be chance; b 2.4x its p50"),
+    ],
+)  # fmt: skip
+def test_who_is_fastest(others: dict[str, tuple[float, float, float] | None], words: str) -> None:
+    assert answer(compared({"ort": None, **others})) == [words]
+
+
+def test_without_intervals_nobody_is_fastest() -> None:
+    found = compared({"ort": None, "a": SLOW})
+    found["rows"][1]["ratio"]["p50"] |= {"ci95": None, "significant": None}
+    assert answer(found) == ["too few rounds to tell who is faster: a 2.4x the p50 of ort, without an interval"]
