@@ -152,7 +152,7 @@ def _stages(config: LoadConfig, measured: Measured) -> list[StageFigures]:
                     "scheduled": whole.scheduled,
                     "errors": whole.errors,
                     "requests_per_s": whole.completed / seconds,
-                    "latency_ms": whole.latency.summary(),
+                    "latency_ms": whole.latency.summary(windows=[window.latency for window in windows]),
                 }
             )
         start_s += stage.duration_s

@@ -16,6 +16,8 @@ CONFIDENCE = 0.95
 BOUND_CONFIDENCE = 0.99
 MIN_WINDOWS = 6
 """Fewer windows do not tell how much they differ."""
+MAX_WINDOWS = 14
+"""More are joined: shorter ones follow each other too closely."""
 SURE_BEYOND = 500
 """Independent samples beyond a percentile that ten windows cannot show by luck alone. A run that seems to have fewer
 may be one whose windows happen to be alike, so n of them count as n * n / 500 (`python -m benchmarks.coverage`)."""
@@ -70,6 +72,8 @@ def ranks(percentile: float, above: Sequence[int], counts: Sequence[int]) -> Ran
 
     sizes = np.array(counts, float)
     found, total = np.array(above, float), int(sizes.sum())
+    firsts = np.arange(0, len(sizes), math.ceil(len(sizes) / MAX_WINDOWS))
+    found, sizes = np.add.reduceat(found, firsts), np.add.reduceat(sizes, firsts)
     used = sizes > 0
     if used.sum() < MIN_WINDOWS:
         return TooLittle(f"needs {MIN_WINDOWS} windows with requests, has {int(used.sum())}", MIN_WINDOWS)

@@ -11,7 +11,7 @@ from servemark.stats.percentiles import PERCENTILES
 
 
 def test_few_windows_do_not_tell() -> None:
-    found = ranks(99, [10] * 5, [1000] * 5 + [0])
+    found = ranks(99, [10] * 5 + [0], [1000] * 5 + [0])
     assert isinstance(found, TooLittle)
     assert found.reason == f"needs {MIN_WINDOWS} windows with requests, has 5"
 
@@ -66,6 +66,14 @@ def test_the_simulated_queue_is_an_m_m_1() -> None:
     drawn = servers()["M/M/1 0.5"](np.random.default_rng(1), 20, 50_000)[0]
     found = np.quantile(drawn, [percentile / 100 for percentile in PERCENTILES])
     assert found[:4] == pytest.approx(expected[:4], rel=0.05)
+
+
+def test_many_short_windows_are_joined() -> None:
+    """24 windows of which each two are alike tell as much as 12."""
+    twice = ranks(90, [each for each in (90, 110) * 6 for _ in range(2)], [1000] * 24)
+    once = ranks(90, [180, 220] * 6, [2000] * 12)
+    assert twice == once
+    assert isinstance(ranks(90, [100] * 25, [1000] * 25), Ranks)
 
 
 def test_near_the_smallest_number_an_interval_is_wider() -> None:
