@@ -30,19 +30,19 @@ def article(saved: Saved) -> Article:
     document = saved.of(KernelsDocument)
     cases = document["cases"]
     measured = [case for case in cases if case["ms"]]
-    each = [Table(COLUMNS, [cells(case) for case in measured], f"{len(measured)} cases", folded=True)]
+    each = Table(COLUMNS, [cells(case) for case in measured], f"{len(measured)} cases", folded=True)
     return Article(
         about=title(document),
         answer=outcome(document),
         sections=[
-            Section("Ceilings", [Lines(lines)] if (lines := ceiling_lines(document)) else []),
-            Section("Cases", each if measured else []),
+            Section("Ceilings", [Lines(ceiling_lines(document))]),
+            Section("Cases", [each]),
             Section("Families", [Table(FAMILY_COLUMNS, family_rows(cases)), Lines(caveats(cases))]),
-            Section("Not measured", [Lines(lines)] if (lines := unmeasured(cases)) else []),
+            Section("Not measured", [Lines(unmeasured(cases))]),
             Section("From kernels to the model", _explained(document["traced"])),
             Section("Roofline", lambda: _rooflines(document, measured)),
             Section("Published by DeepBench", _published(cases)),
-            Section("Energy and clocks", [Lines(lines)] if (lines := sensed(cases)) else []),
+            Section("Energy and clocks", [Lines(sensed(cases))]),
             Section("Environment", lambda: environment(document)),
         ],
         badges=[Badge("FAILED", "bad")] if any(case["status"] == "failed" for case in cases) else [],

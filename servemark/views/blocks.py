@@ -181,19 +181,24 @@ class Section:
     titled: bool = False
 
     @property
-    def at_once(self) -> Sequence[Block]:
-        """The blocks for a terminal."""
-        return () if callable(self.blocks) else self.blocks
+    def at_once(self) -> list[Block]:
+        """The blocks for a terminal; empty ones are left out."""
+        return [] if callable(self.blocks) else _filled(self.blocks)
 
     @cached_property
-    def drawn(self) -> Sequence[Block]:
-        """All blocks."""
-        return self.blocks() if callable(self.blocks) else self.blocks
+    def drawn(self) -> list[Block]:
+        """All blocks; empty ones are left out."""
+        return _filled(self.blocks() if callable(self.blocks) else self.blocks)
 
     @property
     def figures(self) -> list[Figure]:
         """Its figures."""
         return [block for block in self.drawn if isinstance(block, Figure)]
+
+
+def _filled(blocks: Sequence[Block]) -> list[Block]:
+    shown = [block for block in blocks if not isinstance(block, Lines) or block.lines]
+    return [block for block in shown if not isinstance(block, Table) or block.rows]
 
 
 @dataclass(frozen=True)

@@ -39,13 +39,13 @@ def article(saved: Saved) -> Article:
         answer=said[0],
         explained=[*said[1:], *_invalid(rows)],
         sections=[
-            Section("Engines", [table for table in _tables(document) if table.rows]),
+            Section("Engines", list(_tables(document))),
             *(saved_comparison.subjects(gate) if gate else []),
             Section("Ratios", lambda: ratios(rows, first)),
             Section("Latency and throughput", lambda: figures(rows)),
             Section("Throughput against p99", lambda: pareto(rows)),
             Section("Speed against agreement", lambda: agreements(rows) if any(map(is_reduced, rows)) else []),
-            Section("What to know", [Lines(lines)] if (lines := notes(document)) else []),
+            Section("What to know", [Lines(notes(document))]),
             Section("Rounds", lambda: _rounds(document)),
             Section("Environment", lambda: [*_not_measured(rows), *environment(document)]),
         ],
@@ -283,7 +283,7 @@ def _rounds(document: ComparisonDocument) -> list[Block]:
         for turn in document["turns"]
     ]
     head = ["round", "engine", "p50 ms", "inferences/s", "verdict", "objective", "folder"]
-    return [Table(head, rows, caption=f"{len(rows)} runs in order", folded=True)] if rows else []
+    return [Table(head, rows, caption=f"{len(rows)} runs in order", folded=True)]
 
 
 def records(saved: Saved) -> list[dict[str, Any]]:

@@ -22,7 +22,7 @@ def article(saved: Saved) -> Article:
     found = saved.of(History)
     series = found["series"]
     worse = [number for number, each in enumerate(series) if each["outcome"] == "worse"]
-    table = [Table(HEAD, [_cells(each) for each in series], marked=worse)] if series else []
+    table = Table(HEAD, [_cells(each) for each in series], marked=worse)
     lines = [f"{name(each)}: {line}" for each in series for line in _changes(each)]
     lines += [f"without {found['metric']}: {line}" for line in found["missing"]]
     lines += [f"not read: {line}" for line in found["unreadable"]]
@@ -30,7 +30,7 @@ def article(saved: Saved) -> Article:
         about=f"{found['metric']} of the results below {found['folder']}",
         answer=answer(found),
         sections=[
-            Section("Series", [*table, Lines([*lines, *([Routine(_method(found))] if series else [])])]),
+            Section("Series", [table, Lines([*lines, *([Routine(_method(found))] if series else [])])]),
             *(Section(name(each), lambda each=each: _series(each, found)) for each in series),  # type: ignore[misc]
             Section("Environment", lambda: environment(found)),
         ],

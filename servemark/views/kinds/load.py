@@ -251,7 +251,7 @@ def _stages(result: Result) -> list[Block]:
         ]
         for stage in result["stages"]
     ]
-    return [Table(head, rows, caption="Stages")] if rows else []
+    return [Table(head, rows, caption="Stages")]
 
 
 def _mix(result: Result) -> list[Block]:
@@ -264,7 +264,7 @@ def _mix(result: Result) -> list[Block]:
         ]
         for part in result.get("mix", [])
     ]
-    return [Table(head, rows)] if rows else []
+    return [Table(head, rows)]
 
 
 def _workers(result: Result) -> list[Block]:
@@ -277,7 +277,7 @@ def _workers(result: Result) -> list[Block]:
         ]
         for worker in result.get("workers", [])
     ]
-    return [Table(head, rows)] if rows else []
+    return [Table(head, rows)]
 
 
 def records(saved: Saved) -> list[dict[str, Any]]:

@@ -24,8 +24,8 @@ def article(saved: Saved) -> Article:
         about=_title(result),
         answer=against_target(found) if found else "nothing was scored",
         sections=[
-            Section("Figures", [Table(("figure", "value", "95 % interval"), rows)] if rows else []),
-            Section("Data", [Lines(lines)] if (lines := _lines(result)) else []),
+            Section("Figures", [Table(("figure", "value", "95 % interval"), rows)]),
+            Section("Data", [Lines(_lines(result))]),
             Section("Environment", lambda: environment(result)),
         ],
         badges=[*badges, *cut_short(result["partial"])],

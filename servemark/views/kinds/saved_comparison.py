@@ -27,7 +27,7 @@ def article(saved: Saved) -> Article:
         explained=others,
         sections=[
             *subjects(found),
-            Section("What to know", [Lines(lines)] if (lines := notes(found)) else []),
+            Section("What to know", [Lines(notes(found))]),
             Section("Environment", lambda: environment(found)),
         ],
         badges=[Badge(found["outcome"].upper(), TONES.get(found["outcome"], "open"))],

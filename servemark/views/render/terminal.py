@@ -74,8 +74,7 @@ def _table(table: Table, everything: bool) -> Iterator[RenderableType]:
         made.add_column(name, justify="right" if numeric else "left", overflow="fold")
     for number, row in enumerate(table.rows[:most]):
         made.add_row(*row[:narrow], style="red" if number in table.marked else None)
-    if table.rows:
-        yield made
+    yield made
     if most is not None and len(table.rows) > most:
         yield Text(f"and {len(table.rows) - most} more rows (-v shows all)")
 
