@@ -11,16 +11,16 @@ from benchmarks.rig.peer_load import BOTH, NEITHER
 from servemark.stats.ratios import ratio_of_pairs
 
 MAIN = ("ceiling", "http", "latency", "grpc", "grpc-latency")
+HEAD = """\
+| load | peer | figure | servemark / peer, cores awake | cores idle | aim |
+|---|---|---|---|---|---|"""
 Found = dict[str, dict[str, list[Figures]]]
 """Figures of each side in rounds, by whose cores were awake."""
 
 
 def peers(pairs: int, seconds: float) -> None:
     """Measure, print each round and then the table."""
-    lines = [
-        "load | peer | figure | servemark / peer, cores awake | cores idle | aim",
-        "--- | --- | --- | --- | --- | ---",
-    ]
+    lines = [HEAD]
     for name in MAIN:
         comparison = COMPARISONS[name]
         with comparison.serve(comparison.load.model) as at:
@@ -34,18 +34,21 @@ def rows(comparison: Comparison, found: Found) -> list[str]:
     """Return a line for each claim and each further peer; for one that was not run the reason."""
     figure = comparison.claims[0].figure
     claims = [*comparison.claims, *(Claim(figure, peer=name) for name in comparison.further)]
-    return [" | ".join((comparison.title, claim.peer, *_cells(comparison, claim, found))) for claim in claims]
+    return [f"| {' | '.join((comparison.title, claim.peer, *_cells(comparison, claim, found)))} |" for claim in claims]
 
 
 def _cells(comparison: Comparison, claim: Claim, found: Found) -> Sequence[str]:
+    """Return the figure's name, ratio, interval and medians by whose cores were awake, and what came of the aim."""
     if why := peer_load.refusal(claim.peer, comparison.load):
         return claim.figure, f"not run: {why}", "", ""
-    ratios = []
+    ratios, cells = [], []
     for cores in (BOTH, NEITHER):
         ours, theirs = ([getattr(each, claim.figure) for each in found[cores][name]] for name in (OURS, claim.peer))
         ratio = ratio_of_pairs(list(zip(ours, theirs, strict=False)))
-        medians = f"{statistics.median(ours):.4g} against {statistics.median(theirs):.4g}"
-        ratios.append((ratio, f"{ratio} ({medians})"))
-    worst = [claim.aim.verdict(ratio.value) for ratio, _ in ratios]
-    aim = worst[0] if worst[0] == worst[1] else f"awake: {worst[0]}; idle: {worst[1]}"
-    return claim.figure, ratios[0][1], ratios[1][1], aim
+        interval = "" if ratio.low is None else f" ({ratio.low:.2f} to {ratio.high:.2f})"
+        medians = " against ".join(f"{statistics.median(each):.4g}" for each in (ours, theirs))
+        cells.append(f"{ratio.value:.2f}{interval}; {medians}")
+        ratios.append(ratio.value)
+    verdicts = [claim.aim.verdict(ratio) for ratio in ratios]
+    aim = verdicts[0] if verdicts[0] == verdicts[1] else f"awake: {verdicts[0]}; idle: {verdicts[1]}"
+    return claim.figure, *cells, aim

@@ -85,7 +85,7 @@ class Form(NamedTuple):
     """Of the trailers the head before the stream."""
     end: bytes
     first: int
-    """Where the enclosed message begins."""
+    """The enclosed message's first byte."""
     last: int
     window: int
     """Bytes that it lets us send."""

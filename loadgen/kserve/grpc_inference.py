@@ -104,7 +104,7 @@ class AnswerReader:
         return error
 
     def usual_start(self, enclosed: bytes) -> bytes:
-        """What makes another answer as long as this right one right too, if it begins with it; empty if more must."""
+        """Return the beginning that makes another answer as long as this right one right; empty if more must fit."""
         start, others = self._good.get(len(enclosed), (b"", []))
         return start if not others and enclosed.startswith(start) else b""
 
