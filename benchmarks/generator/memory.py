@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import psutil
 
 from benchmarks.rig.aims import Aim, check
+from loadgen.driver.connections import Connections
 from loadgen.driver.event_loop import Driver
 from loadgen.load.arrivals import ClosedLoopArrivals
 from loadgen.measurement.recorder import Recorder
@@ -110,18 +111,12 @@ def read_on_the_way(counts: Sequence[int]) -> list[float]:
             found.append(process.memory_info().rss / MIB)
             print(f"after {counts[len(found) - 1]:,} requests: {found[-1]:.1f} MiB resident", flush=True)
 
-    driver = Driver(
-        NullChannel,
-        itertools.repeat(Payload(b"")),
-        timeout_s=60,
-        max_in_flight=CONCURRENCY,
-        on_outcome=recorder.outcome,
-        on_tick=tick,
-    )
-    driver.on_good = recorder.on_good
-    driver.connect(CONCURRENCY)
-    driver.run(ClosedLoopArrivals(CONCURRENCY, recorder.is_over))
-    driver.close()
+    connections = Connections(NullChannel, CONCURRENCY)
+    requests = itertools.repeat(Payload(b""))
+    driver = Driver(connections, requests, timeout_s=60, on_outcome=recorder.outcome, on_good=recorder.on_good)
+    connections.open_ahead(CONCURRENCY)
+    driver.run(ClosedLoopArrivals(CONCURRENCY, recorder.is_over), tick)
+    connections.close()
     recorder.flush()
     tick(time.monotonic_ns())
     assert environment.stats.total.num_requests >= counts[-1]

@@ -4,7 +4,7 @@ import time
 
 import numpy as np
 
-from loadgen.driver.event_loop import MS
+from loadgen.driver.connections import MS
 from loadgen.measurement.recorder import FLUSH_NS, Recorder
 from loadgen.measurement.windows import Interval
 from loadgen.sut.channel import Outcome, Payload

@@ -28,6 +28,7 @@ from benchmarks.rig import locust_load
 from benchmarks.rig.load import Load
 from benchmarks.rig.pairs import interleave
 from exporters import export
+from loadgen.driver.connections import Connections
 from loadgen.driver.event_loop import Driver
 from loadgen.kserve.control import Control
 from loadgen.load.arrivals import OpenLoopArrivals, schedule
@@ -80,18 +81,13 @@ def in_process(threads: EngineThreads, batches: list[Arrays], rate: float, secon
     """Mean in ms of a call of the engine, called `rate` times a second."""
     [engine] = threads.engines
     assert isinstance(engine, Timed)
-    driver = Driver(
-        lambda: EngineChannel(threads, lambda _: None),
-        itertools.cycle(map(Payload, batches)),
-        timeout_s=TIMEOUT_S,
-        max_in_flight=IN_FLIGHT // BATCH,
-        on_outcome=lambda _: None,
-        on_tick=lambda _: None,
-    )
+    connections = Connections(lambda: EngineChannel(threads, lambda _: None), IN_FLIGHT // BATCH)
+    requests = itertools.cycle(map(Payload, batches))
+    driver = Driver(connections, requests, timeout_s=TIMEOUT_S, on_outcome=lambda _: None)
     first = len(engine.times_s)
     times = schedule(Distribution.CONSTANT, rate, WARMUP_S + seconds, seed=0).tolist()
-    driver.run(OpenLoopArrivals(times, time.monotonic_ns()))
-    driver.close()
+    driver.run(OpenLoopArrivals(times, time.monotonic_ns()), lambda _: None)
+    connections.close()
     return float(np.mean(engine.times_s[first + math.ceil(WARMUP_S * rate) :])) * 1e3
 
 

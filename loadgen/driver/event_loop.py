@@ -9,7 +9,6 @@ import ctypes
 import itertools
 import time
 import traceback
-from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from select import EPOLLET
@@ -17,16 +16,15 @@ from select import EPOLLET
 from gevent.monkey import get_original
 
 from loadgen.driver.backlog import Backlog
+from loadgen.driver.connections import MS, Connections
 from loadgen.load.arrivals import Arrivals
 from loadgen.sut.channel import READ, WRITE, Channel, ConnectionFailed, Outcome, Payload, State, Times
 
-_epoll_class = get_original("select", "epoll")
 _select = get_original("select", "select")
 
 # On Python 3.11 a look-up of an Enum's member takes 70 ns: six of them would be 4 % of a request.
 _CLOSED, _CONNECTING, _IDLE = State.CLOSED, State.CONNECTING, State.IDLE
 
-MS = 1_000_000
 YIELD_NS = 5 * MS
 """Maximum time that Locust's greenlets wait for their turn."""
 TIMEOUT_SCAN_NS = 100 * MS
@@ -47,64 +45,37 @@ def _sharpen_timers() -> None:
     ctypes.CDLL(None).prctl(pr_set_timerslack, 1000, 0, 0, 0)
 
 
-class _InTurn(deque[Channel]):
-    """Idle channels of which the one that waits longest is the next."""
-
-    def pop(self) -> Channel:  # type: ignore[override]
-        """Take the first."""
-        return self.popleft()
-
-
 class Driver:
     """Sends `payloads` when `arrivals` says so and reports each request's outcome exactly once.
 
-    `connect` makes a channel, which the driver opens; `on_tick` is called about every 5 ms. The channel that was used
-    last is the next, whose memory is in the cache, unless they come `in_turn`. Of right answers to plain payloads
-    `on_good`, once it is set, gets the times alone, which costs less than an outcome.
+    They go over `connections`, some of which may be open already. Of right answers to plain payloads `on_good`, if
+    given, gets the times alone, which costs less than an outcome.
     """
 
     def __init__(
         self,
-        connect: Callable[[], Channel],
+        connections: Connections,
         payloads: Iterator[Payload],
         *,
         timeout_s: float,
-        max_in_flight: int,
         on_outcome: Callable[[Outcome], None],
-        on_tick: Callable[[int], None],
-        in_turn: bool = False,
+        on_good: Callable[[Times], object] | None = None,
     ) -> None:
-        self._connect = connect
+        self._connections = connections
+        # The hot path has its parts at hand.
+        self._connect, self._max_in_flight = connections.connect, connections.most
+        self._epoll, self._channels, self._idle = connections.epoll, connections.channels, connections.idle
         self._payloads = payloads
         self._timeout_ns = int(timeout_s * 1e9)
         self._too_late = f"no response within {timeout_s:g} s"
         self._never_sent = f"not sent within {timeout_s:g} s of its schedule: as many as --max-in-flight were in flight"
-        self._max_in_flight = max_in_flight
-        self._on_outcome = on_outcome
-        self.on_good: Callable[[Times], object] | None = None
-        self._on_tick = on_tick
+        self._on_outcome, self._on_good = on_outcome, on_good
         self._clock = time.monotonic_ns
-        self._epoll = _epoll_class()
-        self._channels: dict[int, Channel] = {}
-        self._idle: list[Channel] | _InTurn = _InTurn() if in_turn else []
         self.backlog = Backlog()
         self._hold_until = 0
         self.in_flight = 0
         self.peak_in_flight = 0
         _sharpen_timers()
-
-    def connect(self, count: int) -> None:
-        """Open channels ahead, so that the first requests do not pay for the handshake."""
-        for _ in range(min(count, self._max_in_flight) - len(self._channels)):
-            channel = self._connect()
-            try:
-                self._open(channel)
-            except Exception:  # the first request meets it too, and its error is recorded
-                channel.close()
-                return
-        deadline = self._clock() + 1000 * MS
-        while self._clock() < deadline and any(c.state is State.CONNECTING for c in self._channels.values()):
-            self._handle(self._epoll.poll(0.05))
 
     def wake_on(self, bell: int) -> None:
         """Look for arrivals as soon as this eventfd is written: they may come from another thread."""
@@ -125,15 +96,15 @@ class Driver:
             unanswered.append(self.backlog.first)
         return min(unanswered, default=None)
 
-    def run(self, arrivals: Arrivals) -> None:
-        """Drive until the arrivals are finished and every request has its outcome."""
+    def run(self, arrivals: Arrivals, on_tick: Callable[[int], None]) -> None:
+        """Drive until the arrivals are finished and every request has its outcome; `on_tick` is called each 5 ms."""
         next_tick = next_scan = 0
         clock, poll = self._clock, self._epoll.poll
         while True:
             now = clock()
             if now >= next_tick:
                 begun = now
-                self._on_tick(now)
+                on_tick(now)
                 now = clock()
                 if now >= next_scan:
                     # One that has not come to its end goes on in the next tick.
@@ -144,7 +115,7 @@ class Driver:
                 next_tick = now + max(YIELD_NS, now - begun)
                 self._top_up(arrivals, now)
                 if arrivals.finished(now) and not self.in_flight and not self.backlog:
-                    self._on_tick(now)
+                    on_tick(now)
                     return
             if self.backlog:
                 self._send_waiting(now)
@@ -178,13 +149,6 @@ class Driver:
         """Count the unanswered requests that were scheduled at that time or later."""
         busy = (channel for channel in self._channels.values() if channel.payload is not None)
         return sum(channel.sent > 0 and channel.scheduled >= scheduled for channel in busy)
-
-    def close(self) -> None:
-        for channel in [*self._channels.values()]:
-            channel.close()
-        self._channels.clear()
-        self._idle.clear()
-        self._epoll.close()
 
     def abandon(self, kind: str, message: str) -> None:
         """Give every unfinished request the outcome `kind` (a run that is cut short loses nothing)."""
@@ -242,30 +206,20 @@ class Driver:
             self.peak_in_flight = self.in_flight
         try:
             if channel.state is _CLOSED:
-                self._open(channel)
+                self._connections.open(channel)
             else:
                 channel.sent = self._clock()
                 channel.start()
                 if channel.wants != channel.watched:
-                    self._watch(channel)
+                    self._connections.watch(channel)
         except Exception as error:
             self._fail(channel, *_kind_and_words(error))
-
-    def _open(self, channel: Channel) -> None:
-        channel.open()
-        self._channels[channel.fd] = channel
-        channel.watched = channel.wants
-        self._epoll.register(channel.fd, channel.wants)
 
     def _send(self, channel: Channel) -> None:
         channel.sent = self._clock()
         channel.start()
         if channel.wants != channel.watched:
-            self._watch(channel)
-
-    def _watch(self, channel: Channel) -> None:
-        channel.watched = channel.wants
-        self._epoll.modify(channel.fd, channel.wants)
+            self._connections.watch(channel)
 
     def _handle(self, events: list[tuple[int, int]]) -> None:
         for fd, event in events:
@@ -282,27 +236,25 @@ class Driver:
                     if event & ~WRITE:
                         outcome = self._read(channel)
                 if channel.wants != channel.watched:
-                    self._watch(channel)
+                    self._connections.watch(channel)
             except Exception as error:
                 self._fail(channel, *_kind_and_words(error))
             if outcome is not None:
                 self._on_outcome(outcome)
 
     def _connected(self, channel: Channel) -> None:
-        channel.connected()
-        if channel.state is State.CONNECTING:
-            return
         if channel.payload is None:
-            self._idle.append(channel)
-        else:
+            self._connections.attend(channel)
+            return
+        channel.connected()
+        if channel.state is not _CONNECTING:
             self._send(channel)
 
     def _read(self, channel: Channel) -> Outcome | None:
         """Take what has come; the outcome of a request that it ends."""
         payload = channel.payload
         if payload is None:
-            if not channel.on_unsolicited_data():
-                self._drop(channel)
+            self._connections.attend(channel)
             return None
         response = channel.readable()
         if response is None:
@@ -312,10 +264,10 @@ class Driver:
         if channel.state is _IDLE:
             self._idle.append(channel)
         else:
-            self._drop(channel)
+            self._connections.drop(channel)
         scheduled, sent, done = channel.scheduled, channel.sent, channel.done
-        if payload.plain and self.on_good is not None and response.error is None and done <= channel.deadline:
-            self.on_good((scheduled, sent, done, response.size))
+        if payload.plain and self._on_good is not None and response.error is None and done <= channel.deadline:
+            self._on_good((scheduled, sent, done, response.size))
             return None
         if done > channel.deadline:
             # It came before `_expire` looked: whether a late answer counts must not depend on that.
@@ -337,7 +289,7 @@ class Driver:
         """Report a request whose channel cannot be used any more."""
         payload, scheduled, sent = channel.payload, channel.scheduled, channel.sent
         channel.payload = None
-        self._drop(channel)
+        self._connections.drop(channel)
         if payload is None:
             return
         self.in_flight -= 1
@@ -345,13 +297,6 @@ class Driver:
         if not sent:
             self._hold_until = now + REFUSED_PAUSE_NS
         self._report(payload, scheduled, sent, now, kind, message)
-
-    def _drop(self, channel: Channel) -> None:
-        self._channels.pop(channel.fd, None)
-        if channel in self._idle:
-            self._idle.remove(channel)
-        channel.close()
-        channel.watched = channel.wants
 
     def _report(self, payload: Payload, scheduled: int, sent: int, done: int, error: str, message: str) -> None:
         self._on_outcome(Outcome(payload, scheduled, sent, done, error, message, None))

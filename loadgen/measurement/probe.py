@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from loadgen.driver.connections import Connections
 from loadgen.driver.event_loop import Driver
 from loadgen.kserve.server_statistics import BACKEND_DIED
 from loadgen.load.arrivals import ClosedLoopArrivals, OpenLoopArrivals
@@ -44,18 +45,13 @@ def require_answer(
     deadline = time.monotonic() + config.limits.request_timeout_s
     while not seen or (seen[-1].error and len(seen) < TRIES and time.monotonic() < deadline):
         tried.append(next(requests))
-        driver = Driver(
-            target.connect,
-            iter([replace(tried[-1], alone=True)]),
-            timeout_s=config.limits.request_timeout_s,
-            max_in_flight=1,
-            on_outcome=seen.append,
-            on_tick=on_tick,
-        )
+        connections, request = Connections(target.connect, 1), replace(tried[-1], alone=True)
+        timeout_s = config.limits.request_timeout_s
+        driver = Driver(connections, iter([request]), timeout_s=timeout_s, on_outcome=seen.append)
         try:
-            driver.run(OpenLoopArrivals([0], time.monotonic_ns()))
+            driver.run(OpenLoopArrivals([0], time.monotonic_ns()), on_tick)
         finally:
-            driver.close()
+            connections.close()
     if seen[-1].error:
         failed, _ = Failures(config.access).named(seen[0])
         kind, words = str(failed.error), failed.message
@@ -80,22 +76,17 @@ def probe(
     Raises ServerError where no request was answered.
     """
     seen: list[Outcome] = []
-    driver = Driver(
-        target.connect,
-        requests,
-        timeout_s=timeout_s,
-        max_in_flight=concurrency,
-        on_outcome=seen.append,
-        on_tick=lambda _now: interrupts.check(),
-    )
+    connections = Connections(target.connect, concurrency)
+    driver = Driver(connections, requests, timeout_s=timeout_s, on_outcome=seen.append)
     try:
-        driver.connect(concurrency)
+        connections.open_ahead(concurrency)
         start = time.monotonic_ns()
         end = start + int(least_s * 1e9)
-        driver.run(ClosedLoopArrivals(concurrency, lambda now: now >= end and len(seen) >= concurrency))
+        arrivals = ClosedLoopArrivals(concurrency, lambda now: now >= end and len(seen) >= concurrency)
+        driver.run(arrivals, lambda _now: interrupts.check())
         passed_s = (time.monotonic_ns() - start) / 1e9
     finally:
-        driver.close()
+        connections.close()
     good = [outcome.done - outcome.scheduled for outcome in seen if outcome.error is None]
     if not good:
         raise ServerError(f"no request of a first {least_s:g} s was answered: {seen[0].error} {seen[0].message}")
@@ -150,16 +141,10 @@ def answer_each(
         on_tick(now)
 
     loop = OneShotLoop(requests, count, concurrency)
-    driver = Driver(
-        target.connect,
-        loop.payloads(),
-        timeout_s=timeout_s,
-        max_in_flight=concurrency,
-        on_outcome=on_outcome,
-        on_tick=tick,
-    )
+    connections = Connections(target.connect, concurrency)
+    driver = Driver(connections, loop.payloads(), timeout_s=timeout_s, on_outcome=on_outcome)
     try:
-        driver.connect(concurrency)
-        driver.run(loop)
+        connections.open_ahead(concurrency)
+        driver.run(loop, tick)
     finally:
-        driver.close()
+        connections.close()

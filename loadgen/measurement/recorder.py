@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from loadgen.driver.event_loop import MS
+from loadgen.driver.connections import MS
 from loadgen.load.warm_up import WarmUp
 from loadgen.measurement.failures import MAX_MESSAGES
 from loadgen.measurement.seconds import Seconds

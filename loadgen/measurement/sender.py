@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -12,6 +13,7 @@ import numpy.typing as npt
 from gevent import GreenletExit
 from gevent.monkey import is_module_patched
 
+from loadgen.driver.connections import Connections
 from loadgen.driver.cpu_latency import CpuLatency
 from loadgen.driver.event_loop import Driver
 from loadgen.driver.labelled import LabelledAnswers
@@ -55,6 +57,7 @@ START_TIMEOUT_S = 900.0
 FOREMOST = 2
 """libev's highest priority: sockets are asked in each turn, and the schedule goes on before they are served."""
 
+OnRequest = Callable[[Outcome, str], None]
 OnTick = Callable[[int], None]
 
 
@@ -118,14 +121,26 @@ class PreparedLoad:
 
     def open(self, directory: Path | None = None) -> "OpenLoad":
         """Open connections ahead, in the thread that will send; --request-log keeps every request in `directory`."""
-        return OpenLoad(ActiveLoad(self), directory if self.sender.config.live.request_log else None)
+        config, share = self.sender.config, self.sender.share
+        most = share.count(config.most_in_flight)
+        in_turn = config.server.sequence_length is not None
+        connections = Connections(self.sender.target.connect, most, in_turn=in_turn)
+        connections.open_ahead(CONNECT_AHEAD if config.open_loop else most)
+        return OpenLoad(self, connections, directory if config.live.request_log else None)
 
 
+@dataclass(frozen=True)
 class OpenLoad:
     """Connections are open; what is left is to say when."""
 
-    def __init__(self, sending: "ActiveLoad", log_directory: Path | None) -> None:
-        self.config, self._sending, self._log_directory = sending.config, sending, log_directory
+    prepared: PreparedLoad
+    connections: Connections
+    log_directory: Path | None
+
+    @property
+    def config(self) -> LoadConfig:
+        """The run."""
+        return self.prepared.sender.config
 
     def begin(self, start_ns: int | None = None, *, alone: bool = True) -> "ActiveLoad":
         """Set the time at which the schedule begins: by default soon, or when --start-file says.
@@ -134,85 +149,79 @@ class OpenLoad:
         each connection, however slow the model is.
         """
         start = start_time(self.config.start_file) if start_ns is None else start_ns
-        self._sending._begin(start, self._log_directory, alone=alone)
-        return self._sending
+        return ActiveLoad(self, start, alone=alone)
 
     def close(self) -> None:
         """Close the connections."""
-        self._sending.close()
+        self.connections.close()
 
 
 class ActiveLoad:
-    """One process's load on its way, from the first request to the last answer. `Opened.begin` gives it."""
+    """One process's load on its way, from the first request to the last answer. `OpenLoad.begin` gives it."""
 
-    recorder: Recorder
-
-    def __init__(self, prepared: PreparedLoad) -> None:
-        sender = prepared.sender
-        self.config, self._share, self._tracing = sender.config, sender.share, sender.tracing
-        self._statistics = sender.statistics
-        self._on_request = self._tracing.seen(_unseen) if self._tracing else _unseen
-        self.labelled: LabelledAnswers | None = None
-        if self.config.quality:
-            self.labelled = LabelledAnswers()
-            self._on_request = self.labelled.seen(self._on_request, lambda: self.interval.start)
-        self._golden, self._schedule, self._probed = prepared.golden, prepared.schedule, prepared.probed
-        self.interrupted: str | None = None
-        self.warmed: WarmUpOutcome | None = None
+    def __init__(self, opened: OpenLoad, start: int, *, alone: bool) -> None:
+        prepared = opened.prepared
+        sender, self.config = prepared.sender, opened.config
+        config, interval = self.config, interval_from(self.config, start)
+        self._connections = opened.connections
+        self._golden, self._schedule = prepared.golden, prepared.schedule
+        self._priority, self._cpu_latency, self._tracing = sender.priority, sender.cpu_latency, sender.tracing
         self._cpu = CpuTime()
         self.readings: Sequence[Reading] = (self._cpu,)
-        self._priority, self._cpu_latency = sender.priority, sender.cpu_latency
-        self._failures = Failures(self.config.access)
-        self._log: RequestLog | None = None
-        self._next_look = 0
-        self._pauses = Pauses()
-        most, length = self.config.most_in_flight, self.config.server.sequence_length
-        self._sequences = SequenceRecorder(length, most) if length else None
-        self._answers = AnswerRecorder() if sender.target.decoupled else None
-        for each in (self._sequences, self._answers):
-            if each is not None:
-                self._on_request = each.seen(self._on_request)
-        self._driver = Driver(
-            sender.target.connect,
-            prepared.requests,
-            timeout_s=self.config.limits.request_timeout_s,
-            max_in_flight=self._share.count(most),
-            on_outcome=self._outcome,
-            on_tick=self._tick,
-            in_turn=bool(length),
-        )
-        self._driver.connect(CONNECT_AHEAD if self.config.open_loop else self._share.count(most))
-
-    def _begin(self, start: int, log_directory: Path | None, *, alone: bool) -> None:
-        connections, config = self.config.concurrency or 0, self.config
-        interval = interval_from(config, start)
+        self._failures, self._pauses = Failures(config.access), Pauses()
+        self.interrupted: str | None = None
         self._alone = alone
         self.warm_up = WarmUp(start, config.warmup_s) if config.scenario.auto_warmup else None
+        self.warmed: WarmUpOutcome | None = None
+        self._next_look = 0
+        self.labelled = LabelledAnswers() if config.quality else None
+        self._log = RequestLog(opened.log_directory, interval.start) if opened.log_directory is not None else None
+        connections = config.concurrency or 0
         least = connections if alone or config.open_loop else float("inf")
-        self.recorder = Recorder(interval, least, self._driver.backlog.waited, self.warm_up)
-        self.recorder.outside = self._probed
+        self.recorder = Recorder(interval, least, self._waited, self.warm_up)
+        self.recorder.outside = prepared.probed
+        length, most = config.server.sequence_length, config.most_in_flight
+        self.recorder.sequences = SequenceRecorder(length, most) if length else None
+        self.recorder.answers = AnswerRecorder() if sender.target.decoupled else None
+        self._statistics = sender.statistics
         if self._statistics is not None:
             self.recorder.on_counted = self._statistics.good
-        self.recorder.sequences, self.recorder.answers = self._sequences, self._answers
-        if log_directory is not None:
-            self._log = RequestLog(log_directory, interval.start)
-        if self._log is None and self._answers is None:
-            self._driver.on_good = self.recorder.on_good
-        self._arrivals: OpenLoopArrivals | ClosedLoopArrivals = (
-            ClosedLoopArrivals(self._share.count(connections or 1), self.recorder.is_over, start)
-            if self._schedule is None
-            else OpenLoopArrivals(self._share.arrivals(self._schedule).tolist(), start, interval.end)
+        self._on_request = self._observers()
+        self._driver = Driver(
+            opened.connections,
+            prepared.requests,
+            timeout_s=config.limits.request_timeout_s,
+            on_outcome=self._outcome,
+            on_good=self.recorder.on_good if self._log is None and self.recorder.answers is None else None,
         )
+        self._arrivals: OpenLoopArrivals | ClosedLoopArrivals = (
+            ClosedLoopArrivals(sender.share.count(connections or 1), self.recorder.is_over, start)
+            if self._schedule is None
+            else OpenLoopArrivals(sender.share.arrivals(self._schedule).tolist(), start, interval.end)
+        )
+
+    def _waited(self, scheduled: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Tell which of some requests have waited for a connection."""
+        return self._driver.backlog.waited(scheduled)
+
+    def _observers(self) -> OnRequest:
+        """Return the listener of outcomes: what scores, traces and counts them, each inside the next."""
+        found = self._tracing.seen(_unseen) if self._tracing else _unseen
+        if self.labelled is not None:
+            found = self.labelled.seen(found, lambda: self.interval.start)
+        for each in (self.recorder.sequences, self.recorder.answers):
+            if each is not None:
+                found = each.seen(found)
+        return found
 
     def run(self, on_tick: OnTick) -> None:
         """Send until every request has its outcome; `on_tick` is called about every 5 ms.
 
         Where Ctrl-C or a kill cuts it short, requests in flight fail as `interrupted` and what was seen is kept.
         """
-        self._on_tick = on_tick
         try:
             with self._cpu_latency, self._priority:
-                self._driver.run(self._arrivals)
+                self._driver.run(self._arrivals, partial(self._tick, on_tick))
         except BaseException as error:
             # Ctrl-C, a kill or a bug: what was measured until now is kept and marked.
             self.interrupted = self.interrupted or f"cut short by {type(error).__name__}"
@@ -240,7 +249,7 @@ class ActiveLoad:
 
     def close(self) -> None:
         """Close the connections."""
-        self._driver.close()
+        self._connections.close()
 
     @property
     def waiting_since(self) -> int | None:
@@ -314,7 +323,7 @@ class ActiveLoad:
             self._log.take(outcome)
         self._on_request(outcome, words)
 
-    def _tick(self, now: int) -> None:
+    def _tick(self, on_tick: OnTick, now: int) -> None:
         self._pauses.begin(now, self.interval)
         self.recorder.tick(now)
         self._priority.watch()
@@ -323,7 +332,7 @@ class ActiveLoad:
         # Times count from the interval's start, which a warm-up that goes on does not know.
         if self._log is not None and (self.warm_up is None or self.warmed is not None):
             self._log.flush()
-        self._on_tick(now)
+        on_tick(now)
         give_way()
         self._pauses.end(time.monotonic_ns(), self.interval)
         self.recorder.longest_pause_ns = self._pauses.longest_ns

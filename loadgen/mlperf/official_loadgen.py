@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from loadgen.driver.connections import Connections
 from loadgen.driver.event_loop import Driver
 from loadgen.measurement.recorder import MAX_SAMPLED_RESPONSES
 from loadgen.mlperf.plan import MlperfPlan, require_loadgen
@@ -149,24 +150,18 @@ def run(
         if outcome.error is None:
             latencies.append(outcome.done - outcome.scheduled)
 
-    driver = Driver(
-        target.connect,
-        handed.payloads(),
-        timeout_s=timeout_s,
-        max_in_flight=max_in_flight,
-        on_outcome=answered,
-        on_tick=lambda _now: interrupts.check(),
-    )
+    connections = Connections(target.connect, max_in_flight)
+    driver = Driver(connections, handed.payloads(), timeout_s=timeout_s, on_outcome=answered)
     driver.wake_on(handed.bell)
-    driver.connect(min(CONNECT_AHEAD, max_in_flight))
+    connections.open_ahead(CONNECT_AHEAD)
     tester = Thread(target=_test, args=(plan, handed, len(library), logs), daemon=True)
     tester.start()
     try:
-        driver.run(handed)
+        driver.run(handed, lambda _now: interrupts.check())
     except KeyboardInterrupt:
         seen.interrupted = True
     finally:
-        driver.close()
+        connections.close()
         seen.latency.record(np.array(latencies, np.int64))
     if not seen.interrupted:
         tester.join()

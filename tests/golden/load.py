@@ -10,6 +10,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
+from loadgen.driver.connections import Connections
 from loadgen.driver.event_loop import Driver
 from loadgen.kserve.http_connection import Connection
 from loadgen.kserve.http_messages import Asked, ResponseChecker, encode_request
@@ -74,22 +75,16 @@ class Load:
 
     def drive(self, arrivals: Arrivals) -> Self:
         """Run the driver; a KeyboardInterrupt out of `tick` abandons what is in flight, as a measurement does."""
-        driver = Driver(
-            self.channels(),
-            self.requests or self.payloads(),
-            timeout_s=self.timeout_s,
-            max_in_flight=self.max_in_flight,
-            on_outcome=self.outcomes.append,
-            on_tick=self.tick,
-            in_turn=self.in_turn,
-        )
+        connections = Connections(self.channels(), self.max_in_flight, in_turn=self.in_turn)
+        requests = self.requests or self.payloads()
+        driver = Driver(connections, requests, timeout_s=self.timeout_s, on_outcome=self.outcomes.append)
         try:
-            driver.connect(self.connect)
-            driver.run(arrivals)
+            connections.open_ahead(self.connect)
+            driver.run(arrivals, self.tick)
         except KeyboardInterrupt:
             driver.abandon("interrupted", "by the test")
         finally:
-            driver.close()
+            connections.close()
         self.peak_in_flight = driver.peak_in_flight
         return self
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from loadgen.driver.connections import Connections
 from loadgen.driver.event_loop import Driver
 from loadgen.load.arrivals import ClosedLoopArrivals
 from loadgen.sut.channel import Outcome, Payload
@@ -60,16 +61,10 @@ def drive(target: Target, *, distinct: int = 20, requests: int = 100, golden: bo
     rows = [(number,) if golden else () for number in range(distinct)]
     payloads = itertools.cycle([Payload(payload.request, row) for payload, row in zip(stream, rows, strict=True)])
     outcomes: list[Outcome] = []
-    driver = Driver(
-        target.connect,
-        payloads,
-        timeout_s=30,
-        max_in_flight=CONCURRENCY,
-        on_outcome=outcomes.append,
-        on_tick=lambda _: None,
-    )
-    driver.run(ClosedLoopArrivals(CONCURRENCY, lambda _now: len(outcomes) >= requests))
-    driver.close()
+    connections = Connections(target.connect, CONCURRENCY)
+    driver = Driver(connections, payloads, timeout_s=30, on_outcome=outcomes.append)
+    driver.run(ClosedLoopArrivals(CONCURRENCY, lambda _now: len(outcomes) >= requests), lambda _: None)
+    connections.close()
     return outcomes
 
 

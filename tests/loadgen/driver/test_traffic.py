@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from loadgen.driver.event_loop import MS
+from loadgen.driver.connections import MS
 from loadgen.driver.traffic import Traffic, scheduled_by
 
 

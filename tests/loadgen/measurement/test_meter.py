@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from loadgen.driver.event_loop import MS
+from loadgen.driver.connections import MS
 from loadgen.load.arrivals import schedule
 from loadgen.measurement.failures import MAX_MESSAGES
 from loadgen.measurement.recorder import MAX_SAMPLED_RESPONSES, Recorder

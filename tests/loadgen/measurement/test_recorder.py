@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from benchmarks.generator.memory import NullAnswer
-from loadgen.driver.event_loop import MS
+from loadgen.driver.connections import MS
 from loadgen.measurement.failures import MAX_MESSAGES
 from loadgen.measurement.recorder import FLUSH_NS, MAX_SAMPLED_RESPONSES, WIDTH, Recorder
 from loadgen.measurement.windows import Interval

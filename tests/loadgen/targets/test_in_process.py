@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from loadgen.driver.event_loop import MS, Driver
+from loadgen.driver.connections import MS, Connections
+from loadgen.driver.event_loop import Driver
 from loadgen.load.arrivals import Arrivals, ClosedLoopArrivals, OpenLoopArrivals
 from loadgen.load.load_config import LoadConfig
 from loadgen.sut.channel import Outcome
@@ -68,19 +69,13 @@ def drive(
     outcomes: list[Outcome] = []
     with EngineThreads([partial(_itself, engine) for engine in engines]) as threads:
         target = InProcessTarget(load or config(TINY), threads, {})
-        driver = Driver(
-            target.connect,
-            target.payloads(None),
-            timeout_s=timeout_s,
-            max_in_flight=256,
-            on_outcome=outcomes.append,
-            on_tick=lambda _: tick(outcomes),
-        )
+        connections = Connections(target.connect, 256)
+        driver = Driver(connections, target.payloads(None), timeout_s=timeout_s, on_outcome=outcomes.append)
         try:
-            driver.connect(50)
-            driver.run(arrivals)
+            connections.open_ahead(50)
+            driver.run(arrivals, lambda _: tick(outcomes))
         finally:
-            driver.close()
+            connections.close()
     return sorted(outcomes, key=lambda outcome: outcome.scheduled)
 
 
