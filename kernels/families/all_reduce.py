@@ -8,19 +8,16 @@ import math
 import multiprocessing
 import signal
 import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from kernels.measurement.kernel import Bound, Elements, Kernel, Sample, TensorFactory
+from kernels.measurement.kernel import Bound, Elements, Kernel, Pairs, Sample, TensorFactory
 from kernels.measurement.precisions import PRECISIONS
 from servemark import interrupts
 
 if TYPE_CHECKING:
     import torch
-
-    from kernels.measurement.kernel import Output
 
 PROCESS_BYTES = 300 << 20
 """A process with PyTorch."""
@@ -100,13 +97,12 @@ class AllReduce(Kernel):
 
         return Bound((data,), call, release)
 
-    def expected(self, bound: Bound, output: "Output", sample: Sample) -> "Iterator[tuple[torch.Tensor, torch.Tensor]]":
+    def expected(self, bound: Bound, output: Any, sample: Sample) -> Pairs:
         """The sum of what all began with; each later call multiplies it by the number of processes."""
-        from torch import Tensor
+        import torch
 
-        assert isinstance(output, Tensor)
-        total = sum(_drawn(rank, self.length, output.device).double() for rank in range(self.ranks))
-        assert isinstance(total, Tensor)
+        drawn = [_drawn(rank, self.length, output.device).double() for rank in range(self.ranks)]
+        total = torch.stack(drawn).sum(0)
         place = int(total.abs().argmax())
         later = abs(float(output[place])) / abs(float(total[place]))
         calls = round(math.log(later, self.ranks)) if later > 0 and math.isfinite(later) else 0

@@ -1,16 +1,10 @@
 """Scaled dot-product attention (Vaswani et al. 2017, section 3.2.1), in PyTorch's fused form."""
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import Any, ClassVar
 
-from kernels.measurement.kernel import Bound, Elements, Kernel, Sample, TensorFactory
-
-if TYPE_CHECKING:
-    import torch
-
-    from kernels.measurement.kernel import Output
+from kernels.measurement.kernel import Bound, Elements, Kernel, Pairs, Sample, TensorFactory
 
 
 @dataclass(frozen=True)
@@ -40,10 +34,7 @@ class Attention(Kernel):
         query, key, value = (make.normal(self.batch, self.heads, length, self.width) for length in lengths)
         return Bound((query, key, value), lambda: scaled_dot_product_attention(query, key, value))
 
-    def expected(self, bound: Bound, output: "Output", sample: Sample) -> "Iterator[tuple[torch.Tensor, torch.Tensor]]":
-        from torch import Tensor
-
-        assert isinstance(output, Tensor)
+    def expected(self, bound: Bound, output: Any, sample: Sample) -> Pairs:
         part = sample.of(self.queries, self.flops() / self.queries).to(output.device)
         query, key, value = (each.double() for each in bound.inputs)
         scores = query[:, :, part] @ key.mT / math.sqrt(self.width)

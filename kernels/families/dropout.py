@@ -1,16 +1,10 @@
 """Dropout (Srivastava et al. 2014) as training has it: inference does nothing."""
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import Any, ClassVar
 
-from kernels.measurement.kernel import Bound, Elements, Kernel, Sample, TensorFactory
-
-if TYPE_CHECKING:
-    import torch
-
-    from kernels.measurement.kernel import Output
+from kernels.measurement.kernel import Bound, Elements, Kernel, Pairs, Sample, TensorFactory
 
 DEVIATIONS = 8.0
 """Standard deviations that the dropped share may lie off: chance exceeds them once in 10^15 times."""
@@ -38,11 +32,10 @@ class Dropout(Kernel):
         data = make.normal(self.length)
         return Bound((data,), lambda: dropout(data, self.percent / 100, training=True))
 
-    def expected(self, bound: Bound, output: "Output", sample: Sample) -> "Iterator[tuple[torch.Tensor, torch.Tensor]]":
+    def expected(self, bound: Bound, output: Any, sample: Sample) -> Pairs:
         """Kept elements are scaled, and the right share of them is kept: both must hold at once."""
         import torch
 
-        assert isinstance(output, torch.Tensor)
         data, stays = bound.inputs[0].double(), 1 - self.percent / 100
         kept = output != 0
         yield output, torch.where(kept, data / stays, 0.0)

@@ -1,16 +1,10 @@
 """Fully connected layers, with bias."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import Any, ClassVar
 
 from kernels.libraries import Node
-from kernels.measurement.kernel import Bound, Elements, Kernel, Sample, TensorFactory
-
-if TYPE_CHECKING:
-    import torch
-
-    from kernels.measurement.kernel import Output
+from kernels.measurement.kernel import Bound, Elements, Kernel, Pairs, Sample, TensorFactory
 
 
 @dataclass(frozen=True)
@@ -41,10 +35,7 @@ class FullyConnected(Kernel):
         bias, out = make.normal(self.outputs), make.empty(self.batch, self.outputs)
         return Bound((data, weights, bias), lambda: torch.addmm(bias, data, weights.mT, out=out))
 
-    def expected(self, bound: Bound, output: "Output", sample: Sample) -> "Iterator[tuple[torch.Tensor, torch.Tensor]]":
-        from torch import Tensor
-
-        assert isinstance(output, Tensor)
+    def expected(self, bound: Bound, output: Any, sample: Sample) -> Pairs:
         part = sample.of(self.batch, 2 * self.inputs * self.outputs).to(output.device)
         data, weights, bias = (each.double() for each in (bound.inputs[0][part], *bound.inputs[1:]))
         yield output[part], data @ weights.mT + bias

@@ -1,16 +1,10 @@
 """Local response normalisation over channels (Krizhevsky et al. 2012, section 3.3)."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import Any, ClassVar
 
 from kernels.libraries import Node
-from kernels.measurement.kernel import Bound, Elements, Kernel, Sample, TensorFactory
-
-if TYPE_CHECKING:
-    import torch
-
-    from kernels.measurement.kernel import Output
+from kernels.measurement.kernel import Bound, Elements, Kernel, Pairs, Sample, TensorFactory
 
 ALPHA, BETA, K = 1e-4, 0.75, 1.0
 """Caffe's: alpha is that of the sum, which the window divides."""
@@ -46,10 +40,9 @@ class Lrn(Kernel):
         data = make.normal(self.n, self.c, self.h, self.w)
         return Bound((data,), lambda: local_response_norm(data, self.window, ALPHA, BETA, K))
 
-    def expected(self, bound: Bound, output: "Output", sample: Sample) -> "Iterator[tuple[torch.Tensor, torch.Tensor]]":
+    def expected(self, bound: Bound, output: Any, sample: Sample) -> Pairs:
         import torch
 
-        assert isinstance(output, torch.Tensor)
         part = sample.of(self.n, 100 * self.c * self.h * self.w).to(output.device)
         data = bound.inputs[0][part].double()
         squares = torch.zeros_like(data)

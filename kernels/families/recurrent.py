@@ -5,16 +5,14 @@ pass. oneDNN reorders the weights in each call: that conversion is within the ti
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from kernels.measurement.kernel import Bound, Elements, Kernel, Sample, TensorFactory
+from kernels.measurement.kernel import Bound, Elements, Kernel, Pairs, Sample, TensorFactory
 
 if TYPE_CHECKING:
     import torch
-
-    from kernels.measurement.kernel import Output
 
     Cell = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
 
@@ -86,7 +84,7 @@ class Recurrent(Kernel):
         inputs = tuple(each.detach() for each in (data, *states, *weights, gradient))
         return Bound(inputs, lambda: torch.autograd.grad(answer, wanted, gradient, retain_graph=True))
 
-    def expected(self, bound: Bound, output: "Output", sample: Sample) -> "Iterator[tuple[torch.Tensor, torch.Tensor]]":
+    def expected(self, bound: Bound, output: Any, sample: Sample) -> Pairs:
         """Of some sequences, but the weights' gradients are sums over all of them."""
         import torch
 

@@ -11,7 +11,7 @@ import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 from kernels.libraries import Node
 from kernels.measurement.precisions import FLOATING, PRECISIONS
@@ -20,7 +20,8 @@ from servemark.quantities import one_of
 if TYPE_CHECKING:
     import torch
 
-    Output = torch.Tensor | tuple[torch.Tensor, ...]
+Pairs: TypeAlias = "Iterator[tuple[torch.Tensor, torch.Tensor]]"
+"""Parts of the output, each with what float64 says it must be."""
 
 Size = int | float | str | bool | tuple[int, ...]
 Sizes = Mapping[str, Size]
@@ -46,7 +47,7 @@ class Bound:
     call: "Callable[[], Any]"
     release: Callable[[], None] = lambda: None
     """Ends what the call needs beside tensors, as other processes."""
-    read: "Callable[[], Output] | None" = None
+    read: Callable[[], Any] | None = None
     """Read the output of the last call, for a call that does not return PyTorch's tensors."""
 
 
@@ -140,8 +141,8 @@ class Kernel(ABC):
         """Make the tensors, and the call that is timed."""
 
     @abstractmethod
-    def expected(self, bound: Bound, output: "Output", sample: Sample) -> "Iterator[tuple[torch.Tensor, torch.Tensor]]":
-        """Yield the written output and the answer of float64, for the part that is checked."""
+    def expected(self, bound: Bound, output: Any, sample: Sample) -> Pairs:
+        """Yield the written output, a tensor or several, and the answer of float64, for the part that is checked."""
 
     def refusal(self, precision: str, device: str, cores: int) -> str | None:
         """Return the reason why these sizes cannot be measured there, None if they can."""
