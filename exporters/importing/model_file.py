@@ -13,6 +13,17 @@ OPEN = -1
 MAX_BYTES = (2 << 30) - 1
 """protobuf's limit for one message."""
 MAX_SHOWN = 60
+DATATYPES = {
+    "float32": "FP32",
+    "float64": "FP64",
+    "float16": "FP16",
+    "bool": "BOOL",
+    "uint8": "UINT8",
+    "int8": "INT8",
+    "int32": "INT32",
+    "int64": "INT64",
+}
+"""The names that PyTorch and TensorFlow have for datatypes -> KServe's."""
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from exporters.importing.model_file import (
+    DATATYPES,
     MAX_BYTES,
     OPEN,
     ModelDescription,
@@ -27,17 +28,6 @@ KIND = "a SavedModel"
 FILE = "saved_model.pb"
 VARIABLES = re.compile(r"variables\.(index|data-\d{5}-of-\d{5})")
 """The files of a SavedModel's variables."""
-DATATYPES = {
-    "float32": "FP32",
-    "float64": "FP64",
-    "float16": "FP16",
-    "bool": "BOOL",
-    "uint8": "UINT8",
-    "int8": "INT8",
-    "int32": "INT32",
-    "int64": "INT64",
-}
-"""TensorFlow's names -> KServe's."""
 ANEW = "tf.saved_model.save(module, PATH, signatures={'serving_default': function})"
 
 

@@ -8,7 +8,7 @@ import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from exporters.importing.model_file import OPEN, ModelDescription, TensorInfo, folders_of, unusable
+from exporters.importing.model_file import DATATYPES, OPEN, ModelDescription, TensorInfo, folders_of, unusable
 
 if TYPE_CHECKING:
     import torch
@@ -16,17 +16,6 @@ if TYPE_CHECKING:
 
 ENGINE = "pytorch"
 KIND = "a torch.export program"
-DATATYPES = {
-    "float32": "FP32",
-    "float64": "FP64",
-    "float16": "FP16",
-    "bool": "BOOL",
-    "uint8": "UINT8",
-    "int8": "INT8",
-    "int32": "INT32",
-    "int64": "INT64",
-}
-"""torch's names -> KServe's."""
 ANEW = "torch.export.save(torch.export.export(model, (example,), dynamic_shapes=({0: Dim('batch')},)), PATH)"
 
 

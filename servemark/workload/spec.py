@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial, update_wrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar, Unpack
 
 import numpy as np
 
@@ -148,32 +148,36 @@ class Variant(Generic[Sizes]):
     flops_longest: int | None = None
 
 
+class Facts(TypedDict, total=False):
+    """Facts of a workload that both variants share; those of a user's own model may be left out. See `Workload`."""
+
+    task: str
+    suites: tuple[str, ...]
+    slo: Slo | None
+    quality: Quality | None
+    citation: str
+    origin: str | None
+    locustfile: str
+
+
 def define(
     name: str,
     title: str = "",
     *,
     full: Variant[Sizes],
     tiny: Variant[Sizes] | None = None,
-    task: str = OWN,
-    suites: tuple[str, ...] = (),
     inputs: Callable[[Sizes], tuple[Tensor, ...]],
     outputs: Callable[[Sizes], tuple[Tensor, ...]],
     max_batch: int,
-    slo: Slo | None = None,
-    quality: Quality | None = None,
-    citation: str = "",
-    locustfile: str = DEFAULT_LOCUSTFILE,
     build: Callable[[str, Sizes], "nn.Module"],
     samples: Callable[[Sizes, np.random.Generator], Iterator[Sample]],
     dataset: str | None = None,
     read: Callable[[Path], Iterator[Sample]] | None = None,
     labelled: Callable[[Path], LabelledSet] | None = None,
     agreement: Agreement | None = None,
-    origin: str | None = None,
+    **facts: Unpack[Facts],
 ) -> Workload:
     """Describe a workload and its tiny variant, if it has one, at once; real data only fits the full one.
-
-    Unknown facts of a user's own model are left out: its paper, suites, objective, metric and counts.
 
     `build` takes the variant's name, which is its seed. It has to be a function of the workload's own file, by which an
     export notices that the file was edited.
@@ -183,8 +187,6 @@ def define(
         return Workload(
             name=name,
             title=title or name,
-            task=task,
-            suites=suites,
             inputs=inputs(variant.sizes),
             outputs=outputs(variant.sizes),
             parameters=variant.parameters,
@@ -192,14 +194,10 @@ def define(
             flops_without_padding=variant.flops_without_padding,
             flops_longest=variant.flops_longest,
             max_batch=max_batch,
-            slo=slo,
-            quality=quality,
-            citation=citation,
-            origin=origin,
-            locustfile=locustfile,
             build=_bound(build, name, variant.sizes),
             samples=_bound(samples, variant.sizes),
             agreement=variant.agreement or agreement or Agreement(),
+            **facts,
             **only_full,
         )
 
