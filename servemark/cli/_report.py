@@ -15,6 +15,7 @@ from servemark.results.saved import Saved, file_of, read_saved
 from servemark.results.schema.run import Result
 from servemark.search.max_rate.curve import curve
 from servemark.views.render.html import page
+from servemark.views.render.terminal import show
 
 PAGE = "report.html"
 Report = Annotated[
@@ -65,6 +66,17 @@ def write_report(folder: Path, *, quiet: bool = False) -> None:
         write_page(folder / PAGE, [_read(folder)], quiet=quiet)
     except ResultError as error:
         note(f"no {PAGE}: {error}")
+
+
+def conclude(folder: Path, document: Any, *, report: bool, json: bool) -> None:
+    """Print what a command has measured, as JSON or in words, and where it lies; a `report` is written beside it."""
+    if json:
+        directory.print_json(document)
+    else:
+        show(document)
+    note(f"result: {shown(folder)}")
+    if report:
+        write_report(folder, quiet=json)
 
 
 def _read(path: Path) -> Saved:

@@ -20,16 +20,12 @@ from servemark.cli._options import (
     WorkloadName,
 )
 from servemark.cli._own_models import takes_own_models
-from servemark.cli._report import Report, write_report
+from servemark.cli._report import Report, conclude
 from servemark.documents.commands import Mlperf
 from servemark.documents.fields import MLPERF
 from servemark.errors import OptionError
-from servemark.output import note
-from servemark.paths import shown
 from servemark.quantities import text_of
-from servemark.results import directory as results
 from servemark.runs.mlperf import run_mlperf
-from servemark.views.render.terminal import show
 
 
 @takes_options(Mlperf)
@@ -61,13 +57,7 @@ def mlperf(
     named = {"model": workload, "engine": engine, "precision": precision}
     config = resolve(load, **named, duration=text_of(options.min_duration_s), warmup="0", max_error_rate="0")
     directory, result = run_mlperf(config, options, accuracy=accuracy)
-    if json:
-        results.print_json(result)
-    else:
-        show(result)
-    note(f"result: {shown(directory)}")
-    if report:
-        write_report(directory, quiet=json)
+    conclude(directory, result, report=report, json=json)
     if result["partial"]:
         # LoadGen goes on in its thread, and crashes an interpreter that ends around it.
         sys.stdout.flush()

@@ -17,14 +17,10 @@ from servemark.cli._options import (
     count,
 )
 from servemark.cli._own_models import takes_own_models
-from servemark.cli._report import Report, write_report
+from servemark.cli._report import Report, conclude
 from servemark.documents.fields import QUALITY
 from servemark.errors import ExitCode
-from servemark.output import note
-from servemark.paths import shown
-from servemark.results import directory as results
 from servemark.runs.quality import run_quality
-from servemark.views.render.terminal import show
 
 
 @takes_load(QUALITY, input_data="dataset", concurrency="4")
@@ -47,13 +43,7 @@ def quality(
     """
     config = resolve(load, model=workload, engine=engine, precision=precision, warmup="0")
     directory, result = run_quality(config, samples=samples, fresh=fresh)
-    if json:
-        results.print_json(result)
-    else:
-        show(result)
-    note(f"result: {shown(directory)}")
-    if report:
-        write_report(directory, quiet=json)
+    conclude(directory, result, report=report, json=json)
     missed = result["quality"] is not None and result["quality"]["outcome"] == "missed"
     raise typer.Exit(int(ExitCode.SLO_MISSED if missed else ExitCode.VALID))
 

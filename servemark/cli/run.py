@@ -27,7 +27,7 @@ from servemark.cli._options import (
     completed,
 )
 from servemark.cli._own_models import takes_own_models
-from servemark.cli._report import Report, write_report
+from servemark.cli._report import Report, conclude, write_report
 from servemark.cli._run_file import ConfigFile, TakesDefaults
 from servemark.cli._trust import Trust
 from servemark.cli._watched import drawing_of, drive_watched
@@ -162,13 +162,7 @@ def _mix(request: RunRequest, *, report: bool, json: bool) -> int:
         return drawing_of(f"mix of {len(shares)}, {config.protocol}  |  {in_all}", config, quiet=json)
 
     folder, result = run_mix(shares, config, output=subprocess.DEVNULL, observed=observed)
-    if json:
-        directory.print_json(result)
-    else:
-        show(result)
-    note(f"result: {shown(folder)}")
-    if report:
-        write_report(folder, quiet=json)
+    conclude(folder, result, report=report, json=json)
     return int(result["verdict"]["exit_code"])
 
 

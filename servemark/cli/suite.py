@@ -9,11 +9,11 @@ from servemark.cli._command import one_command
 from servemark.cli._load_flags import takes_options
 from servemark.cli._options import DEFAULT_ENGINE, DEFAULT_REPOSITORY, Engine, Json, Repository
 from servemark.cli._own_models import takes_own_models
-from servemark.cli._report import Report, write_report
+from servemark.cli._report import Report, conclude
 from servemark.documents.commands import Suite
 from servemark.errors import ExitCode, OptionError
 from servemark.output import note, stdout
-from servemark.paths import RESULTS, shown
+from servemark.paths import RESULTS
 from servemark.quantities import duration_text
 from servemark.results import directory as results
 from servemark.results.saved import Saved
@@ -22,7 +22,6 @@ from servemark.runs.suite import run_suite
 from servemark.runs.suite_plan import measured_flops_per_s, plan
 from servemark.views.kinds.suite import line
 from servemark.views.render.markdown import to_markdown
-from servemark.views.render.terminal import show
 
 
 @takes_options(Suite)
@@ -53,13 +52,7 @@ def suite(
         return
     out = Path(options.out or RESULTS)
     directory, document = run_suite(planned, out, remove=options.remove, on_row=_show_row)
-    if json:
-        results.print_json(document)
-    else:
-        show(document)
-        note(f"result: {shown(directory)}")
-    if report:
-        write_report(directory, quiet=json)
+    conclude(directory, document, report=report, json=json)
     raise typer.Exit(int(ExitCode.INVALID if any(row["failure"] for row in document["rows"]) else ExitCode.VALID))
 
 

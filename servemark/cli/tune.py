@@ -18,12 +18,11 @@ from servemark.cli._options import (
     WorkloadName,
 )
 from servemark.cli._own_models import takes_own_models
-from servemark.cli._report import Report, write_report
+from servemark.cli._report import Report, conclude
 from servemark.documents.commands import Tuning
 from servemark.documents.fields import TUNE
 from servemark.errors import ExitCode, OptionError
-from servemark.output import note
-from servemark.paths import found, shown
+from servemark.paths import found
 from servemark.repository.model_config import Settings
 from servemark.results import directory
 from servemark.results.schema.tuning import TuningDocument
@@ -76,13 +75,7 @@ def tune(
         if cut.document and not json:
             show(cut.document)
         raise
-    if json:
-        directory.print_json(document)
-    else:
-        show(document)
-    note(f"result: {shown(folder)}")
-    if report:
-        write_report(folder, quiet=json)
+    conclude(folder, document, report=report, json=json)
     raise typer.Exit(int(CODES[document["outcome"]]))
 
 
