@@ -8,6 +8,7 @@ import typer
 
 from servemark.machine.environment import Environment
 from servemark.results.json_schema import fields_of, summary_of
+from servemark.results.schema.calibration import Calibration
 from servemark.results.schema.comparison import ComparisonDocument, SavedComparison
 from servemark.results.schema.header import Header
 from servemark.results.schema.history import History
@@ -41,6 +42,7 @@ a run is judged.
 | `result.json` | `servemark run`, a locustfile | [Result](#result) |
 | `result.json` | `servemark mlperf` | [MlperfResult](#mlperfresult) |
 | `result.json` | `servemark quality` | [QualityResult](#qualityresult) |
+| `result.json` | `servemark calibrate` | [Calibration](#calibration) |
 | `result.json` | `servemark kernels` | [KernelsDocument](#kernelsdocument) |
 | `comparison.json` | `servemark compare WORKLOAD` | [ComparisonDocument](#comparisondocument) |
 | `tuning.json` | `servemark tune` | [TuningDocument](#tuningdocument) |
@@ -67,6 +69,7 @@ _DOCUMENTS = (
     SuiteDocument,
     MlperfResult,
     QualityResult,
+    Calibration,
     MachineSeries,
     KernelsDocument,
     History,

@@ -48,6 +48,8 @@ class H2load(Peer):
         [good] = re.findall(r"status codes: (\d+) 2xx", output)
         percentiles_ms: dict[float, float] = {}
         if self.timed:
+            if not (folder / "log").stat().st_size:
+                raise ValueError("its log is empty")  # it gives up a connection that was reset
             took_us = np.loadtxt(folder / "log", usecols=_MICROSECONDS, ndmin=1)
             values = np.percentile(took_us, PERCENTILES, method="inverted_cdf") / 1e3
             percentiles_ms = dict(zip(PERCENTILES, values.tolist(), strict=True))

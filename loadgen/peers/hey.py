@@ -12,6 +12,7 @@ class Hey(Peer):
 
     name: ClassVar[str] = "hey"
     install: ClassVar[str] = "apt install hey"
+    paced: ClassVar[bool] = True
 
     def _refusal(self, load: PeerLoad) -> str | None:
         if load.protocol != "http":

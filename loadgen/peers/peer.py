@@ -77,6 +77,8 @@ class Peer(ABC):
     name: ClassVar[str]
     install: ClassVar[str]
     """The command that installs it, or words."""
+    paced: ClassVar[bool] = False
+    """True: its rate only slows a closed loop down, which still waits for answers."""
 
     @property
     def program(self) -> str | None:

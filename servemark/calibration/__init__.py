@@ -1,1 +1,1 @@
-"""Measuring the meter: load testers against a server whose delays are known."""
+"""Measuring the meter: load generators against a server whose delays are known."""

@@ -41,6 +41,7 @@ COMMANDS = {
     "compare": "Compare engines, or saved results, side by side.",
     "baseline": "Keep a result under a name, to be compared with.",
     "tune": "Find the best config.pbtxt for an objective.",
+    "calibrate": "Show how wrong this load generator is, and others.",
     "mlperf": "Run an MLPerf scenario through the official LoadGen.",
     "quality": "Score the answers to a labelled data set.",
     "suite": "Export and load every workload of a suite.",

@@ -119,3 +119,16 @@ class Suite(Struct, frozen=True, kw_only=True):
     ] = ""
     remove: Annotated[bool, fields.switch("Remove each exported model after its run.")] = False
     dry_run: Annotated[bool, fields.switch("Say what would run and about how long it takes, and run nothing.")] = False
+
+
+class Calibrating(Struct, frozen=True, kw_only=True):
+    """Options of `servemark calibrate`: the load generators, the cases, and for how long."""
+
+    peers: Annotated[
+        str, fields.text("Others beside it, like wrk,hey; all: what is installed; none.", metavar="P,...")
+    ] = "all"
+    cases: Annotated[str, fields.text("Some of the cases, like stall,queue; all.", metavar="C,...")] = "all"
+    full: Annotated[bool, fields.switch("Longer loads, and three rounds.")] = False
+    out: Annotated[
+        str, fields.text("Where results are made.", names=Names.PATH, metavar="DIR", default_below="results")
+    ] = ""

@@ -5,6 +5,7 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
+from servemark.results.schema.calibration import Calibration
 from servemark.results.schema.comparison import ComparisonDocument, SavedComparison
 from servemark.results.schema.history import History
 from servemark.results.schema.kernels import KernelsDocument
@@ -30,6 +31,7 @@ KINDS: dict[str, tuple[type, ...]] = {
     "machine_series": (MachineSeries,),
     "kernels": (KernelsDocument,),
     "quality": (QualityResult,),
+    "calibration": (Calibration,),
 }
 """Each kind of document, and the types that it may have."""
 

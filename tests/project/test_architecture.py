@@ -21,6 +21,7 @@ REGISTRIES = {
     "kernels/families": "tests/kernels/families/test_families.py",
     "servers/engines": "tests/servers/engines/test_engines.py",
     "exporters": "tests/exporters/pipeline/test_parity.py",
+    "servemark/results/schema": "tests/servemark/results/test_json_schema.py",
 }
 """Folders of like things, however many, and the tests that go through all of them."""
 TOGETHER = {
@@ -31,7 +32,6 @@ TOGETHER = {
     "servemark/models/blocks": "tests/servemark/models/test_models.py",
     "servemark/models/synthesis": "tests/servemark/models/test_models.py",
     "servemark/views/plots": "tests/servemark/views/render/test_html.py",
-    "servemark/results/schema": "tests/servemark/results/test_json_schema.py",
     "servers/modes": "tests/servers/launch/test_launch.py",
 }
 """Packages that are tested by what their modules make together: graphs, requests, servers, documents, panels."""

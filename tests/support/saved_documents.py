@@ -14,6 +14,7 @@ from servemark.results import directory
 from servemark.results.saved import Saved
 from servemark.results.schema.suite import not_reached
 from servemark.search.max_rate.curve import curve
+from tests.support import calibrated
 from tests.support.measured import S, answered, evenly, load_result
 from tests.support.results import histogram_of, latencies
 from tests.support.rounds import document_of, rounds_of
@@ -88,6 +89,7 @@ def documents(folder: Path) -> dict[str, Saved]:
         "mlperf": Saved("mlperf", _mlperf(header, result)),
         "kernels": Saved("kernels", kernels(header)),
         "quality": Saved("quality", _quality(header, result)),
+        "calibration": Saved("calibration", dict(calibrated.document())),
     }
 
 

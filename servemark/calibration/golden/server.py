@@ -1,4 +1,4 @@
-"""The golden server as a process: the oracle of a load tester's meter, whose own errors cannot cancel out in it.
+"""The golden server as a process: the oracle of a load generator's meter, whose own errors cannot cancel out in it.
 
     python -m servemark.calibration.golden.server --config '{"delay_s": 0.005, "stall_s": 0.2, "stall_every_s": 1}'
     curl localhost:PORT/golden/log

@@ -25,12 +25,16 @@ TOLD = {
     ("wrk", CLOSED): "--threads 1 --connections 32 --duration 3s http://127.0.0.1:8000/v2/models/identity/infer",
     ("hey", CLOSED): "-m POST -c 32 -z 3s -T application/octet-stream -H 'Inference-Header-Content-Length: 2'",
     ("hey", CONSTANT): "-q 25 http://127.0.0.1:8000/v2/models/identity/infer",
+    ("ab", CLOSED): "-k -r -c 32 -t 3 -H 'Inference-Header-Content-Length: 2'",
+    ("locust", CONSTANT): "--headless -H http://127.0.0.1:8000 -u 4 -t 4s",
     ("h2load", CLOSED): "--clients 32 --duration 3 --h1 --header 'Inference-Header-Content-Length: 2'",
     ("h2load", GRPC): "--header 'te: trailers' http://127.0.0.1:8001/inference.GRPCInferenceService/ModelInfer",
 }
 REFUSED = {
     ("wrk", GRPC): "HTTP/1.1 only", ("wrk", POISSON): "no open loop", ("hey", GRPC): "HTTP only",
     ("hey", POISSON): "no Poisson", ("h2load", CONSTANT): "of connections",
+    ("ab", GRPC): "HTTP/1.0 only", ("ab", CONSTANT): "no open loop", ("locust", GRPC): "HTTP only",
+    ("locust", POISSON): "no Poisson",
 }  # fmt: skip
 
 COLUMNS = "Client Send,p50 latency,p90 latency,p95 latency,p99 latency"
@@ -53,6 +57,27 @@ finished in 3.01s, 2153.50 req/s, 720.26KB/s
 requests: 4307 total, 4307 started, 4307 done, 4304 succeeded, 3 failed, 0 errored, 0 timeout
 status codes: 4304 2xx, 0 3xx, 0 4xx, 3 5xx
 """
+AB = """
+Complete requests:      633
+Failed requests:        36
+   (Connect: 0, Receive: 12, Length: 12, Exceptions: 12)
+Requests per second:    631.12 [#/sec] (mean)
+
+Percentage of the requests served within a certain time (ms)
+  50%      5
+  99%     12
+ 100%     14 (longest request)
+"""
+LOCUST = """
+Type     Name              # reqs      # fails |    Avg     Min     Max    Med |   req/s  failures/s
+--------|----------------|-------|-------------|-------|-------|-------|-------|--------|-----------
+         Aggregated          2950   19(0.64%) |      8       1      35      7 |  983.33        6.33
+
+Response time percentiles (approximated)
+Type     Name                 50%    66%    75%    80%    90%    95%    98%    99%  99.9% 99.99%   100% # reqs
+--------|----------------|-------|------|------|------|------|------|------|------|------|------|------|------
+         Aggregated             7      8      9      9     11     12     14     15     29     35     35   2950
+"""
 WRK = '{"us": 2000000, "requests": 5000, "failed": 7, "50": 66, "90": 80, "95": 90, "99": 210, "99.9": 4000}'
 REPORTS = {
     "perf_analyzer": (
@@ -62,6 +87,14 @@ REPORTS = {
     ),
     "wrk": ("", {"report.json": WRK}, PeerFigures(2500, {50: 0.066, 90: 0.08, 95: 0.09, 99: 0.21, 99.9: 4}, 7)),
     "hey": (HEY, {}, PeerFigures(2148.4326, {50: 10.5, 99: 72.3}, 6)),
+    "ab": (AB, {}, PeerFigures(631.12, {50: 5, 99: 12, 100: 14}, 36)),
+    "locust": (
+        LOCUST,
+        {},
+        PeerFigures(
+            983.33, dict(zip((50, 66, 75, 80, 90, 95, 98, 99, 99.9), (7, 8, 9, 9, 11, 12, 14, 15, 29), strict=True)), 19
+        ),
+    ),
     "h2load": (
         H2LOAD,
         {"log": "".join(f"1795528021973075\t200\t{us}\n" for us in range(1, 502))},

@@ -34,6 +34,7 @@ NAMES = (
     "mlperf",
     "kernels",
     "quality",
+    "calibration",
 )
 VOID = {"meta", "link", "br", "img"}
 
@@ -77,7 +78,7 @@ def test_a_page_is_one_small_file_that_fetches_nothing(name: str, saved: dict[st
         attrs for _, attrs in elements.tags if "src" in attrs or str(attrs.get("href", "#"))[:1] not in {"#", "d"}
     ]
     assert "://" not in re.sub(r"https?://(127\.0\.0\.1|h)\b", "", re.sub(r'xmlns="[^"]+"', "", text))
-    assert elements.count("figure") == elements.count("svg") > 0 or name in {"mlperf", "quality"}
+    assert elements.count("figure") == elements.count("svg") > 0 or name in {"mlperf", "quality", "calibration"}
     assert elements.count("h1") == 1
 
 

@@ -1,0 +1,144 @@
+"""A calibration: cases by load generators that take turns, and the document of it."""
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from loadgen.peers import Peer
+from servemark.calibration.cases import Case
+from servemark.calibration.measure import able, measure, serving, unseen_ms
+from servemark.calibration.subject import SUBJECT
+from servemark.calibration.verdict import calibrated, verdict
+from servemark.machine import idle_states, scheduling
+from servemark.machine.cpu_time import CannotTell, Watch
+from servemark.machine.scheduling import Priority
+from servemark.output import note
+from servemark.quantities import duration_text
+from servemark.results import directory as results
+from servemark.results.schema.calibration import Calibration
+from servemark.results.schema.header import opening
+from servemark.stats.percentiles import percentile_key
+
+MOST_S = 180
+"""Of a calibration that is not full."""
+FULL_ROUNDS = 3
+_START_S = {"servemark": 3.0, "locust": 2.5, "perf_analyzer": 1.0}
+_SHORT_START_S = 0.3
+"""Of a load generator; and of the server's process."""
+_PROBE_S = 2.0
+
+
+def planned_s(cases: Sequence[Case], meters: Sequence[Peer], rounds: int) -> float:
+    """Seconds that it takes."""
+    times = (
+        case.load.seconds + _START_S.get(meter.name, _SHORT_START_S)
+        for case in cases
+        for meter in meters
+        if able(case, meter)
+    )
+    return _PROBE_S + rounds * (len(cases) * _SHORT_START_S + sum(times))
+
+
+def in_time(cases: Sequence[Case], meters: Sequence[Peer]) -> list[Peer]:
+    """Take the first of the load generators, as many as there is time for."""
+    return [
+        meter for number, meter in enumerate(meters, 1) if number == 1 or planned_s(cases, meters[:number], 1) <= MOST_S
+    ]
+
+
+def calibrate(cases: Sequence[Case], meters: Sequence[Peer], out: Path, *, full: bool) -> tuple[Path, Calibration]:
+    """Measure all, and write the result after each row. A signal ends it with what there is, marked partial."""
+    cases = [replace(case, load=case.load._replace(seconds=case.seconds(full=full))) for case in cases]
+    rounds = FULL_ROUNDS if full else 1
+    note(
+        f"{len(cases)} cases with {', '.join(meter.name for meter in meters)}: "
+        f"about {duration_text(planned_s(cases, meters, rounds))}"
+    )
+    directory = results.new_directory(out, "calibration")
+    document = begun(cases, meters, full=full, rounds=rounds)
+    with _awake() as awake:
+        document["golden"]["cores_awake"] = awake
+        try:
+            document["golden"]["unseen_p50_ms"], document["golden"]["unseen_p99_ms"] = unseen_ms()
+            others = _others()
+            for case, number in [(case, number) for number in range(1, rounds + 1) for case in cases]:
+                with serving(case) as server:
+                    # They take turns; each other round backwards, so that drift hits all alike.
+                    for meter in meters if number % 2 else meters[::-1]:
+                        note(f"{case.name}: {meter.name}")
+                        document["rows"].append(measure(case, meter, number, server))
+                        document["golden"]["other_cpu_share"] = others()
+                        results.write(directory, judged(document, cases, meters))
+            document["partial"] = False
+        finally:
+            results.write(directory, judged(document, cases, meters))
+    return directory, document
+
+
+def begun(cases: Sequence[Case], meters: Sequence[Peer], *, full: bool, rounds: int) -> Calibration:
+    """Make the document, with nothing measured."""
+    return {
+        **opening("calibration"),
+        "full": full,
+        "rounds": rounds,
+        "golden": {
+            "realtime": scheduling.refusal(Priority.REALTIME) is None,
+            "cores_awake": False,
+            "other_cpu_share": None,
+            "late_p50_ms": None,
+            "unseen_p50_ms": 0.0,
+            "unseen_p99_ms": 0.0,
+        },
+        "cases": [
+            {
+                "name": case.name,
+                "title": case.title,
+                "seconds": case.load.seconds,
+                "judged": case.judged,
+                "theory_ms": {percentile_key(p): each for p, each in case.theory_ms.items()},
+            }
+            for case in cases
+        ],
+        "meters": [calibrated(meter, cases, ()) for meter in meters],
+        "rows": [],
+        "verdict": None,
+        "partial": True,
+    }
+
+
+def judged(document: Calibration, cases: Sequence[Case], meters: Sequence[Peer]) -> Calibration:
+    """Bring figures and verdict up to what has been measured."""
+    rows, golden = document["rows"], document["golden"]
+    names = {case.name for case in cases if case.judged}
+    late = sorted(r["server_late_p99_ms"] for r in rows if r["case"] in names and r["server_late_p99_ms"] is not None)
+    golden["late_p50_ms"] = late[len(late) // 2] if late else None
+    document["meters"] = [calibrated(meter, cases, rows) for meter in meters]
+    subject = document["meters"][0]
+    document["verdict"] = verdict(subject, golden) if rows and subject["name"] == SUBJECT else None
+    return document
+
+
+def _others() -> Callable[[], float | None]:
+    """Return a function that says which share of the cores other work has taken since now."""
+    try:
+        watch = Watch({"calibration": [os.getpid()]})
+        watch.use()
+    except CannotTell:
+        return lambda: None
+    return lambda: watch.use().other_cpu_share
+
+
+@contextlib.contextmanager
+def _awake() -> Iterator[bool]:
+    """Keep cores out of idle states where that is permitted, for every load generator alike."""
+    try:
+        held = idle_states.hold_awake()
+    except OSError:
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        os.close(held)

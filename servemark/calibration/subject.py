@@ -1,0 +1,47 @@
+"""servemark as its user starts it: a process of its own like every other load generator."""
+
+import json
+import sys
+from pathlib import Path
+from typing import ClassVar
+
+from loadgen.peers import PEERS, Peer, PeerFigures, PeerLoad
+
+PERCENTILES = (50, 90, 95, 99)
+SUBJECT = "servemark"
+
+
+class Servemark(Peer):
+    """Closed and open loop. Its warm-up is left out, so that it reports of what the server logs."""
+
+    name: ClassVar[str] = SUBJECT
+    install: ClassVar[str] = ""
+
+    @property
+    def program(self) -> str | None:
+        """Return this Python."""
+        return sys.executable
+
+    def _refusal(self, load: PeerLoad) -> str | None:  # noqa: ARG002 - the interface
+        return None
+
+    def command(self, load: PeerLoad, folder: Path) -> list[str]:
+        command = [str(self.program), "-m", "servemark", "run", load.model, "--url", load.url, "--out", str(folder)]
+        # Cores are as awake for it as for the others: a calibration sees to that.
+        command += ["--warmup", "0", "--duration", f"{load.duration_s:g}", "--cpu-latency-qos", "off", "--json"]
+        if load.rate is None:
+            return [*command, "--concurrency", str(load.in_flight)]
+        gaps = "poisson" if load.poisson else "constant"
+        return [*command, "--request-rate", f"{load.rate:g}", "--request-distribution", gaps]
+
+    def read(self, output: str, folder: Path) -> PeerFigures:  # noqa: ARG002 - the interface
+        [file] = folder.glob("*/result.json")
+        metrics = json.loads(file.read_text())["metrics"]
+        # The others report of answered requests alone.
+        found = {each: metrics["answered_latency_ms"][f"p{each}"] for each in PERCENTILES}
+        known: dict[float, float] = {each: ms for each, ms in found.items() if ms is not None}
+        return PeerFigures(metrics["throughput"]["requests_per_s"], known, metrics["errors"]["count"])
+
+
+METERS: dict[str, Peer] = {peer.name: peer for peer in (Servemark(), *PEERS.values())}
+"""All that are known, servemark first."""

@@ -1,0 +1,70 @@
+"""`servemark calibrate`: how wrong a load generator is, against a server whose delays are known."""
+
+from pathlib import Path
+
+import typer
+
+from loadgen.peers import Peer
+from servemark.calibration.cases import CASES
+from servemark.calibration.run import calibrate as run
+from servemark.calibration.run import in_time
+from servemark.calibration.subject import METERS, SUBJECT
+from servemark.cli._command import one_command
+from servemark.cli._load_flags import takes_options
+from servemark.cli._options import Json
+from servemark.cli._report import Report, write_report
+from servemark.documents.commands import Calibrating
+from servemark.errors import ExitCode, OptionError
+from servemark.output import note
+from servemark.paths import RESULTS, shown
+from servemark.quantities import one_of
+from servemark.results import directory as results
+from servemark.views.render.terminal import show
+
+ALL, NONE = "all", "none"
+
+
+@takes_options(Calibrating)
+def calibrate(*, options: Calibrating, report: Report = False, json: Json = False) -> None:
+    """Measure how wrong this load generator is on this machine, and others beside it.
+
+    A golden server on loopback has known delays, and logs what really came. Exit code 2: the machine is too unquiet to
+    tell; 4: an error is beyond the limits.
+
+    Example: servemark calibrate --peers wrk,hey --report
+    """
+    names = [case.name for case in CASES]
+    wanted = names if options.cases == ALL else _names("--cases", options.cases, names)
+    cases = [case for case in CASES if case.name in wanted]
+    chosen = _chosen(options.peers)
+    meters = chosen if options.full or options.peers != ALL else in_time(cases, chosen)
+    if left := [meter.name for meter in chosen if meter not in meters]:
+        note(f"left out, to end within 3 minutes: {', '.join(left)} (--full, or --peers, takes them)")
+    directory, document = run(cases, meters, Path(options.out or RESULTS), full=options.full)
+    if json:
+        results.print_json(document)
+    else:
+        show(document)
+    note(f"result: {shown(directory)}")
+    if report:
+        write_report(directory, quiet=json)
+    raise typer.Exit(document["verdict"]["exit_code"] if document["verdict"] else ExitCode.INVALID)
+
+
+def _chosen(peers: str) -> list[Peer]:
+    """servemark, and the others that are asked for. Raises OptionError where one is not installed."""
+    installed = {name: meter for name, meter in METERS.items() if meter.program}
+    if peers == ALL:
+        return [*installed.values()]
+    wanted = [] if peers == NONE else _names("--peers", peers, [name for name in METERS if name != SUBJECT])
+    for name in wanted:
+        if name not in installed:
+            raise OptionError(f"--peers: {name} is not on PATH", fix=METERS[name].install)
+    return [installed[name] for name in (SUBJECT, *wanted)]
+
+
+def _names(flag: str, given: str, choices: list[str]) -> list[str]:
+    return [one_of(flag, name, choices) for name in given.split(",")]
+
+
+app = one_command(calibrate)

@@ -1,0 +1,133 @@
+"""A calibration: each load generator's errors, side by side, and in each case."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+
+from servemark.quantities import figure
+from servemark.results.saved import Saved
+from servemark.results.schema.calibration import CalibratedMeter, Calibration, CalibrationRow
+from servemark.results.schema.header import reason_of
+from servemark.views.blocks import Article, Badge, Check, Facts, Lines, Section, Table
+from servemark.views.plots.circumstances import environment, made
+from servemark.views.verdict import cut_short
+
+_TONES = {"trusted": "good", "not trusted": "bad", "undecided": "open"}
+
+
+def article(saved: Saved) -> Article:
+    """The verdict over servemark, then each load generator, then each case."""
+    document = cast(Calibration, saved.document)
+    judged = document["verdict"]
+    badges = [Badge(judged["outcome"].upper(), _TONES[judged["outcome"]])] if judged else []
+    answer = (
+        f"servemark is {judged['outcome']} on this machine: {judged['words']}" if judged else "nothing was measured"
+    )
+    said = [f"{meter['name']}: {'; '.join(meter['wrong'])}" for meter in document["meters"] if meter["wrong"]]
+    wrong = [Lines(said)] if said else []
+    rounds = f"{document['rounds']} rounds" if document["rounds"] > 1 else "1 round"
+    return Article(
+        about=f"{len(document['cases'])} cases, {len(document['meters'])} load generators, {rounds}  |  calibration",
+        answer=answer,
+        sections=[
+            Section("Load generators", [_meters(document), *wrong], titled=True),
+            Section("Errors: reported less true (ms)", [_errors(document)], titled=True),
+            Section("Arrivals beside their schedule", [_arrivals(document)], titled=True),
+            Section("Without figures", [Lines(lines)] if (lines := [*_without(document)]) else [], titled=True),
+            Section("How well the truth is known", [Facts([*_golden(document)])], titled=True),
+            Section("Environment", lambda: environment(document)),
+        ],
+        badges=[*badges, *cut_short(document["partial"])],
+        made=made(document),
+    )
+
+
+def _meters(document: Calibration) -> Table:
+    limit = f"{document['verdict']['limit_share']:.0%}" if document["verdict"] else "a share"
+    head = ["generator", f"right within (ms + {limit})", "worst at", "floor (ms)", "digit (ms)", "ceiling (/s)"]
+    rows = [
+        [
+            meter["name"],
+            figure(meter["within_ms"]),
+            meter["worst"] or "-",
+            figure(meter["floor_ms"]),
+            figure(meter["step_ms"]),
+            f"{'at least ' * bool(meter['server_bound'])}{figure(meter['ceiling_per_s'])}",
+            "-" if meter["failures_share"] is None else f"{meter['failures_share']:.2f}",
+            "yes" if meter["trusted"] else "no",
+        ]
+        for meter in document["meters"]
+    ]
+    marked = [number for number, meter in enumerate(document["meters"]) if not meter["trusted"]]
+    return Table([*head, "failures reported / true", "trusted"], rows, marked=marked)
+
+
+def _errors(document: Calibration) -> Table:
+    """A row for each percentile of a case, a column for each load generator; the truth is that of the first."""
+    names, rows = [meter["name"] for meter in document["meters"]], []
+    for case in document["cases"]:
+        mine = {row["meter"]: row for row in document["rows"] if row["case"] == case["name"] and row["reported_ms"]}
+        for key in next(iter(mine.values()))["true_ms"] if mine else ():
+            found = [_signed(mine[name]["error_ms"][key]) if name in mine else "-" for name in names]
+            true = figure(next(iter(mine.values()))["true_ms"][key])
+            rows.append([f"{case['title']}, {key}", figure(case["theory_ms"].get(key)), true, *found])
+    return Table(["case", "theory", "truth", *names], rows)
+
+
+def _signed(value: float | None) -> str:
+    return "-" if value is None else f"{'+' * (value >= 0)}{figure(value)}"
+
+
+def _arrivals(document: Calibration) -> Table:
+    seen = [(row, row["arrivals"]) for row in document["rows"] if row["arrivals"]]
+    rows = [
+        [
+            row["case"],
+            row["meter"],
+            figure(found["rate"]),
+            *map(figure, (found["offset_p50_ms"], found["offset_p99_ms"], found["ks_distance"], found["ks_p"])),
+        ]
+        for row, found in seen
+    ]
+    return Table(["case", "generator", "came (/s)", "off p50 (ms)", "off p99 (ms)", "KS distance", "KS p"], rows)
+
+
+def _without(document: Calibration) -> Iterator[str]:
+    for row in document["rows"]:
+        if reason := reason_of(row, "reported_ms"):
+            yield f"{row['case']}: {reason}"
+
+
+def _golden(document: Calibration) -> Iterator[tuple[str, str]]:
+    golden = document["golden"]
+    yield "Golden server", "before ordinary work (real time)" if golden["realtime"] else "among ordinary work"
+    yield "Cores", "kept awake" if golden["cores_awake"] else "idle as ever"
+    if golden["other_cpu_share"] is not None:
+        yield "Other work", f"{golden['other_cpu_share']:.0%} of the cores"
+    yield "Answers written late, p99 of a case, median", f"{figure(golden['late_p50_ms'])} ms"
+    beyond = f"{figure(golden['unseen_p50_ms'])} ms at p50, {figure(golden['unseen_p99_ms'])} ms at p99"
+    yield "Beyond the log, by a client that only sends and waits", beyond
+
+
+def records(saved: Saved) -> list[dict[str, Any]]:
+    """A row for each load generator in each case."""
+    return [_record(row) for row in cast(Calibration, saved.document)["rows"]]
+
+
+def _record(row: CalibrationRow) -> dict[str, Any]:
+    groups = ("reported_ms", "true_ms", "error_ms", "arrivals")
+    flat = {key: value for key, value in row.items() if key not in groups}
+    for group in groups:
+        held = cast(Mapping[str, Any], row.get(group) or {})
+        flat |= {f"{group.removesuffix('_ms')}_{key}" + "_ms" * group.endswith("_ms"): held[key] for key in held}
+    return flat
+
+
+def checks(saved: Saved) -> list[Check]:
+    """Each load generator is within the limits."""
+    return [_check(meter) for meter in cast(Calibration, saved.document)["meters"]]
+
+
+def _check(meter: CalibratedMeter) -> Check:
+    value = f"{figure(meter['within_ms'])} ms"
+    word = "Yes" if meter["trusted"] else "No"
+    return Check("trusted", meter["trusted"], word, value, note="; ".join(meter["wrong"]), subject=meter["name"])

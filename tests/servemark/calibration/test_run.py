@@ -1,0 +1,95 @@
+"""A calibration with real processes: a load generator whose errors are known, and one that cannot be read."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from loadgen.peers import Peer, PeerFigures, PeerLoad
+from servemark.calibration import run
+from servemark.calibration.cases import CASES
+from servemark.calibration.golden.behaviour import Behaviour
+from servemark.calibration.subject import METERS
+from servemark.results import directory
+from tests.support.calibrated import NAMED
+from tests.support.documents import validated
+from tests.support.rendering import shown
+
+_CLIENT = """
+import socket, sys, time
+request = open(sys.argv[2], "rb").read()
+for _ in range(30):
+    with socket.create_connection(("127.0.0.1", int(sys.argv[1]))) as client:
+        client.sendall(request)
+        try:
+            print("came" if b"200 OK" in client.recv(65536) else "lost")
+        except ConnectionResetError:
+            print("lost")
+"""
+
+
+class Client(Peer):
+    """Sends 30 requests, and says that each took 7 ms."""
+
+    name: ClassVar[str] = "servemark"
+    install: ClassVar[str] = ""
+
+    @property
+    def program(self) -> str | None:
+        return sys.executable
+
+    def _refusal(self, load: PeerLoad) -> str | None:
+        return None if load.rate is None else "it has no open loop"
+
+    def command(self, load: PeerLoad, folder: Path) -> list[str]:
+        (folder / "request").write_bytes(load.request)
+        return [sys.executable, "-c", _CLIENT, load.endpoint.rpartition(":")[2], str(folder / "request")]
+
+    def read(self, output: str, folder: Path) -> PeerFigures:  # noqa: ARG002
+        assert output.count("came") + output.count("lost") == 30
+        return PeerFigures(1, {50: 7.0, 99: 7.0}, 0)
+
+
+class Silent(Client):
+    """Its report cannot be read."""
+
+    name: ClassVar[str] = "silent"
+
+    def read(self, output: str, folder: Path) -> PeerFigures:  # noqa: ARG002
+        raise ValueError(output)
+
+
+def test_a_known_error_is_found(tmp_path: Path) -> None:
+    cases = [replace(NAMED["resets"], behaviour=Behaviour(delay_s=0.005, reset_every=10)), NAMED["stall"]]
+    folder, document = run.calibrate(cases, [Client(), Silent()], tmp_path, full=False)
+    assert directory.read(folder) == validated(document)
+    measured, silent, cannot, _ = document["rows"]
+    assert (measured["requests"], measured["failures_true"], measured["failures_reported"]) == (30, 3, 0)
+    error = measured["error_ms"]["p50"]
+    assert error is not None
+    assert 0 < error <= 2
+    assert "silent reported nothing that can be read" in str(silent.get("reason"))
+    assert (cannot["able"], cannot.get("reason")) == (False, "servemark: it has no open loop")
+    assert "reported 0.00 times the failures" in document["meters"][0]["wrong"]
+    assert not document["partial"]
+    assert "resets: silent reported nothing" in shown(document)
+
+
+def test_what_was_measured_before_ctrl_c_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run, "measure", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run.calibrate([NAMED["floor"]], [Client()], tmp_path, full=False)
+    [kept] = tmp_path.iterdir()
+    assert validated(directory.read(kept))["partial"]
+
+
+def test_the_usual_calibration_ends_within_three_minutes() -> None:
+    meters = [*METERS.values()]
+    chosen = run.in_time(CASES, meters)
+    assert chosen[0].name == "servemark"
+    assert run.planned_s(CASES, chosen, 1) <= run.MOST_S
