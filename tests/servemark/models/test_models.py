@@ -139,9 +139,9 @@ def test_outputs_match_the_interface(built: tuple[Workload, nn.Module]) -> None:
 @pytest.mark.parametrize("built", TINY, indirect=True)
 def test_a_row_does_not_depend_on_its_batch(built: tuple[Workload, nn.Module]) -> None:
     workload, model = built
-    inputs = firm_batch(model, workload, 5)
+    inputs = firm_batch(model, workload, 3)
     together = answer(model, *inputs)
-    for row in range(5):
+    for row in range(3):
         alone = answer(model, *(tensor[row : row + 1] for tensor in inputs))
         for one, many in zip(alone, together, strict=True):
             torch.testing.assert_close(one[0], many[row], atol=1e-4, rtol=0)
