@@ -133,7 +133,7 @@ def find_max_rate(runs: RateRuns, between: tuple[float, float] | None = None) ->
     """
     if between and between[0] < runs.lowest:
         raise OptionError(
-            f"at {figure(between[0])}/s a run of {runs.longest_s:g} s has too few requests for p{runs.percentile:g}",
+            f"at {between[0]:g}/s a run of {runs.longest_s:g} s has too few requests for p{runs.percentile:g}",
             fix=f"begin at {figure(runs.lowest)}/s, or raise --duration",
         )
     bounds = Bounds(*between) if between else Bounds.around(START_SHARE * _capacity(runs), runs.lowest)

@@ -116,7 +116,7 @@ def test_the_result_is_that_of_the_run_nearest_to_the_rate(search: Search, tmp_p
     assert [config.seed for config in drive.made] == list(range(7, 7 + len(drive.made)))
     assert drive.made[0].slo == ()
     assert "probe: 400 requests/s" in err
-    assert "at most 24 runs of 15 s, no more than 8 min; no rate below 3.2/s" in err
+    assert "at most 24 runs of 15 s, no more than 8 min; no rate below 3.20/s" in err
     assert "run 1: 320/s, p90 320 ms: VALID, MET" in err
     low, high = (f"{bound:,.4g}" for bound in found["ci95"])
     assert f"highest rate with p90:50: {found['rate']:,.4g} requests/s (95 % interval {low} to {high}); met in " in out
@@ -216,7 +216,7 @@ def test_a_server_too_slow_for_the_percentile_is_said_before_the_search(search: 
     drive = Drive(template, limit=350.0)
     code, _, err = search(drive, "--slo", "p99.99:50")
     assert code == 3
-    assert "p99.99 needs 101,265 requests in a run, and the server answers about 400/s" in err
+    assert "p99.99 needs 101,265 requests in a run; the server answers about 400/s" in err
     assert len(drive.made) == 1
 
 
