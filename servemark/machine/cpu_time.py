@@ -17,13 +17,17 @@ QUIET_SHARE = 0.05
 as much throughput: half of the 10 % by which windows may differ."""
 SHOWN_CORES = 0.02
 """A process that used less is not worth a name."""
+NAMED = 3
+"""Processes that are named."""
 CREDIBLE = 1.5
 """Factor by which a process's own time may exceed the cores' other work, because the cores count in ticks."""
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 # Fields of a line of /proc/stat, after its name.
 _IDLE, _IOWAIT, _IRQ, _SOFTIRQ, _STEAL = 3, 4, 5, 6, 7
 # Fields of /proc/PID/stat, after the name in parentheses: the parent; CPU time of its own and of its ended children.
-_PARENT, _TIMES, _OWN_TIMES = 1, slice(11, 15), slice(11, 13)
+_PARENT, _FLAGS, _TIMES, _OWN_TIMES = 1, 6, slice(11, 15), slice(11, 13)
+_KERNEL_THREAD = 0x00200000
+"""PF_KTHREAD of the kernel's include/linux/sched.h, in a process's flags."""
 
 
 class CannotTell(Exception):  # noqa: N818 - a gap in what is known, with its reason
@@ -40,7 +44,8 @@ class Snapshot:
     stolen_s: float
     groups_s: Mapping[str, float]
     others_s: Mapping[tuple[str, int], float]
-    """Each process of no group, by name and number; without ended children, whose time may be of long ago."""
+    """Each process of no group but the kernel's, by name and number; without ended children, whose time may be of long
+    ago."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +58,8 @@ class CpuUse:
     other: float
     stolen: float
     largest: str | None
-    """Process outside the groups that used the most CPU time, with its number of cores."""
+    """Up to three processes outside the groups that used the most CPU time, with their cores; "many" where these are
+    not most of it. The kernel's own threads are left out: they work for others, and nobody can stop them."""
 
     @classmethod
     def between(cls, first: Snapshot, last: Snapshot, watched: int, allowed: float) -> "CpuUse":
@@ -71,9 +77,12 @@ class CpuUse:
         grown = {key: used_s - first.others_s.get(key, 0.0) for key, used_s in last.others_s.items()}
         # A virtual machine's kernel threads at times show more than the cores were busy: time that the host had.
         credible = {key: used_s for key, used_s in grown.items() if used_s <= CREDIBLE * other_s}
-        (name, pid), most_s = max(credible.items(), key=lambda item: item[1], default=(("", 0), 0.0))
-        largest = f"{name} (pid {pid}) {most_s / passed_s:.2g}" if most_s >= SHOWN_CORES * passed_s else None
-        return cls(watched, allowed, groups, other_s / passed_s, stolen_s / passed_s, largest)
+        first_ones = sorted(credible.items(), key=lambda item: -item[1])[:NAMED]
+        named = [(name, pid, used_s) for (name, pid), used_s in first_ones if used_s >= SHOWN_CORES * passed_s]
+        largest = ", ".join(f"{name} (pid {pid}) {used_s / passed_s:.2g}" for name, pid, used_s in named)
+        if named and 2 * sum(used_s for _, _, used_s in named) < other_s:
+            largest = f"many, the largest {largest}"
+        return cls(watched, allowed, groups, other_s / passed_s, stolen_s / passed_s, largest or None)
 
     @property
     def other_cpu_share(self) -> float:
@@ -162,6 +171,8 @@ def _tree_times(
         except (FileNotFoundError, ProcessLookupError):
             continue  # it has ended meanwhile
         pid, fields = int(folder.name), tail.split()
+        if int(fields[_FLAGS]) & _KERNEL_THREAD:
+            continue
         names[pid] = head.partition("(")[2]
         ticks[pid] = sum(int(field) for field in fields[_TIMES])
         own[pid] = sum(int(field) for field in fields[_OWN_TIMES])

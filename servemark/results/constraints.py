@@ -143,8 +143,8 @@ def other_load(use: CpuUse) -> Constraint:
     """Judge the other load. It comes first: late sends, unsteady windows and long latencies may only follow from it."""
     took = []
     if use.other >= SHOWN_CORES or use.stolen < SHOWN_CORES:
-        most = f", most by {use.largest}" if use.largest else ""
-        took.append(f"other work took {use.other:.2g} of {use.watched} cores{most}: stop it")
+        by = f", by {use.largest}: stop it" if use.largest else ", by the kernel and short processes: wait"
+        took.append(f"other work took {use.other:.2g} of {use.watched} cores{by}")
     if use.stolen >= SHOWN_CORES:
         took.append(f"other virtual machines took {use.stolen:.2g} of {use.watched} cores: try again later")
     remedy = f"{'; '.join(took)}; or measure on a machine that does nothing else"

@@ -164,7 +164,7 @@ def judge_objective(seen: Seen, longer: str, relief: str) -> JudgedObjective:
         "value": seen.value,
         "limit": slo.limit,
         "unit": slo.unit,
-        "remedy": _remedy(slo, status, longer, relief),
+        "remedy": _remedy(seen, status, longer, relief),
         "shown": shown,
     }
 
@@ -188,7 +188,10 @@ def _shown(seen: Seen) -> Shown:
     return found
 
 
-def _remedy(slo: Slo, status: ObjectiveStatus, longer: str, relief: str) -> str:
+def _remedy(seen: Seen, status: ObjectiveStatus, longer: str, relief: str) -> str:
+    slo = seen.slo
+    if status == UNDECIDED and slo.timed:
+        return f"{slo.name} needs {samples_needed(slo.percentile):,} requests, these are {seen.requests:,}: {longer}"
     if status == UNDECIDED:
         return f"{slo.name} needs more requests to be known: {longer}"
     if slo.figure is Figure.ERRORS:

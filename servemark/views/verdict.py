@@ -78,7 +78,7 @@ def _objective(each: JudgedObjective, subject: str) -> Check:
         f"{least}{figure(each['limit'])}",
         each["unit"],
         "" if met else each["remedy"],
-        confidence(each["shown"]) if each["shown"] else "",
+        confidence(each["shown"]) if each["shown"] and each["status"] != "undecided" else "",
         subject,
         "objective",
     )

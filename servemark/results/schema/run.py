@@ -324,7 +324,7 @@ class CpuFigures(TypedDict):
     other_cores: Annotated[float | None, "Used by other work."]
     stolen_cores: Annotated[float | None, "Taken by other virtual machines (steal)."]
     other_cpu_share: Annotated[float | None, "Share of the cores that other work and other virtual machines took."]
-    largest_other: NotRequired[Annotated[str, "Process of the other work that used most, and how many cores."]]
+    largest_other: NotRequired[Annotated[str, "Processes of the other work that used most, with their cores."]]
 
 
 class SequenceFigures(TypedDict):

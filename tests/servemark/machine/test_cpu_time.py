@@ -25,6 +25,8 @@ class Machine:
         monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
         monkeypatch.setattr(cpu_time, "cores", lambda _: SimpleNamespace(quota=self.quota))
         self.quota: float | None = None
+        self.kernel: set[int] = set()
+        """Numbers of the kernel's own threads."""
         self.show({})
 
     def show(
@@ -34,7 +36,16 @@ class Machine:
         for pid, (parent, used, *of_children) in processes.items():
             (proc / str(pid)).mkdir(parents=True, exist_ok=True)
             times = [used, 0, *of_children, 0, 0]
-            fields = ["S", str(parent), *["0"] * 9, *[str(round(time * HZ)) for time in times[:4]], *["0"] * 30]
+            flags = str(0x00200040 if pid in self.kernel else 0x00400000)
+            fields = [
+                "S",
+                str(parent),
+                *["0"] * 4,
+                flags,
+                *["0"] * 4,
+                *[str(round(time * HZ)) for time in times[:4]],
+                *["0"] * 30,
+            ]
             (proc / str(pid) / "stat").write_text(f"{pid} (a) (b {pid}) {' '.join(fields)}")
         proc.mkdir(exist_ok=True)
         half = [0, 0, 0, round(idle / 2 * HZ), 0, 0, round(irq / 2 * HZ), round(steal / 2 * HZ), 0, 0]
@@ -105,6 +116,17 @@ def test_a_process_that_shows_more_than_all_cores_were_busy_is_not_named(machine
     use = watch.use()
     assert use.other == pytest.approx(0.12)
     assert use.largest == "a) (b 31 (pid 31) 0.1"
+
+
+def test_three_are_named_or_many_and_never_a_thread_of_the_kernel(machine: Machine) -> None:
+    machine.kernel = {35}
+    machine.show({10: (1, 0.0), **dict.fromkeys(range(30, 36), (1, 0.0))})
+    watch = machine.watch()
+    machine.now_s = 10.0
+    machine.show({30: (1, 0.5), 31: (1, 2.0), 32: (1, 1.0), 33: (1, 0.4), 34: (1, 0.1), 35: (2, 3.0)}, idle=14.0)
+    assert watch.use().largest == "a) (b 31 (pid 31) 0.2, a) (b 32 (pid 32) 0.1, a) (b 30 (pid 30) 0.05"
+    machine.show({}, idle=10.0)
+    assert str(watch.use().largest).startswith("many, the largest a) (b 31 (pid 31) 0.2, ")
 
 
 def test_a_shell_is_not_blamed_for_what_its_child_did_long_ago(machine: Machine) -> None:

@@ -52,7 +52,7 @@ CASES: list[tuple[str, Observations, dict[str, Any], bool, str]] = [
     ("completed", GOOD, {}, True, ""),
     ("completed", GOOD, {"interrupted": "stopped before its end"}, False, "stopped before its end"),
     ("other_load", GOOD, {"machine": CpuUse(2, 2.0, {}, 0.09, 0.0, None)}, True, ""),
-    ("other_load", GOOD, {"machine": BUSY}, False, "0.5 of 2 cores, most by make (pid 7) 0.4: stop"),
+    ("other_load", GOOD, {"machine": BUSY}, False, "0.5 of 2 cores, by make (pid 7) 0.4: stop"),
     ("other_load", GOOD, {"machine": BUSY}, False, "stop it; other virtual machines took 0.1 of 2 cores: try again"),
     ("other_load", GOOD, {"machine": STOLEN}, False, "other virtual machines took 0.3 of 2 cores: try again later"),
     ("generator_pause", GOOD, {"longest_pause_ms": 100.0}, True, ""),
