@@ -6,7 +6,7 @@ from servemark.quantities import figure, interval_words, rate
 from servemark.results.schema.header import figure_of
 from servemark.results.schema.run import JudgedObjective, Result
 from servemark.results.verdict import failed_constraints, verdict_words
-from servemark.stats.percentiles import percentile_key
+from servemark.stats.percentiles import percentile_key, samples_needed
 from servemark.views.wording import among_failed
 
 _TAILS = ("p99", "p95", "p90", "p50")
@@ -64,7 +64,11 @@ def _latency(result: Result, objective: JudgedObjective | None) -> str:
         key = next((key for key in _TAILS if figure_of(latency, key) is not None), "max")
         value = figure_of(latency, key)
     else:
-        key, value = percentile_key(objective["percentile"] or 0.0), objective["value"]
+        percentile = objective["percentile"] or 0.0
+        key, value = percentile_key(percentile), objective["value"]
+        if objective["status"] == "undecided":
+            few = f"{latency['count'] + latency['failed']:,} of {samples_needed(percentile):,} requests"
+            return f"{key.replace('_', '.')} not known from {few}"
     interval = dict(latency["ci95"]).get(key)
     within = f" (95 % interval {interval_words(interval)})" if interval else ""
     shown = f"{figure(value)} ms" if value is not None else among_failed(latency)

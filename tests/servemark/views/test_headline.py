@@ -21,7 +21,10 @@ GOODPUT = f"{ASKED}, goodput 40/s"
         (("--slo", "p90:50"), f"{GOODPUT}: {P90}, objective 50 ms met, VALID"),
         (("--slo", "p90:5"), f"{ASKED}, goodput 0/s: {P90}, objective 5 ms missed, VALID"),
         (("--slo", "p92:50"), f"{GOODPUT}: p92 20 ms, objective 50 ms met, VALID"),
-        (("--slo", "p99.9:50"), f"{GOODPUT}: p99.9 20 ms, objective 50 ms undecided, VALID"),
+        (
+            ("--slo", "p99.9:50"),
+            f"{GOODPUT}: p99.9 not known from 400 of 10,000 requests, objective 50 ms undecided, VALID",
+        ),
         (
             ("--slo", "p50:5,p90:50ms", "--slo", "service_p90:10,errors:1%", "--slo", "throughput:30"),
             f"{GOODPUT}: {P90}, objective 50 ms met, p50 20 ms, objective 5 ms missed, service p90 20 ms, "
