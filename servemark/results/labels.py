@@ -1,8 +1,10 @@
 """Labels of loads, suite cases and changes, as documents hold them and every view shows them."""
 
+import math
+
 from servemark.quantities import figure
 from servemark.results.schema.history import HistoryChange
-from servemark.results.schema.run import Scenario, StageLoad
+from servemark.results.schema.run import Result, Scenario, StageLoad
 
 SHOWN_STAGES = 6
 
@@ -69,3 +71,21 @@ def change(found: HistoryChange) -> str:
     place = f"at {first}: the commit is the same, its surroundings are not" if same else f"between {first} and {second}"
     moved = f"{found['ratio'] - 1:.1%} higher" if found["ratio"] > 1 else f"{1 - found['ratio']:.1%} lower"
     return f"{found['reading']}: {moved} {place}"
+
+
+def asked_and_answered(result: Result) -> str:
+    """Say what an open loop was asked for, had on its schedule and answered; "" for a closed loop.
+
+    Like "asked 50/s, scheduled 43.8/s, all answered": the count of a Poisson schedule is not the rate times the time.
+    """
+    throughput, errors = result["metrics"]["throughput"], result["metrics"]["errors"]
+    if throughput["scheduled_rate"] is None:
+        return ""
+    asked = result["scenario"]["requested_rate"]
+    parts = [f"asked {figure(asked)}/s"] if asked is not None else []
+    parts.append(f"scheduled {figure(throughput['scheduled_rate'])}/s")
+    if errors["share"] is not None:
+        # Rounded down: 99.996 % are not all.
+        answered = math.floor((1 - errors["share"]) * 1e4) / 100
+        parts.append("all answered" if not errors["count"] else f"{answered:g} % answered")
+    return ", ".join(parts)

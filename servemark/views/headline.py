@@ -1,8 +1,7 @@
 """A run's answer in one line, for whoever reads no further."""
 
-import math
-
 from servemark.quantities import figure, interval_words, rate
+from servemark.results.labels import asked_and_answered
 from servemark.results.schema.header import figure_of
 from servemark.results.schema.run import JudgedObjective, Result
 from servemark.results.verdict import failed_constraints, verdict_words
@@ -19,28 +18,12 @@ def answer(result: Result) -> str:
     objective 20 ms met, VALID".
     """
     throughput, failed = result["metrics"]["throughput"], failed_constraints(result["verdict"])
-    load = _load(result)
+    load = asked_and_answered(result) or f"{rate(throughput['requests_per_s'])} requests/s"
     if result["batch_size"] > 1:
         load += f", {rate(throughput['inferences_per_s'])} inferences/s"
     if any(each["figure"] == "latency" for each in result["verdict"]["objectives"]):
         load += f", goodput {figure(throughput['goodput'])}/s"
     return f"{load}: {', '.join([*_figures(result), verdict_words(failed, None)])}"
-
-
-def _load(result: Result) -> str:
-    """Format the load: what was answered or, of an open loop, what was asked for, scheduled and answered."""
-    throughput, errors = result["metrics"]["throughput"], result["metrics"]["errors"]
-    if throughput["scheduled_rate"] is None:
-        return f"{rate(throughput['requests_per_s'])} requests/s"
-    asked = result["scenario"]["requested_rate"]
-    parts = [f"asked {figure(asked)}/s"] if asked is not None else []
-    parts.append(f"scheduled {figure(throughput['scheduled_rate'])}/s")
-    if errors["share"] is not None:
-        # Rounded down: 99.996 % are not all.
-        parts.append(
-            "all answered" if not errors["count"] else f"{math.floor((1 - errors['share']) * 1e4) / 100:g} % answered"
-        )
-    return ", ".join(parts)
 
 
 def _figures(result: Result) -> list[str]:

@@ -93,12 +93,19 @@ function heading(standing) {
   return parts;
 }
 
-function tiles({ metrics, bottleneck: limited, batch_size: batch }) {
+function noteOf(throughput, asked, batch) {
+  const known = [[asked, "asked"], [throughput.scheduled_rate, "scheduled"]].filter(([rate]) => rate);
+  const parts = known.map(([rate, word]) => `${word} ${figure(rate)}/s`);
+  return [...parts, ...(batch > 1 ? [`${figure(throughput.inferences_per_s)} inferences/s`] : [])].join(", ");
+}
+
+function tiles({ metrics, bottleneck: limited, batch_size: batch, scenario }) {
+  const asked = scenario && scenario.requested_rate;
   const { throughput, errors, latency_ms: latency, energy, correctness } = metrics;
   const tail = ["p99", "p95", "p90"].find((key) => latency[key] !== null) || "p50";
   const interval = latency.ci95[tail] && `95 % interval ${latency.ci95[tail].map(figure).join(" to ")} ms`;
   const made = [
-    tile("Throughput", figure(throughput.requests_per_s), "requests/s", batch > 1 ? `${figure(throughput.inferences_per_s)} inferences/s` : ""),
+    tile("Throughput", figure(throughput.requests_per_s), "requests/s", noteOf(throughput, asked, batch)),
     tile(`Latency ${tail}`, figure(latency[tail]), "ms", interval || latency[`${tail}_reason`] || "so far"),
     tile("Succeeded", figure(latency.count), "requests", `${figure(errors.count)} failed (${percent(errors.share)})`),
   ];

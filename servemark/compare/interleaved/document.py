@@ -314,6 +314,7 @@ def document(
         **opened,
         "baseline": labels[0],
         "scenario": turns[0].result["scenario"] if turns else None,
+        "scheduled_rate": _scheduled(turns),
         "rounds_done": min(whole),
         "rows": made,
         "turns": [turn.to_dict() for turn in turns],
@@ -321,6 +322,12 @@ def document(
         "partial_reason": partial,
     }
     return cast(ComparisonDocument, found)
+
+
+def _scheduled(turns: Sequence[Turn]) -> float | None:
+    """Return the mean rate of the rounds' schedules; None for a closed loop."""
+    rates = [rate for turn in turns if (rate := turn.result["metrics"]["throughput"]["scheduled_rate"]) is not None]
+    return math.fsum(rates) / len(rates) if rates else None
 
 
 def _with_rate(

@@ -248,6 +248,9 @@ class ComparisonDocument(ComparisonHeader):
 
     baseline: Annotated[str, "The engine that the others are compared with."]
     scenario: Annotated[Scenario | None, "The load of a round. Null: no round was made."]
+    scheduled_rate: NotRequired[
+        Annotated[float | None, "Mean requests on the schedule of a round, per second. Null: a closed loop."]
+    ]
     rounds_done: Annotated[int, "Whole rounds of every engine."]
     rows: Annotated[list[ComparisonRow], "One row for each engine."]
     turns: Annotated[list[ComparisonTurn], "Every run in the order in which it was made."]

@@ -20,6 +20,7 @@ from servemark.output import note
 from servemark.quantities import figure
 from servemark.results import directory as results
 from servemark.results.constraint_kinds import Kind
+from servemark.results.labels import asked_and_answered
 from servemark.results.objectives import UNDECIDED, highest_percentile, latency_objective
 from servemark.results.schema.header import command
 from servemark.results.schema.run import Result, VerdictOfRun
@@ -97,8 +98,10 @@ class RateRuns:
         directory.mkdir()
         load = msgspec.structs.replace(self.load, rate=rate, duration_s=self.duration_s(rate))
         run = replace(self.config.changed(load=load, seed=self.config.seed + number), result_dir=directory)
+        asked = f"{figure(rate)}/s"
         try:
-            point = point_of(self.drive(run), directory.name)
+            result = self.drive(run)
+            point, asked = point_of(result, directory.name), asked_and_answered(result) or asked
         except NoResultError as error:
             if self.points and self.points[-1].result is None:
                 raise
@@ -106,7 +109,7 @@ class RateRuns:
                 self.say(error.said)
             point = Point(rate, frozenset({Kind.COMPLETED}), objective=UNDECIDED)
         shown = "-" if point.latency_ms is None else f"{figure(point.latency_ms)} ms"
-        self.say(f"run {number}: {figure(rate)}/s, {f'{slo.name} {shown}: ' if slo else ''}{point.words}")
+        self.say(f"run {number}: {asked}, {f'{slo.name} {shown}: ' if slo else ''}{point.words}")
         self.points.append(point)
         if not point.met:
             self.settle(self.config)

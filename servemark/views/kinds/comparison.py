@@ -57,7 +57,9 @@ def article(saved: Saved) -> Article:
 def heading(document: ComparisonDocument) -> str:
     """Name the compared workload and its load."""
     scenario = document["scenario"]
-    load = f"{title(scenario)}, " if scenario else ""
+    scheduled = document.get("scheduled_rate")
+    counted = "" if scheduled is None else f" (scheduled {figure(scheduled)}/s)"
+    load = f"{title(scenario)}{counted}, " if scenario else ""
     return (
         f"{document['workload']} side by side: {load}batch {document['batch_size']}, "
         f"{document['rounds_done']} interleaved rounds of {document['duration_s']:g} s"

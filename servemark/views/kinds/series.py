@@ -55,7 +55,8 @@ def _definition(curve: Curve | None) -> list[str]:
 
 
 def _runs(results: Sequence[Result], curve: Curve | None, bad: Sequence[int]) -> Table:
-    head = ["run", "load", "requests/s", "inferences/s", *(f"{key} ms" for key in _COLUMNS), "failed", "verdict"]
+    speeds = ("scheduled/s", "answered/s", "inferences/s")
+    head = ["run", "load", *speeds, *(f"{key} ms" for key in _COLUMNS), "failed", "verdict"]
     rows = []
     for result in results:
         metrics, throughput = result["metrics"], result["metrics"]["throughput"]
@@ -64,7 +65,7 @@ def _runs(results: Sequence[Result], curve: Curve | None, bad: Sequence[int]) ->
             [
                 f"{result['workload']} on {result['engine']}, {result['device']}, {result['precision']}",
                 f"{describe(result['scenario'])}, batch {result['batch_size']}",
-                *(rate(throughput["requests_per_s"]), rate(throughput["inferences_per_s"])),
+                *(rate(throughput[key]) for key in ("scheduled_rate", "requests_per_s", "inferences_per_s")),
                 *cells(metrics["latency_ms"], _COLUMNS),
                 f"{metrics['errors']['count']:,}",
                 said(result["verdict"]) + ("  <- knee" if knee else ""),
