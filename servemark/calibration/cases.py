@@ -73,11 +73,11 @@ CASES = (
     ),
     Case(
         "bimodal",
-        "2 ms, and 40 ms for 8 %, 8 in flight",
-        Behaviour(delay_s=0.002, long_share=0.08, long_s=0.04),
-        Load(1, 8),
+        "2 ms, and 40 ms for 30 %, 16 in flight",
+        Behaviour(delay_s=0.002, long_share=0.3, long_s=0.04),
+        Load(1, 16),
         10,
-        {50.0: 2.0, 90.0: 2.0, 95.0: 40.0, 99.0: 40.0},
+        {50.0: 2.0, 90.0: 40.0, 95.0: 40.0, 99.0: 40.0},
     ),
     Case(
         "resets",

@@ -12,14 +12,12 @@ from servemark.calibration.subject import METERS, SUBJECT
 from servemark.cli._command import one_command
 from servemark.cli._load_flags import takes_options
 from servemark.cli._options import Json
-from servemark.cli._report import Report, write_report
+from servemark.cli._report import Report, conclude
 from servemark.documents.commands import Calibrating
 from servemark.errors import ExitCode, OptionError
 from servemark.output import note
-from servemark.paths import RESULTS, shown
+from servemark.paths import RESULTS
 from servemark.quantities import one_of
-from servemark.results import directory as results
-from servemark.views.render.terminal import show
 
 ALL, NONE = "all", "none"
 
@@ -41,13 +39,7 @@ def calibrate(*, options: Calibrating, report: Report = False, json: Json = Fals
     if left := [meter.name for meter in chosen if meter not in meters]:
         note(f"left out, to end within 3 minutes: {', '.join(left)} (--full, or --peers, takes them)")
     directory, document = run(cases, meters, Path(options.out or RESULTS), full=options.full)
-    if json:
-        results.print_json(document)
-    else:
-        show(document)
-    note(f"result: {shown(directory)}")
-    if report:
-        write_report(directory, quiet=json)
+    conclude(directory, document, report=report, json=json)
     raise typer.Exit(document["verdict"]["exit_code"] if document["verdict"] else ExitCode.INVALID)
 
 
