@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from servemark.quantities import figure
 from servemark.results.saved import Saved
-from servemark.results.schema.calibration import CalibratedMeter, Calibration, CalibrationRow
+from servemark.results.schema.calibration import Calibration, CalibrationRow
 from servemark.results.schema.header import reason_of
 from servemark.views.blocks import Article, Badge, Check, Facts, Lines, Section, Table
 from servemark.views.plots.circumstances import environment, made
@@ -123,11 +123,9 @@ def _record(row: CalibrationRow) -> dict[str, Any]:
 
 
 def checks(saved: Saved) -> list[Check]:
-    """Each load generator is within the limits."""
-    return [_check(meter) for meter in cast(Calibration, saved.document)["meters"]]
-
-
-def _check(meter: CalibratedMeter) -> Check:
-    value = f"{figure(meter['within_ms'])} ms"
-    word = "Yes" if meter["trusted"] else "No"
-    return Check("trusted", meter["trusted"], word, value, note="; ".join(meter["wrong"]), subject=meter["name"])
+    """Return the verdict over servemark; it is not judged where the machine was too unquiet."""
+    judged = cast(Calibration, saved.document)["verdict"]
+    if judged is None or judged["outcome"] == "undecided":
+        return [Check("trusted", None, "-", note=judged["words"] if judged else "nothing was judged")]
+    right = judged["outcome"] == "trusted"
+    return [Check("trusted", right, "Yes" if right else "No", note=judged["words"])]

@@ -2,6 +2,8 @@
 
 import pytest
 
+from servemark.results.saved import Saved
+from servemark.views.kinds.calibration import checks
 from tests.support.calibrated import document
 from tests.support.documents import validated
 
@@ -14,6 +16,8 @@ def test_outcomes(error_ms: float, other: float, outcome: str, code: int) -> Non
     found = validated(document(error_ms, other))
     assert (found["verdict"]["outcome"], found["verdict"]["exit_code"]) == (outcome, code)
     assert found["meters"][0]["trusted"] == (outcome == "trusted")
+    [check] = checks(Saved("c", dict(found)))
+    assert check.ok == {"trusted": True, "not trusted": False, "undecided": None}[outcome]
 
 
 def test_each_generator_has_its_figures() -> None:
