@@ -76,9 +76,8 @@ def missing(without: Sequence[Result], metric: Metric) -> list[str]:
         fewest, longer = min(few)
         most = max(few)[0]
         have = f"{fewest:,}" if fewest == most else f"{fewest:,} to {most:,}"
-        lines.insert(
-            0, f"{_results(len(few))}: {metric.keys[-1]} needs {needed:,} requests, they have {have}: {longer}"
-        )
+        name = metric.keys[-1].replace("_", ".")
+        lines.insert(0, f"{_results(len(few))}: {name} needs {needed:,} requests, they have {have}: {longer}")
     return lines
 
 

@@ -72,7 +72,7 @@ def _cells(series: HistorySeries) -> list[str]:
     used = [each for each in series["results"] if each["used"]]
     return [
         *(name(series), str(len(used)), str(len(series["results"])), figure(used[-1]["value"] if used else None)),
-        figure(series["evidence"]),
+        figure(series["changes"][-1]["evidence"] if series["changes"] else series["evidence"]),
         *(str(len(series["changes"])), series["outcome"]),
     ]
 
