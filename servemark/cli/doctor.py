@@ -127,7 +127,7 @@ def _awake() -> Check:
         return Check("cpu latency", True, "no virtual machine: cores idle as ever (--cpu-latency-qos on: never)")
     if refused := refusal():
         return Check("cpu latency", False, f"{refused} (run as root): cores that idle wake up late")
-    return Check("cpu latency", True, "cores are kept out of idle states while requests are sent")
+    return Check("cpu latency", True, "cores can be kept out of idle states: --cpu-latency-qos on")
 
 
 def _idle() -> Check:
