@@ -254,7 +254,8 @@ class Driver:
         """Take what has come; the outcome of a request that it ends."""
         payload = channel.payload
         if payload is None:
-            self._connections.attend(channel)
+            if not channel.on_unsolicited_data():
+                self._connections.drop(channel)
             return None
         response = channel.readable()
         if response is None:
