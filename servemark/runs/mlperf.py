@@ -77,18 +77,7 @@ def _measure(
     concurrency = PROBE_CONCURRENCY if scenario is MlperfScenario.OFFLINE else 1
     requests = target.payloads(golden)
     latency_ms, rate = probe(target, requests, concurrency, least_s=PROBE_S, timeout_s=config.limits.request_timeout_s)
-    plan = MlperfPlan(
-        scenario=scenario,
-        expected_qps=options.target_qps or HEADROOM * rate,
-        expected_latency_ms=latency_ms / HEADROOM,
-        min_duration_s=config.duration_s,
-        min_queries=options.min_queries,
-        latency_ms=bound.limit if bound else None,
-        percentile=bound.percentile if bound else None,
-        bound_from=_bound_from(config, bound),
-        seed=config.seed,
-        accuracy=labels is not None,
-    )
+    plan = _planned(config, options, bound, (latency_ms, rate), accuracy=labels is not None)
     machine = MachineUse(target, tuple)
     directory = results.new_directory(config.out, f"{config.model}-mlperf-{scenario.value.lower()}")
     library = first_of(requests) if labels is None else LabelledLibrary(served, target, labels)
@@ -124,6 +113,25 @@ def _measure(
         "verdict": verdict,
     }
     return directory, result
+
+
+def _planned(
+    config: LoadConfig, options: Mlperf, bound: Slo | None, probed: tuple[float, float], *, accuracy: bool
+) -> MlperfPlan:
+    """Make LoadGen's settings; a short probe has found the latency (ms) and the rate."""
+    latency_ms, rate = probed
+    return MlperfPlan(
+        scenario=MlperfScenario(options.scenario),
+        expected_qps=options.target_qps or HEADROOM * rate,
+        expected_latency_ms=latency_ms / HEADROOM,
+        min_duration_s=config.duration_s,
+        min_queries=options.min_queries,
+        latency_ms=bound.limit if bound else None,
+        percentile=bound.percentile if bound else None,
+        bound_from=_bound_from(config, bound),
+        seed=config.seed,
+        accuracy=accuracy,
+    )
 
 
 def _bound_from(config: LoadConfig, bound: Slo | None) -> str | None:
