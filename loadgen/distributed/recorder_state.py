@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from loadgen.measurement.failures import MAX_MESSAGES, Failures
+from loadgen.driver.failures import MAX_MESSAGES, Failures
 from loadgen.measurement.recorder import Recorder
 from loadgen.measurement.windows import Interval, Window
 from servemark.stats.histogram import Histogram

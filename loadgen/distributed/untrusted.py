@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from loadgen.distributed.recorder_state import COUNTS, HISTOGRAMS
-from loadgen.measurement.failures import MAX_KINDS, MAX_MESSAGES, MAX_WORDS
+from loadgen.driver.failures import MAX_KINDS, MAX_MESSAGES, MAX_WORDS
 from servemark.errors import ExitCode
 from servemark.machine.scheduling import Priority
 from servemark.results.constraints import MAX_PROLONGED_WINDOWS

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from loadgen.driver.connections import Connections
 from loadgen.driver.event_loop import Driver
+from loadgen.driver.failures import Failures
 from loadgen.kserve.server_statistics import BACKEND_DIED
 from loadgen.load.arrivals import ClosedLoopArrivals, OpenLoopArrivals
 from loadgen.load.load_config import LoadConfig
-from loadgen.measurement.failures import Failures
 from loadgen.sut.channel import Outcome, Payload
 from loadgen.sut.target import Target
 from servemark import interrupts

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from loadgen.driver.connections import MS
+from loadgen.driver.failures import MAX_MESSAGES
 from loadgen.load.warm_up import WarmUp
-from loadgen.measurement.failures import MAX_MESSAGES
 from loadgen.measurement.seconds import Seconds
 from loadgen.measurement.windows import Interval, Window
 from loadgen.stateful.decoupled import AnswerRecorder

@@ -16,6 +16,7 @@ from gevent.monkey import is_module_patched
 from loadgen.driver.connections import Connections
 from loadgen.driver.cpu_latency import CpuLatency
 from loadgen.driver.event_loop import Driver
+from loadgen.driver.failures import Failures
 from loadgen.driver.labelled import LabelledAnswers
 from loadgen.driver.pauses import Pauses
 from loadgen.driver.priority import SendersPriority
@@ -26,7 +27,6 @@ from loadgen.load.load_config import LoadConfig
 from loadgen.load.scenario import Mode
 from loadgen.load.share import ALL, Share
 from loadgen.load.warm_up import WarmUp, WarmUpOutcome
-from loadgen.measurement.failures import Failures
 from loadgen.measurement.interval_edges import CpuTime, Reading
 from loadgen.measurement.output_agreement import check
 from loadgen.measurement.probe import require_answer

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from loadgen.driver.connections import MS
+from loadgen.driver.failures import MAX_MESSAGES
 from loadgen.load.arrivals import schedule
-from loadgen.measurement.failures import MAX_MESSAGES
 from loadgen.measurement.recorder import MAX_SAMPLED_RESPONSES, Recorder
 from loadgen.measurement.windows import Interval
 from loadgen.sut.channel import Outcome, Payload

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.generator.memory import NullAnswer
 from loadgen.driver.connections import MS
-from loadgen.measurement.failures import MAX_MESSAGES
+from loadgen.driver.failures import MAX_MESSAGES
 from loadgen.measurement.recorder import FLUSH_NS, MAX_SAMPLED_RESPONSES, WIDTH, Recorder
 from loadgen.measurement.windows import Interval
 from loadgen.sut.channel import Outcome, Payload

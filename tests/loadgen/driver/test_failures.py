@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from loadgen.measurement.failures import MAX_KINDS, MAX_MESSAGES, MAX_WORDS, OTHER, Failures
+from loadgen.driver.failures import MAX_KINDS, MAX_MESSAGES, MAX_WORDS, OTHER, Failures
 from loadgen.sut.channel import Outcome
 from tests.support.load_config import config
 
