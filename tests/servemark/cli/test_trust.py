@@ -172,7 +172,8 @@ def test_a_value_of_another_kind_is_refused(
     (result_with(tmp_path) / "result.json").write_text(_with(tmp_path, name, value))
     code, _, err = servemark("rerun", str(tmp_path), "--trust")
     assert (code, stopped) == (BAD_INPUT, [])
-    assert name in err or "is not plain text" in err
+    # half of a surrogate pair is not JSON, and refused before its field is known
+    assert name in err or "is not plain text" in err or "JSON is malformed" in err
 
 
 def _with(folder: Path, name: str, value: Any) -> str:
