@@ -159,7 +159,7 @@ def test_bounds_that_are_none_are_refused(search: Search, template: Result, boun
     assert "--max-rate" in err
     code, _, err = search(Drive(template, limit=350.0), "--max-rate", "0.5:50")
     assert code == 3
-    assert "at 0.500/s a run of 120 s has too few requests for p90" in err
+    assert "at 0.5/s a run of 120 s has too few requests for p90" in err
 
 
 def test_a_generator_that_limits_makes_the_search_invalid(search: Search, tmp_path: Path, template: Result) -> None:
