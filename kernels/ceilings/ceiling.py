@@ -5,7 +5,6 @@ What cannot be measured is left out with a word. Nothing here ends a run.
 
 import time
 from collections.abc import Callable, Sequence
-from typing import cast
 
 from kernels.ceilings import working_sets
 from kernels.ceilings.kept import Kept, KeptPart
@@ -15,6 +14,7 @@ from kernels.ceilings.vendor import promised
 from kernels.measurement.case import MIB, Case
 from kernels.measurement.device import Device
 from servemark.results.schema.kernels import Bandwidth, Ceiling
+from servemark.stats.unknown import explained
 
 SETS_S = 45.0
 """Longest time of all working sets but the largest together (s)."""
@@ -25,6 +25,7 @@ USUAL_SETS = 12
 CALL = "call"
 
 
+@explained
 def ceiling_of(
     source: Source, known: Ceiling | None = None, clock: Callable[[], float] = time.monotonic
 ) -> Ceiling | None:
@@ -44,17 +45,19 @@ def ceiling_of(
         return None
     best = max(rates, key=lambda part: part["value"])
     shares = [part["other_cpu_share"] for part in source.parts if part["other_cpu_share"] is not None]
-    found = {
+    tflops, gbps = promised(device.board, source.precision)
+    return {
         "precision": source.precision,
         "tflops": best["value"],
         "tflops_of": best["of"],
         "bandwidths": bandwidths,
         "call_us": latency_us,
+        "vendor_tflops": tflops,
+        "vendor_gbps": gbps,
         "measured": min(part["measured"] for part in source.parts),
         "reused": source.reused,
         "other_cpu_share": max(shares, default=None),
     }
-    return cast(Ceiling, found | promised(device.board, source.precision))
 
 
 def cost_s(precision: str, device: Device, kept: Kept, *, first: bool) -> float:

@@ -4,7 +4,7 @@ The file may be damaged, or of somebody else: what is not as it should be there 
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypedDict
@@ -21,6 +21,7 @@ from servemark.machine.environment import Environment
 from servemark.output import note
 from servemark.results.directory import write_atomically
 from servemark.results.kinds import conformed
+from servemark.stats.unknown import explained
 
 FILE = "ceilings.json"
 RULES = 1
@@ -93,16 +94,9 @@ class Kept:
         """A part by its name."""
         return self._parts.get(name)
 
-    def keep(self, name: str, measured: Part, taken: Mapping[str, Any]) -> KeptPart:
+    def keep(self, name: str, measured: Part, other_cpu_share: float | None) -> KeptPart:
         """Keep a part that has just been measured, and what others took of the cores meanwhile."""
-        part: KeptPart = {
-            "value": measured.value,
-            "of": measured.of,
-            "size_bytes": measured.size_bytes,
-            "measured": self._now().isoformat(timespec="seconds"),
-            "other_cpu_share": taken["other_cpu_share"],
-        }
-        self._parts[name] = part
+        part = self._parts[name] = _kept(measured, self._now(), other_cpu_share)
         if self._writable:
             others = [(machine, parts) for machine, parts in self._read(quietly=True) if machine != self._machine]
             self._write([*others, (self._machine, self._parts)][-MAX_MACHINES:])
@@ -132,6 +126,17 @@ class Kept:
         if not quietly:
             note(f"{self._file} is not used, ceilings are measured anew: {words}")
         return []
+
+
+@explained
+def _kept(part: Part, now: datetime, other_cpu_share: float | None) -> KeptPart:
+    return {
+        "value": part.value,
+        "of": part.of,
+        "size_bytes": part.size_bytes,
+        "measured": now.isoformat(timespec="seconds"),
+        "other_cpu_share": other_cpu_share,
+    }
 
 
 def _defect(kept: _File) -> str | None:

@@ -3,9 +3,9 @@
 NVIDIA's data sheets give some rates with sparsity: half of those stands here. Boost clocks are assumed there.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from servemark.results.schema.header import unknown
+from servemark.stats.unknown import or_unknown, unknown
 
 
 class Sheet(NamedTuple):
@@ -48,12 +48,10 @@ def sheet_of(board: str) -> Sheet | None:
     return next((sheet for name, sheet in SHEETS.items() if f" {name} " in words or f" {name}-" in words), None)
 
 
-def promised(board: str | None, precision: str) -> dict[str, Any]:
-    """A ceiling's keys of the data sheet, null with a reason where there is none."""
-    keys = ("vendor_tflops", "vendor_gbps")
+def promised(board: str | None, precision: str) -> tuple[float | None, float | None]:
+    """Return what the data sheet promises: 10^12 operations/s and 10^9 bytes/s; unknown where there is none."""
     sheet = sheet_of(board) if board else None
     if sheet is None:
-        return unknown(keys, f"no data sheet of {board} is known here" if board else "a CPU's data sheet says neither")
-    rate = sheet.tflops.get(precision)
-    of_rate = unknown(keys[:1], f"the data sheet has no {precision}") if rate is None else {keys[0]: rate}
-    return of_rate | {keys[1]: sheet.gbps}
+        reason = f"no data sheet of {board} is known here" if board else "a CPU's data sheet says neither"
+        return unknown(reason), unknown(reason)
+    return or_unknown(sheet.tflops.get(precision), f"the data sheet has no {precision}"), sheet.gbps

@@ -4,7 +4,7 @@ import itertools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Self, cast
+from typing import Self
 
 from kernels.libraries import TORCH, library
 from kernels.measurement.device import Device
@@ -107,7 +107,7 @@ def blank(case: Case, device: Device, status: Status, reason: str | None) -> Ker
     """A case of which only the counts are known."""
     kernel, traffic = case.kernel, case.kernel.traffic(case.precision)
     sizes = {name: list(size) if isinstance(size, tuple) else size for name, size in kernel.sizes().items()}
-    known = {
+    return {
         "family": case.family,
         "label": kernel.label(),
         "sizes": sizes,
@@ -123,10 +123,20 @@ def blank(case: Case, device: Device, status: Status, reason: str | None) -> Ker
         "tolerance": PRECISIONS[case.precision].tolerance,
         "published": list(case.published),
         "figures": {},
-        **dict.fromkeys(MEASURED),
+        "error": None,
+        "ms": None,
+        "tflops": None,
+        "gbps": None,
+        "compute_share": None,
+        "bandwidth_share": None,
+        "bound": None,
+        "bound_share": None,
+        "joules": None,
+        "clock_mhz": None,
+        "throttled": None,
+        "probe": None,
         "reason": reason,
     }
-    return cast(KernelCase, known)
 
 
 def _algorithm(case: Case, device: Device) -> str:

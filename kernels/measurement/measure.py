@@ -7,7 +7,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 from kernels.libraries import TORCH, library
 from kernels.measurement.case import (
@@ -26,8 +26,8 @@ from kernels.measurement.precisions import PRECISIONS
 from kernels.measurement.probe import PROBE_S, probes_of
 from kernels.measurement.sensors import sensors_of
 from kernels.measurement.timing import MIN_SAMPLES, Call, Samples, rotating, time_on_cpu, time_on_gpu
-from servemark.results.schema.header import unknown
 from servemark.results.schema.kernels import Cache, Ceiling, KernelCase, Probe
+from servemark.stats.unknown import explained, unknown
 
 MAX_COPIES = 4096
 """Of a kernel's tensors, to fill the cache with."""
@@ -97,7 +97,7 @@ def _measure(case: Case, method: Method, ceiling: Ceiling | None) -> KernelCase:
         fixed = _fixed(case, samples.median, method)
         felt = sensors_of(device.name).feel(call, lambda: _wait(device))
     found = _judged(blank(case, device, "measured", None), case, samples, error, ceiling, method.cache)
-    return cast(KernelCase, found | felt | {"probe": probe, "figures": found["figures"] | fixed})
+    return {**found, **felt, "probe": probe, "figures": found["figures"] | fixed}
 
 
 @contextlib.contextmanager
@@ -193,7 +193,7 @@ def _probe(method: Method) -> Probe:
     short, warm_s = replace(method, budget_s=PROBE_S), math.inf  # so slow a call asks for no warm-up
     with _products_in("ieee"):
         times = {name: timed(call, warm_s, short).median * 1e3 for name, call in probes_of(method.device).items()}
-    return cast(Probe, times)
+    return {"product_ms": times["product_ms"], "copy_ms": times["copy_ms"]}
 
 
 def _fixed(case: Case, seconds: float, method: Method) -> dict[str, float]:
@@ -214,6 +214,7 @@ def _wait(device: Device) -> None:
         torch.cuda.synchronize(device.name)
 
 
+@explained
 def _judged(
     found: KernelCase, case: Case, samples: Samples, error: float, ceiling: Ceiling | None, cache: Cache
 ) -> KernelCase:
@@ -223,8 +224,9 @@ def _judged(
     found |= {"error": error, "ms": samples.document(), "figures": case.kernel.figures(seconds)}
     found |= {"tflops": tflops, "gbps": gbps}
     if ceiling is None:
-        shares = ("compute_share", "bandwidth_share", "bound", "bound_share")
-        found |= cast(KernelCase, unknown(shares, "no ceiling of its precision was measured"))
+        reason = "no ceiling of its precision was measured"
+        found |= {"compute_share": unknown(reason), "bandwidth_share": unknown(reason)}
+        found |= {"bound": unknown(reason), "bound_share": unknown(reason)}
         return found
     floors = case.floor_s(ceiling, cache)
     bound = max(floors, key=lambda name: floors[name])

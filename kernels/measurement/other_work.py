@@ -1,12 +1,11 @@
 """Share of the cores that other work and other virtual machines take while kernels are timed."""
 
 import os
-from collections.abc import Mapping
 
 import psutil
 
 from servemark.machine.cpu_time import CannotTell, Watch
-from servemark.results.schema.header import unknown
+from servemark.stats.unknown import unknown
 
 BUSY_S = 0.5
 
@@ -24,11 +23,11 @@ def watching() -> Watch | CannotTell:
         return reason
 
 
-def taken(watch: Watch | CannotTell) -> Mapping[str, object]:
-    """Return the share of the cores that others took since then, or the reason why it is not known."""
+def taken(watch: Watch | CannotTell) -> float | None:
+    """Return the share of the cores that others took since then, else an unknown figure."""
     try:
         if isinstance(watch, CannotTell):
             raise watch
-        return {"other_cpu_share": watch.use().other_cpu_share}
+        return watch.use().other_cpu_share
     except CannotTell as reason:
-        return unknown(("other_cpu_share",), str(reason))
+        return unknown(str(reason))

@@ -7,9 +7,9 @@ import functools
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
-from servemark.results.schema.header import unknown
+from servemark.stats.unknown import explained, unknown
 from servemark.telemetry.energy import BOUNDARY_OF_DEVICE, Meter, open_meter
 from servemark.telemetry.energy.meter import UPDATE_S, UnavailableError
 from servemark.telemetry.gpus import Gpus
@@ -30,6 +30,18 @@ Call = Callable[[], object]
 def sensors_of(device: str) -> "Sensors":
     """Those of a device, opened once in a process."""
     return Sensors(device)
+
+
+Clocks = tuple[float | None, list[str] | None]
+"""Clock in MHz, and the reasons that hold it back; either may be unknown."""
+
+
+class Felt(TypedDict):
+    """Readings of the meters amid the calls."""
+
+    joules: float | None
+    clock_mhz: float | None
+    throttled: list[str] | None
 
 
 class Sensors:
@@ -53,42 +65,47 @@ class Sensors:
         except UnavailableError as error:
             self._clock_reason = str(error)
 
-    def feel(self, call: Call, wait: Call) -> dict[str, Any]:
+    @explained
+    def feel(self, call: Call, wait: Call) -> Felt:
         """Call for a while and read; `wait` returns when the device is done. What is missing has its reason."""
         if self._meter is None and self._clock_reason:
-            return self._energy(0) | self._clocks()
+            return self._felt(self._energy(0), self._clocks())
         window_s = WINDOW_S if self._meter is None else max(WINDOW_S, UPDATES * UPDATE_S[self._meter.source])
         if self._meter:
             self._meter.start()
         begun, calls = time.perf_counter(), 0
-        clocks: dict[str, Any] = {}
+        clocks: Clocks | None = None
         while time.perf_counter() - begun < window_s:
             call()
             calls += 1
-            if not clocks and time.perf_counter() - begun > window_s / 2:
+            if clocks is None and time.perf_counter() - begun > window_s / 2:
                 clocks = self._clocks()  # amid the work
             elif calls % QUEUED == 0:
                 wait()
         wait()
-        return self._energy(calls) | (clocks or self._clocks())
+        return self._felt(self._energy(calls), clocks or self._clocks())
 
-    def _energy(self, calls: int) -> dict[str, Any]:
+    @staticmethod
+    def _felt(joules: float | None, clocks: Clocks) -> Felt:
+        mhz, throttled = clocks
+        return {"joules": joules, "clock_mhz": mhz, "throttled": throttled}
+
+    def _energy(self, calls: int) -> float | None:
         """Return the energy of one of the calls."""
         if self._meter is None:
-            return unknown(("joules",), self._meter_reason or "no meter")
+            return unknown(self._meter_reason or "no meter")
         reading = self._meter.stop()
-        if reading.joules is None:
-            return unknown(("joules",), str(reading.reason))
-        return {"joules": reading.joules / calls}
+        return unknown(str(reading.reason)) if reading.joules is None else reading.joules / calls
 
-    def _clocks(self) -> dict[str, Any]:
+    def _clocks(self) -> Clocks:
         """Clock and throttling now."""
         if self._boards:
             return _of_board(self._boards.read())
         mhz = self._cpu_mhz()
         if mhz is None:
-            return unknown(("clock_mhz", "throttled"), self._clock_reason or NO_CLOCK)
-        return {"clock_mhz": mhz} | unknown(("throttled",), "a CPU does not tell why its clock is what it is")
+            reason = self._clock_reason or NO_CLOCK
+            return unknown(reason), unknown(reason)
+        return mhz, unknown("a CPU does not tell why its clock is what it is")
 
     def _cpu_mhz(self) -> float | None:
         """Mean over all CPUs."""
@@ -100,14 +117,15 @@ class Sensors:
         return sum(khz) / len(khz) / 1e3 if khz else None
 
 
-def _of_board(reading: Reading) -> dict[str, Any]:
+def _of_board(reading: Reading) -> Clocks:
     """The first board's clock, and why it is held back."""
-    found: dict[str, Any] = {"throttled": []}
+    mhz: float | None = unknown("the board does not tell its clock")
+    throttled: list[str] = []
     for column, value in reading.items():
         if column.name == "gpu_sm_clock_hertz":
-            found |= unknown(("clock_mhz",), value) if isinstance(value, str) else {"clock_mhz": value / 1e6}
+            mhz = unknown(value) if isinstance(value, str) else value / 1e6
         if column.name == "gpu_throttled" and value == 1.0:
-            found["throttled"].append(dict(column.labels)["reason"])
+            throttled.append(dict(column.labels)["reason"])
         elif column.name == "gpu_throttled" and isinstance(value, str):
-            return found | unknown(("throttled",), value)
-    return found
+            return mhz, unknown(value)
+    return mhz, throttled

@@ -10,12 +10,12 @@ import math
 import timeit
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, Self, cast
+from typing import Protocol, Self
 
 import numpy as np
 
-from servemark.results.schema.header import unknown
 from servemark.results.schema.kernels import KernelTimes
+from servemark.stats.unknown import explained, unknown
 
 BUDGET_S = 1.0
 """Time for a kernel (s); on a GPU a block takes at least a thousandth of it, a millisecond."""
@@ -46,22 +46,21 @@ class Samples:
         """Seconds."""
         return float(np.median(self.seconds))
 
+    @explained
     def document(self) -> KernelTimes:
         """The distribution in ms."""
         ms = np.array(self.seconds) * 1e3
         p5, low, median, high, p95 = np.percentile(ms, [5, 25, 50, 75, 95]).tolist()
-        found = {
+        few = f"needs {MIN_TAIL_SAMPLES} samples, has {len(ms)}"
+        return {
             "median": median,
             "iqr": high - low,
-            "p5": p5,
-            "p95": p95,
+            "p5": p5 if len(ms) >= MIN_TAIL_SAMPLES else unknown(few),
+            "p95": p95 if len(ms) >= MIN_TAIL_SAMPLES else unknown(few),
             "min": float(ms.min()),
             "samples": len(ms),
             "calls_per_sample": self.calls,
         }
-        if len(ms) < MIN_TAIL_SAMPLES:
-            found |= unknown(("p5", "p95"), f"needs {MIN_TAIL_SAMPLES} samples, has {len(ms)}")
-        return cast(KernelTimes, found)
 
 
 def time_on_cpu(call: Call, first_s: float, threads: int, budget_s: float = BUDGET_S) -> Samples:

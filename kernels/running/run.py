@@ -4,7 +4,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
 
 from kernels.ceilings.ceiling import ceiling_of, cost_s
 from kernels.ceilings.kept import FILE, Kept, machine_of
@@ -22,13 +21,18 @@ from servemark.errors import OptionError
 from servemark.machine.cpu_time import QUIET_SHARE
 from servemark.output import note
 from servemark.results import directory as results
-from servemark.results.schema.header import opening, unknown
+from servemark.results.schema.header import opening
 from servemark.results.schema.kernels import Ceiling, KernelCase, KernelsDocument, Traced
+from servemark.stats.unknown import explained, unknown
 
 GRACE_S = 120.0
 """Time that a case may take beyond its limit (s): tensors are made, PyTorch is imported, an answer is checked."""
 
 
+_NO_CACHES = "the system does not describe its caches"
+
+
+@explained
 def begin(
     suite: str, cases: Sequence[Case], method: Method, traced: Traced | None = None, *, published: bool = False
 ) -> KernelsDocument:
@@ -44,8 +48,9 @@ def begin(
     if None not in reasons:
         fix = "use another --precision, --device or --suite; `servemark kernels --list` shows what there is"
         raise OptionError(f"{device.name} can run none of the {len(cases)} cases: {reasons[0]}", fix=fix)
-    document: KernelsDocument = {
-        **opening("kernels"),
+    return {
+        **opening(),
+        "kind": "kernels",
         "suite": suite,
         "traced": traced,
         "families": list(dict.fromkeys(case.family for case in cases)),
@@ -54,7 +59,7 @@ def begin(
         "cache": method.cache,
         "threads": method.device.cores,
         "busy_share": busy_share(),
-        "cache_mib": device.cache_bytes / MIB,
+        "cache_mib": device.cache_bytes / MIB if device.cache_reported else unknown(_NO_CACHES),
         "held_mib": None,
         "case_limit_s": method.limit_s,
         "library": ", ".join(f"{name} {version(name)}" for name in names),
@@ -67,9 +72,6 @@ def begin(
         "spent_s": 0.0,
         "partial": True,
     }
-    if not device.cache_reported:
-        document |= cast(KernelsDocument, unknown(("cache_mib",), "the system does not describe its caches"))
-    return document
 
 
 def go_on(
@@ -111,7 +113,7 @@ def go_on(
             document["spent_s"] = spent_s + time.monotonic() - begun
             document["partial"] = number < len(cases)
             if document["traced"]:
-                document["traced"] |= _sum(document["cases"], document["traced"]["kernels"])
+                document["traced"] = _summed(document["traced"], document["cases"])
             results.write(folder, document)
             note(f"[{number}/{len(cases)}] {case}: {line(found)}{progress.done(expected_s)}")
     return document
@@ -144,15 +146,17 @@ def _costs(cases: Sequence[Case], document: KernelsDocument, method: Method) -> 
     return sum(case_cost_s(case, _ceiling_of(case, document), method) for case in cases)
 
 
-def _sum(cases: Sequence[KernelCase], calls: int) -> Traced:
-    """Add up the times of an inference's kernels (ms), if all of its `calls` have a time."""
+@explained
+def _summed(traced: Traced, cases: Sequence[KernelCase]) -> Traced:
+    """Add up the times of an inference's kernels (ms), if all of its calls have a time."""
     timed = [(case["count"], case["ms"]["median"]) for case in cases if case["ms"] and case["library"] == TORCH]
     known = sum(count for count, _ in timed)
-    if known < calls:
-        return cast(Traced, unknown(("kernels_ms",), f"{known} of {calls} calls have been measured"))
-    return cast(Traced, {"kernels_ms": sum(count * ms for count, ms in timed), "kernels_ms_reason": None})
+    calls, whole = traced["kernels"], sum(count * ms for count, ms in timed)
+    missing = f"{known} of {calls} calls have been measured"
+    return {**traced, "kernels_ms": whole if known >= calls else unknown(missing)}
 
 
+@explained
 def _case(process: CaseProcess, case: Case, method: Method, ceiling: Ceiling | None) -> KernelCase:
     """Measure a case in the process; one that cannot run is not sent there."""
     reason = refusal(case, method.device)
@@ -163,7 +167,7 @@ def _case(process: CaseProcess, case: Case, method: Method, ceiling: Ceiling | N
         found = process.run(measure, case, method, ceiling, timeout_s=method.limit_s + GRACE_S)
     except Ended as ended:
         return blank(case, method.device, "failed", str(ended))
-    return cast(KernelCase, {**found, **taken(watch)})
+    return {**found, "other_cpu_share": taken(watch)}
 
 
 def line(found: KernelCase) -> str:

@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,8 +22,8 @@ from kernels.measurement.timing import Samples, time_on_cpu, time_on_gpu
 from kernels.tracing import onnx_calls
 from kernels.tracing.calls import Call, calls_of
 from servemark.errors import OptionError, ServerError
-from servemark.results.schema.header import unknown
 from servemark.results.schema.kernels import Traced, Unmapped
+from servemark.stats.unknown import explained, unknown
 from servemark.workload import Arrays, Workload, get
 
 if TYPE_CHECKING:
@@ -35,6 +35,8 @@ TRACE_S = 1800.0
 """Longest time for building and tracing (s): weights of some models are calibrated."""
 PROFILES, PROFILED_S = 5, 10.0
 """Profiled runs, of which the one with the median time counts, and the time after which no further one begins (s)."""
+_JOINED = "ONNX Runtime joins operators"
+_NO_SHARES = "the profiler follows a CPU only, and calls that come again in the same order"
 
 
 @dataclass(frozen=True)
@@ -84,10 +86,9 @@ def trace(name: str, batch: int, device: Device, timed: bool = True) -> Trace:
             latency_s = _timed(run, device).median
         if not (device.is_gpu or in_onnx):
             shares = shares_of(calls, run, max(1, min(PROFILES, int(PROFILED_S / latency_s))))
-    traced = document(name, batch, calls, latency_s, shares)
+    traced = document(name, batch, calls, latency_s, shares, _JOINED if in_onnx else _NO_SHARES)
     if in_onnx:
         traced["engine"] = "ONNX Runtime"
-        traced |= cast(Traced, unknown(("mapped_ms", "unmapped_ms", "between_ms"), "ONNX Runtime joins operators"))
     return Trace(kernels(calls, f"{name}, batch {batch}"), traced)
 
 
@@ -125,7 +126,15 @@ def kernels(calls: Iterable[Call], source: str) -> list[Case]:
     return [Case(family, kernel, source=source, count=count) for (family, kernel), count in counts.items()]
 
 
-def document(name: str, batch: int, calls: Sequence[Call], latency_s: float, shares: Sequence[float] | None) -> Traced:
+@explained
+def document(
+    name: str,
+    batch: int,
+    calls: Sequence[Call],
+    latency_s: float,
+    shares: Sequence[float] | None,
+    no_shares: str = _NO_SHARES,
+) -> Traced:
     """Return the parts of the latency; `shares` are those of each call, None if they are not known."""
     found: dict[str, Unmapped] = {}
     for index, call in enumerate(calls):
@@ -134,28 +143,20 @@ def document(name: str, batch: int, calls: Sequence[Call], latency_s: float, sha
             each["count"] += 1
             if shares is not None:
                 each["ms"] = (each["ms"] or 0.0) + shares[index] * latency_s * 1e3
-    traced: Traced = {
+    whole_ms, told = latency_s * 1e3, sum(shares or ())
+    mapped = sum(share for call, share in zip(calls, shares or (), strict=False) if call.reason is None)
+    return {
         "workload": name,
         "batch_size": batch,
         "calls": len(calls),
         "kernels": sum(len(call.cases) for call in calls),
-        "latency_ms": latency_s * 1e3,
-        "kernels_ms": None,
-        "mapped_ms": None,
-        "unmapped_ms": None,
-        "between_ms": None,
+        "latency_ms": whole_ms,
+        "kernels_ms": unknown("not every kernel has been measured"),
+        "mapped_ms": unknown(no_shares) if shares is None else mapped * whole_ms,
+        "unmapped_ms": unknown(no_shares) if shares is None else (told - mapped) * whole_ms,
+        "between_ms": unknown(no_shares) if shares is None else (1 - told) * whole_ms,
         "unmapped": sorted(found.values(), key=lambda each: (-(each["ms"] or 0.0), -each["count"])),
     }
-    traced |= cast(Traced, unknown(("kernels_ms",), "not every kernel has been measured"))
-    if shares is None:
-        why = "the profiler follows a CPU only, and calls that come again in the same order"
-        traced |= cast(Traced, unknown(("mapped_ms", "unmapped_ms", "between_ms"), why))
-    else:
-        mapped = sum(share for call, share in zip(calls, shares, strict=True) if call.reason is None)
-        traced["mapped_ms"] = mapped * latency_s * 1e3
-        traced["unmapped_ms"] = (sum(shares) - mapped) * latency_s * 1e3
-        traced["between_ms"] = (1 - sum(shares)) * latency_s * 1e3
-    return traced
 
 
 def shares_of(calls: Sequence[Call], run: Callable[[], object], times: int = PROFILES) -> list[float] | None:

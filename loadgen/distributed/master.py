@@ -30,6 +30,7 @@ from servemark import interrupts
 from servemark.errors import OptionError, WorkerError
 from servemark.machine.scheduling import GrantedPriority, least
 from servemark.repository.entry import Golden
+from servemark.results.schema.run import CpuLatencyFigures
 from servemark.telemetry.metrics.snapshot import Span
 from servemark.workload.golden_check import GoldenCheck
 
@@ -223,7 +224,7 @@ class Master:
         return least((str(worker), worker.priority, worker.priority_note) for worker in self.workers)
 
     @property
-    def cpu_latency(self) -> dict[str, Any]:
+    def cpu_latency(self) -> CpuLatencyFigures:
         """Return nothing, because each worker asks on its own machine."""
         return {}
 

@@ -3,7 +3,7 @@
 import contextlib
 import os
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from loadgen.sut.target import Target
 from servemark.documents.load import AUTO
@@ -11,7 +11,8 @@ from servemark.documents.request import ON
 from servemark.errors import OptionError
 from servemark.machine.environment import virtual_machine
 from servemark.machine.idle_states import hold_awake, refusal
-from servemark.results.schema.header import unknown
+from servemark.results.schema.run import CpuLatencyFigures
+from servemark.stats.unknown import explained, unknown
 from servemark.telemetry.energy.meter import UnavailableError
 from servemark.telemetry.energy.rapl import rapl_meter
 
@@ -32,7 +33,7 @@ class CpuLatency:
         self._asked, self._power_command = asked, power_command
         self._held: int | None = None
         self._server_elsewhere = False
-        self.figures: dict[str, Any] = _without("nothing was sent")
+        self.figures = _figures("nothing was sent")
         """As the result holds it."""
 
     def require(self, target: Target) -> None:
@@ -50,7 +51,7 @@ class CpuLatency:
                 self._held = hold_awake()
             except OSError as error:
                 why = f"{error.filename}: {error.strerror}"
-        self.figures = _without(why) if why else {"cpu_latency_us": 0}
+        self.figures = _figures(why)
         return self
 
     def __exit__(
@@ -74,8 +75,9 @@ class CpuLatency:
         return _METERED if self._power_command or _has_rapl() else None
 
 
-def _without(why: str) -> dict[str, Any]:
-    return unknown(["cpu_latency_us"], why)
+@explained
+def _figures(why: str | None) -> CpuLatencyFigures:
+    return {"cpu_latency_us": unknown(why) if why else 0}
 
 
 def _has_rapl() -> bool:

@@ -116,7 +116,7 @@ def run_labels(config: LoadConfig, header: PendingResult, directory: Path) -> di
         "engine": header["engine"] or config.engine,
         "precision": header["precision"] or config.precision,
         "device": header["device"] or "",
-        "scenario": config.scenario.mode.value,
+        "scenario": config.scenario.mode,
         "run": directory.as_posix() if not directory.is_absolute() else directory.name,
     }
 

@@ -1,9 +1,8 @@
 """Several workloads at given shares in one run: what their results add up to."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
 
 import msgspec
 
@@ -13,15 +12,14 @@ from servemark.documents.request import RunRequest
 from servemark.errors import OptionError
 from servemark.machine.scheduling import Priority, least
 from servemark.results.bottleneck import GENERATOR, NETWORK, SERVER
-from servemark.results.schema.header import unknown
+from servemark.results.schema.header import figure_of, reason_of
 from servemark.results.schema.run import (
     Client,
+    CpuLatencyFigures,
     EnergyFigures,
     JudgedObjective,
     LimitedBy,
     Metrics,
-    ModelFigures,
-    OutputAgreement,
     Quality,
     Result,
     ServerFigures,
@@ -30,6 +28,8 @@ from servemark.results.schema.run import (
 )
 from servemark.results.verdict import Constraint, Verdict
 from servemark.stats.histogram import Histogram, Latency
+from servemark.stats.unknown import explained, unknown, unknown_group
+from servemark.workload.golden_check import unchecked
 
 _OWN = "each workload has its own, under `mix`"
 
@@ -122,11 +122,16 @@ def total(parts: Sequence[Part], request: RunRequest) -> Result:
     return whole
 
 
+@explained
 def without_energy(result: Result) -> Result:
     """One workload's result: its process's meter read what all workloads of the mix took together."""
-    keys = [key for key in EnergyFigures.__annotations__ if key != "garbage_lines"]
-    energy = unknown(keys, "the meter read all workloads of the mix together")
-    return {**result, "metrics": {**result["metrics"], "energy": cast(EnergyFigures, energy)}}
+    reason = "the meter read all workloads of the mix together"
+    energy: EnergyFigures = {
+        **unknown_group(EnergyFigures, reason),
+        "joules_per_inference_ci95": unknown(reason),
+        "joules_per_request": unknown(reason),
+    }
+    return {**result, "metrics": {**result["metrics"], "energy": energy}}
 
 
 def histograms(parts: Sequence[Part]) -> dict[str, str]:
@@ -134,13 +139,14 @@ def histograms(parts: Sequence[Part]) -> dict[str, str]:
     return {name: _merged(parts, name, 0).encode() for name in parts[0].histograms}
 
 
+@explained
 def _metrics(parts: Sequence[Part]) -> Metrics:
     metrics = [part.result["metrics"] for part in parts]
     errors = [each["errors"] for each in metrics]
     failed = sum(each["count"] for each in errors)
     latency = _merged(parts, "latency_us", failed)
     kinds = sorted({kind for each in errors for kind in each["by_kind"]})
-    throughput = cast(Throughput, _joined([each["throughput"] for each in metrics], Throughput.__annotations__, sum))
+    throughput = _throughput([each["throughput"] for each in metrics])
     delays = [each["schedule_delay_ms"] for each in metrics]
     late = sum((d["late_share"] or 0.0) * d["count"] for d in delays) / max(sum(d["count"] for d in delays), 1)
     return {
@@ -158,14 +164,25 @@ def _metrics(parts: Sequence[Part]) -> Metrics:
             latency.count + failed,
         ),
         "correctness": {
-            "output_agreement": cast(OutputAgreement, unknown(OutputAgreement.__annotations__, _OWN)),
-            "quality": cast(Quality, unknown(sorted(Quality.__required_keys__), _OWN)),
+            "output_agreement": {**unchecked(_OWN), "checked": unknown(_OWN)},
+            "quality": unknown_group(Quality, _OWN),
         },
         "energy": _energy(metrics, throughput["inferences_per_s"]),
-        "server": cast(ServerFigures, unknown(ModelFigures.__annotations__, _OWN)),
+        "server": unknown_group(ServerFigures, _OWN),
         "client": _client(parts),
         # All processes watched the same machine.
         "cpu": metrics[0]["cpu"],
+    }
+
+
+@explained
+def _throughput(rates: Sequence[Throughput]) -> Throughput:
+    return {
+        "requests_per_s": _joined(sum, rates, "requests_per_s"),
+        "inferences_per_s": _joined(sum, rates, "inferences_per_s"),
+        "achieved_rate": _joined(sum, rates, "achieved_rate"),
+        "goodput": _joined(sum, rates, "goodput"),
+        "scheduled_rate": _joined(sum, rates, "scheduled_rate"),
     }
 
 
@@ -174,30 +191,25 @@ def _client(parts: Sequence[Part]) -> Client:
     clients = [part.result["metrics"]["client"] for part in parts]
     named = zip([part.name for part in parts], clients, strict=True)
     granted = least((name, Priority(each["priority"]), each.get("priority_note")) for name, each in named)
-    joined = {
-        **_joined(clients, ["cpu_utilization"], max),
+    return {
         **granted.to_dict(),
+        **CpuLatencyFigures(),  # each process asked by itself
+        "cpu_utilization": _joined(max, clients, "cpu_utilization"),
         "max_in_flight": sum(each["max_in_flight"] for each in clients),
         "waited_share": max(each["waited_share"] or 0.0 for each in clients),
-        **unknown(["generator_delay_p99_ms"], _OWN),
+        "generator_delay_p99_ms": unknown(_OWN),
+        "sampling_cpu_utilization": unknown(_OWN),
         "workers": len(clients),
         "requests_outside_interval": sum(each["requests_outside_interval"] for each in clients),
     }
-    return cast(Client, joined)
 
 
-def _joined(
-    groups: Sequence[Mapping[str, Any]], keys: Iterable[str], join: Callable[[list[float]], float]
-) -> dict[str, Any]:
-    """Figures of all workloads joined to one; not known where one of them is not, for its reason."""
-    joined: dict[str, Any] = {}
-    for key in keys:
-        gap = next((each for each in groups if each[key] is None), None)
-        if gap is None:
-            joined[key] = join([each[key] for each in groups])
-        else:
-            joined |= unknown([key], gap[f"{key}_reason"])
-    return joined
+def _joined(join: Callable[[list[float]], float], groups: Sequence[Mapping[str, object]], key: str) -> float | None:
+    """A figure of all workloads joined to one; not known where one of them is not, for its reason."""
+    gap = next((each for each in groups if each[key] is None), None)
+    if gap is not None:
+        return unknown(reason_of(gap, key) or _OWN)
+    return join([value for each in groups if (value := figure_of(each, key)) is not None])
 
 
 def _merged(parts: Sequence[Part], name: str, failed: int) -> Histogram:
@@ -251,19 +263,21 @@ def _bottleneck(parts: Sequence[Part]) -> LimitedBy:
     return {"by": by, "evidence": evidence}
 
 
+@explained
 def _windows(parts: Sequence[Part]) -> list[WindowFigures]:
     """Throughput and errors of all; percentiles of a window are each workload's own."""
-    own = unknown(["p50_ms", "p90_ms", "p95_ms", "p99_ms", "max_ms", "over_slo"], _OWN)
     return [
-        cast(
-            WindowFigures,
-            {
-                "start_s": windows[0]["start_s"],
-                "requests_per_s": sum(window["requests_per_s"] for window in windows),
-                "count": sum(window["count"] for window in windows),
-                "errors": sum(window["errors"] for window in windows),
-                **own,
-            },
-        )
+        {
+            "start_s": windows[0]["start_s"],
+            "requests_per_s": sum(window["requests_per_s"] for window in windows),
+            "count": sum(window.get("count", 0) for window in windows),
+            "errors": sum(window["errors"] for window in windows),
+            "p50_ms": unknown(_OWN),
+            "p90_ms": unknown(_OWN),
+            "p95_ms": unknown(_OWN),
+            "p99_ms": unknown(_OWN),
+            "max_ms": unknown(_OWN),
+            "over_slo": unknown(_OWN),
+        }
         for windows in zip(*(part.result["windows"] for part in parts), strict=False)
     ]

@@ -1,8 +1,5 @@
 """Computes a result (the schema of docs/reference/result.md) and its verdict from what a measurement saw."""
 
-from collections.abc import Mapping
-from typing import Any, cast
-
 from loadgen.evaluation.metrics import correctness_of, figures
 from loadgen.evaluation.observations import observe, windows_of_stages
 from loadgen.load.load_config import LoadConfig
@@ -12,33 +9,46 @@ from loadgen.measurement.windows import Window
 from servemark.results.bottleneck import bottleneck
 from servemark.results.constraints import judge
 from servemark.results.objectives import latency_objective
-from servemark.results.schema.header import opening, unknown
-from servemark.results.schema.run import PendingResult, Resolved, Result, StageFigures, WindowFigures
-from servemark.results.served_config import DIGEST, KEY, recorded
+from servemark.results.schema.header import opening
+from servemark.results.schema.run import PendingResult, Result, Scenario, StageFigures, WindowFigures
+from servemark.results.served_config import recorded
 from servemark.stats.truncation import METHOD
+from servemark.stats.unknown import explained, or_unknown
 
 
+@explained
 def header(measurement: Measurement) -> PendingResult:
     """Make the part of the result that is known before the run; written first, marked partial."""
     config, placement, target = measurement.config, measurement.placement, measurement.target
     workload = config.workload
     manifest = {} if workload.served else config.entry.read_manifest() or {}
-    kept = recorded(placement.model_config)
-    result: dict[str, Any] = {
-        **opening("load"),
+    silent = "the server does not report it, or its metrics are not known: --metrics-url http://HOST:PORT/metrics"
+    nowhere = (
+        "the model is the server's own"
+        if workload.served
+        else f"no {config.entry.manifest.name} beside the local model"
+    )
+    served, digest = recorded(placement.model_config, silent)
+    begun = opening()
+    result: PendingResult = {
+        "schema_version": begun["schema_version"],
+        "kind": "load",
+        "created": begun["created"],
+        "command": begun["command"],
+        "environment": begun["environment"],
         "request": config.to_dict(),
-        "resolved": cast(Resolved, {**config.resolved(), **target.config}),
+        "resolved": target.config,
         "seed": config.seed,
         "workload": workload.name,
         "task": workload.task,
         "suites": list(workload.suites),
-        "engine": placement.engine,
-        "device": placement.device,
-        "provider": placement.provider,
-        "precision": manifest.get("precision"),
-        "model_config": kept[KEY],
-        "model_config_sha256": kept[DIGEST],
-        "artifact_sha256": manifest.get("artifact_sha256"),
+        "engine": or_unknown(placement.engine, silent),
+        "device": or_unknown(placement.device, silent),
+        "provider": or_unknown(placement.provider, silent),
+        "precision": or_unknown(manifest.get("precision"), nowhere),
+        "model_config": served,
+        "model_config_sha256": digest,
+        "artifact_sha256": or_unknown(manifest.get("artifact_sha256"), nowhere),
         "batch_size": config.batch_size,
         "protocol": target.protocol,
         "shared_memory": target.shared_memory,
@@ -50,26 +60,9 @@ def header(measurement: Measurement) -> PendingResult:
         "stages": [],
         "partial": True,
     }
-    unnamed = [key for key, value in vars(placement).items() if value is None]
-    if placement.model_config is None:
-        unnamed.append(DIGEST)
-    reasons = unknown(
-        unnamed, "the server does not report it, or its metrics are not known: --metrics-url http://HOST:PORT/metrics"
-    )
-    unsaid = [key for key in ("precision", "artifact_sha256") if manifest.get(key) is None]
-    nowhere = (
-        "the model is the server's own"
-        if workload.served
-        else f"no {config.entry.manifest.name} beside the local model"
-    )
-    reasons |= unknown(unsaid, nowhere)
-    return cast(PendingResult, {**result, **kept, **reasons, **_own_weights(manifest)})
-
-
-def _own_weights(manifest: Mapping[str, Any]) -> dict[str, str]:
-    """The digest of what the user brought: weights for a network, or the whole model file."""
-    brought = manifest.get("weights") or manifest.get("source")
-    return {"weights_sha256": brought["sha256"]} if brought else {}
+    if brought := manifest.get("weights") or manifest.get("source"):  # weights for a network, or the whole model file
+        result["weights_sha256"] = brought["sha256"]
+    return result
 
 
 def complete(result: PendingResult, measurement: Measurement) -> Result:
@@ -79,31 +72,37 @@ def complete(result: PendingResult, measurement: Measurement) -> Result:
     correctness, mismatch = correctness_of(config, measured, measurement.golden)
     verdict = judge(observe(config, measured, mismatch)).to_dict()
     metrics = figures(measurement, measured, correctness)
-    whole = {
+    whole: Result = {
         **result,
-        "scenario": {**result["scenario"], **_warmed(config, measured), "measured_s": round(measured.measured_s, 6)},
+        "scenario": _scenario(result["scenario"], config, measured),
         "verdict": verdict,
         "bottleneck": bottleneck(metrics, verdict, open_loop=config.open_loop),
         "metrics": metrics,
         "windows": _windows(config, measured),
         "stages": _stages(config, measured),
-        **({"workers": [worker.to_dict() for worker in measured.workers]} if measured.workers else {}),
         "partial": measured.interrupted is not None,
     }
-    return cast(Result, whole)
+    if measured.workers:
+        whole["workers"] = [worker.to_dict() for worker in measured.workers]
+    return whole
 
 
-def _warmed(config: LoadConfig, measured: Measured) -> dict[str, Any]:
-    """Return the findings of a warm-up that ends by itself; nothing for a fixed one."""
+def _scenario(asked: Scenario, config: LoadConfig, measured: Measured) -> Scenario:
+    """The load with its measured seconds, and the findings of a warm-up that ends by itself."""
+    scenario: Scenario = {**asked, "measured_s": round(measured.measured_s, 6)}
     if not config.scenario.auto_warmup:
-        return {}
+        return scenario
     found = measured.warmed or WarmUpOutcome(None, None, None, "the run was cut short in its warm-up")
-    judged = {"steady": found.steady, "steady_from_s": found.steady_from_s}
-    figures = {"method": METHOD, "longest_s": config.warmup_s, **judged}
-    return {
-        "warmup_s": found.seconds,
-        "warmup": {**figures, "reason": found.reason} if found.reason else figures,
+    scenario["warmup_s"] = found.seconds
+    scenario["warmup"] = {
+        "method": METHOD,
+        "longest_s": config.warmup_s,
+        "steady": found.steady,
+        "steady_from_s": found.steady_from_s,
     }
+    if found.reason:
+        scenario["warmup"]["reason"] = found.reason
+    return scenario
 
 
 def histograms(measured: Measured) -> dict[str, str]:
@@ -117,13 +116,14 @@ def histograms(measured: Measured) -> dict[str, str]:
     return {f"{name}_us": histogram.encode() for name, histogram in parts.items()}
 
 
+@explained
 def _windows(config: LoadConfig, measured: Measured) -> list[WindowFigures]:
     """The windows that have begun; the last one of a run that was cut short is a part of one."""
     found = _counted(config, measured)
     if measured.server_windows is None:
         return found
     of_server = measured.server_windows.figures(len(found))
-    return [cast(WindowFigures, {**window, **server}) for window, server in zip(found, of_server, strict=True)]
+    return [{**window, "server": server} for window, server in zip(found, of_server, strict=True)]
 
 
 def _counted(config: LoadConfig, measured: Measured) -> list[WindowFigures]:

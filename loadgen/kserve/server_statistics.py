@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
-from servemark.results.schema.header import unknown
-from servemark.results.schema.run import ModelFigures, ServerFigures
+from servemark.results.schema.run import ComposingFigures, ServerFigures
+from servemark.stats.unknown import explained, unknown, unknown_group
 
 COUNTED_SHARE = 0.98
 """A server that counts less than this share of the answers it gave in the interval alone has forgotten some."""
@@ -17,6 +17,7 @@ _STUB_DIED = re.compile(r"Stub process '.*' is not healthy")
 _TIMES = ("queue", "compute_input", "compute_infer", "compute_output")
 COMPOSING = "composing"
 """Key for the statistics and figures of the models that a pipeline calls."""
+NONE_EXECUTED = "no request was executed"
 _MAX_COUNTER = 1 << 64
 
 
@@ -33,6 +34,7 @@ def is_whole(statistics: Any) -> bool:
     return all(type(counter) is int and 0 <= counter < _MAX_COUNTER for counter in counters)
 
 
+@explained
 def server_metrics(
     before: Mapping[str, Any] | None, after: Mapping[str, Any] | None, no_statistics: str
 ) -> ServerFigures:
@@ -41,21 +43,26 @@ def server_metrics(
     Statistics may hold those of a pipeline's models, `composing`: each has its own figures.
     """
     if before is None or after is None:
-        return cast(ServerFigures, unknown(ModelFigures.__annotations__, no_statistics))
+        return unknown_group(ServerFigures, no_statistics)
     metrics = _figures(before, after)
-    parts, ended = before.get(COMPOSING, {}), after.get(COMPOSING, {})
+    parts, ended, asked = before.get(COMPOSING, {}), after.get(COMPOSING, {}), _requests(before, after)
     if known := [name for name in parts if name in ended]:
-        asked = _requests(before, after)
-        metrics[COMPOSING] = {
-            name: _figures(parts[name], ended[name])
-            | (
-                {"calls": _requests(parts[name], ended[name]) / asked}
-                if asked > 0
-                else unknown(["calls"], "no request was executed")
-            )
-            for name in known
-        }
-    return cast(ServerFigures, metrics)
+        metrics["composing"] = {name: _composing(parts[name], ended[name], asked) for name in known}
+    return metrics
+
+
+def _composing(before: Mapping[str, Any], after: Mapping[str, Any], asked: int) -> ComposingFigures:
+    """Figures of a model of a pipeline, whose pipeline had `asked` requests."""
+    found = _figures(before, after)
+    return {
+        "queue_ms": found["queue_ms"],
+        "compute_input_ms": found["compute_input_ms"],
+        "compute_infer_ms": found["compute_infer_ms"],
+        "compute_output_ms": found["compute_output_ms"],
+        "batch_size_mean": found["batch_size_mean"],
+        "batch_sizes": found["batch_sizes"],
+        "calls": _requests(before, after) / asked if asked > 0 else unknown(NONE_EXECUTED),
+    }
 
 
 def _requests(before: Mapping[str, Any], after: Mapping[str, Any]) -> int:
@@ -64,24 +71,25 @@ def _requests(before: Mapping[str, Any], after: Mapping[str, Any]) -> int:
     return int(last - first)
 
 
-def _figures(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    metrics: dict[str, Any] = {}
-    for key in _TIMES:
-        first, last = (stats["inference_stats"][key] for stats in (before, after))
+def _figures(before: Mapping[str, Any], after: Mapping[str, Any]) -> ServerFigures:
+    def mean_ms(step: str) -> float | None:
+        first, last = (statistics["inference_stats"][step] for statistics in (before, after))
         count = last["count"] - first["count"]
-        metrics[f"{key}_ms"] = (last["ns"] - first["ns"]) / count / 1e6 if count > 0 else None
-        if count <= 0:
-            metrics[f"{key}_ms_reason"] = "no request was executed"
+        return (last["ns"] - first["ns"]) / count / 1e6 if count > 0 else unknown(NONE_EXECUTED)
+
     inferences = after["inference_count"] - before["inference_count"]
     executions = after["execution_count"] - before["execution_count"]
-    metrics["batch_size_mean"] = inferences / executions if executions > 0 else None
-    if executions <= 0:
-        metrics["batch_size_mean_reason"] = "no request was executed"
     counts = {b["batch_size"]: b["compute_infer"]["count"] for b in after.get("batch_stats", [])}
     for batch in before.get("batch_stats", []):
         counts[batch["batch_size"]] = counts.get(batch["batch_size"], 0) - batch["compute_infer"]["count"]
-    metrics["batch_sizes"] = {str(size): count for size, count in sorted(counts.items()) if count > 0}
-    return metrics
+    return {
+        "queue_ms": mean_ms("queue"),
+        "compute_input_ms": mean_ms("compute_input"),
+        "compute_infer_ms": mean_ms("compute_infer"),
+        "compute_output_ms": mean_ms("compute_output"),
+        "batch_size_mean": inferences / executions if executions > 0 else unknown(NONE_EXECUTED),
+        "batch_sizes": {str(size): count for size, count in sorted(counts.items()) if count > 0},
+    }
 
 
 def failure_kind(kind: str, message: str) -> str:

@@ -23,6 +23,7 @@ from servemark.quantities import text_of
 from servemark.repository.entry import Entry
 from servemark.results.labels import title
 from servemark.results.objectives import Objectives, parse_objectives
+from servemark.results.schema.run import Resolved
 from servemark.telemetry.energy.command import words_of
 from servemark.telemetry.metrics.destinations import Destinations
 from servemark.workload import Tensor, Workload, get
@@ -296,10 +297,12 @@ class LoadConfig:
         document: dict[str, Any] = msgspec.to_builtins(self.request)
         return document
 
-    def resolved(self) -> dict[str, Any]:
-        """Return what the request leaves open, for result.json."""
-        known = {"url": self.url, "model": self.model, "windows": self.windows}
-        return known | ({"language_model": self.language_model.to_config()} if self.language_model else {})
+    def resolved(self) -> Resolved:
+        """Return what the request leaves open, for result.json; its target adds what it resolves."""
+        found: Resolved = {"url": self.url, "model": self.model, "windows": self.windows}
+        if self.language_model:
+            found["language_model"] = self.language_model.to_config()
+        return found
 
 
 def out_of_range(tensor: Tensor, least: float, most: float) -> str | None:

@@ -3,10 +3,9 @@
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import ClassVar, NamedTuple
 
 import msgspec
 import numpy as np
@@ -19,6 +18,7 @@ from servemark.documents import load as documents
 from servemark.documents.load import AUTO, DEFAULT_CV, SAME_WARMUP_S, Distribution, Stage
 from servemark.errors import OptionError
 from servemark.results.constraints import MAX_WINDOWS, SHORTEST_WINDOW_S
+from servemark.results.schema.run import Mode, StageLoad
 from servemark.results.schema.run import Scenario as ScenarioDocument
 from servemark.stats.trend import FEWEST
 
@@ -26,15 +26,6 @@ MAX_SCHEDULED = 20_000_000
 """A schedule is made whole, ahead of time; one of this length takes about 1 GB of memory."""
 
 Schedule = npt.NDArray[np.int64]
-
-
-class Mode(StrEnum):
-    """The kinds of scenario."""
-
-    CLOSED = "closed"
-    OPEN = "open"
-    STAGES = "stages"
-    TRACE = "trace"
 
 
 class StageNow(NamedTuple):
@@ -137,8 +128,8 @@ class Scenario(ABC):
 
     def to_dict(self) -> ScenarioDocument:
         """As result.json holds it."""
-        document: dict[str, Any] = {
-            "mode": self.mode.value,
+        return {
+            "mode": self.mode,
             "distribution": self.distribution and self.distribution.value,
             "gamma_cv": self.cv if self.distribution is Distribution.GAMMA else None,
             "requested_rate": None,
@@ -149,18 +140,13 @@ class Scenario(ABC):
             "stages": None,
             "trace": None,
         }
-        return cast(ScenarioDocument, document | self._facts())
-
-    @abstractmethod
-    def _facts(self) -> dict[str, Any]:
-        """Return the keys that only this kind has, for result.json."""
 
 
 @dataclass(frozen=True)
 class ClosedLoop(Scenario):
     """`concurrency` requests in flight at any time: the next one goes out when one is answered."""
 
-    mode = Mode.CLOSED
+    mode: ClassVar[Mode] = "closed"
     lower = "lower --concurrency"
     load: documents.ClosedLoop
 
@@ -175,15 +161,15 @@ class ClosedLoop(Scenario):
     def measured_schedule(self, seed: int) -> None:  # noqa: ARG002 - there is none
         return None
 
-    def _facts(self) -> dict[str, Any]:
-        return {"concurrency": self.load.concurrency}
+    def to_dict(self) -> ScenarioDocument:
+        return {**super().to_dict(), "concurrency": self.load.concurrency}
 
 
 @dataclass(frozen=True)
 class ConstantRate(Scenario):
     """An open loop at one rate."""
 
-    mode = Mode.OPEN
+    mode: ClassVar[Mode] = "open"
     load: documents.ConstantRate
 
     @property
@@ -197,15 +183,15 @@ class ConstantRate(Scenario):
     def measured_schedule(self, seed: int) -> Schedule:
         return schedule(*self._gaps(self.rate, self.duration_s), seed, cv=self.cv)
 
-    def _facts(self) -> dict[str, Any]:
-        return {"requested_rate": self.rate}
+    def to_dict(self) -> ScenarioDocument:
+        return {**super().to_dict(), "requested_rate": self.rate}
 
 
 @dataclass(frozen=True)
 class Stages(Scenario):
     """An open loop whose rate changes in steps and ramps, which add up to its duration."""
 
-    mode = Mode.STAGES
+    mode: ClassVar[Mode] = "stages"
     lower = "lower the rates of --stages"
     load: documents.Stages
 
@@ -252,15 +238,21 @@ class Stages(Scenario):
             start += stage.duration_s
         return tuple(edges)
 
-    def _facts(self) -> dict[str, Any]:
-        return {"stages": msgspec.to_builtins(list(self.stages))}
+    def to_dict(self) -> ScenarioDocument:
+        stages: list[StageLoad] = []
+        for each in self.stages:
+            stage: StageLoad = {"duration_s": each.duration_s, "rate": each.rate}
+            if each.to_rate is not None:
+                stage["to_rate"] = each.to_rate
+            stages.append(stage)
+        return {**super().to_dict(), "stages": stages}
 
 
 @dataclass(frozen=True)
 class TraceReplay(Scenario):
     """An open loop whose arrivals a trace names; Poisson arrivals at its mean rate warm up."""
 
-    mode = Mode.TRACE
+    mode: ClassVar[Mode] = "trace"
     lower = "lower --trace-speed"
     load: documents.Trace
     trace: Trace
@@ -287,8 +279,8 @@ class TraceReplay(Scenario):
             return None
         return [*[-1] * len(self.warmup_schedule(seed)), *self.trace.samples.tolist()]
 
-    def _facts(self) -> dict[str, Any]:
-        return {"trace": self.trace.to_dict()}
+    def to_dict(self) -> ScenarioDocument:
+        return {**super().to_dict(), "trace": self.trace.to_dict()}
 
 
 def scenario_of(load: documents.Load) -> Scenario:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from loadgen.driver.labelled import LabelledAnswers
 from loadgen.driver.traffic import Traffic
@@ -24,6 +24,7 @@ from servemark import interrupts
 from servemark.errors import OptionError
 from servemark.machine.scheduling import GrantedPriority
 from servemark.repository.entry import Golden
+from servemark.results.schema.run import CpuLatencyFigures
 from servemark.telemetry.metrics.snapshot import Span
 from servemark.telemetry.run import RunTelemetry
 from servemark.workload.golden_check import GoldenCheck
@@ -90,7 +91,7 @@ class ActiveLoad(Timed, Protocol):
         """The priority of the sending thread, of several the least."""
 
     @property
-    def cpu_latency(self) -> dict[str, Any]:
+    def cpu_latency(self) -> CpuLatencyFigures:
         """Describe how cores were kept out of idle states, as the result holds it; empty if workers did it."""
 
     @property
@@ -115,7 +116,7 @@ class Measured:
     machine: MachineUse
     cpu_utilization: float | None = None
     granted: GrantedPriority = field(default_factory=GrantedPriority)
-    cpu_latency: dict[str, Any] = field(default_factory=dict)
+    cpu_latency: CpuLatencyFigures = field(default_factory=CpuLatencyFigures)
     peak_in_flight: int = 0
     checked: GoldenCheck | None = None
     labelled: LabelledAnswers | None = None

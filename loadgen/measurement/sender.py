@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import gevent
 import numpy as np
@@ -24,7 +24,6 @@ from loadgen.driver.traced import Tracing
 from loadgen.driver.traffic import Traffic, scheduled_by
 from loadgen.load.arrivals import ClosedLoopArrivals, OpenLoopArrivals
 from loadgen.load.load_config import LoadConfig
-from loadgen.load.scenario import Mode
 from loadgen.load.share import ALL, Share
 from loadgen.load.warm_up import WarmUp, WarmUpOutcome
 from loadgen.measurement.interval_edges import CpuTime, Reading
@@ -42,6 +41,7 @@ from servemark import interrupts
 from servemark.errors import ServerError
 from servemark.machine.scheduling import GrantedPriority
 from servemark.repository.entry import Golden
+from servemark.results.schema.run import CpuLatencyFigures
 from servemark.telemetry.metrics.snapshot import Span
 from servemark.workload.golden_check import GoldenCheck
 
@@ -296,7 +296,7 @@ class ActiveLoad:
         return self._priority.granted
 
     @property
-    def cpu_latency(self) -> dict[str, Any]:
+    def cpu_latency(self) -> CpuLatencyFigures:
         """Describe how cores were kept out of idle states, as the result holds it."""
         return self._cpu_latency.figures
 
@@ -371,7 +371,7 @@ def interval_from(config: LoadConfig, start_ns: int) -> Interval:
     """The measured interval of a schedule that begins then."""
     measured_from = start_ns + int(config.warmup_s * 1e9)
     edges = tuple(measured_from + round(edge * 1e9) for edge in config.scenario.window_edges_s)
-    by_second = config.scenario.mode is Mode.TRACE
+    by_second = config.scenario.mode == "trace"
     return Interval(measured_from, measured_from + int(config.duration_s * 1e9), config.windows, edges, by_second)
 
 

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from threading import Thread
 from typing import Any, Protocol
 
-from loadgen.kserve.server_statistics import server_metrics
+from loadgen.kserve.server_statistics import NONE_EXECUTED, server_metrics
 from loadgen.measurement.recorder import Recorder
 from loadgen.measurement.windows import Interval
 from loadgen.sut.target import Target
+from servemark.results.schema.run import ServerWindow
+from servemark.stats.unknown import or_unknown, unknown
 
-KEYS = ("queue_ms", "compute_infer_ms", "batch_size_mean")
 _NOT_ASKED = "the server's counters were not read when it began or ended"
 
 
@@ -65,21 +66,20 @@ class ServerWindows:
         if after is not None and self._edges:
             self._readings.setdefault(len(self._edges) - 1, after)
 
-    def figures(self, count: int) -> list[dict[str, Any]]:
-        """Return the key `server` of each of the first windows, with the reason where it is not known."""
-        return [{"server": self._between(index)} | self._reason(index) for index in range(count)]
+    def figures(self, count: int) -> list[ServerWindow | None]:
+        """Return the server's figures in each of the first windows, unknown where its counters were not read."""
+        return [self._between(index) for index in range(count)]
 
-    def _between(self, index: int) -> dict[str, Any] | None:
+    def _between(self, index: int) -> ServerWindow | None:
         before, after = self._readings.get(index), self._readings.get(index + 1)
         if before is None or after is None:
-            return None
-        found: dict[str, Any] = dict(server_metrics(before, after, ""))
-        return {key: found[key] for key in found if key.removesuffix("_reason") in KEYS}
-
-    def _reason(self, index: int) -> dict[str, str]:
-        if index in self._readings and index + 1 in self._readings:
-            return {}
-        return {"server_reason": _NOT_ASKED if self._available else self._target.no_statistics}
+            return unknown(_NOT_ASKED if self._available else self._target.no_statistics)
+        found = server_metrics(before, after, "")
+        return {
+            "queue_ms": or_unknown(found["queue_ms"], NONE_EXECUTED),
+            "compute_infer_ms": or_unknown(found["compute_infer_ms"], NONE_EXECUTED),
+            "batch_size_mean": or_unknown(found["batch_size_mean"], NONE_EXECUTED),
+        }
 
 
 def edges_of(recorder: Recorder) -> list[float]:

@@ -1,18 +1,15 @@
 """The measured interval and its windows: where they lie, and what was counted in each."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from servemark.results.constraints import MAX_PROLONGED_WINDOWS
-from servemark.results.schema.header import unknown
 from servemark.results.schema.run import WindowFigures
 from servemark.stats.histogram import Histogram
-from servemark.stats.percentiles import percentile_key, samples_needed
+from servemark.stats.unknown import explained, unknown
 
 SHOWN_PERCENTILES = (50.0, 90.0, 95.0, 99.0)
 NO_LIMIT = "no latency objective: --slo"
@@ -102,6 +99,7 @@ class Window:
         return window_figures(start_s, length_s, self.latency, self.completed, self.errors, limit_ms)
 
 
+@explained
 def window_figures(
     start_s: float, length_s: float, latency: Histogram, completed: int, errors: int, limit_ms: float | None
 ) -> WindowFigures:
@@ -109,20 +107,15 @@ def window_figures(
 
     `completed` counts the responses that came in it, `latency` those of the requests that were scheduled in it.
     """
-    out: dict[str, Any] = {
+    return {
         "start_s": round(start_s, 6),
         "requests_per_s": completed / length_s,
         "count": latency.count,
         "errors": errors,
+        "p50_ms": latency.supported(50, "requests"),
+        "p90_ms": latency.supported(90, "requests"),
+        "p95_ms": latency.supported(95, "requests"),
+        "p99_ms": latency.supported(99, "requests"),
+        "max_ms": latency.max_ns / 1e6 if latency.count else unknown("no request succeeded"),
+        "over_slo": unknown(NO_LIMIT) if limit_ms is None else latency.count_above(limit_ms),
     }
-    for percentile in SHOWN_PERCENTILES:
-        key, needed = f"{percentile_key(percentile)}_ms", samples_needed(percentile)
-        if latency.total < needed:
-            out |= unknown([key], f"needs {needed} requests, has {latency.total}")
-        elif (value := latency.percentile(percentile)) < math.inf:
-            out[key] = value
-        else:
-            out |= unknown([key], latency.among_failed())
-    out |= {"max_ms": latency.max_ns / 1e6} if latency.count else unknown(["max_ms"], "no request succeeded")
-    over = unknown(["over_slo"], NO_LIMIT) if limit_ms is None else {"over_slo": latency.count_above(limit_ms)}
-    return cast(WindowFigures, out | over)

@@ -1,7 +1,6 @@
 """Figures of each worker of a distributed run, for the result."""
 
-from dataclasses import asdict, dataclass
-from typing import cast
+from dataclasses import dataclass
 
 from servemark.machine.scheduling import Priority
 from servemark.results.schema.run import Worker
@@ -32,4 +31,18 @@ class WorkerFigures:
 
     def to_dict(self) -> Worker:
         """As result.json holds it."""
-        return cast(Worker, asdict(self))
+        late = self.schedule_delay_p99_ci95_ms
+        return {
+            "index": self.index,
+            "host": self.host,
+            "pid": self.pid,
+            "requests": self.requests,
+            "schedule_delay_p99_ms": self.schedule_delay_p99_ms,
+            "schedule_delay_p99_ci95_ms": None if late is None else list(late),
+            "cpu_utilization": self.cpu_utilization,
+            "max_in_flight": self.max_in_flight,
+            "clock_uncertainty_ms": self.clock_uncertainty_ms,
+            "trouble": self.trouble,
+            "priority": self.priority,
+            "priority_note": self.priority_note,
+        }

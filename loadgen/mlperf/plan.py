@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from servemark.documents.commands import MlperfScenario
 from servemark.errors import ServerError
+from servemark.results.schema.mlperf import Plan
 
 if TYPE_CHECKING:
     import mlperf_loadgen
@@ -31,6 +32,21 @@ class MlperfPlan:
     seed: int
     accuracy: bool = False
     """Each sample once, its answer in LoadGen's accuracy log; no duration and no latency counts."""
+
+    def to_dict(self) -> Plan:
+        """As result.json holds it."""
+        return {
+            "scenario": self.scenario.value,
+            "expected_qps": self.expected_qps,
+            "expected_latency_ms": self.expected_latency_ms,
+            "min_duration_s": self.min_duration_s,
+            "min_queries": self.min_queries,
+            "latency_ms": self.latency_ms,
+            "percentile": self.percentile,
+            "bound_from": self.bound_from,
+            "seed": self.seed,
+            "accuracy": self.accuracy,
+        }
 
     def settings(self) -> "mlperf_loadgen.TestSettings":
         """The same as LoadGen's settings."""

@@ -1,12 +1,13 @@
 """The system under test, as a measurement knows it (MLPerf LoadGen's SUT): a server, or an engine in this process."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from loadgen.sut.channel import Channel, Payload
 from servemark.repository.entry import Golden
+from servemark.results.schema.run import Resolved
 from servemark.workload import Arrays
 
 
@@ -38,8 +39,8 @@ class Target(Protocol):
         """Return the kind of shared memory that holds the tensors: none, system, cuda."""
 
     @property
-    def config(self) -> Mapping[str, Any]:
-        """Its part of the resolved configuration: `url`, None where it has none, and what else it was told."""
+    def config(self) -> Resolved:
+        """Values that the request leaves open, as they were resolved: `url` is None where it has none."""
 
     @property
     def local(self) -> bool:

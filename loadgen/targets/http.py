@@ -17,11 +17,11 @@ from loadgen.sut.target import Placement
 from loadgen.targets.control import control_of
 from loadgen.targets.engine_info import read_placement
 from loadgen.targets.payloads import payloads
-from loadgen.transport.server_url import is_secure
 from loadgen.transport.tcp import Address
 from servemark.documents.load import AUTO
 from servemark.machine.addresses import listeners
 from servemark.repository.entry import Golden
+from servemark.results.schema.run import Resolved
 from servemark.workload import Arrays
 
 
@@ -35,7 +35,11 @@ class HttpTarget:
 
     def __init__(self, config: LoadConfig, checker: type[ResponseChecker] = ResponseChecker) -> None:
         self.url: str = config.url
-        self.config: dict[str, Any] = {"url": config.url, **config.access.to_dict(config.url)}
+        self.config: Resolved = {
+            **config.resolved(),
+            "tls": config.access.tls(config.url),
+            "headers": [name for name, _ in config.access.headers] or None,
+        }
         self.control = control_of(config)
         self._config = config
         self._reader: ResponseChecker | AnswerReader = checker(config.workload.outputs, config.wire_batch)
@@ -67,8 +71,8 @@ class HttpTarget:
         versions = [config.server.model_version] if config.server.model_version else self.control.versions(config.model)
         self._reader.asked = Asked(config.model, frozenset(versions))
         self._choose_formats()
-        if is_secure(self.url):
-            self.config["tls"] |= config.access.agreed(self.url)
+        if (tls := config.access.tls(self.url)) is not None:
+            self.config["tls"] = config.access.agreed(self.url, tls)
         placement = self.control.placement(config.model)
         if "ensemble_scheduling" in (placement.model_config or {}):
             self._composing |= self.control.composing_models(config.model)
@@ -82,7 +86,8 @@ class HttpTarget:
         asked = Formats(config.server.input_tensor_format, config.server.output_tensor_format)
         auto = "json" if AUTO in asked and self.control.lists_binary_tensors() is False else "binary"
         self._formats = Formats(*(auto if each == AUTO else each for each in asked))
-        self.config |= {f"{which[:-1]}_tensor_format": each for which, each in self._formats._asdict().items()}
+        self.config["input_tensor_format"] = "json" if self._formats.inputs == "json" else "binary"
+        self.config["output_tensor_format"] = "json" if self._formats.outputs == "json" else "binary"
 
     def payloads(self, golden: Golden | None) -> Iterator[Payload]:
         return payloads(self._config, self.encoder(), golden)

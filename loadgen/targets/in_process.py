@@ -16,6 +16,7 @@ from loadgen.targets.engine_threads import Call, EngineThreads, Result
 from loadgen.targets.payloads import payloads
 from servemark.errors import ServerError
 from servemark.repository.entry import Golden
+from servemark.results.schema.run import Resolved
 from servemark.workload import Arrays
 
 
@@ -98,7 +99,12 @@ class InProcessTarget:
     no_statistics = "in-process: there is no server"
 
     def __init__(self, config: LoadConfig, threads: EngineThreads, options: Mapping[str, str]) -> None:
-        self.config = {"url": None, "instances": len(threads.engines), "engine_options": dict(options)}
+        self.config: Resolved = {
+            **config.resolved(),
+            "url": None,
+            "instances": len(threads.engines),
+            "engine_options": dict(options),
+        }
         self._config = config
         self._threads = threads
 

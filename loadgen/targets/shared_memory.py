@@ -17,6 +17,7 @@ from loadgen.targets.http import HttpTarget
 from loadgen.targets.payloads import payloads
 from servemark.errors import OptionError, ServerError
 from servemark.repository.entry import Golden
+from servemark.results.schema.run import Resolved
 from servemark.workload import Arrays
 
 IN_USE = "currently in use"
@@ -39,10 +40,12 @@ class SharedMemoryTarget:
         self.no_statistics = self._target.no_statistics
 
     @property
-    def config(self) -> dict[str, Any]:
+    def config(self) -> Resolved:
         """That of the server, and the GPU whose memory is shared, None where none's is."""
         device = f"cuda:{self._device}" if self.shared_memory == CudaRegion.kind else None
-        return {**self._target.config, "shared_memory_device": device}
+        found = self._target.config.copy()
+        found["shared_memory_device"] = device
+        return found
 
     @property
     def local(self) -> bool:

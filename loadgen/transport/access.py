@@ -6,7 +6,6 @@ import socket
 import ssl
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 from loadgen.transport.server_url import is_secure, protocol_of
@@ -15,6 +14,7 @@ from loadgen.transport.tls import HTTP, HTTP2, TlsSocket, reason
 from servemark import files
 from servemark.documents.server import Server
 from servemark.errors import OptionError, ServerError
+from servemark.results.schema.run import Tls
 
 _TOKEN = frozenset("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz")
 """Characters of a field's name (RFC 9110, section 5.6.2), in lower case."""
@@ -61,13 +61,14 @@ class Access:
             access.context(url)
         return access
 
-    def to_dict(self, url: str) -> dict[str, Any]:
-        """Its part of the configuration in a result: names of headers, never their values."""
-        tls = {"ca": str(self.ca or "system"), "client_certificate": self.certificate is not None}
-        return {"tls": tls if is_secure(url) else None, "headers": [name for name, _ in self.headers] or None}
+    def tls(self, url: str) -> Tls | None:
+        """Describe how a connection is secured, for a result; None without TLS."""
+        return (
+            {"ca": str(self.ca or "system"), "client_certificate": bool(self.certificate)} if is_secure(url) else None
+        )
 
-    def agreed(self, url: str) -> dict[str, str]:
-        """The TLS version and cipher that a connection to a server agrees on. Raises ServerError."""
+    def agreed(self, url: str, known: Tls) -> Tls:
+        """Complete the description of TLS by the version and cipher that a connection agrees on. Raises ServerError."""
         parts, address = urlsplit(url), resolve(url)
         host, port = address.sockaddr[:2]
         try:
@@ -76,7 +77,7 @@ class Access:
                 self.context(url).wrap_socket(plain, server_hostname=parts.hostname) as connection,
             ):
                 cipher = connection.cipher() or ("", "", 0)
-                return {"version": connection.version() or "", "cipher": cipher[0]}
+                return {**known, "version": connection.version() or "", "cipher": cipher[0]}
         except OSError as error:
             raise ServerError(f"no TLS with {url}: {_reason(error)}") from error
 

@@ -80,7 +80,8 @@ def calibrate(cases: Sequence[Case], meters: Sequence[Peer], out: Path, *, full:
 def begun(cases: Sequence[Case], meters: Sequence[Peer], *, full: bool, rounds: int) -> Calibration:
     """Make the document, with nothing measured."""
     return {
-        **opening("calibration"),
+        **opening(),
+        "kind": "calibration",
         "full": full,
         "rounds": rounds,
         "golden": {

@@ -11,7 +11,7 @@ import platform
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Self
+from typing import Annotated, Literal, NotRequired, Self, TypedDict
 
 SHORTEST_SLICE_NS = 100_000
 """The kernel takes no shorter one."""
@@ -40,6 +40,27 @@ class Priority(StrEnum):
     NORMAL = "normal"
 
 
+PriorityName = Literal["realtime", "slice", "normal"]
+_NAMES: dict[Priority, PriorityName] = {
+    Priority.REALTIME: "realtime",
+    Priority.SLICE: "slice",
+    Priority.NORMAL: "normal",
+}
+
+
+class PriorityFigures(TypedDict):
+    """Priority of a thread."""
+
+    priority: NotRequired[
+        Annotated[
+            PriorityName,
+            "Of the sending thread at the end: real-time round robin, the shortest slice, or as every thread. "
+            "Of several processes the least.",
+        ]
+    ]
+    priority_note: NotRequired[Annotated[str, "Why it is no better one. Absent: it is the best."]]
+
+
 @dataclass(frozen=True)
 class GrantedPriority:
     """Priority of a thread, and the reason why it is not a better one."""
@@ -47,9 +68,12 @@ class GrantedPriority:
     priority: Priority = Priority.NORMAL
     note: str | None = None
 
-    def to_dict(self) -> dict[str, str]:
+    def to_dict(self) -> PriorityFigures:
         """As result.json holds it."""
-        return {"priority": self.priority.value, **({"priority_note": self.note} if self.note else {})}
+        found: PriorityFigures = {"priority": _NAMES[self.priority]}
+        if self.note:
+            found["priority_note"] = self.note
+        return found
 
 
 def least(several: Iterable[tuple[str, Priority | None, str | None]]) -> GrantedPriority:

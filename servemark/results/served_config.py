@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from servemark.results.schema.header import unknown
+from servemark.stats.unknown import unknown
 
 KEY = "model_config"
 DIGEST = f"{KEY}_sha256"
@@ -13,21 +13,21 @@ MAX_KIB = 32
 """Limit for a configuration that is kept: a usual one has 2 KiB, and a comparison keeps one for every run."""
 
 
-def recorded(config: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the keys of a result: the configuration as the server gives it, unless it is too large, and its digest.
+def recorded(config: dict[str, Any] | None, silent: str) -> tuple[dict[str, Any] | None, str | None]:
+    """Return what a result keeps: the configuration as the server gives it, unless it is too large, and its digest.
 
-    Both are None if the configuration is not known; the caller knows the reason.
+    Both are unknown if the configuration is, for the reason `silent`.
     """
     if config is None:
-        return {KEY: None, DIGEST: None}
+        return unknown(silent), unknown(silent)
     try:
         size_kib = len(json.dumps(config)) / 1024
         digest = hashlib.sha256(json.dumps(meaning(config), sort_keys=True).encode()).hexdigest()
     except RecursionError:
-        return unknown([KEY, DIGEST], "it is nested too deep to be read")
-    if size_kib > MAX_KIB:
-        return unknown([KEY], f"it has {size_kib:,.0f} KiB, and a result keeps {MAX_KIB} at most") | {DIGEST: digest}
-    return {KEY: config, DIGEST: digest}
+        deep = "it is nested too deep to be read"
+        return unknown(deep), unknown(deep)
+    large = f"it has {size_kib:,.0f} KiB, and a result keeps {MAX_KIB} at most"
+    return unknown(large) if size_kib > MAX_KIB else config, digest
 
 
 def meaning(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -1,9 +1,8 @@
 """An MLPerf Inference scenario through MLCommons' own LoadGen, with its figures beside ours."""
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from loadgen.evaluation.metrics import cpu_figures
 from loadgen.inputs.sources import golden_of
@@ -25,8 +24,8 @@ from servemark.results.constraint_kinds import Kind
 from servemark.results.constraints import other_load
 from servemark.results.objectives import Slo, latency_objective
 from servemark.results.schema.header import opening
-from servemark.results.schema.mlperf import MlperfMetrics, MlperfResult, Plan
-from servemark.results.schema.run import Resolved, VerdictOfRun
+from servemark.results.schema.mlperf import MlperfMetrics, MlperfResult
+from servemark.results.schema.run import VerdictOfRun
 from servemark.results.verdict import Constraint, Verdict
 from servemark.runs.accuracy_log import LabelledLibrary, logged_by, score_log
 from servemark.runs.labelled import Labels
@@ -96,11 +95,12 @@ def _measure(
         config, plan, seen, machine, golden if labels is None else None, directory, labels
     )
     result: MlperfResult = {
-        **opening("mlperf"),
+        **opening(),
+        "kind": "mlperf",
         "request": config.to_dict(),
-        "resolved": cast(Resolved, {**config.resolved(), **target.config}),
+        "resolved": target.config,
         "scenario": scenario.value,
-        "plan": cast(Plan, asdict(plan)),
+        "plan": plan.to_dict(),
         "workload": config.workload.name,
         "engine": placement.engine,
         "device": placement.device,

@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from loadgen.inputs.labels import labelled_set, metric_of
 from loadgen.load.load_config import LoadConfig
@@ -17,7 +17,7 @@ from servemark.quality.scoring import Scorer, chosen, digest_of
 from servemark.results import directory as results
 from servemark.results.schema.header import opening
 from servemark.results.schema.mlperf import MlperfErrors
-from servemark.results.schema.quality import QualityResolved, QualityResult
+from servemark.results.schema.quality import QualityResult
 from servemark.runs.in_process import targets_for
 from servemark.runs.labelled import Labels, ScoredLoad
 from servemark.runs.server import server_for
@@ -100,11 +100,11 @@ def _pending(
 ) -> QualityResult:
     """The result before anything is scored."""
     manifest = config.entry.read_manifest() or {}
-    resolved = {**config.resolved(), **target.config, "samples": labels.samples, "own_server": own_server}
     return {
-        **opening(KIND),
+        **opening(),
+        "kind": "quality",
         "request": config.to_dict(),
-        "resolved": cast(QualityResolved, resolved),
+        "resolved": {**target.config, "samples": labels.samples, "own_server": own_server},
         "workload": config.workload.name,
         "engine": placement.engine,
         "device": placement.device,

@@ -47,7 +47,8 @@ def run_suite(
     cases, engine, repository = plan.cases, plan.engine, plan.repository
     directory = results.new_directory(out, f"suite-{plan.suite}")
     document: SuiteDocument = {
-        **opening("suite"),
+        **opening(),
+        "kind": "suite",
         "suite": plan.suite,
         "engine": engine,
         "concurrency": plan.options.concurrency,

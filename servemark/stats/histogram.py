@@ -1,14 +1,15 @@
 """A high-dynamic-range histogram of durations, and its percentiles with their confidence."""
 
 import math
-from collections.abc import Sequence
-from typing import Annotated, Any, NotRequired, Self, TypedDict, cast
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, NotRequired, Self, TypedDict
 
 import numpy as np
 import numpy.typing as npt
 
 from servemark.stats.order_statistics import Ranks, TooLittle, independent_ranks, ranks
 from servemark.stats.percentiles import PERCENTILES, percentile_key, samples_needed
+from servemark.stats.unknown import explained, unknown
 
 SIGNIFICANT_DIGITS = 3
 MAX_US = 3_600_000_000
@@ -183,55 +184,76 @@ class Histogram:
         mean_s = self._sum_ns / self.count / 1e9
         return math.sqrt(max(self._sum_squares / self.count - mean_s**2, 0.0)) * 1e3
 
+    @explained
     def summary(self, *, intervals: bool = True, windows: Sequence["Histogram"] = ()) -> Latency:
         """The statistics as result.json holds them (docs/explanation/metrics.md, "Percentiles"), in ms.
 
-        A percentile that the sample count does not support is None, with `<key>_reason` beside it. Without intervals it
-        costs a third, which counts while requests are sent. `windows`: see `interval`.
+        Without intervals it costs a third, which counts while requests are sent. `windows`: see `interval`.
         """
-        counted = {"count": self.count, "failed": self.failed}
-        if not self.count:
-            names = ["mean", "stdev", "min", *(percentile_key(p) for p in PERCENTILES), "max"]
-            reasons = {f"{key}_reason": "no request succeeded" for key in names}
-            return cast(Latency, {**dict.fromkeys(names), **reasons, **counted, "ci95": {}})
-        out: dict[str, Any] = {"mean": self.mean_ms(), "stdev": self.stdev_ms(), "min": self.min_ns / 1e6}
-        out |= self.percentiles()
-        known = [percentile for percentile in PERCENTILES if out[percentile_key(percentile)] is not None]
-        found = {percentile_key(p): self.ranks(p, windows) for p in known} if intervals else {}
-        ends = {
-            key: [self._end(each.low), self._end(each.high)] for key, each in found.items() if isinstance(each, Ranks)
+        answered = [p for p in PERCENTILES if self.count and self.supports(p)]
+        found = {percentile_key(p): self.ranks(p, windows) for p in answered} if intervals else {}
+        whole: Latency = {
+            "mean": self._answered(self.mean_ms),
+            "stdev": self._answered(self.stdev_ms),
+            "min": self._answered(lambda: self.min_ns / 1e6),
+            "p50": self._answered(lambda: self.supported(50.0)),
+            "p90": self._answered(lambda: self.supported(90.0)),
+            "p95": self._answered(lambda: self.supported(95.0)),
+            "p99": self._answered(lambda: self.supported(99.0)),
+            "p99_9": self._answered(lambda: self.supported(99.9)),
+            "max": self._answered(lambda: self.max_ns / 1e6),
+            "count": self.count,
+            "failed": self.failed,
+            "ci95": {
+                key: [self._end(each.low), self._end(each.high)]
+                for key, each in found.items()
+                if isinstance(each, Ranks)
+            },
         }
-        missing = {key: each.reason for key, each in found.items() if isinstance(each, TooLittle)}
-        out |= {"ci95": ends, **({"no_interval": missing} if missing else {})}
-        return cast(Latency, {**out, "max": self.max_ns / 1e6, **counted})
+        if missing := {key: each.reason for key, each in found.items() if isinstance(each, TooLittle)}:
+            whole["no_interval"] = missing
+        return whole
 
+    def _answered(self, figure: Callable[[], float | None]) -> float | None:
+        return figure() if self.count else unknown("no request succeeded")
+
+    @explained
     def percentiles(self) -> Percentiles:
-        """Return the percentiles that the count supports (ms); the others are None, with `<key>_reason` beside them."""
-        out: dict[str, Any] = {}
-        for percentile in PERCENTILES:
-            key, needed = percentile_key(percentile), samples_needed(percentile)
-            out[key] = None
-            if self.total < needed:
-                out[f"{key}_reason"] = f"needs {needed} samples, has {self.total}"
-            elif (value := self.percentile(percentile)) < math.inf:
-                out[key] = value
-            else:
-                out[f"{key}_reason"] = self.among_failed()
-        return cast(Percentiles, out)
+        """Return the percentiles that the count supports (ms); the others are unknown."""
+        return {
+            "p50": self.supported(50.0),
+            "p90": self.supported(90.0),
+            "p95": self.supported(95.0),
+            "p99": self.supported(99.0),
+            "p99_9": self.supported(99.9),
+        }
+
+    def supports(self, percentile: float) -> bool:
+        """Return True if a percentile has a value: there are enough samples, and it does not lie among failed ones."""
+        return self.total >= samples_needed(percentile) and self.percentile(percentile) < math.inf
+
+    def supported(self, percentile: float, of: str = "samples") -> float | None:
+        """Return a percentile in ms that the samples support, else an unknown figure."""
+        if self.supports(percentile):
+            return self.percentile(percentile)
+        needed = samples_needed(percentile)
+        return unknown(f"needs {needed} {of}, has {self.total}" if self.total < needed else self.among_failed())
 
     def among_failed(self) -> str:
         """Return the reason why a percentile has no value: it lies among failed samples."""
         return f"beyond every answer: {self.failed:,} of {self.total:,} requests failed"
 
+    @explained
     def bounds(self, windows: Sequence["Histogram"]) -> Percentiles:
-        """Return the value (ms) that each percentile does not exceed with 99 % confidence, or None with the reason."""
-        out: dict[str, Any] = {}
-        for percentile in PERCENTILES:
-            key, found = percentile_key(percentile), self.ranks(percentile, windows)
-            out[key] = self._end(found.bound) if isinstance(found, Ranks) else None
-            if out[key] is None:
-                out[f"{key}_reason"] = found.reason if isinstance(found, TooLittle) else self.among_failed()
-        return cast(Percentiles, out)
+        """Return the value (ms) that each percentile does not exceed with 99 % confidence, else an unknown figure."""
+
+        def bound(percentile: float) -> float | None:
+            found = self.ranks(percentile, windows)
+            if isinstance(found, TooLittle):
+                return unknown(found.reason)
+            return self.at_rank(found.bound) if found.bound <= self.count else unknown(self.among_failed())
+
+        return {"p50": bound(50.0), "p90": bound(90.0), "p95": bound(95.0), "p99": bound(99.0), "p99_9": bound(99.9)}
 
     def _end(self, rank: int) -> float | None:
         return self.at_rank(rank) if rank <= self.count else None

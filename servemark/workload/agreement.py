@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from servemark.results.schema.run import Tolerance
+
 Rows = npt.NDArray[np.float64]
 """Columns of figures for each row of an output: MATCH, TOP1, errors as negative numbers, COSINE; less is worse."""
 MATCH, TOP1, MAX_ABS, MAX_REL, COSINE = range(5)
@@ -30,13 +32,16 @@ class Agreement:
         floor = REDUCED.get(precision)
         return replace(self, min_cosine=floor[0], min_match=min(floor[1], self.min_match)) if floor else self
 
-    def applied(self, *, floats: bool, integers: bool) -> dict[str, float]:
+    def applied(self, *, floats: bool, integers: bool) -> Tolerance:
         """Return the limits that apply to outputs of these kinds."""
-        if self.min_cosine is None:
-            limits = {"atol": self.atol, "rtol": self.rtol} if floats else {}
-        else:
-            limits = {"min_cosine": self.min_cosine} if floats else {}
-        return limits | ({"min_match": self.min_match} if integers else {})
+        limits: Tolerance = {}
+        if floats and self.min_cosine is None:
+            limits = {"atol": self.atol, "rtol": self.rtol}
+        elif floats and self.min_cosine is not None:
+            limits = {"min_cosine": self.min_cosine}
+        if integers:
+            limits["min_match"] = self.min_match
+        return limits
 
 
 PRECISIONS = ("fp32", "fp16", "bf16", "int8", "fp8")

@@ -2,24 +2,31 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from servemark.results.schema.header import unknown
 from servemark.results.schema.run import OutputAgreement
+from servemark.stats.unknown import explained, unknown
 from servemark.workload.agreement import Agreement, Discrepancy, Rows, discrepancy, worst_of_each
 from servemark.workload.spec import EAGER, Workload
 from servemark.workload.tensor import Tensor
 
-_MEASURED = ("max_abs_error", "max_rel_error", "cosine_min", "top1_agreement")
-_KEYS = (*_MEASURED, "samples", "top1_samples", "tolerance", "weights")
 
-
+@explained
 def unchecked(reason: str) -> OutputAgreement:
     """Return the figures if nothing could be compared."""
-    return cast(OutputAgreement, {"checked": 0, **unknown(_KEYS, reason)})
+    return {
+        "checked": 0,
+        "samples": unknown(reason),
+        "top1_samples": unknown(reason),
+        "max_abs_error": unknown(reason),
+        "max_rel_error": unknown(reason),
+        "cosine_min": unknown(reason),
+        "top1_agreement": unknown(reason),
+        "tolerance": unknown(reason),
+        "weights": unknown(reason),
+    }
 
 
 @dataclass(frozen=True)
@@ -55,6 +62,7 @@ class GoldenCheck:
         }
 
 
+@explained
 def agreement_figures(
     checked: GoldenCheck, workload: Workload, precision: str, *, reference: str = EAGER
 ) -> tuple[OutputAgreement, str | None]:
@@ -68,25 +76,25 @@ def agreement_figures(
     floats = [found[tensor.name] for tensor in outputs if tensor.dtype.kind == "f"]
     # Where a model lists ids, they are its choice; its scores only say how sure it was.
     top1 = min(found[name].top1_samples for name in (integers or found))
-    figures: dict[str, Any] = {
+    reason = "the server answered with NaN or infinity" if floats else "the workload has no floating-point output"
+    figures: OutputAgreement = {
         "checked": checked.answers,
         "samples": len(checked.samples),
         "top1_samples": top1,
-        "max_abs_error": _worst(max, [discrepancy.max_abs for discrepancy in floats]),
-        "max_rel_error": _worst(max, [discrepancy.max_rel for discrepancy in floats]),
-        "cosine_min": _worst(min, [discrepancy.cosine_min for discrepancy in floats]),
+        "max_abs_error": _worst(max, [discrepancy.max_abs for discrepancy in floats], reason),
+        "max_rel_error": _worst(max, [discrepancy.max_rel for discrepancy in floats], reason),
+        "cosine_min": _worst(min, [discrepancy.cosine_min for discrepancy in floats], reason),
         "top1_agreement": top1 / len(checked.samples),
         "tolerance": limits.applied(floats=bool(floats), integers=bool(integers)),
-        **({} if workload.served else {"weights": workload.weights}),
     }
-    reason = "the server answered with NaN or infinity" if floats else "the workload has no floating-point output"
-    figures |= {f"{key}_reason": reason for key in _MEASURED if figures[key] is None}
+    if not workload.served:
+        figures["weights"] = workload.weights
     wrong = next((name for name, discrepancy in found.items() if not discrepancy.agrees), None)
     mismatch = None if wrong is None else f"output {wrong!r} differs from {reference}'s: {found[wrong]}"
-    return cast(OutputAgreement, figures), mismatch
+    return figures, mismatch
 
 
-def _worst(choose: Callable[[list[float]], float], values: Sequence[float | None]) -> float | None:
-    """Return the worst of all outputs, None if one of them is not known."""
+def _worst(choose: Callable[[list[float]], float], values: Sequence[float | None], reason: str) -> float | None:
+    """Return the worst of all outputs, unknown if one of them is."""
     known = [value for value in values if value is not None]
-    return choose(known) if known and len(known) == len(values) else None
+    return choose(known) if known and len(known) == len(values) else unknown(reason)

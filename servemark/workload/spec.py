@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial, update_wrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypedDict, TypeVar, Unpack
 
 import numpy as np
 
@@ -121,7 +121,7 @@ class Workload:
         return self.source.engine if self.source else EAGER
 
     @property
-    def weights(self) -> str:
+    def weights(self) -> Literal["random", "trained", "own"]:
         """Origin of the weights: `random`, `trained`, or the user's `own`."""
         return "own" if self.source else "trained" if self.trained else "random"
 

@@ -37,4 +37,5 @@ def test_an_edit_is_all_that_differs(tmp_path: Path) -> None:
 
 
 def _result(control: Control) -> Any:
-    return result_of(histogram_of(latencies(5)), **recorded(control.placement(MODEL).model_config))
+    config, digest = recorded(control.placement(MODEL).model_config, "")
+    return result_of(histogram_of(latencies(5)), model_config=config, model_config_sha256=digest)

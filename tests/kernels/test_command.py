@@ -48,7 +48,7 @@ def _in_this_process_on_a_steady_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     others_take(monkeypatch, [QUIET])
     monkeypatch.setattr(timed, "time_on_cpu", lambda *_: Samples((1e-3,) * 30, calls=1))
     monkeypatch.setattr(source, "watching", lambda: None)
-    monkeypatch.setattr(source, "taken", lambda _: {"other_cpu_share": 0.0})
+    monkeypatch.setattr(source, "taken", lambda _: 0.0)
     monkeypatch.setattr(parts, "PRODUCT", {"cpu": 64})
     monkeypatch.setattr(working_sets, "MIN_LARGEST_BYTES", 1 << 18)
     monkeypatch.setattr(working_sets, "CACHES", 0)

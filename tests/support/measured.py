@@ -1,7 +1,7 @@
 """Measurements made of outcomes that a test chose: times in s, from the start of the schedule."""
 
 from collections.abc import Sequence
-from types import MappingProxyType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any, cast
 
 from loadgen.evaluation.result import complete, header
@@ -14,6 +14,7 @@ from loadgen.measurement.sender import interval_from
 from loadgen.sut.channel import Outcome, Payload
 from loadgen.sut.target import Placement
 from servemark.machine.cpu_time import CpuUse
+from servemark.results.schema.run import Resolved
 from tests.support.load_config import config
 
 S = 1_000_000_000
@@ -59,8 +60,10 @@ class Target:
     """A target that says nothing of itself."""
 
     protocol, shared_memory, local = "http", "none", True
-    config = MappingProxyType({"url": "http://h:1"})
     no_statistics = "it has no statistics"
+
+    def __init__(self, config: LoadConfig) -> None:
+        self.config: Resolved = {**config.resolved(), "url": "http://h:1"}
 
 
 def load_result(flags: Sequence[str], outcomes: Sequence[Outcome], **seen: Any) -> Any:
@@ -68,7 +71,7 @@ def load_result(flags: Sequence[str], outcomes: Sequence[Outcome], **seen: Any) 
     settings = config("ranking_tiny", *flags)
     run = SimpleNamespace(
         config=settings,
-        target=Target(),
+        target=Target(settings),
         placement=Placement("onnxruntime", "cpu", None),
         measured=measured(settings, outcomes, **seen),
         golden=None,

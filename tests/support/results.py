@@ -11,9 +11,10 @@ import numpy.typing as npt
 from servemark.documents.request import RunRequest
 from servemark.machine.environment import collect
 from servemark.results import directory as results
-from servemark.results.schema.header import SCHEMA_VERSION, unknown
+from servemark.results.schema.header import SCHEMA_VERSION
 from servemark.results.schema.run import EnergyFigures, ServerFigures
 from servemark.stats.histogram import Histogram
+from servemark.stats.unknown import unknown_group
 
 Result = Any
 NO_METER = "no meter"
@@ -67,7 +68,7 @@ def result_of(
 ) -> Result:
     """A load result with these figures; `joules` for each inference, None: no meter; `windows` as shares of `rate`."""
     count = histogram.count
-    energy: dict[str, Any] = unknown(EnergyFigures.__required_keys__, NO_METER)
+    energy: dict[str, Any] = dict(unknown_group(EnergyFigures, NO_METER))
     if joules is not None:
         energy = {**energy, "joules_per_inference": joules, "joules": joules * count, "boundary": "cpu_package"}
     names = ("completed", "other_load", "error_rate", "steady_state", "output_agreement")
@@ -135,7 +136,7 @@ def result_of(
                 **dict.fromkeys(("requests_per_s", "inferences_per_s", "achieved_rate", "goodput"), rate),
                 "scheduled_rate": None,
             },
-            "server": unknown(ServerFigures.__required_keys__, "no statistics"),
+            "server": unknown_group(ServerFigures, "no statistics"),
             "client": CLIENT,
             "errors": {"count": errors, "share": errors / max(count + errors, 1), "by_kind": {}, "messages": {}},
             "energy": energy,

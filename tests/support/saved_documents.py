@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-from kernels.ceilings.vendor import promised
 from servemark.compare.history.changes import RUN_LENGTH
 from servemark.compare.history.collect import Measured
 from servemark.compare.history.document import series_of
@@ -12,8 +11,10 @@ from servemark.compare.saved.differences import Gate, compare_sides
 from servemark.compare.saved.saved_runs import Run
 from servemark.results import directory
 from servemark.results.saved import Saved
+from servemark.results.schema.kernels import Ceiling
 from servemark.results.schema.suite import not_reached
 from servemark.search.max_rate.curve import curve
+from servemark.stats.unknown import unknown_group
 from tests.support import calibrated
 from tests.support.measured import S, answered, evenly, load_result
 from tests.support.results import histogram_of, latencies
@@ -102,7 +103,7 @@ def ceiling() -> dict[str, Any]:
         "tflops_of": "gemm m=8",
         "call_us": 1.0,
         "bandwidths": [{"mib": mib, "gbps": gbps, "of": "memory"} for mib, gbps in steps],
-        **promised(None, "fp32"),
+        **unknown_group(Ceiling, "a CPU's data sheet says neither"),
     }
 
 

@@ -26,7 +26,8 @@ def history(root: Path, metric: Metric, *, threshold: float, allow_invalid: bool
     )
     outcomes = {each["outcome"] for each in series} or {"undecided"}
     return {
-        **opening("history"),
+        **opening(),
+        "kind": "history",
         "folder": str(root),
         "metric": metric.name,
         "unit": metric.unit,

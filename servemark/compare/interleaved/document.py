@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
 
 from servemark.compare.interleaved.quality import against_full, quality_of
 from servemark.compare.interleaved.validity import disturbed, unmet, unsteady
@@ -23,7 +22,7 @@ from servemark.results.schema.comparison import (
     RowVerdict,
     Variations,
 )
-from servemark.results.schema.header import reason_of, unknown
+from servemark.results.schema.header import reason_of
 from servemark.results.schema.run import Result
 from servemark.search.max_rate.refinement import HighestRate
 from servemark.stats.histogram import Histogram
@@ -32,6 +31,7 @@ from servemark.stats.ratios import (
     MINIMUM_PAIRS,
     MINIMUM_REPEATS,
     Ratio,
+    RatioFigures,
     holm,
     mean_interval,
     merge,
@@ -41,11 +41,14 @@ from servemark.stats.ratios import (
     variation,
 )
 from servemark.stats.trend import has_trend
+from servemark.stats.unknown import explained, or_unknown, unknown
 
 COMPARISON_FILE = "comparison.json"
 PERCENTILES = (50.0, 90.0, 99.0)
 SPARE = 1.1
 NOT_SEARCHED = "not searched for: --max-rate --slo p99:MS"
+
+_UNSAID = "the run does not say why"
 
 
 @dataclass(frozen=True)
@@ -121,16 +124,17 @@ def p99(result: Result) -> float | None:
 def _row(label: str, turns: Sequence[Turn], first: Sequence[Turn] | None) -> ComparisonRow:
     found = [turn.result for turn in turns]
     rates = [throughput(result) for result in found]
-    row: ComparisonRow = {
+    first_run = found[0]
+    return {
         "label": label,
-        "engine": found[0]["engine"],
-        "device": found[0]["device"],
-        "provider": found[0]["provider"],
-        "precision": found[0]["precision"],
+        "engine": or_unknown(first_run["engine"], reason_of(first_run, "engine") or _UNSAID),
+        "device": or_unknown(first_run["device"], reason_of(first_run, "device") or _UNSAID),
+        "provider": or_unknown(first_run["provider"], reason_of(first_run, "provider") or _UNSAID),
+        "precision": or_unknown(first_run["precision"], reason_of(first_run, "precision") or _UNSAID),
         "rounds": len(turns),
         "latency_ms": latencies([turn.latency for turn in turns], max(map(measured_s, found))),
         "inferences_per_s": {"mean": sum(rates) / len(rates), "ci95": mean_interval(rates)},
-        "max_rate": None,
+        "max_rate": unknown(NOT_SEARCHED),
         "energy": _energy(found),
         "output_agreement": _agreement(found),
         "quality": quality_of(found),
@@ -140,9 +144,6 @@ def _row(label: str, turns: Sequence[Turn], first: Sequence[Turn] | None) -> Com
         "ratio": _ratios(turns, first),
         "configuration": None,
     }
-    placed = ("engine", "device", "provider", "precision")
-    reasons = {f"{key}_reason": reason_of(found[0], key) for key in placed if found[0].get(key) is None}
-    return cast(ComparisonRow, {**row, **reasons, "max_rate_reason": NOT_SEARCHED})
 
 
 def latencies(rounds: Sequence[Histogram], length_s: float) -> MergedLatency:
@@ -151,19 +152,21 @@ def latencies(rounds: Sequence[Histogram], length_s: float) -> MergedLatency:
     `length_s` is how long a round measured.
     """
     merged = merge(rounds)
-    out: dict[str, Any] = {"count": merged.count}
-    intervals: dict[str, list[float] | None] = {}
-    for percentile in PERCENTILES:
-        key, needed = percentile_key(percentile), samples_needed(percentile)
-        if merged.total < needed:
-            longer = longer_runs(needed, merged.total, length_s)
-            out |= unknown([key], f"needs {needed:,} samples, has {merged.total:,}: {longer}")
-        elif merged.percentile(percentile) == math.inf:
-            out |= unknown([key], merged.among_failed())
-        else:
-            out[key] = merged.percentile(percentile)
-            intervals[key] = merged_interval(rounds, percentile)
-    return cast(MergedLatency, out | {"ci95": intervals})
+
+    def percentile_of(percentile: float) -> float | None:
+        needed = samples_needed(percentile)
+        if merged.total >= needed:
+            return merged.supported(percentile)
+        longer = longer_runs(needed, merged.total, length_s)
+        return unknown(f"needs {needed:,} samples, has {merged.total:,}: {longer}")
+
+    return {
+        "count": merged.count,
+        "p50": percentile_of(50),
+        "p90": percentile_of(90),
+        "p99": percentile_of(99),
+        "ci95": {percentile_key(p): merged_interval(rounds, p) for p in PERCENTILES if merged.supports(p)},
+    }
 
 
 def _energy(found: Sequence[Result]) -> RowEnergy:
@@ -171,8 +174,10 @@ def _energy(found: Sequence[Result]) -> RowEnergy:
     parts: list[tuple[float, float]] = []
     for reading in readings:
         if reading["joules_per_inference"] is None or reading["joules"] is None:
-            gap = {"joules_per_inference": None, "reason": reason_of(reading, "joules_per_inference")}
-            return cast(RowEnergy, gap)
+            return {
+                "joules_per_inference": None,
+                "reason": reason_of(reading, "joules_per_inference") or reason_of(reading, "joules") or _UNSAID,
+            }
         parts.append((reading["joules"], reading["joules"] / reading["joules_per_inference"]))
     joules, inferences = (math.fsum(each) for each in zip(*parts, strict=True))
     return {
@@ -191,7 +196,7 @@ def _agreement(found: Sequence[Result]) -> RowAgreement:
     checked = [agreement for agreement in each if agreement["checked"]]
     if not checked:
         reason = reason_of(each[0], "max_abs_error") or "no golden request was answered"
-        return cast(RowAgreement, {"checked": 0, "reason": reason})
+        return {"checked": 0, "reason": reason}
     least = min(checked, key=lambda agreement: (-(agreement["samples"] or 0), agreement["top1_agreement"] or 0.0))
     return {
         "checked": sum(agreement["checked"] or 0 for agreement in checked),
@@ -257,26 +262,38 @@ def _variations(found: Sequence[Result]) -> Variations:
     }
     if out["p50"] is not None and out["inferences_per_s"] is not None:
         return out
-    reason = f"needs {MINIMUM_REPEATS} rounds, each with enough requests for the figure; has {len(found)}"
-    return cast(Variations, {**out, "reason": reason})
+    out["reason"] = f"needs {MINIMUM_REPEATS} rounds, each with enough requests for the figure; has {len(found)}"
+    return out
 
 
 def _ratios(turns: Sequence[Turn], first: Sequence[Turn] | None) -> RowRatios:
     """This engine to the first, from the rounds that both have."""
     if first is None:
-        names = ("p50", "p99", "inferences_per_s", "max_rate")
-        return cast(RowRatios, {**dict.fromkeys(names), "reason": "the baseline: the others are compared with it"})
+        return {
+            "p50": None,
+            "p99": None,
+            "inferences_per_s": None,
+            "max_rate": None,
+            "reason": "the baseline: the others are compared with it",
+        }
     base = {turn.round: turn.result for turn in first}
     both = [(turn.result, base[turn.round]) for turn in turns if turn.round in base]
-    out: dict[str, Any] = {"of_invalid_runs": any(unmet(result) for pair in both for result in pair)}
-    figures: dict[str, Callable[[Result], float | None]] = {"p50": p50, "p99": p99, "inferences_per_s": throughput}
-    for name, figure in figures.items():
-        ratio = _ratio([(figure(one), figure(other)) for one, other in both], rounded=figure is not throughput)
-        gap = unknown([name], "a round lacks the figure, or there is no whole round of both")
-        out |= {name: ratio.to_dict()} if ratio else gap
+
+    def ratio_of(figure: Callable[[Result], float | None]) -> RatioFigures | None:
+        pairs = [(figure(one), figure(other)) for one, other in both]
+        ratio = _ratio(pairs, rounded=figure is not throughput)
+        return ratio.to_dict() if ratio else unknown("a round lacks the figure, or there is no whole round of both")
+
+    ratios: RowRatios = {
+        "of_invalid_runs": any(unmet(result) for pair in both for result in pair),
+        "p50": ratio_of(p50),
+        "p99": ratio_of(p99),
+        "inferences_per_s": ratio_of(throughput),
+        "max_rate": unknown(NOT_SEARCHED),
+    }
     if len(both) < MINIMUM_PAIRS:
-        out["ci95_reason"] = f"needs {MINIMUM_PAIRS} rounds, has {len(both)}: raise --rounds"
-    return cast(RowRatios, out | unknown(["max_rate"], NOT_SEARCHED))
+        ratios["ci95_reason"] = f"needs {MINIMUM_PAIRS} rounds, has {len(both)}: raise --rounds"
+    return ratios
 
 
 def _ratio(pairs: Sequence[tuple[float | None, float | None]], *, rounded: bool) -> Ratio | None:
@@ -295,6 +312,7 @@ def _tested_together(rows: Sequence[ComparisonRow]) -> None:
         ratio["significant"] = significant
 
 
+@explained
 def document(
     opened: ComparisonHeader,
     turns: Sequence[Turn],
@@ -308,9 +326,11 @@ def document(
     why it is not whole.
     """
     whole = [sum(not turn.result["partial"] for turn in turns if turn.label == label) for label in labels]
-    made = [_with_rate(row, opened, labels[0], highest) for row in rows(turns, labels)]
+    made = rows(turns, labels)
+    for row in made:
+        _add_rate(row, opened, labels[0], highest)
     _tested_together(made)
-    found = {
+    return {
         **opened,
         "baseline": labels[0],
         "scenario": turns[0].result["scenario"] if turns else None,
@@ -321,7 +341,6 @@ def document(
         "partial": partial is not None,
         "partial_reason": partial,
     }
-    return cast(ComparisonDocument, found)
 
 
 def _scheduled(turns: Sequence[Turn]) -> float | None:
@@ -330,17 +349,13 @@ def _scheduled(turns: Sequence[Turn]) -> float | None:
     return math.fsum(rates) / len(rates) if rates else None
 
 
-def _with_rate(
-    row: ComparisonRow, opened: ComparisonHeader, baseline: str, highest: Mapping[str, HighestRate]
-) -> ComparisonRow:
-    """An engine's row with its configuration and its highest rate."""
+def _add_rate(row: ComparisonRow, opened: ComparisonHeader, baseline: str, highest: Mapping[str, HighestRate]) -> None:
+    """Add its configuration and its highest rate to an engine's row."""
     configuration = opened["configurations"].get(row["label"])
-    reason = None if configuration else "a server that was already running has its own"
-    found: dict[str, Any] = {**row, "configuration": configuration, "configuration_reason": reason}
+    row["configuration"] = or_unknown(configuration, "a server that was already running has its own")
     rate, first = highest.get(row["label"]), highest.get(baseline)
-    if rate is not None:
-        found |= {"max_rate": rate.to_dict(), "max_rate_reason": rate.reason}
-    if rate is not None and first is not None and row["label"] != baseline:
-        ratio, reason = rate.against(first)
-        found["ratio"] = {**row["ratio"], "max_rate": ratio, "max_rate_reason": reason}
-    return cast(ComparisonRow, found)
+    if rate is None:
+        return
+    row["max_rate"], row["max_rate_reason"] = rate.to_dict(), rate.reason
+    if first is not None and row["label"] != baseline:
+        row["ratio"]["max_rate"] = rate.against(first)

@@ -55,7 +55,8 @@ def compare_sides(
     undecided = [reason for each in judged for reason in each.undecided]
     outcome: Outcome = "worse" if worse else "undecided" if undecided else "not worse"
     return {
-        **opening("saved_comparison"),
+        **opening(),
+        "kind": "saved_comparison",
         "a": names[0],
         "b": names[1],
         "threshold": gate.threshold,

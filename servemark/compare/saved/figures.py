@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 
@@ -152,14 +151,14 @@ class Pair:
         found = difference_of(name, a, b, ratio, reading, None)
         found["minimum_detectable_change"] = self._detectable(ratio)
         if reading == "undecided" and self.repeated:
-            found |= self._undecided(slower)
+            found["runs_needed"], found["reason"] = self._undecided(slower)
         return found
 
     def _detectable(self, ratio: Ratio) -> float | None:
         counts = (len(self.first.runs), len(self.second.runs))
         return detectable(ratio, counts, self.confidence, paired=self.paired)
 
-    def _undecided(self, ratio: Ratio) -> Difference:
+    def _undecided(self, ratio: Ratio) -> tuple[int | None, str]:
         """Estimate the number of runs that would decide, and explain why these do not; a ratio above 1 is worse."""
         counts = (len(self.first.runs), len(self.second.runs))
         seen = self._detectable(ratio) or 0.0
@@ -171,7 +170,7 @@ class Pair:
         many = f"about {needed} runs" if needed else "more than 1,000 runs"
         now = f"{counts[0]} runs" if counts[0] == counts[1] else f"{counts[0]} and {counts[1]} runs"
         reason = f"{words} {many} of {self.length_s:.3g} s on each side, has {now}"
-        return cast(Difference, {"runs_needed": needed, "reason": reason})
+        return needed, reason
 
     def _errors(self) -> Difference:
         """Compare the share of failed requests: a rise beyond chance and of at least 0.1 % of the requests is worse.
@@ -273,12 +272,15 @@ def difference_of(
     figure: str, a: float | None, b: float | None, ratio: Ratio | None, reading: Reading, reason: str | None
 ) -> Difference:
     """Make a figure of A and B, with the judgement of B."""
-    found = {"figure": figure, "a": a, "b": b, "ratio": ratio and ratio.to_dict(), "reading": reading}
-    undecided = {
+    return {
+        "figure": figure,
+        "a": a,
+        "b": b,
+        "ratio": ratio.to_dict() if ratio else None,
+        "reading": reading,
         "judged": False,
         "regression": False,
         "minimum_detectable_change": None,
         "runs_needed": None,
         "reason": reason,
     }
-    return cast(Difference, found | undecided)

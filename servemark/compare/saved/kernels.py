@@ -4,7 +4,6 @@ import functools
 import statistics
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import cast
 
 from servemark.compare.saved.differences import Gate
 from servemark.compare.saved.figures import ALL, difference_of, read, unknown_difference
@@ -66,7 +65,8 @@ def compare_kernels(
     undecided = whole["reading"] in {"undecided", "not known"}
     outcome: Outcome = "worse" if whole["regression"] else "undecided" if undecided else "not worse"
     return {
-        **opening("saved_comparison"),
+        **opening(),
+        "kind": "saved_comparison",
         "a": names[0],
         "b": names[1],
         "threshold": gate.threshold,
@@ -148,7 +148,7 @@ def _beside(whole: Difference, machine: Sequence[Difference]) -> Difference:
         return whole
     took = " and ".join(f"{each['figure'].removesuffix(' ms')} took {_value(each):.2f}" for each in changed)
     words = f"{took} times as long in B; without that the ratio is {_value(machine[-1]):.2f}: measure again, in turns"
-    return cast(Difference, whole | {"reading": "undecided", "reason": words})
+    return {**whole, "reading": "undecided", "reason": words}
 
 
 def _value(difference: Difference) -> float:

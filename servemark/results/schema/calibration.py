@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal, TypedDict
 
-from servemark.results.schema.header import Header
+from servemark.results.schema.header import KIND, Header
 
 Figures = dict[str, float | None]
 
@@ -90,6 +90,7 @@ class CalibrationVerdict(TypedDict):
 class Calibration(Header):
     """The certificate: load generators against a server whose delays are known."""
 
+    kind: Annotated[Literal["calibration"], KIND]
     full: Annotated[bool, "Whether it was asked for in full."]
     rounds: Annotated[int, "Rounds; the load generators took turns in each case."]
     golden: Annotated[GoldenErrors, "The server's own errors."]

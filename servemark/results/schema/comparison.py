@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
-from servemark.results.schema.header import Header
+from servemark.results.schema.header import KIND, Header
 from servemark.results.schema.run import ObjectiveStatus, RatePoint, Scenario, Tolerance, TriedRate
 from servemark.results.schema.score import QualityOutcome
 from servemark.results.schema.tuning import CandidateSettings, Lacked
@@ -59,6 +59,8 @@ class HighestRateFigures(TypedDict):
     bottleneck: NotRequired[Annotated[str, "What ended the search."]]
     rates: NotRequired[Annotated[list[TriedRate], "Rates that the search tried."]]
     points: Annotated[list[RatePoint], "Runs of the search."]
+    reason: NotRequired[Annotated[str, "Why the search ended."]]
+    rounds_reason: NotRequired[Annotated[str | None, "Why there are no more rounds. Null: they are whole."]]
 
 
 class RowEnergy(TypedDict):
@@ -67,12 +69,14 @@ class RowEnergy(TypedDict):
     joules_per_inference: Annotated[float | None, "Energy of one sample (J)."]
     ci95: NotRequired[Annotated[list[float] | None, "Its 95 % interval over the rounds. Null: fewer than 5."]]
     boundary: NotRequired[Annotated[str, "What was metered."]]
+    reason: NotRequired[Annotated[str, "Why it is not known."]]
 
 
 class RowAgreement(TypedDict):
     """Agreement of all rounds' answers with eager PyTorch in fp32. The worst round counts."""
 
     checked: Annotated[int, "Answers that were compared."]
+    reason: NotRequired[Annotated[str, "Why nothing was compared."]]
     samples: NotRequired[Annotated[int | None, "Golden samples of the round that checked the most of them."]]
     top1_samples: NotRequired[Annotated[int | None, "Of these, samples with the same first choice."]]
     max_abs_error: NotRequired[Annotated[float | None, "Largest absolute error."]]
@@ -105,6 +109,7 @@ class Variations(TypedDict):
 
     p50: Annotated[float | None, "Of the median latency."]
     inferences_per_s: Annotated[float | None, "Of the throughput."]
+    reason: NotRequired[Annotated[str, "Why one of them is not known."]]
 
 
 class RowRatios(TypedDict):
@@ -114,6 +119,8 @@ class RowRatios(TypedDict):
     p99: Annotated[RatioFigures | None, "99th percentile of the latency."]
     inferences_per_s: Annotated[RatioFigures | None, "Throughput."]
     max_rate: Annotated[RatioFigures | None, "Highest rate."]
+    ci95_reason: NotRequired[Annotated[str, "Why the ratios have no intervals."]]
+    reason: NotRequired[Annotated[str, "Why there is none."]]
     of_invalid_runs: NotRequired[Annotated[bool, "Whether the ratios rest on rounds that are not valid."]]
 
 
@@ -149,6 +156,7 @@ class ComparisonRow(TypedDict):
     latency_ms: Annotated[MergedLatency, "Latency (ms)."]
     inferences_per_s: Annotated[MeanRate, "Throughput (samples/s)."]
     max_rate: Annotated[HighestRateFigures | None, "Highest rate within the objective."]
+    max_rate_reason: NotRequired[Annotated[str | None, "Why it is not known, or not from all rounds."]]
     energy: Annotated[RowEnergy, "Energy."]
     output_agreement: Annotated[RowAgreement, "Agreement with eager PyTorch."]
     quality: NotRequired[Annotated[RowQuality | None, "With `--quality`. Null: nothing was scored."]]
@@ -176,20 +184,6 @@ class ComparisonTurn(TypedDict):
     inferences_per_s: Annotated[float, "Throughput (samples/s)."]
 
 
-class ComparisonHeader(Header):
-    """Part of a comparison that is known before the first round."""
-
-    workload: Annotated[str, "Name of the workload."]
-    seed: Annotated[int, "Seed of the first round."]
-    batch_size: Annotated[int, "Samples in a request."]
-    duration_s: Annotated[float, "Measured seconds of a round."]
-    slo: Annotated[str | None, "Objectives, like `p99:50,errors:0.001`."]
-    rounds_requested: Annotated[int, "Rounds that were asked for."]
-    left_out: Annotated[list[LeftOut], "Engines that take no part."]
-    tuned: Annotated[dict[str, TunedFirst], "Engine -> what tuning it first came to."]
-    configurations: Annotated[dict[str, CandidateSettings], "Engine -> configuration of its model."]
-
-
 Reading = Literal["worse", "better", "not worse", "undecided", "not known"]
 Outcome = Literal["worse", "not worse", "undecided"]
 
@@ -203,6 +197,7 @@ class Difference(TypedDict):
     ratio: Annotated[RatioFigures | None, "B / A. Its interval is one of `confidence`."]
     reading: Annotated[Reading, "What the interval says of B. `not worse`: it leaves out a loss of the threshold."]
     judged: Annotated[bool, "Whether it decides about the outcome."]
+    reason: NotRequired[Annotated[str | None, "Why it is undecided, or not known."]]
     regression: Annotated[bool, "Whether it is judged, and B is worse beyond chance and the threshold."]
     minimum_detectable_change: Annotated[
         float | None, "Smallest loss that such runs find in 80 of 100 cases (share). Null: no interval."
@@ -230,6 +225,7 @@ class DifferingKey(TypedDict):
 class SavedComparison(Header):
     """Saved results B compared with A."""
 
+    kind: Annotated[Literal["saved_comparison"], KIND]
     a: Annotated[str, "Name of A."]
     b: Annotated[str, "Name of B."]
     threshold: Annotated[float, "Share below which no difference counts."]
@@ -241,6 +237,22 @@ class SavedComparison(Header):
     warnings: Annotated[list[str], "What a reader must know."]
     differing: Annotated[list[DifferingKey], "Keys of configuration and environment that differ."]
     regressions: Annotated[list[str], "Figures of B that are worse."]
+
+
+class ComparisonHeader(Header):
+    """Part of a comparison that is known before the first round."""
+
+    kind: Annotated[Literal["comparison"], KIND]
+    workload: Annotated[str, "Name of the workload."]
+    seed: Annotated[int, "Seed of the first round."]
+    batch_size: Annotated[int, "Samples in a request."]
+    duration_s: Annotated[float, "Measured seconds of a round."]
+    slo: Annotated[str | None, "Objectives, like `p99:50,errors:0.001`."]
+    rounds_requested: Annotated[int, "Rounds that were asked for."]
+    left_out: Annotated[list[LeftOut], "Engines that take no part."]
+    tuned: Annotated[dict[str, TunedFirst], "Engine -> what tuning it first came to."]
+    configurations: Annotated[dict[str, CandidateSettings], "Engine -> configuration of its model."]
+    gate: NotRequired[Annotated[SavedComparison, "--fail-on: the second side against the first, by the rounds."]]
 
 
 class ComparisonDocument(ComparisonHeader):
@@ -255,4 +267,4 @@ class ComparisonDocument(ComparisonHeader):
     rows: Annotated[list[ComparisonRow], "One row for each engine."]
     turns: Annotated[list[ComparisonTurn], "Every run in the order in which it was made."]
     partial: Annotated[bool, "true: the rounds were cut short, or go on."]
-    gate: NotRequired[Annotated[SavedComparison, "--fail-on: the second side against the first, by the rounds."]]
+    partial_reason: NotRequired[Annotated[str | None, "Why they were cut short."]]

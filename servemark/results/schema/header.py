@@ -1,10 +1,10 @@
 """Header of every document, and the reason that an unknown figure carries."""
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypedDict, cast
+from typing import Annotated, Literal, TypedDict
 
 from servemark.machine.environment import Environment, collect
 
@@ -12,11 +12,13 @@ SCHEMA_VERSION: Literal[3] = 3
 """Raised when a key's meaning changes. Keys may be added without."""
 
 
+KIND = "What the document is about."
+
+
 class Header(TypedDict):
-    """Header of every document."""
+    """Header of every document. Each names its `kind` besides."""
 
     schema_version: Annotated[Literal[3], "Raised when the meaning of a key changes. Keys may be added without."]
-    kind: Annotated[str, "What the document is about."]
     created: Annotated[str, "When the document was begun: UTC, ISO 8601."]
     command: Annotated[list[str], "The program that wrote it, and its arguments."]
     environment: Annotated[Environment, "The machine, its software and the state of the code."]
@@ -29,28 +31,25 @@ def command() -> list[str]:
     return [name, *sys.argv[1:]]
 
 
-def opening(kind: str) -> Header:
+def opening() -> Header:
     """The header of a document that is begun now, on this machine, by this process's command."""
     return {
         "schema_version": SCHEMA_VERSION,
-        "kind": kind,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": command(),
         "environment": collect(),
     }
 
 
-def unknown(keys: Iterable[str], reason: str) -> dict[str, Any]:
-    """These keys without a figure, and why; a group's own reasons are replaced."""
-    names = [key for key in keys if not key.endswith("_reason")]
-    return dict.fromkeys(names) | {f"{name}_reason": reason for name in names}
-
-
 def figure_of(group: Mapping[str, object], key: str) -> float | None:
     """The figure of a key that is a variable, which a type checker cannot look up."""
-    return cast(float | None, group[key])
+    value = group[key]
+    return value if isinstance(value, int | float) else None
 
 
 def reason_of(group: Mapping[str, object], key: str) -> str | None:
     """Return the reason why a key of a group has no figure, None if no reason is given."""
-    return cast(str | None, group.get(f"{key}_reason") or group.get("reason"))
+    if key not in group:
+        raise KeyError(key)
+    reason = group.get(f"{key}_reason") or group.get("reason")
+    return None if reason is None else str(reason)

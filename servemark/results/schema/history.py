@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal, TypedDict
 
-from servemark.results.schema.header import Header
+from servemark.results.schema.header import KIND, Header
 
 
 class HistoryResult(TypedDict):
@@ -54,6 +54,7 @@ class HistorySeries(TypedDict):
 class History(Header):
     """A figure over all saved results."""
 
+    kind: Annotated[Literal["history"], KIND]
     folder: Annotated[str, "The folder that was searched."]
     metric: Annotated[str, "The figure."]
     unit: Annotated[str, "Its unit."]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import Annotated, Literal, NotRequired, TypedDict
 
-from servemark.results.schema.header import Header
+from servemark.results.schema.header import KIND, Header
 
 Bound = Literal["compute", "cache", "memory", "latency"]
 Cache = Literal["hot", "cold"]
@@ -76,6 +76,7 @@ class KernelCase(TypedDict):
         Annotated[float | None, "Share of the cores that other work and other virtual machines took meanwhile."]
     ]
     probe: NotRequired[Annotated[Probe | None, "How fast the machine itself was just before."]]
+    reason: NotRequired[Annotated[str | None, "Why it was not measured."]]
     published: Annotated[list[Published], "DeepBench's figures, where `--published` asks for them."]
     figures: Annotated[dict[str, float], "Further figures of the family, unit in the name."]
 
@@ -134,6 +135,7 @@ class Traced(TypedDict):
 class KernelsDocument(Header):
     """Kernels on one device."""
 
+    kind: Annotated[Literal["kernels"], KIND]
     suite: Annotated[str, "Table of sizes, or the workload that was traced."]
     traced: Annotated[Traced | None, "The workload of `--workload`."]
     families: Annotated[list[str], "Families of which cases were taken."]

@@ -1,8 +1,8 @@
 """The result of `servemark mlperf`: MLCommons' LoadGen drives, and both verdicts count."""
 
-from typing import Annotated, Any, NotRequired, TypedDict
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
-from servemark.results.schema.header import Header
+from servemark.results.schema.header import KIND, Header
 from servemark.results.schema.run import REQUEST, CpuFigures, OutputAgreement, Resolved, VerdictOfRun
 from servemark.results.schema.score import QualityScore
 from servemark.stats.histogram import Latency
@@ -50,6 +50,7 @@ class MlperfMetrics(TypedDict):
 class MlperfResult(Header):
     """The result of an MLPerf scenario."""
 
+    kind: Annotated[Literal["mlperf"], KIND]
     request: Annotated[dict[str, Any], REQUEST]
     resolved: Annotated[Resolved, "What the request left open, as it was resolved."]
     scenario: Annotated[str, "MLPerf's scenario."]

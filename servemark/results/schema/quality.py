@@ -1,8 +1,8 @@
 """The result of `servemark quality`: how right the answers to a labelled data set are."""
 
-from typing import Annotated, Any, NotRequired
+from typing import Annotated, Any, Literal, NotRequired
 
-from servemark.results.schema.header import Header
+from servemark.results.schema.header import KIND, Header
 from servemark.results.schema.mlperf import MlperfErrors
 from servemark.results.schema.run import REQUEST, Resolved
 from servemark.results.schema.score import QualityScore
@@ -18,6 +18,7 @@ class QualityResolved(Resolved):
 class QualityResult(Header):
     """The result of a quality run."""
 
+    kind: Annotated[Literal["quality"], KIND]
     request: Annotated[dict[str, Any], REQUEST]
     resolved: Annotated[QualityResolved, "What the request left open, as it was resolved."]
     workload: Annotated[str, "Name of the workload."]

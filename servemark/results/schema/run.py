@@ -2,7 +2,8 @@
 
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
-from servemark.results.schema.header import Header
+from servemark.machine.scheduling import PriorityFigures
+from servemark.results.schema.header import KIND, Header
 from servemark.results.schema.score import QualityScore
 from servemark.stats.histogram import Latency, Percentiles
 
@@ -36,12 +37,13 @@ class WarmUp(TypedDict):
     reason: NotRequired[Annotated[str, "Why it went on to its bound."]]
 
 
+Mode = Literal["closed", "open", "stages", "trace", "mix", "max-rate"]
+
+
 class Scenario(TypedDict):
     """The load. What a scenario does not have is null without a reason."""
 
-    mode: Annotated[
-        Literal["closed", "open", "stages", "trace", "mix", "max-rate"], "Closed loop, or a kind of open loop."
-    ]
+    mode: Annotated[Mode, "Closed loop, or a kind of open loop."]
     distribution: Annotated[str | None, "Distribution of the gaps between arrivals: poisson, constant or gamma."]
     gamma_cv: Annotated[float | None, "Standard deviation of gamma gaps over their mean."]
     requested_rate: Annotated[float | None, "Arrivals per second that were asked for."]
@@ -286,18 +288,9 @@ class ServerFigures(ModelFigures):
     composing: NotRequired[Annotated[dict[str, ComposingFigures], "A pipeline's models, each with its own figures."]]
 
 
-class Client(TypedDict):
-    """The load generator itself."""
+class CpuLatencyFigures(TypedDict):
+    """Idle states that the generator's machine was asked to avoid."""
 
-    cpu_utilization: Annotated[float | None, "Share of one core that it used. Of several processes the busiest."]
-    priority: NotRequired[
-        Annotated[
-            Literal["realtime", "slice", "normal"],
-            "Of the sending thread at the end: real-time round robin, the shortest slice, or as every thread. "
-            "Of several processes the least.",
-        ]
-    ]
-    priority_note: NotRequired[Annotated[str, "Why it is no better one. Absent: it is the best."]]
     cpu_latency_us: NotRequired[
         Annotated[
             int | None,
@@ -305,11 +298,17 @@ class Client(TypedDict):
             "Null: nothing was asked. Absent: several processes, each of which asked by itself.",
         ]
     ]
+
+
+class Client(PriorityFigures, CpuLatencyFigures):
+    """The load generator itself."""
+
+    cpu_utilization: Annotated[float | None, "Share of one core that it used. Of several processes the busiest."]
     max_in_flight: Annotated[int, "Most requests that were in flight."]
     waited_share: Annotated[float | None, "Share of requests that waited for --max-in-flight."]
     generator_delay_p99_ms: Annotated[float | None, "Schedule delay of those that did not wait, at p99 (ms)."]
     sampling_cpu_utilization: NotRequired[
-        Annotated[float, "Share of one core that reading the meters for `series.json` took."]
+        Annotated[float | None, "Share of one core that reading the meters for `series.json` took."]
     ]
     workers: Annotated[int, "Processes that sent the load."]
     requests_outside_interval: Annotated[int, "Requests of the warm-up, after the interval, and first ones alone."]
@@ -489,8 +488,9 @@ class MaxRateSearch(TypedDict):
 
 
 class RunHeader(Header):
-    """Part of a result that is known before a run."""
+    """Part of a result that is known before a run, and the parts that only some runs have."""
 
+    kind: Annotated[Literal["load"], KIND]
     request: Annotated[dict[str, Any], REQUEST]
     resolved: Annotated[Resolved, "What the request left open, as it was resolved."]
     seed: Annotated[int, "Seed of schedule and inputs."]
@@ -513,6 +513,12 @@ class RunHeader(Header):
     protocol: Annotated[str, "`http`, `grpc` or `in-process`."]
     shared_memory: Annotated[str, "Where tensors lie: `none`, `system` or `cuda`."]
     scenario: Annotated[Scenario, "The load."]
+    workers: NotRequired[Annotated[list[Worker], "The processes that sent the load, where there were several."]]
+    telemetry: NotRequired[
+        Annotated[list[Telemetry], "--push-gateway and such: where the metrics of the run went. They change no figure."]
+    ]
+    mix: NotRequired[Annotated[list[MixPart], "Mix: each workload's own figures."]]
+    max_rate: NotRequired[Annotated[MaxRateSearch, "--max-rate: the search. The rest is the run that stands for it."]]
 
 
 class PendingResult(RunHeader):
@@ -537,12 +543,6 @@ class Result(RunHeader):
         "Windows of the measured interval, in order: of 1 s for a trace of an hour at most, else at most 10.",
     ]
     stages: Annotated[list[StageFigures], "Stages of a load in stages, in order."]
-    workers: NotRequired[Annotated[list[Worker], "The processes that sent the load, where there were several."]]
-    telemetry: NotRequired[
-        Annotated[list[Telemetry], "--push-gateway and such: where the metrics of the run went. They change no figure."]
-    ]
-    mix: NotRequired[Annotated[list[MixPart], "Mix: each workload's own figures."]]
-    max_rate: NotRequired[Annotated[MaxRateSearch, "--max-rate: the search. The rest is the run that stands for it."]]
     partial: Annotated[bool, "true: the run was cut short. The figures are of what was measured until then."]
 
 

@@ -1,8 +1,8 @@
 """The document of a suite, `suite.json`."""
 
-from typing import Annotated, TypedDict, cast
+from typing import Annotated, Literal, TypedDict
 
-from servemark.results.schema.header import Header
+from servemark.results.schema.header import KIND, Header
 
 
 class SuiteRow(TypedDict):
@@ -34,14 +34,34 @@ def not_reached(
     workload: str, parameters: int | None, gflops: float | None, precision: str = "fp32", batch_size: int = 1
 ) -> SuiteRow:
     """A row of which nothing is known yet but the workload and how it is run."""
-    known = {"workload": workload, "precision": precision, "batch_size": batch_size, "export_up_to_date": False}
-    known |= {"parameters": parameters, "gflops": gflops}
-    return cast(SuiteRow, dict.fromkeys(SuiteRow.__annotations__) | known)
+    return {
+        "workload": workload,
+        "precision": precision,
+        "batch_size": batch_size,
+        "parameters": parameters,
+        "gflops": gflops,
+        "export_s": None,
+        "export_up_to_date": False,
+        "peak_rss_mib": None,
+        "busy_share": None,
+        "measured_s": None,
+        "requests": None,
+        "mean_ms": None,
+        "p50_ms": None,
+        "p99_ms": None,
+        "inferences_per_s": None,
+        "checked": None,
+        "max_abs_error": None,
+        "top1_agreement": None,
+        "verdict": None,
+        "failure": None,
+    }
 
 
 class SuiteDocument(Header):
     """A suite of workloads on one engine."""
 
+    kind: Annotated[Literal["suite"], KIND]
     suite: Annotated[str, "Name of the suite."]
     engine: Annotated[str, "Engine."]
     concurrency: Annotated[int, "Requests in flight."]

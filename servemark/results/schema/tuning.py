@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal, TypedDict
 
-from servemark.results.schema.header import Header
+from servemark.results.schema.header import KIND, Header
 from servemark.results.schema.run import REQUEST, MaxRateSearch
 from servemark.stats.ratios import RatioFigures
 
@@ -75,6 +75,7 @@ Lacked = Literal["time", "machine", "generator", "server"]
 class TuningDocument(Header):
     """The document of a tuning."""
 
+    kind: Annotated[Literal["tuning"], KIND]
     request: Annotated[dict[str, Any], REQUEST]
     seed: Annotated[int, "Seed of schedule and inputs."]
     workload: Annotated[str, "Name of the workload."]

@@ -2,9 +2,9 @@
 
 import statistics
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar, cast
+from typing import TypeVar
 
 from servemark.errors import ExitCode
 from servemark.quantities import figure
@@ -13,10 +13,12 @@ from servemark.results.schema.comparison import HighestRateFigures
 from servemark.search.max_rate.point import Point
 from servemark.search.max_rate.search import TOLERANCE, MaxRate, rounded
 from servemark.stats.ratios import Ratio, RatioFigures, ratio_of_repeats
+from servemark.stats.unknown import explained, or_unknown, unknown
 
 Side = TypeVar("Side")
 
 MIN_ROUNDS = 3
+NOT_FOUND = "no round has ended"
 ROUND_RUNS = 2.5
 """Typical number of runs for one side of a round."""
 MAX_MISSED = 6
@@ -67,27 +69,32 @@ class HighestRate:
         else:
             self.rounds.append(rate)
 
-    def against(self, first: "HighestRate") -> tuple[RatioFigures | None, str | None]:
-        """Return the ratio of this rate to the first engine's, from whole rounds of both, or the reason if unknown."""
+    def against(self, first: "HighestRate") -> RatioFigures | None:
+        """Return the ratio of this rate to the first engine's, from whole rounds of both, else an unknown one."""
         count = min(len(self.rounds), len(first.rounds))
         reason = self.reason or (f"of the first engine: {first.reason}" if first.reason else None)
         if reason is None and count < MIN_ROUNDS:
             reason = f"needs {MIN_ROUNDS} rounds, has {count}"
-        return (None if reason else rate_ratio(self.rounds, first.rounds).to_dict()), reason
+        return unknown(reason) if reason else rate_ratio(self.rounds, first.rounds).to_dict()
 
+    @explained
     def to_dict(self) -> HighestRateFigures:
         """Convert to the form of comparison.json."""
-        searched: Mapping[str, object] = self.found.to_dict() if self.found else {"points": []}
-        figures = {
-            **searched,
-            "rate": self.rate,
-            "rate_reason": None if self.rate else self.reason,
+        figures: HighestRateFigures = {
+            "rate": or_unknown(self.rate or None, self.reason or NOT_FOUND),
             "searched_rate": self.found.rate if self.found else None,
             "rounds": self.rounds,
             "rounds_reason": self.reason,
             "directory": self.directory,
+            "points": [],
         }
-        return cast(HighestRateFigures, figures)
+        if self.found:
+            searched = self.found.to_dict()
+            figures["ci95"], figures["confirmed"] = searched["ci95"], searched["confirmed"]
+            figures["above"], figures["bottleneck"] = searched["above"], searched["bottleneck"]
+            figures["reason"] = searched["reason"]
+            figures["rates"], figures["points"] = searched["rates"], searched["points"]
+        return figures
 
 
 def round_order(sides: Sequence[Side], number: int) -> list[Side]:

@@ -3,11 +3,9 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass
-from typing import cast
 
 from servemark.quantities import figure
 from servemark.results.objectives import MET
-from servemark.results.schema.header import unknown
 from servemark.results.schema.run import (
     MaxRateSearch,
     RateLimit,
@@ -15,6 +13,7 @@ from servemark.results.schema.run import (
 from servemark.search.max_rate.point import BUSY_RUNS, Point, busy, repeatedly_met, tried
 from servemark.search.max_rate.threshold import Threshold
 from servemark.stats.percentiles import samples_needed
+from servemark.stats.unknown import explained, unknown
 
 START_SHARE = 0.8
 """Start of the search, as a share of a short closed loop's rate: most objectives' rates lie near it."""
@@ -65,10 +64,11 @@ class MaxRate:
     reason: str
     points: tuple[Point, ...]
 
+    @explained
     def to_dict(self) -> MaxRateSearch:
         """Convert to the form of result.json."""
-        document = {
-            **({"rate": self.rate} if self.best else unknown(["rate"], self.reason)),
+        return {
+            "rate": self.rate if self.best else unknown(self.reason),
             "ci95": list(self.interval) if self.interval else None,
             "confirmed": self.confirmed,
             "above": self.above,
@@ -77,7 +77,6 @@ class MaxRate:
             "rates": tried(self.points),
             "points": [point.to_dict() for point in self.points],
         }
-        return cast(MaxRateSearch, document)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import hashlib
 import json
 import statistics
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from loadgen.load.load_config import LoadConfig
 from servemark.documents.flags import options_of
@@ -17,13 +17,14 @@ from servemark.repository.entry import digest
 from servemark.repository.model_config import parse
 from servemark.results import directory
 from servemark.results.objectives import latency_objective
-from servemark.results.schema.header import SCHEMA_VERSION, opening, unknown
+from servemark.results.schema.header import SCHEMA_VERSION, opening
 from servemark.results.schema.tuning import NamedCandidate, Screens, TuningDocument
 from servemark.search.tuning.bench import SCREEN_S, SCREEN_WARMUP_S, WARM_S, ServedBench
 from servemark.search.tuning.log import Log
 from servemark.search.tuning.search import tune
 from servemark.search.tuning.space import Candidate, Space
 from servemark.search.tuning.trial import CandidateScore, InterruptedTuning, Objective, Tuning
+from servemark.stats.unknown import explained, or_unknown, unknown
 
 BUDGET_S = 540.0
 BEFORE = "config.pbtxt.before-tune"
@@ -80,9 +81,14 @@ def tune_entry(
 
 def write_tuning(folder: Path, document: TuningDocument, *, written: str | None, reason: str | None) -> TuningDocument:
     """Write tuning.json with the file that was written, or the reason why none was. Raises ResultError."""
-    whole = {**document, "written": written, "written_reason": reason}
+    whole = _written(document, written, reason)
     directory.write_atomically(folder / "tuning.json", directory.to_json(whole))
-    return cast(TuningDocument, whole)
+    return whole
+
+
+@explained
+def _written(document: TuningDocument, written: str | None, reason: str | None) -> TuningDocument:
+    return {**document, "written": or_unknown(written, reason or "nothing was to be written")}
 
 
 def write_winner(path: Path, present: str, tuned: str) -> str:
@@ -115,6 +121,7 @@ def _screens() -> Screens:
     return {"warmed_s": WARM_S, "warmup_s": SCREEN_WARMUP_S, "duration_s": SCREEN_S}
 
 
+@explained
 def _document(
     config: LoadConfig,
     tuning: Tuning,
@@ -125,8 +132,9 @@ def _document(
 ) -> TuningDocument:
     before, ratio = tuning.standing(space.present), tuning.ratio
     after = tuning.standing(tuning.winner) if tuning.winner else None
-    document: TuningDocument = {
-        **opening("tuning"),
+    return {
+        **opening(),
+        "kind": "tuning",
         "request": config.to_dict(),
         "seed": config.seed,
         "workload": config.workload.name,
@@ -145,12 +153,11 @@ def _document(
         "lacked": tuning.lacked,
         "rates_requests_per_s": {"before": _rate(before), "after": _rate(after) if after else None},
         "rounds": len(before.rounds),
-        "ratio": ratio.to_dict() if ratio else None,
+        "ratio": ratio.to_dict() if ratio else unknown("no interleaved rounds were made"),
         "candidates": [standing.to_dict() for standing in tuning.standings],
         "not_tried": list(tuning.not_tried),
         "written": None,
     }
-    return document if ratio else cast(TuningDocument, document | unknown(["ratio"], "no interleaved rounds were made"))
 
 
 def _named(candidate: Candidate, config: str) -> NamedCandidate:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Self, cast
+from typing import Any, Self
 
 from servemark.repository.model_config import THREADS, Settings, parse
 from servemark.results.schema.tuning import CandidateSettings, SearchSpace
@@ -45,7 +45,12 @@ class Candidate:
 
     def to_dict(self) -> CandidateSettings:
         """Convert to the form of the log and tuning.json."""
-        return cast(CandidateSettings, asdict(self))
+        return {
+            "instances": self.instances,
+            "threads": self.threads,
+            "max_batch": self.max_batch,
+            "queue_delay_us": self.queue_delay_us,
+        }
 
     def settings(self, present: "Candidate") -> Settings:
         """Return the settings that turn the present configuration into this one."""

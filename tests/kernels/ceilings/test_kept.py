@@ -15,7 +15,7 @@ from servemark import files
 from servemark.machine.environment import collect
 
 HERE = {"hostname": "here", "threads": 2}
-QUIET, BESIDE_OTHERS = {"other_cpu_share": 0.01}, {"other_cpu_share": 0.6}
+QUIET, BESIDE_OTHERS = 0.01, 0.6
 NOON = datetime(2026, 11, 23, 12, 0, tzinfo=UTC)
 
 

@@ -8,6 +8,7 @@ import pytest
 from kernels.measurement import sensors
 from kernels.measurement.sensors import NO_CLOCK, Sensors, _of_board
 from servemark.results.schema.header import reason_of
+from servemark.stats.unknown import unknown
 from servemark.telemetry.energy.meter import Meter
 from servemark.telemetry.recording import Column
 
@@ -62,6 +63,5 @@ def test_a_board_says_why_its_clock_is_held_back() -> None:
         Column("gpu_throttled", "ratio", (*labels, ("reason", "sw_power_cap"))): 1.0,
         Column("gpu_throttled", "ratio", (*labels, ("reason", "hw_thermal"))): 0.0,
     }
-    assert _of_board(reading) == {"clock_mhz": 1500, "throttled": ["sw_power_cap"]}
-    lost = _of_board(dict.fromkeys(reading, "NVML: lost"))
-    assert (reason_of(lost, "clock_mhz"), reason_of(lost, "throttled")) == ("NVML: lost", "NVML: lost")
+    assert _of_board(reading) == (1500, ["sw_power_cap"])
+    assert _of_board(dict.fromkeys(reading, "NVML: lost")) == (unknown("NVML: lost"), unknown("NVML: lost"))

@@ -22,7 +22,7 @@ def test_columns_that_say_the_same_are_left_out() -> None:
 
 
 def test_a_page_says_what_was_measured_and_what_was_not(tmp_path: Path) -> None:
-    results.write(tmp_path, kernels({**opening("kernels")}))
+    results.write(tmp_path, kernels({**opening()}))
     text = "\n".join(page([tmp_path]))
     assert "\n## quick\n" in text
     assert "| softmax | 1 | 0 | 0 | 0.00320 | 5.12 | memory 1 | 51% |" in text

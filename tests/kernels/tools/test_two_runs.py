@@ -10,7 +10,7 @@ from tests.support.saved_documents import kernels
 
 def run(factor: float, probe: float) -> Any:
     """A run that took so many times as long, on a machine whose product did."""
-    document = kernels(dict(opening("kernels")))
+    document = kernels(dict(opening()))
     own = {"bound": "compute", "probe": {"product_ms": 2.0 * probe, "copy_ms": 4.0}}
     [case, *_] = document["cases"]
     document["cases"] = [

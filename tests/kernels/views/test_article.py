@@ -8,7 +8,7 @@ from tests.support.saved_documents import kernels
 
 
 def test_kernels_lie_under_the_roof() -> None:
-    saved = Saved("kernels", kernels(dict(opening("kernels"))))
+    saved = Saved("kernels", kernels(dict(opening())))
     found = kind_of(saved).article(saved)
     assert found.answer == "5 cases: 2 measured, 1 skipped, 1 failed, 1 still to come; other work used 2% of the cores"
     [roofline] = [figure for section in found.sections for figure in section.figures]

@@ -5,6 +5,8 @@ from typing import Any
 from kernels.ceilings.vendor import promised
 from kernels.views.notes import above, ceiling_words
 
+KEYS = ("vendor_tflops", "vendor_gbps")
+
 
 def test_what_is_faster_than_its_ceiling_is_said() -> None:
     def share(value: float, library: str = "torch") -> Any:
@@ -20,7 +22,7 @@ def test_what_is_faster_than_its_ceiling_is_said() -> None:
 def test_a_gpu_s_data_sheet_stands_beside_what_was_reached() -> None:
     found: Any = {"precision": "bf16", "tflops": 494.7, "tflops_of": "gemm", "call_us": 5.0}
     found["bandwidths"] = [{"mib": 256.0, "gbps": 3015.0, "of": "copy"}]
-    words = ceiling_words(found | promised("NVIDIA H100 80GB HBM3", "bf16"))
+    words = ceiling_words(found | dict(zip(KEYS, promised("NVIDIA H100 80GB HBM3", "bf16"), strict=True)))
     assert words.endswith("; data sheet: 989 TFLOP/s (50% reached), 3,350 GB/s (90% reached)")
-    assert "data sheet" not in ceiling_words(found | promised(None, "bf16"))
+    assert "data sheet" not in ceiling_words(found | dict.fromkeys(KEYS))
     assert "data sheet" not in ceiling_words(found)

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from loadgen.load.scenario import Mode, Scenario, same_warmup, scenario_of
+from loadgen.load.scenario import Scenario, same_warmup, scenario_of
 from loadgen.measurement.windows import Interval
 from servemark.documents.load import Distribution
 from servemark.errors import OptionError
@@ -41,7 +41,7 @@ def test_bad_scenarios(flags: list[str], words: str) -> None:
 
 def test_stages_make_the_duration_the_windows_and_the_mean_rate() -> None:
     found = scenario("--stages", "2:100,0.5:0,12:50", "--warmup", "1", "--duration", "99")
-    assert (found.mode, found.duration_s) == (Mode.STAGES, 14.5)
+    assert (found.mode, found.duration_s) == ("stages", 14.5)
     assert found.rate == pytest.approx((200 + 600) / 14.5)
     assert found.windows_per_stage == [4, 1, 10]
     edges = found.window_edges_s

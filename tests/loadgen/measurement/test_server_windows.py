@@ -9,6 +9,7 @@ import pytest
 from loadgen.measurement.recorder import Recorder
 from loadgen.measurement.server_windows import ServerWindows, edges_of
 from loadgen.measurement.windows import Interval
+from servemark.stats.unknown import Unknown, unknown
 
 S = 1_000_000_000
 INTERVAL = Interval(100 * S, 104 * S, 4, by_second=True)
@@ -52,31 +53,30 @@ def test_each_window_has_the_difference_of_its_ends(monkeypatch: pytest.MonkeyPa
     server = Server(monkeypatch)
     found = ticked(server, [-0.5, 0.02, 0.5, 1.04, 2.01, 3.03, 4.0])
     figures = found.figures(4)
-    assert figures[1] == {
-        "server": {"queue_ms": 5.0, "compute_infer_ms": 2.0, "batch_size_mean": pytest.approx(4, 0.05)}
-    }
-    assert all(each["server"] for each in figures)
+    assert figures[1] == {"queue_ms": 5.0, "compute_infer_ms": 2.0, "batch_size_mean": pytest.approx(4, 0.05)}
+    assert not [each for each in figures if isinstance(each, Unknown)]
 
 
 def test_the_counters_of_the_end_are_those_of_the_interval(monkeypatch: pytest.MonkeyPatch) -> None:
     server = Server(monkeypatch)
     found = ticked(server, [0.02, 1.04, 2.01, 3.03])
-    assert found.figures(4)[3]["server"] is None
+    assert isinstance(found.figures(4)[3], Unknown)
     server.requests = 400
     found.finish(server.statistics())
-    assert found.figures(4)[3]["server"]["queue_ms"] == 5.0
+    assert (last := found.figures(4)[3]) is not None
+    assert last["queue_ms"] == 5.0
 
 
 def test_a_late_or_missing_answer_leaves_its_windows_without_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     found = ticked(Server(monkeypatch), [0.02, 1.04, 2.01, 3.03, 4.0], slow_at=2.01)
-    assert [each["server"] is None for each in found.figures(4)] == [False, True, True, False]
-    assert "not read when it began or ended" in found.figures(4)[1]["server_reason"]
+    assert [isinstance(each, Unknown) for each in found.figures(4)] == [False, True, True, False]
+    assert "not read when it began or ended" in str(found.figures(4)[1])
 
 
 def test_a_server_without_counters_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     found = ticked(Server(monkeypatch), [0.02, 1.04], available=False)
     assert found._reader is None
-    assert found.figures(1) == [{"server": None, "server_reason": "the server gives no Triton statistics"}]
+    assert found.figures(1) == [unknown("the server gives no Triton statistics")]
 
 
 def test_the_boundaries_are_those_of_the_windows_of_the_result() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from loadgen.kserve.grpc_call import Method
 from loadgen.kserve.http_messages import HEAD_END, request_head
+from loadgen.targets.http import HttpTarget
 from loadgen.transport.access import Access, read_headers
 from loadgen.transport.http2_frames import FieldDecoder
 from servemark.errors import OptionError
@@ -74,8 +75,8 @@ def test_a_file_that_cannot_be_read(tmp_path: Path, content: bytes | None, words
 def test_a_configuration_knows_them_and_shows_their_names(file: Path) -> None:
     found = config("ranking_tiny", "--headers", str(file))
     assert found.access.headers == FIELDS
-    assert found.access.to_dict(found.url) == {"tls": None, "headers": ["authorization", "x-team"]}
-    assert config("ranking_tiny").access.to_dict("http://h:1") == {"tls": None, "headers": None}
+    assert found.access.tls(found.url) is None
+    assert HttpTarget(found).config["headers"] == ["authorization", "x-team"]
     assert VALUE not in repr(found) + str(found.access) + str(found.to_dict())
 
 

@@ -164,7 +164,7 @@ def test_names_that_nearly_fit_are_refused(names: str, host: str, authority: Aut
             pass
 
     with raw_server(handle) as (port, _), pytest.raises(ServerError, match="certificate verify failed: "):
-        access.agreed(f"https://{host}:{port}")
+        access.agreed(f"https://{host}:{port}", {"ca": "", "client_certificate": True})
 
 
 @protocols
@@ -243,7 +243,7 @@ def test_options(authority: Authority, tmp_path: Path) -> None:
     ca, client = str(authority.certificate), authority.issue("options")
     found = config("ranking_tiny", "--url", "https://somewhere:9/", "--tls-ca", ca, "--client-cert", str(client))
     assert (found.url, found.protocol) == ("https://somewhere:9", "http")
-    assert found.access.to_dict(found.url) == {"tls": {"ca": ca, "client_certificate": True}, "headers": None}
+    assert found.access.tls(found.url) == {"ca": ca, "client_certificate": True}
     found = config("ranking_tiny", "--url", "grpcs://somewhere:9", "--protocol", "grpc", "--streaming")
     assert (found.url, found.protocol) == ("grpcs://somewhere:9", "grpc")
     assert found.access.context(found.url).verify_mode is ssl.CERT_REQUIRED

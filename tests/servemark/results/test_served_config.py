@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from servemark.results.served_config import DIGEST, KEY, MAX_KIB, flat, meaning, recorded
+from servemark.results.served_config import MAX_KIB, flat, meaning, recorded
+from servemark.stats.unknown import unknown
 
 PLAIN: dict[str, Any] = {"backend": "onnxruntime", "max_batch_size": 8, "instance_group": [{"count": 1}]}
 
@@ -19,7 +20,7 @@ PLAIN: dict[str, Any] = {"backend": "onnxruntime", "max_batch_size": 8, "instanc
 )
 def test_what_is_zero_may_be_said_or_not(same: dict[str, Any]) -> None:
     assert meaning(same) == meaning(PLAIN)
-    assert recorded(same) == {KEY: same, DIGEST: recorded(PLAIN)[DIGEST]}
+    assert recorded(same, "") == (same, recorded(PLAIN, "")[1])
 
 
 @pytest.mark.parametrize(
@@ -32,22 +33,25 @@ def test_what_is_zero_may_be_said_or_not(same: dict[str, Any]) -> None:
     ],
 )
 def test_what_is_another_has_another_digest(other: dict[str, Any]) -> None:
-    assert recorded(other)[DIGEST] != recorded(PLAIN)[DIGEST]
+    assert recorded(other, "")[1] != recorded(PLAIN, "")[1]
 
 
 def test_a_large_one_leaves_its_digest_and_the_reason() -> None:
     large = PLAIN | {"parameters": {"template": {"string_value": "x" * MAX_KIB * 1024}}}
-    found = recorded(large)
-    assert (found[KEY], len(found[DIGEST])) == (None, 64)
-    assert found[f"{KEY}_reason"] == f"it has {MAX_KIB} KiB, and a result keeps {MAX_KIB} at most"
+    found, digest = recorded(large, "")
+    assert found == unknown(f"it has {MAX_KIB} KiB, and a result keeps {MAX_KIB} at most")
+    assert len(str(digest)) == 64
 
 
 def test_one_nested_too_deep_has_a_reason() -> None:
     deep: dict[str, Any] = {}
     for _ in range(100_000):
         deep = {"a": deep}
-    assert recorded(deep)[DIGEST] is None
-    assert "too deep" in recorded(deep)[f"{DIGEST}_reason"]
+    assert recorded(deep, "") == (unknown("it is nested too deep to be read"),) * 2
+
+
+def test_one_that_is_not_known_has_the_caller_s_reason() -> None:
+    assert recorded(None, "silent") == (unknown("silent"), unknown("silent"))
 
 
 def test_a_tree_has_dotted_keys() -> None:

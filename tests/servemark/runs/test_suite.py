@@ -47,6 +47,7 @@ def document(*rows: SuiteRow, published: bool = False) -> Any:
     environment = {"cpu": "A CPU", "cores": 2, "memory_gb": 25.3, "gpus": [], "os": "Linux", "python": "3.11.7"}
     environment |= {"git_commit": "abc", "git_dirty": True, "packages": {"torch": "2"}}
     head: dict[str, Any] = {
+        "kind": "suite",
         "suite": "all",
         "engine": "onnxruntime",
         "concurrency": 2,

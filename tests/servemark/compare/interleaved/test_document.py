@@ -8,6 +8,7 @@ import pytest
 from servemark.compare.interleaved.document import Turn, rows
 from servemark.results.saved import Saved
 from servemark.search.max_rate.refinement import HighestRate
+from servemark.stats.unknown import explained
 from servemark.views.render.markdown import to_markdown
 from tests.support.results import NO_METER, histogram_of, result_of
 from tests.support.rounds import document_of, rounds_of, shown, turn
@@ -15,7 +16,7 @@ from tests.support.rounds import document_of, rounds_of, shown, turn
 
 def rows_of(turns: list[Turn], labels: list[str]) -> Any:
     """The rows, whose reasons the types do not list."""
-    return rows(turns, labels)
+    return explained(rows)(turns, labels)
 
 
 def test_known_ratios_come_out_of_a_drifting_machine() -> None:
@@ -38,7 +39,7 @@ def test_known_ratios_come_out_of_a_drifting_machine() -> None:
 def test_percentiles_are_of_all_rounds_together_and_never_averaged() -> None:
     fast, slow = histogram_of(np.full(900, 10.0)), histogram_of(np.full(300, 50.0))
     turns = [Turn(n, "a", "d", result_of(h), h) for n, h in enumerate((fast, slow), start=1)]
-    [row] = rows(turns, ["a"])
+    [row] = explained(rows)(turns, ["a"])
     assert row["latency_ms"]["count"] == 1200
     assert row["latency_ms"]["p50"] == pytest.approx(10, rel=1e-3)
     assert row["latency_ms"]["p99"] == pytest.approx(50, rel=1e-3)
@@ -85,20 +86,20 @@ def test_invalid_rounds_are_shown_and_mark_their_ratio() -> None:
 
 def test_energy_is_over_all_rounds_or_null_with_the_reason() -> None:
     metered = [turn(n, "a", 10, joules=joules) for n, joules in enumerate((1.0, 3.0), start=1)]
-    assert rows(metered, ["a"])[0]["energy"] == {
+    assert explained(rows)(metered, ["a"])[0]["energy"] == {
         "joules_per_inference": 2.0,
         "ci95": None,
         "boundary": "cpu_package",
     }
     many = [turn(n, "a", 10, joules=2.0 + 0.1 * (n % 2)) for n in range(1, 7)]
-    low, high = rows(many, ["a"])[0]["energy"]["ci95"] or (0.0, 0.0)
+    low, high = explained(rows)(many, ["a"])[0]["energy"]["ci95"] or (0.0, 0.0)
     assert 1.95 < low < 2.05 < high < 2.15
-    [row] = rows([*metered, turn(3, "a", 10)], ["a"])
+    [row] = explained(rows)([*metered, turn(3, "a", 10)], ["a"])
     assert row["energy"] == {"joules_per_inference": None, "reason": NO_METER}
 
 
 def test_outputs_are_those_of_all_rounds() -> None:
-    [row] = rows([turn(1, "a", 10, top1=1.0), turn(2, "a", 10, top1=0.5)], ["a"])
+    [row] = explained(rows)([turn(1, "a", 10, top1=1.0), turn(2, "a", 10, top1=0.5)], ["a"])
     found = row["output_agreement"]
     assert (found["checked"], found["top1_samples"], found["samples"], found["top1_agreement"]) == (100, 8, 16, 0.5)
 
@@ -106,7 +107,7 @@ def test_outputs_are_those_of_all_rounds() -> None:
 def test_a_round_that_came_to_fewer_golden_samples_says_less() -> None:
     short = turn(1, "a", 10, top1=0.25)
     short.result["metrics"]["correctness"]["output_agreement"]["samples"] = 4
-    [row] = rows([short, turn(2, "a", 10, top1=0.5)], ["a"])
+    [row] = explained(rows)([short, turn(2, "a", 10, top1=0.5)], ["a"])
     assert (row["output_agreement"]["top1_samples"], row["output_agreement"]["samples"]) == (8, 16)
 
 

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from servemark.compare.interleaved.document import rows
+from servemark.stats.unknown import explained
 from tests.support.rounds import document_of, shown, turn
 
 
@@ -28,7 +29,7 @@ def scored(label: str, value: float, metric: str = "HR@10", *, sha: str = "a", e
 
 
 def kept(*turns: Any) -> list[float | None]:
-    found: Any = rows(turns, list(dict.fromkeys(each.label for each in turns)))
+    found: Any = explained(rows)(turns, list(dict.fromkeys(each.label for each in turns)))
     return [row["quality"]["of_fp32"] for row in found]
 
 
@@ -51,7 +52,7 @@ def test_other_examples_are_not_compared() -> None:
 
 def test_the_round_that_scored_the_most_counts() -> None:
     few, many = scored("o", 0.1, examples=3), scored("o", 0.8)
-    [row] = rows([few, many], ["o"])
+    [row] = explained(rows)([few, many], ["o"])
     quality = row.get("quality")
     assert quality is not None
     assert (quality["value"], quality["examples"]) == (0.8, 900)

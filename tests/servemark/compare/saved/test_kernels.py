@@ -18,7 +18,7 @@ TIMES = {"gemm": [1.0, 2.0, 3.0, 4.0, 5.0], "softmax": [0.1, 0.2, 0.3]}
 
 @pytest.fixture(scope="module")
 def template() -> Any:
-    return kernels(dict(opening("kernels")))
+    return kernels(dict(opening()))
 
 
 def write(folder: Path, template: Any, factors: dict[str, float], **changes: Any) -> str:

@@ -10,6 +10,7 @@ from servemark.search.max_rate.point import Point
 from servemark.search.max_rate.refinement import HighestRate, rate_ratio, refine_rate
 from servemark.search.max_rate.search import TOLERANCE, MaxRate
 from servemark.stats.ratios import ratio_of_repeats
+from servemark.stats.unknown import unknown
 
 
 def steps(limit: float) -> Callable[[float], Point]:
@@ -76,9 +77,9 @@ def test_a_rate_that_was_not_found_again_has_no_ratio() -> None:
     for rate, capacity in zip(first.rounds, (400, 410, 395), strict=True):
         assert capacity / (1 + TOLERANCE) < rate <= capacity
     assert lost.reason == f"in round 2 no rate near {lost.rounds[0]:,.4g}/s was met"
-    assert lost.against(first) == (None, lost.reason)
-    assert first.against(lost)[1] == f"of the first engine: {lost.reason}"
-    assert after_rounds(400, start=390).against(first)[1] == "needs 3 rounds, has 1"
+    assert lost.against(first) == unknown(str(lost.reason))
+    assert first.against(lost) == unknown(f"of the first engine: {lost.reason}")
+    assert after_rounds(400, start=390).against(first) == unknown("needs 3 rounds, has 1")
     assert lost.rate == pytest.approx(lost.rounds[0])
     assert (first.exit_code, lost.exit_code) == (ExitCode.VALID, ExitCode.INVALID)
     never = MaxRate(
