@@ -23,7 +23,7 @@ import numpy as np
 
 from benchmarks.rig.aims import Aim
 from benchmarks.rig.queues import Queue
-from servemark.results.schema.run import MaxRateSearch
+from servemark.results.schema.search import MaxRateSearch
 from servemark.search.max_rate.point import Point
 from servemark.search.max_rate.search import START_SHARE, TOLERANCE, Bounds, MaxRate, lowest_rate, search
 from servemark.workload import get

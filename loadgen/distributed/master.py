@@ -30,7 +30,7 @@ from servemark import interrupts
 from servemark.errors import OptionError, WorkerError
 from servemark.machine.scheduling import GrantedPriority, least
 from servemark.repository.entry import Golden
-from servemark.results.schema.run import CpuLatencyFigures
+from servemark.results.schema.metrics import CpuLatencyFigures
 from servemark.telemetry.metrics.snapshot import Span
 from servemark.workload.golden_check import GoldenCheck
 

@@ -11,7 +11,7 @@ from servemark.documents.request import ON
 from servemark.errors import OptionError
 from servemark.machine.environment import virtual_machine
 from servemark.machine.idle_states import hold_awake, refusal
-from servemark.results.schema.run import CpuLatencyFigures
+from servemark.results.schema.metrics import CpuLatencyFigures
 from servemark.stats.unknown import explained, unknown
 from servemark.telemetry.energy.meter import UnavailableError
 from servemark.telemetry.energy.rapl import rapl_meter

@@ -18,7 +18,7 @@ from loadgen.stateful.sequences import SequenceRecorder
 from servemark.errors import InputDataError
 from servemark.repository.entry import Golden
 from servemark.results.objectives import latency_objective
-from servemark.results.schema.run import (
+from servemark.results.schema.metrics import (
     AnswerFigures,
     Client,
     Correctness,

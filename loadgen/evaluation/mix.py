@@ -13,19 +13,18 @@ from servemark.errors import OptionError
 from servemark.machine.scheduling import Priority, least
 from servemark.results.bottleneck import GENERATOR, NETWORK, SERVER
 from servemark.results.schema.header import figure_of, reason_of
-from servemark.results.schema.run import (
+from servemark.results.schema.metrics import (
     Client,
     CpuLatencyFigures,
     EnergyFigures,
-    JudgedObjective,
-    LimitedBy,
     Metrics,
     Quality,
-    Result,
     ServerFigures,
     Throughput,
     WindowFigures,
 )
+from servemark.results.schema.run import Result
+from servemark.results.schema.verdict import JudgedObjective, LimitedBy
 from servemark.results.verdict import Constraint, Verdict
 from servemark.stats.histogram import Histogram, Latency
 from servemark.stats.unknown import explained, unknown, unknown_group

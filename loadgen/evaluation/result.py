@@ -10,7 +10,9 @@ from servemark.results.bottleneck import bottleneck
 from servemark.results.constraints import judge
 from servemark.results.objectives import latency_objective
 from servemark.results.schema.header import opening
-from servemark.results.schema.run import PendingResult, Result, Scenario, StageFigures, WindowFigures
+from servemark.results.schema.load import Scenario
+from servemark.results.schema.metrics import StageFigures, WindowFigures
+from servemark.results.schema.run import PendingResult, Result
 from servemark.results.served_config import recorded
 from servemark.stats.truncation import METHOD
 from servemark.stats.unknown import explained, or_unknown

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from servemark.results.schema.run import ComposingFigures, ServerFigures
+from servemark.results.schema.metrics import ComposingFigures, ServerFigures
 from servemark.stats.unknown import explained, unknown, unknown_group
 
 COUNTED_SHARE = 0.98

@@ -18,8 +18,8 @@ from servemark.documents import load as documents
 from servemark.documents.load import AUTO, DEFAULT_CV, SAME_WARMUP_S, Distribution, Stage
 from servemark.errors import OptionError
 from servemark.results.constraints import MAX_WINDOWS, SHORTEST_WINDOW_S
-from servemark.results.schema.run import Mode, StageLoad
-from servemark.results.schema.run import Scenario as ScenarioDocument
+from servemark.results.schema.load import Mode, StageLoad
+from servemark.results.schema.load import Scenario as ScenarioDocument
 from servemark.stats.trend import FEWEST
 
 MAX_SCHEDULED = 20_000_000

@@ -41,7 +41,7 @@ from servemark import interrupts
 from servemark.errors import ServerError
 from servemark.machine.scheduling import GrantedPriority
 from servemark.repository.entry import Golden
-from servemark.results.schema.run import CpuLatencyFigures
+from servemark.results.schema.metrics import CpuLatencyFigures
 from servemark.telemetry.metrics.snapshot import Span
 from servemark.workload.golden_check import GoldenCheck
 

@@ -10,7 +10,7 @@ from loadgen.kserve.server_statistics import NONE_EXECUTED, server_metrics
 from loadgen.measurement.recorder import Recorder
 from loadgen.measurement.windows import Interval
 from loadgen.sut.target import Target
-from servemark.results.schema.run import ServerWindow
+from servemark.results.schema.metrics import ServerWindow
 from servemark.stats.unknown import or_unknown, unknown
 
 _NOT_ASKED = "the server's counters were not read when it began or ended"

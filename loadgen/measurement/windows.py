@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from servemark.results.constraints import MAX_PROLONGED_WINDOWS
-from servemark.results.schema.run import WindowFigures
+from servemark.results.schema.metrics import WindowFigures
 from servemark.stats.histogram import Histogram
 from servemark.stats.unknown import explained, unknown
 

@@ -6,7 +6,8 @@ from typing import Literal
 from servemark.quantities import figure
 from servemark.results.constraint_kinds import Kind, overload
 from servemark.results.objectives import MET
-from servemark.results.schema.run import JudgedObjective, LimitedBy, Metrics, ModelFigures, ServerFigures, VerdictOfRun
+from servemark.results.schema.metrics import Metrics, ModelFigures, ServerFigures
+from servemark.results.schema.verdict import JudgedObjective, LimitedBy, VerdictOfRun
 from servemark.results.verdict import failed_constraints
 
 By = Literal["server", "generator", "network"]

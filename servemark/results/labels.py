@@ -4,7 +4,8 @@ import math
 
 from servemark.quantities import figure
 from servemark.results.schema.history import HistoryChange
-from servemark.results.schema.run import Result, Scenario, StageLoad
+from servemark.results.schema.load import Scenario, StageLoad
+from servemark.results.schema.run import Result
 
 SHOWN_STAGES = 6
 

@@ -11,7 +11,7 @@ from typing import Self
 
 from servemark.errors import OptionError
 from servemark.quantities import MILLISECONDS, RATES, SHARES, number, text_of
-from servemark.results.schema.run import JudgedObjective, ObjectiveStatus, Shown
+from servemark.results.schema.verdict import JudgedObjective, ObjectiveStatus, Shown
 from servemark.stats.order_statistics import BOUND_CONFIDENCE, TooLittle
 from servemark.stats.percentiles import allowed_beyond, samples_needed
 

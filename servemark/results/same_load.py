@@ -2,7 +2,7 @@
 
 import json
 
-from servemark.results.schema.run import Scenario
+from servemark.results.schema.load import Scenario
 
 _MEASURED = {"measured_s"}
 _WARM_UP = {"warmup_s", "warmup"}

@@ -9,7 +9,7 @@ from typing import Self
 
 from servemark.errors import ExitCode
 from servemark.results.objectives import MISSED, UNDECIDED, overall
-from servemark.results.schema import run
+from servemark.results.schema import verdict as documents
 
 
 @dataclass(frozen=True)
@@ -24,11 +24,11 @@ class Constraint:
     remedy: str
 
     @classmethod
-    def of_dict(cls, document: run.Constraint) -> Self:
+    def of_dict(cls, document: documents.Constraint) -> Self:
         """Read what `to_dict` wrote."""
         return cls(**document)
 
-    def to_dict(self) -> run.Constraint:
+    def to_dict(self) -> documents.Constraint:
         """Convert to the form of result.json."""
         return {
             "name": str(self.name),
@@ -48,7 +48,7 @@ class Verdict:
     """
 
     constraints: Sequence[Constraint]
-    objectives: Sequence[run.JudgedObjective] = ()
+    objectives: Sequence[documents.JudgedObjective] = ()
     skipped: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -61,7 +61,7 @@ class Verdict:
         """0 valid and met; 4 valid and missed; 2 invalid, whatever the objectives, or undecided."""
         return exit_code_of(self.valid, overall(self.objectives))
 
-    def to_dict(self) -> run.VerdictOfRun:
+    def to_dict(self) -> documents.VerdictOfRun:
         """Convert to the form of result.json."""
         return {
             "valid": self.valid,
@@ -73,24 +73,24 @@ class Verdict:
         }
 
 
-def exit_code_of(valid: bool, objective: run.ObjectiveStatus | None) -> ExitCode:
+def exit_code_of(valid: bool, objective: documents.ObjectiveStatus | None) -> ExitCode:
     """Return the exit code of a run. INVALID wins, because a run that was not measured well shows no objective."""
     if not valid or objective == UNDECIDED:
         return ExitCode.INVALID
     return ExitCode.SLO_MISSED if objective == MISSED else ExitCode.VALID
 
 
-def verdict_words(failed: Collection[str], objective: run.ObjectiveStatus | None) -> str:
+def verdict_words(failed: Collection[str], objective: documents.ObjectiveStatus | None) -> str:
     """Return both answers in a few words: "VALID, MET", "INVALID (steady_state)"."""
     valid = f"INVALID ({', '.join(sorted(failed))})" if failed else "VALID"
     return f"{valid}, {objective.upper()}" if objective else valid
 
 
-def failed_constraints(verdict: run.VerdictOfRun) -> list[str]:
+def failed_constraints(verdict: documents.VerdictOfRun) -> list[str]:
     """Return the names of the constraints that a run did not meet."""
     return [constraint["name"] for constraint in verdict["constraints"] if not constraint["ok"]]
 
 
-def said(verdict: run.VerdictOfRun) -> str:
+def said(verdict: documents.VerdictOfRun) -> str:
     """Return both answers of a run in a few words."""
     return verdict_words(failed_constraints(verdict), verdict["objective"])

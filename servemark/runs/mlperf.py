@@ -25,7 +25,7 @@ from servemark.results.constraints import other_load
 from servemark.results.objectives import Slo, latency_objective
 from servemark.results.schema.header import opening
 from servemark.results.schema.mlperf import MlperfMetrics, MlperfResult
-from servemark.results.schema.run import VerdictOfRun
+from servemark.results.schema.verdict import VerdictOfRun
 from servemark.results.verdict import Constraint, Verdict
 from servemark.runs.accuracy_log import LabelledLibrary, logged_by, score_log
 from servemark.runs.labelled import Labels

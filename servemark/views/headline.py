@@ -3,7 +3,8 @@
 from servemark.quantities import figure, interval_words, rate
 from servemark.results.labels import asked_and_answered
 from servemark.results.schema.header import figure_of
-from servemark.results.schema.run import JudgedObjective, Result
+from servemark.results.schema.run import Result
+from servemark.results.schema.verdict import JudgedObjective
 from servemark.results.verdict import failed_constraints, verdict_words
 from servemark.stats.percentiles import percentile_key, samples_needed
 from servemark.views.wording import among_failed

@@ -2,7 +2,7 @@
 
 from servemark.quantities import figure
 from servemark.results.objectives import MET, MISSED
-from servemark.results.schema.run import Constraint, JudgedObjective, Shown, VerdictOfRun
+from servemark.results.schema.verdict import Constraint, JudgedObjective, Shown, VerdictOfRun
 from servemark.views.blocks import Badge, Check, Checks, Routine
 
 _ANSWERS = {

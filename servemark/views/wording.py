@@ -6,7 +6,9 @@ from typing import Any
 from servemark.quantities import figure
 from servemark.results.schema.comparison import ComparisonRow, RowAgreement
 from servemark.results.schema.header import figure_of
-from servemark.results.schema.run import MaxRateSearch, OutputAgreement, Result
+from servemark.results.schema.metrics import OutputAgreement
+from servemark.results.schema.run import Result
+from servemark.results.schema.search import MaxRateSearch
 from servemark.stats.histogram import Latency
 
 RANDOM_WEIGHTS = "random weights: agreement with fp32, no accuracy"

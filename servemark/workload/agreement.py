@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from servemark.results.schema.run import Tolerance
+from servemark.results.schema.metrics import Tolerance
 
 Rows = npt.NDArray[np.float64]
 """Columns of figures for each row of an output: MATCH, TOP1, errors as negative numbers, COSINE; less is worse."""

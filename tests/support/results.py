@@ -12,7 +12,7 @@ from servemark.documents.request import RunRequest
 from servemark.machine.environment import collect
 from servemark.results import directory as results
 from servemark.results.schema.header import SCHEMA_VERSION
-from servemark.results.schema.run import EnergyFigures, ServerFigures
+from servemark.results.schema.metrics import EnergyFigures, ServerFigures
 from servemark.stats.histogram import Histogram
 from servemark.stats.unknown import unknown_group
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from servemark.results.schema.run import ObjectiveStatus
+from servemark.results.schema.verdict import ObjectiveStatus
 from servemark.search.max_rate.point import Point
 from servemark.search.tuning import Candidate, Objective, Space, Trial
 

@@ -3,8 +3,10 @@
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from servemark.results.schema.header import KIND, Header
-from servemark.results.schema.run import REQUEST, CpuFigures, OutputAgreement, Resolved, VerdictOfRun
+from servemark.results.schema.metrics import CpuFigures, OutputAgreement
+from servemark.results.schema.run import REQUEST, Resolved
 from servemark.results.schema.score import QualityScore
+from servemark.results.schema.verdict import VerdictOfRun
 from servemark.stats.histogram import Latency
 
 

@@ -3,7 +3,8 @@
 from typing import Annotated, Any, Literal, TypedDict
 
 from servemark.results.schema.header import KIND, Header
-from servemark.results.schema.run import REQUEST, MaxRateSearch
+from servemark.results.schema.run import REQUEST
+from servemark.results.schema.search import MaxRateSearch
 from servemark.stats.ratios import RatioFigures
 
 

@@ -4,7 +4,8 @@ import statistics
 from collections.abc import Sequence
 
 from servemark.results.objectives import MET, MISSED, UNDECIDED
-from servemark.results.schema.run import Curve, CurvePoint, Result
+from servemark.results.schema.run import Result
+from servemark.results.schema.search import Curve, CurvePoint
 
 MIN_COMPLETED_SHARE = 0.99
 """Share of the scheduled requests that must be completed, the same as in the verdict."""

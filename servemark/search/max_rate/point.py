@@ -7,7 +7,9 @@ from typing import Any, Self
 from servemark.results.bottleneck import GENERATOR
 from servemark.results.constraint_kinds import About, about, broken, overload
 from servemark.results.objectives import MET, MISSED
-from servemark.results.schema.run import JudgedObjective, ObjectiveStatus, RateLimit, RatePoint, Result, TriedRate
+from servemark.results.schema.run import Result
+from servemark.results.schema.search import RateLimit, RatePoint, TriedRate
+from servemark.results.schema.verdict import JudgedObjective, ObjectiveStatus
 from servemark.results.verdict import failed_constraints, verdict_words
 
 BUSY_RUNS = 3

@@ -23,7 +23,8 @@ from servemark.results.constraint_kinds import Kind
 from servemark.results.labels import asked_and_answered
 from servemark.results.objectives import UNDECIDED, highest_percentile, latency_objective
 from servemark.results.schema.header import command
-from servemark.results.schema.run import Result, VerdictOfRun
+from servemark.results.schema.run import Result
+from servemark.results.schema.verdict import VerdictOfRun
 from servemark.results.verdict import Constraint, Verdict
 from servemark.search.max_rate.point import Point, point_of
 from servemark.search.max_rate.search import (

@@ -6,10 +6,7 @@ from dataclasses import astuple, dataclass
 
 from servemark.quantities import figure
 from servemark.results.objectives import MET
-from servemark.results.schema.run import (
-    MaxRateSearch,
-    RateLimit,
-)
+from servemark.results.schema.search import MaxRateSearch, RateLimit
 from servemark.search.max_rate.point import BUSY_RUNS, Point, busy, repeatedly_met, tried
 from servemark.search.max_rate.threshold import Threshold
 from servemark.stats.percentiles import samples_needed

@@ -6,7 +6,7 @@ from dataclasses import replace
 from servemark.errors import OptionError, ServerError
 from servemark.quantities import figure
 from servemark.results.constraint_kinds import About, about
-from servemark.results.schema.run import RateLimit
+from servemark.results.schema.search import RateLimit
 from servemark.results.schema.tuning import Lacked, Outcome
 from servemark.search.max_rate.point import Point, busy
 from servemark.search.max_rate.refinement import MIN_ROUNDS, ROUND_RUNS, rate_ratio, refine_rate, round_order

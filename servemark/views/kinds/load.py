@@ -10,7 +10,9 @@ from servemark.results.labels import describe, title
 from servemark.results.objectives import parse_objectives
 from servemark.results.saved import Saved
 from servemark.results.schema.header import figure_of, reason_of
-from servemark.results.schema.run import Errors, Metrics, ModelFigures, Result, Scenario, Worker
+from servemark.results.schema.load import Scenario
+from servemark.results.schema.metrics import Errors, Metrics, ModelFigures
+from servemark.results.schema.run import Result, Worker
 from servemark.results.verdict import failed_constraints, said
 from servemark.stats.histogram import Percentiles
 from servemark.views.blocks import Article, Block, Check, Lines, Routine, Section, Table

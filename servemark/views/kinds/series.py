@@ -7,7 +7,8 @@ from servemark.quantities import figure, rate
 from servemark.results.labels import describe
 from servemark.results.saved import Saved
 from servemark.results.schema.header import figure_of
-from servemark.results.schema.run import Curve, CurvePoint, Result, Series
+from servemark.results.schema.run import Result, Series
+from servemark.results.schema.search import Curve, CurvePoint
 from servemark.results.verdict import said, verdict_words
 from servemark.stats.ratios import MINIMUM_REPEATS, variation
 from servemark.views.blocks import Article, Badge, Block, Check, Figure, Lines, Section, Table

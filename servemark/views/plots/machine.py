@@ -3,7 +3,8 @@
 from servemark.quantities import figure, interval_words
 from servemark.results.saved import Saved
 from servemark.results.schema.header import figure_of
-from servemark.results.schema.run import CpuFigures, EnergyFigures, Result
+from servemark.results.schema.metrics import CpuFigures, EnergyFigures
+from servemark.results.schema.run import Result
 from servemark.views.blocks import Block, Facts, Figure
 from servemark.views.drawing.axis import linear
 from servemark.views.drawing.plot import Bar, ends

@@ -2,7 +2,8 @@
 
 from servemark.quantities import figure
 from servemark.results.objectives import latency_objective, parse_objectives
-from servemark.results.schema.run import RatePoint, Result
+from servemark.results.schema.run import Result
+from servemark.results.schema.search import RatePoint
 from servemark.results.verdict import verdict_words
 from servemark.views.blocks import Block, Figure, Table
 from servemark.views.drawing.axis import linear, logarithmic

@@ -10,7 +10,8 @@ import numpy.typing as npt
 from servemark.quantities import figure, rate
 from servemark.results.saved import Request
 from servemark.results.schema.header import figure_of
-from servemark.results.schema.run import Result, StageFigures, WindowFigures
+from servemark.results.schema.metrics import StageFigures, WindowFigures
+from servemark.results.schema.run import Result
 from servemark.views.blocks import Figure, Table
 from servemark.views.drawing.axis import Axis, linear, logarithmic
 from servemark.views.drawing.plot import BAD, Plot

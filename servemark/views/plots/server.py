@@ -2,7 +2,7 @@
 
 from servemark.quantities import figure
 from servemark.results.schema.header import figure_of
-from servemark.results.schema.run import Metrics
+from servemark.results.schema.metrics import Metrics
 from servemark.views.blocks import Figure, Table
 from servemark.views.drawing.axis import linear, logarithmic
 from servemark.views.drawing.plot import Bar, Plot, ends

@@ -10,7 +10,7 @@ from servemark.compare.history.metrics import METRICS
 from servemark.compare.saved.saved_runs import subjects
 from servemark.results import directory
 from servemark.results.same_load import load_key
-from servemark.results.schema.run import Scenario, TraceLoad
+from servemark.results.schema.load import Scenario, TraceLoad
 from tests.servemark.compare.saved.test_differences import run_of
 
 TRACE = {"file": "t.csv", "sha256": "ab" * 32, "arrivals": 100, "samples": False, "first": None, "speed": 1.0}

@@ -14,7 +14,7 @@ from servemark.compare.interleaved.validity import (
     unsteady,
 )
 from servemark.errors import ExitCode
-from servemark.results.schema.run import CpuFigures
+from servemark.results.schema.metrics import CpuFigures
 from tests.support.results import Result, histogram_of, latencies, result_of
 from tests.support.rounds import document_of, shown, turn
 

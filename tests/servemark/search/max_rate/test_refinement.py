@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from servemark.errors import ExitCode
-from servemark.results.schema.run import RateLimit
+from servemark.results.schema.search import RateLimit
 from servemark.search.max_rate.point import Point
 from servemark.search.max_rate.refinement import HighestRate, rate_ratio, refine_rate
 from servemark.search.max_rate.search import TOLERANCE, MaxRate

@@ -12,7 +12,7 @@ from benchmarks.system.max_rate import Case, simulated
 from loadgen.load.arrivals import schedule
 from servemark.documents.load import Distribution
 from servemark.results.schema.header import reason_of
-from servemark.results.schema.run import ObjectiveStatus
+from servemark.results.schema.verdict import ObjectiveStatus
 from servemark.search.max_rate.point import Point, point_of
 from servemark.search.max_rate.search import (
     MAX_RUNS,
