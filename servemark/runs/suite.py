@@ -8,7 +8,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import psutil
 
@@ -19,6 +19,7 @@ from servemark.quantities import text_of
 from servemark.repository.entry import Entry
 from servemark.results import directory as results
 from servemark.results.constraint_kinds import broken, of_the_server
+from servemark.results.kinds import conformed
 from servemark.results.schema.header import opening
 from servemark.results.schema.run import Result
 from servemark.results.schema.suite import SuiteDocument, SuiteRow, not_reached
@@ -101,7 +102,7 @@ def _row(case: Case, engine: str, load: list[str], repository: Path) -> SuiteRow
     ran, failure = _command(["run", *common, "--batch-size", f"{case.batch}", *load], RUN_TIMEOUT_S)
     if ran is None or ran["metrics"] is None:
         return {**row, "failure": f"run: {failure}"}
-    return _measured(row, cast(Result, ran))
+    return _measured(row, conformed(ran, Result))
 
 
 def _unreached(case: Case) -> SuiteRow:

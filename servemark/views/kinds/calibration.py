@@ -16,7 +16,7 @@ _TONES = {"trusted": "good", "not trusted": "bad", "undecided": "open"}
 
 def article(saved: Saved) -> Article:
     """The verdict over servemark, then each load generator, then each case."""
-    document = cast(Calibration, saved.document)
+    document = saved.of(Calibration)
     judged = document["verdict"]
     badges = [Badge(judged["outcome"].upper(), _TONES[judged["outcome"]])] if judged else []
     answer = (
@@ -110,7 +110,7 @@ def _golden(document: Calibration) -> Iterator[tuple[str, str]]:
 
 def records(saved: Saved) -> list[dict[str, Any]]:
     """A row for each load generator in each case."""
-    return [_record(row) for row in cast(Calibration, saved.document)["rows"]]
+    return [_record(row) for row in saved.of(Calibration)["rows"]]
 
 
 def _record(row: CalibrationRow) -> dict[str, Any]:
@@ -124,7 +124,7 @@ def _record(row: CalibrationRow) -> dict[str, Any]:
 
 def checks(saved: Saved) -> list[Check]:
     """Return the verdict over servemark; it is not judged where the machine was too unquiet."""
-    judged = cast(Calibration, saved.document)["verdict"]
+    judged = saved.of(Calibration)["verdict"]
     if judged is None or judged["outcome"] == "undecided":
         return [Check("trusted", None, "-", note=judged["words"] if judged else "nothing was judged")]
     right = judged["outcome"] == "trusted"
