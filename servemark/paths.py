@@ -24,4 +24,5 @@ def found(text: str) -> Path:
     """The path as it is given or, where nothing is there, below SERVEMARK_HOME: `results/latest` from anywhere."""
     path = Path(text)
     at_home = HOME / path
-    return at_home if not os.path.exists(path) and at_home.exists() else path  # noqa: PTH110 - a name may be too long
+    there, elsewhere = os.path.exists(path), os.path.exists(at_home)  # noqa: PTH110 - Path raises where a name is too long
+    return at_home if elsewhere and not there else path

@@ -259,6 +259,7 @@ def _quality(config: LoadConfig, answers: LabelledAnswers | None) -> Quality:
     return {**found, "value": or_unknown(score["figures"][0]["value"], "these examples do not tell it"), "score": score}
 
 
+@explained
 def _energy(config: LoadConfig, measured: Measured) -> EnergyFigures:
     reading, idle = measured.energy.reading, measured.energy.idle
     reason = measured.energy.reason or (reading.reason if reading else None) or "no inference was completed"

@@ -60,7 +60,7 @@ def test_figures_of_a_run_and_its_result(tmp_path: Path) -> None:
     assert [*supported, latency["max"]] == sorted([*supported, latency["max"]])
     assert latency["p99_9"] is None
     assert "needs 10000 samples" in latency["p99_9_reason"]
-    assert delay["reason"] == "a closed loop has no schedule"
+    assert delay["p99_reason"] == "a closed loop has no schedule"
     assert live["result"]["metrics"]["errors"]["by_kind"].keys() == {"http_500"}
     assert live["result"]["metrics"]["throughput"]["requests_per_s"] > 0
     assert 0 < live["result"]["scenario"]["measured_s"] < 100
