@@ -11,13 +11,12 @@ from typing import TypedDict
 
 from servemark.stats.unknown import explained, unknown
 from servemark.telemetry.energy import BOUNDARY_OF_DEVICE, Meter, open_meter
-from servemark.telemetry.energy.meter import UPDATE_S, UnavailableError
+from servemark.telemetry.energy.meter import REFRESHES, UPDATE_S, UnavailableError
 from servemark.telemetry.gpus import Gpus
 from servemark.telemetry.recording import Reading
 
 WINDOW_S = 0.5
-"""Shortest time of the calls (s); a meter that is refreshed rarely has several of its updates in it."""
-UPDATES = 3
+"""Shortest time of the calls (s); a meter that is refreshed rarely needs longer."""
 CPUS = Path("/sys/devices/system/cpu")
 QUEUED = 100
 """Calls that a GPU's queue takes before it is waited for: it takes them faster than it does them."""
@@ -70,7 +69,7 @@ class Sensors:
         """Call for a while and read; `wait` returns when the device is done. What is missing has its reason."""
         if self._meter is None and self._clock_reason:
             return self._felt(self._energy(0), self._clocks())
-        window_s = WINDOW_S if self._meter is None else max(WINDOW_S, UPDATES * UPDATE_S[self._meter.source])
+        window_s = WINDOW_S if self._meter is None else max(WINDOW_S, REFRESHES * UPDATE_S[self._meter.source])
         if self._meter:
             self._meter.start()
         begun, calls = time.perf_counter(), 0

@@ -56,7 +56,7 @@ class Machine(CaseProcess):
 @pytest.fixture(autouse=True)
 def _nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "watching", lambda: None)
-    monkeypatch.setattr(module, "taken", lambda _: {"other_cpu_share": 0.0})
+    monkeypatch.setattr(module, "taken", lambda _: 0.0)
 
 
 def measured(

@@ -115,9 +115,9 @@ def test_what_kernels_do_not_have(servemark: Servemark, tmp_path: Path, template
 
 
 def test_a_history_of_families(servemark: Servemark, tmp_path: Path, template: Any) -> None:
-    for number in range(10):
+    for number in range(24):
         changes = {"created": f"2026-01-{number + 1:02}T00:00:00+00:00"}
-        write(tmp_path / f"{number}", template, {"gemm": 1.0 if number < 7 else 1.5}, **changes)
+        write(tmp_path / f"{number}", template, {"gemm": 1.0 if number < 16 else 1.5}, **changes)
     write(tmp_path / "busy", template, {"gemm": 9.0}, busy_share=0.9)
     beside_others = [case | {"other_cpu_share": 0.4} for case in template["cases"]]
     write(tmp_path / "beside", template | {"cases": beside_others}, {"gemm": 9.0})

@@ -103,5 +103,5 @@ def test_noise_is_undecided_and_says_how_many_runs_would_do(tmp_path: Path, serv
     page = tmp_path / "summary.md"
     assert servemark("compare", *sides, "--fail-on", "errors", "--markdown", str(page)).code == 0
     first, *_ = page.read_text().splitlines()
-    assert first == "**after is not worse than before by 5 % (errors)**"
+    assert first == "### after is not worse than before by 5 % (errors)"
     assert "| p99 ms |" in page.read_text()
