@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from exporters.pipeline import golden, parity
+from exporters.pipeline.weights import remembered
 from servemark.errors import ArtifactError
 from servemark.repository.entry import Entry
 from servemark.workload import Arrays, get, stack, workloads
@@ -55,6 +56,8 @@ def test_artifact_answers_unseen_inputs_like_eager_pytorch_at_any_batch(exported
     # where sizes vary, the smaller half: the largest take a full-size model minutes
     samples = sorted(drawn, key=lambda sample: sum(array.nbytes for array in sample.values()))[:rows]
     model = workload.build()
+    if weights := remembered(entry.repository, name):
+        weights.load_into(model, name)
     wanted = golden.eager(model, workload, stack(samples, workload.inputs))
     if golden.discrete(workload):
         wanted = golden.taken(wanted, golden.firm(model, workload, wanted, change=10 * golden.ENGINES_DIFFER))

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from servemark.output import NOTES, SAYS
 from servemark.paths import CHECKOUT
 from servemark.workload import get
 from tests.support.locust_run import server_of
@@ -51,8 +52,8 @@ class Terminal:
         self.resize(columns)
         self._before = termios.tcgetattr(slave)
         self._slave = slave
-        given = {k: v for k, v in os.environ.items() if k not in {"NO_COLOR", "COLUMNS", "LINES", "SERVEMARK_SAYS"}}
-        given |= {"TERM": "xterm-256color", "PYTHONPATH": str(CHECKOUT), **environment}
+        given = {k: v for k, v in os.environ.items() if k not in {"NO_COLOR", "COLUMNS", "LINES"}}
+        given |= {"TERM": "xterm-256color", "PYTHONPATH": str(CHECKOUT), SAYS: NOTES, **environment}
         self.process = subprocess.Popen(
             command, stdin=slave, stdout=slave, stderr=slave, env=given, cwd=CHECKOUT, start_new_session=True
         )
