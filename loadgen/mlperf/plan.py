@@ -27,11 +27,11 @@ class MlperfPlan:
     min_queries: int
     latency_ms: float | None
     percentile: float | None
-    bound_from: str | None
-    """Origin of the bound: the flag, or the workload."""
     seed: int
     accuracy: bool = False
     """Each sample once, its answer in LoadGen's accuracy log; no duration and no latency counts."""
+    bound_from: str | None = None
+    """Origin of the bound: the flag, or the workload."""
 
     def to_dict(self) -> Plan:
         """As result.json holds it."""
