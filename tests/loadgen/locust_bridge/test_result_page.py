@@ -141,7 +141,7 @@ def test_the_tab_in_a_browser(tmp_path: Path) -> None:
     with web_ui(tmp_path, base_path="/bench", error_every=5) as web, browser.page(tmp_path) as page:
         web.swarm(duration="100", slo="p90:1", request_rate="100", request_distribution="constant")
         page.open(f"{web.url}/?tab=servemark")
-        page.until(f"document.querySelector('iframe') && {shown} === 'running' && {text}.includes('of 100 s measured')")
+        page.until(f"document.querySelector('iframe') && {shown} === 'running' && {text}.includes('http_500')")
         live = page.evaluate(text)
         page.evaluate(
             "[...document.querySelectorAll('[role=tab]')].find((tab) => tab.textContent === 'Charts').click()"
@@ -159,6 +159,7 @@ def test_the_tab_in_a_browser(tmp_path: Path) -> None:
         dark = page.evaluate("document.documentElement.dataset.theme")
         directory = standing(web)["directory"]
     assert "RUNNING" in live
+    assert "of 100 s measured" in live
     assert "schedule delay of the generator" in live
     assert "http_500" in live
     assert "INVALID" in last
