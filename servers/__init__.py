@@ -43,12 +43,13 @@ def open_server(
     start_timeout_s: float = 120.0,
     reloadable: bool = False,
     otlp: str = "",
+    more: Sequence[str] = (),
 ) -> Server:
     """Choose how Triton is started; `auto` takes the first mode of `find_modes()` that can be used.
 
     The server starts with `start()`, or on entering its context, which also waits until it is ready. A port of 0
     picks a free one. A `reloadable` one loads models anew for who has its key. Requests with a traceparent
-    have spans at the collector `otlp`. Raises OptionError on an unknown mode,
+    have spans at the collector `otlp`; Triton gets `more` flags. Raises OptionError on an unknown mode,
     ServerError where it, or each one, cannot be used here.
     """
     from servers.modes import docker, embedded, native
@@ -70,6 +71,7 @@ def open_server(
                 start_timeout_s=start_timeout_s,
                 reloadable=reloadable,
                 otlp=otlp,
+                more=more,
             )
         reasons[name] = reason
     why = "".join(f"\n  {name}: {reason}" for name, reason in reasons.items())

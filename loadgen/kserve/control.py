@@ -61,8 +61,8 @@ class Control:
                 fix=f"--url grpc://{endpoint} where that is the server's gRPC port",
             ) from error
 
-    def _json(self, path: str) -> dict[str, Any]:
-        reply = self.ask(path)
+    def _json(self, path: str, body: bytes | None = None) -> dict[str, Any]:
+        reply = self.ask(path, body)
         try:
             document = json.loads(reply.body, parse_float=_finite, parse_constant=_finite)
         except (ValueError, RecursionError):
@@ -197,6 +197,11 @@ class Control:
             except (ServerError, *_OTHER_SHAPE):
                 continue  # no ensemble
         return found
+
+    def trace_settings(self, model: str, changed: Mapping[str, object] | None = None) -> dict[str, Any]:
+        """Return Triton's settings of a model's trace, `changed` first where that is given. Raises ServerError."""
+        path = f"{model_path(model, '')}/trace/setting"
+        return self._json(path) if changed is None else self._json(path, json.dumps(changed).encode())
 
     def register_memory(self, kind: str, name: str, place: Mapping[str, Any]) -> None:
         """Register a region of shared memory (`kind`: system, cuda). Raises ServerError with the server's message."""

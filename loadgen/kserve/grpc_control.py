@@ -56,6 +56,21 @@ class GrpcControl(Control):
         config: dict[str, Any] = document.get("config", {})
         return config if kind == "config" else document
 
+    def trace_settings(self, model: str, changed: Mapping[str, object] | None = None) -> dict[str, Any]:
+        given = [
+            message("TraceSetting", key=key, value=message("TraceSettingValue", value=_texts(value)))
+            for key, value in (changed or {}).items()
+        ]
+        try:
+            answer = self._call("TraceSetting", settings=given, model_name=model)
+            if answer.error is not None:
+                raise ServerError(f"{self.url} TraceSetting: {answer.error} {self._words(answer.message())}".rstrip())
+            listed = _read("TraceSettingResponse", answer).settings
+        except (ConnectionFailed, DecodeError) as error:
+            raise ServerError(f"{self.url} TraceSetting: {error}") from error
+        found = {each.key: [*each.value.value] for each in listed}
+        return {key: value if key == "trace_level" else "".join(value) for key, value in found.items()}
+
     def register_memory(self, kind: str, name: str, place: Mapping[str, Any]) -> None:
         self._change(f"{kind.capitalize()}SharedMemoryRegister", name=name, **place)
 
@@ -126,3 +141,7 @@ def _start(connection: GrpcConnection) -> None:
 
 def _read(kind: str, answer: GrpcAnswer) -> Any:
     return parse(kind, answer.body[PREFIX_BYTES:])
+
+
+def _texts(value: object) -> list[str]:
+    return [str(each) for each in value] if isinstance(value, list) else [str(value)]

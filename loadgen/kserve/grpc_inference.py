@@ -48,12 +48,14 @@ def encode_request(
     *,
     version: str = "",
     parameters: Mapping[str, object] = NOTHING,
+    request_id: str = "",
 ) -> bytes:
     """One enclosed ModelInferRequest. `inputs` carry the batch dimension."""
     request = message(
         "ModelInferRequest",
         model_name=model,
         model_version=version,
+        id=request_id,
         parameters=parameters_of(parameters),
         inputs=[
             message("InferInputTensor", name=name, datatype=datatypes[name], shape=array.shape)

@@ -61,6 +61,10 @@ _MESSAGES = {
         "inference_stats InferStatistics 6, batch_stats InferBatchStatistics* 7"
     ),
     "ModelStatisticsResponse": "model_stats ModelStatistics* 1",
+    "TraceSettingValue": "value string* 1",
+    "TraceSetting": "key string 1, value TraceSettingValue 2",
+    "TraceSettingRequest": "settings TraceSetting* 1, model_name string 2",
+    "TraceSettingResponse": "settings TraceSetting* 1",
     "SystemSharedMemoryRegisterRequest": "name string 1, key string 2, offset uint64 3, byte_size uint64 4",
     "SystemSharedMemoryUnregisterRequest": "name string 1",
     "CudaSharedMemoryRegisterRequest": "name string 1, raw_handle bytes 2, device_id int64 3, byte_size uint64 4",

@@ -52,6 +52,7 @@ def encode_request(
     version: str = "",
     formats: Formats = BINARY,
     parameters: Mapping[str, object] = NOTHING,
+    request_id: str = "",
 ) -> bytes:
     """One whole HTTP request: head with `headers` too, JSON header, tensors. `inputs` carry the batch dimension.
 
@@ -68,6 +69,7 @@ def encode_request(
         else:
             listed.append({**described, "data": to_json(array, datatypes[name])})
     header = {
+        **({"id": request_id} if request_id else {}),
         **({"parameters": dict(parameters)} if parameters else {}),
         "inputs": listed,
         "outputs": [{"name": tensor.name, **wanted} for tensor in outputs],

@@ -31,11 +31,13 @@ from loadgen.measurement.output_agreement import check
 from loadgen.measurement.probe import require_answer
 from loadgen.measurement.recorder import FLUSH_NS, Recorder
 from loadgen.measurement.request_log import RequestLog
+from loadgen.measurement.stamps import Stamps, TimedConnections
 from loadgen.measurement.windows import Interval
 from loadgen.measurement.worker_figures import WorkerFigures
 from loadgen.stateful.decoupled import AnswerRecorder
 from loadgen.stateful.sequences import SequenceRecorder
 from loadgen.sut.channel import Outcome, Payload
+from loadgen.sut.numbered import numbered
 from loadgen.sut.target import Target
 from servemark import interrupts
 from servemark.errors import ServerError
@@ -100,6 +102,8 @@ class Sender:
         requests, probed = require_answer(self.target, requests, self.config, _wait_politely)
         if self.tracing is not None:
             requests = self.tracing.requests(requests)
+        if self.config.live.explain:
+            requests = numbered(requests)
         return PreparedLoad(self, golden, requests, self.config.scenario.schedule(self.config.seed), probed)
 
 
@@ -124,9 +128,10 @@ class PreparedLoad:
         config, share = self.sender.config, self.sender.share
         most = share.count(config.most_in_flight)
         in_turn = config.server.sequence_length is not None
-        connections = Connections(self.sender.target.connect, most, in_turn=in_turn)
+        kind = TimedConnections if config.live.explain else Connections
+        connections = kind(self.sender.target.connect, most, in_turn=in_turn)
         connections.open_ahead(CONNECT_AHEAD if config.open_loop else most)
-        return OpenLoad(self, connections, directory if config.live.request_log else None)
+        return OpenLoad(self, connections, directory)
 
 
 @dataclass(frozen=True)
@@ -135,7 +140,8 @@ class OpenLoad:
 
     prepared: PreparedLoad
     connections: Connections
-    log_directory: Path | None
+    directory: Path | None
+    """The result's, for what is kept of each request; None for one of several processes."""
 
     @property
     def config(self) -> LoadConfig:
@@ -175,7 +181,11 @@ class ActiveLoad:
         self.warmed: WarmUpOutcome | None = None
         self._next_look = 0
         self.labelled = LabelledAnswers() if config.quality else None
-        self._log = RequestLog(opened.log_directory, interval.start) if opened.log_directory is not None else None
+        log = opened.directory if config.live.request_log else None
+        self._log = RequestLog(log, interval.start) if log is not None else None
+        self._stamps: Stamps | None = None
+        if opened.directory is not None and isinstance(opened.connections, TimedConnections):
+            self._stamps = Stamps(opened.directory, opened.connections)
         connections = config.concurrency or 0
         least = connections if alone or config.open_loop else float("inf")
         self.recorder = Recorder(interval, least, self._waited, self.warm_up)
@@ -209,7 +219,7 @@ class ActiveLoad:
         found = self._tracing.seen(_unseen) if self._tracing else _unseen
         if self.labelled is not None:
             found = self.labelled.seen(found, lambda: self.interval.start)
-        for each in (self.recorder.sequences, self.recorder.answers):
+        for each in (self.recorder.sequences, self.recorder.answers, self._stamps):
             if each is not None:
                 found = each.seen(found)
         return found
@@ -232,6 +242,8 @@ class ActiveLoad:
             self.recorder.flush()
             if self._log is not None:
                 self._log.close()
+            if self._stamps is not None:
+                self._stamps.write(self.interval.start, self.interval.end)
             self.close()
 
     def stop(self, reason: str) -> None:

@@ -11,6 +11,7 @@ from loadgen.kserve.grpc_stream import GrpcStream
 from loadgen.load.load_config import LoadConfig
 from loadgen.stateful.decoupled import DecoupledStream, asking_for_final
 from loadgen.stateful.sequences import stamp_grpc
+from loadgen.sut.numbered import PLACE_OF_NUMBER
 from loadgen.sut.target import Placement
 from loadgen.targets.http import HttpTarget, in_sequences
 from loadgen.transport.limits import max_message_bytes
@@ -76,6 +77,7 @@ def grpc_encoder(config: LoadConfig) -> Callable[[Arrays], bytes]:
             datatypes,
             version=config.server.model_version,
             parameters=config.server.request_parameters,
+            request_id=PLACE_OF_NUMBER if config.live.explain else "",
         )
 
     return encode

@@ -13,6 +13,7 @@ from loadgen.kserve.server_statistics import COMPOSING
 from loadgen.load.load_config import LoadConfig
 from loadgen.stateful.sequences import Sequences, Stamp, carrying, reserved_http, stamp_http
 from loadgen.sut.channel import Channel, Payload
+from loadgen.sut.numbered import PLACE_OF_NUMBER
 from loadgen.sut.target import Placement
 from loadgen.targets.control import control_of
 from loadgen.targets.engine_info import read_placement
@@ -133,6 +134,7 @@ def http_encoder(config: LoadConfig, host: str, formats: Formats = BINARY) -> Ca
             version=config.server.model_version,
             formats=formats,
             parameters=config.server.request_parameters,
+            request_id=PLACE_OF_NUMBER if config.live.explain else "",
         )
 
     return encode

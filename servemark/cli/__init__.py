@@ -37,6 +37,7 @@ COMMANDS = {
     "export": "Export workloads to the model repository.",
     "serve": "Serve workloads with Triton until Ctrl-C.",
     "run": "Measure one workload under load and judge the run.",
+    "explain": "Say why the slowest requests are slow.",
     "rerun": "Run again what made a result.",
     "compare": "Compare engines, or saved results, side by side.",
     "baseline": "Keep a result under a name, to be compared with.",

@@ -16,6 +16,7 @@ import typer
 from loadgen.evaluation.mix import parse_mix
 from loadgen.load.load_config import LoadConfig
 from servemark.cli._command import one_command
+from servemark.cli._explained import explained_run
 from servemark.cli._load_flags import requested, require_scoring, resolved, takes_load, takes_options
 from servemark.cli._options import (
     DEFAULT_ENGINE,
@@ -35,7 +36,7 @@ from servemark.documents.fields import RUN, Names
 from servemark.documents.load import ConstantRate, MaxRate
 from servemark.documents.request import RunRequest, changed
 from servemark.documents.series import Series
-from servemark.errors import ExitCode
+from servemark.errors import ExitCode, OptionError
 from servemark.output import note
 from servemark.paths import shown
 from servemark.results import directory
@@ -86,6 +87,10 @@ def run(
     options.require_fit(requests[0])
     require_scoring(load, "--quality", given=load.quality)
     request, search = requests[0], requests[0].load
+    if request.live.explain:
+        if len(requests) > 1 or options.repeat > 1:
+            raise OptionError("--explain is for one run", fix="leave out --repeat and ranges")
+        raise typer.Exit(explained_run(request, report=report, json=json))
     if "=" in workload:
         raise typer.Exit(_mix(request, report=report, json=json))
     # Everything is checked before a server is started.

@@ -39,6 +39,15 @@ class Serving(Struct, frozen=True, kw_only=True):
     ] = ""
 
 
+class Explaining(Struct, frozen=True, kw_only=True):
+    """Options of `servemark explain`: whether the fix is measured too."""
+
+    try_it: Annotated[
+        bool, fields.switch("Measure the fix against now, in interleaved rounds on one server.", name="try")
+    ] = False
+    rounds: Annotated[int, fields.whole("--try: rounds, each with one run of both; 5 have an interval.")] = 5
+
+
 class Tuning(Struct, frozen=True, kw_only=True):
     """Options of `servemark tune`: the budget of the search, and what becomes of its result."""
 

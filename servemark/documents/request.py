@@ -189,6 +189,14 @@ class Live(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     request_log: Annotated[
         bool, fields.switch("Keep each request's times: requests.csv in the result.", commands=MEASURED)
     ] = False
+    explain: Annotated[
+        bool,
+        fields.switch(
+            "Explain the slowest requests: the server's trace of each (Triton), the queue replayed.",
+            of_locust=False,
+            commands={RUN},
+        ),
+    ] = False
     power_command: Annotated[
         str,
         fields.text(
@@ -342,6 +350,18 @@ class RunRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if server.request_parameters and server.shared_memory != "none":
             raise OptionError(
                 "--request-parameter travels in messages, not in shared memory", fix="leave one of them out"
+            )
+        if self.live.explain and (
+            searches or workers > 1 or server.in_process or server.sequence_length or server.streaming
+        ):
+            raise OptionError(
+                "--explain is for one process that sends single requests to a server at one load",
+                fix="leave out --max-rate, --workers, --in-process, --sequence-length, --streaming",
+            )
+        if self.live.explain and (server.shared_memory != "none" or self.live.otlp_sample):
+            raise OptionError(
+                "--explain gives each request an id of its own, in messages without shared memory and traceparent",
+                fix="leave out --shared-memory, --otlp-sample",
             )
         if server.sequence_length and (self.live.otlp_sample or server.shared_memory != "none"):
             raise OptionError(

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 @contextlib.contextmanager
-def server_for(configs: Sequence[LoadConfig]) -> Iterator[list[LoadConfig]]:
+def server_for(configs: Sequence[LoadConfig], more: Sequence[str] = ()) -> Iterator[list[LoadConfig]]:
     """Yield the configurations at a server of all their models.
 
     That is the one of the URL that they give; else one that already serves the one model at the default port, else an
     embedded one. A device, options or instances are for a server of our own, so a model that must have some is never
-    taken from another one. Raises OptionError, ArtifactError, ServerError.
+    taken from another one; an embedded Triton gets `more` flags. Raises OptionError, ArtifactError, ServerError.
     """
     first = configs[0]
     given, settings = bool(first.server.url), Settings.of(first.server)
@@ -47,6 +47,7 @@ def server_for(configs: Sequence[LoadConfig]) -> Iterator[list[LoadConfig]]:
             repository,
             [entry.model for entry in found],
             otlp=first.metrics.otlp if first.metrics.otlp_sample else "",
+            more=more,
         ) as server,
     ):
         address = address_of(server, first.protocol)

@@ -43,6 +43,8 @@ class ServerJob:
     """Allow clients that send the key to load and unload models while the server runs."""
     otlp: str = ""
     """The OpenTelemetry collector that gets the spans of requests which carry a traceparent."""
+    more: Sequence[str] = ()
+    """Further flags of Triton's."""
     key: str = field(default_factory=secrets.token_hex, repr=False)
 
     def arguments(self, repository: str | None = None) -> list[str]:
@@ -66,6 +68,7 @@ class ServerJob:
             "--exit-on-error=false",
             f"--exit-timeout-secs={EXIT_TIMEOUT_S}",
             *(tracing(self.otlp) if self.otlp else []),
+            *self.more,
         ]
 
 
@@ -102,6 +105,7 @@ class Server:
         start_timeout_s: float = 120.0,
         reloadable: bool = False,
         otlp: str = "",
+        more: Sequence[str] = (),
     ) -> None:
         self.mode = mode
         self.models = _with_steps(repository, models)
@@ -111,7 +115,7 @@ class Server:
         self._ports = port_flags
         self._start_timeout_s = start_timeout_s
         self._reloadable = reloadable
-        self._otlp = otlp
+        self._otlp, self._more = otlp, more
         self._job: ServerJob | None = None
         self._process: Process | None = None
         self._scratch: Scratch | None = None
@@ -158,7 +162,9 @@ class Server:
         served.mkdir()
         for model in self.models:
             (served / model).symlink_to(self._repository / model)
-        self._job = ServerJob(served, self.models, self._host, self._ports, scratch, self._reloadable, self._otlp)
+        self._job = ServerJob(
+            served, self.models, self._host, self._ports, scratch, self._reloadable, self._otlp, self._more
+        )
         self._process = Process(self._command(self._job), scratch / "triton.log")
         self._scraped = scrape_targets.ScrapeTarget(scrape_targets.TRITON, self.metrics)
 

@@ -2,6 +2,7 @@
 
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
+from servemark.results.schema.explanation import Explanation
 from servemark.results.schema.header import KIND, Header
 from servemark.results.schema.load import Scenario
 from servemark.results.schema.metrics import Metrics, StageFigures, WindowFigures
@@ -153,6 +154,7 @@ class Result(RunHeader):
         "Windows of the measured interval, in order: of 1 s for a trace of an hour at most, else at most 10.",
     ]
     stages: Annotated[list[StageFigures], "Stages of a load in stages, in order."]
+    explanation: NotRequired[Annotated[Explanation, "--explain: where the time of the slowest requests went."]]
     partial: Annotated[bool, "true: the run was cut short. The figures are of what was measured until then."]
 
 

@@ -47,6 +47,8 @@ class Bar:
     digits: int | None = None
     said: str = ""
     """Of its row in the table of numbers."""
+    start: float = 0.0
+    """Where it begins: a step of a waterfall at the end of the one before."""
 
     @property
     def formatted(self) -> str:
@@ -186,7 +188,7 @@ def bars(name: str, axis: Axis, rows: Sequence[Bar], *, points: bool = False) ->
             continue
         colour, middle = colour_of(row.colour), lane + 9
         if not points:
-            left, right = sorted((at(0.0), at(row.value)))
+            left, right = sorted((at(row.start), at(row.start + row.value)))
             box = {"x": f"{left:.1f}", "y": f"{middle - 6}", "width": f"{max(right - left, 0.5):.1f}", "height": "12"}
             _add(svg, "rect", {"class": f"bar {colour}", **box})
         low, high = row.interval or (None, None)

@@ -20,6 +20,7 @@ from servemark.views.headline import answer
 from servemark.views.kinds.quality import score_words
 from servemark.views.plots.circumstances import configuration, environment, made
 from servemark.views.plots.distribution import Level, by_percentile, cumulated
+from servemark.views.plots.explanation import slow_requests
 from servemark.views.plots.machine import machine
 from servemark.views.plots.max_rate import search
 from servemark.views.plots.over_time import heatmap, windows
@@ -46,6 +47,7 @@ def article(saved: Saved) -> Article:
         answer=found_rate(found, result["request"]["objectives"]["slo"]) if found else answer(result),
         explained=meaning(result["verdict"]),
         sections=[
+            Section("Why it is slow", slow_requests(result), titled=True),
             Section("Search for the highest rate", search(result) if found else []),
             Section(stands, [Lines([answer(result)])] if found else [], titled=True),
             Section("Latency", [_latencies(result), Lines(facts(saved))]),

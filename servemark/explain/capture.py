@@ -1,0 +1,158 @@
+"""Runs that are explained: with the server's trace of each request, and its processes watched."""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from loadgen.kserve import triton_trace
+from loadgen.load.load_config import LoadConfig
+from loadgen.measurement.stamps import FILE as STAMPS
+from loadgen.targets.control import control_of
+from servemark.errors import ResultError, ServerError
+from servemark.explain.document import explanation, setup_of
+from servemark.explain.timeline import Machine, Sent, Served, Setup, load, save
+from servemark.machine.addresses import listeners
+from servemark.machine.scratch import scratch_folder
+from servemark.output import note
+from servemark.results import directory
+from servemark.results.schema.explanation import Explanation
+from servemark.results.schema.run import Result
+from servemark.runs.in_process import Measure
+from servemark.runs.server import server_for
+from servemark.telemetry.processes import ProcessWatch
+
+KEPT = "explained.npz"
+"""Everything that an explanation is made of, beside the result."""
+TOO_FEW = "too few answered requests for a slowest 1 %"
+
+
+@dataclass(frozen=True)
+class _Run:
+    """A run with what was read beside it."""
+
+    result: Result
+    folder: Path
+    machine: Machine
+    trace: Path | None
+    note: str
+
+
+@contextlib.contextmanager
+def explaining(config: LoadConfig, measure: Measure) -> Iterator[Measure]:
+    """Yield what makes a run at the configuration's server; when all have ended, each result has its explanation.
+
+    A server of our own traces from its start, and writes the rest of its trace when it ends. Raises as `server_for`.
+    """
+    runs: list[_Run] = []
+    with scratch_folder("trace") as scratch:
+        file = scratch / "trace.json"
+        with server_for([config], more=triton_trace.flags(file)) as [served]:
+
+            def watched(each: LoadConfig) -> Result:
+                folder = each.result_dir or directory.new_directory(each.out, each.model)
+                own = served is not config
+                placed = replace(each.at(served.address), result_dir=folder)
+                runs.append(_watched(placed, measure, file if own else None))
+                return runs[-1].result
+
+            yield watched
+        for run in runs:
+            _explain(run)
+
+
+def _watched(config: LoadConfig, measure: Measure, file: Path | None) -> _Run:
+    """Make one run beside a watch; a running server's trace is switched on for it."""
+    watch, missing = _watch(config)
+    with contextlib.ExitStack() as stack:
+        if file is None:
+            try:
+                file = stack.enter_context(triton_trace.tracing(control_of(config), config.model))
+            except ServerError as error:
+                missing = str(error)
+        if watch is not None:
+            watch.start()
+            stack.callback(watch.stop)
+        result = measure(config)
+    assert config.result_dir is not None
+    return _Run(result, config.result_dir, _machine(watch), file, missing)
+
+
+def _watch(config: LoadConfig) -> tuple[ProcessWatch | None, str]:
+    """Return a watch of the server's processes, or why there is none."""
+    host, port = config.access.address(config.url).sockaddr[:2]
+    try:
+        found = listeners(str(host), int(port))
+    except LookupError as error:
+        return None, str(error)
+    return (ProcessWatch(found, [os.getpid()]), "") if found else (None, "the server runs on another machine")
+
+
+def _machine(watch: ProcessWatch | None) -> Machine:
+    if watch is None:
+        return Machine.none()
+    return Machine(**watch.columns(), cores=os.cpu_count() or 1)
+
+
+def _explain(run: _Run) -> None:
+    """Join both sides, keep them, and put the explanation into the result. Says why where there is none."""
+    file = run.folder / STAMPS
+    try:
+        sent = Sent(*np.load(file).T[:5], np.load(file)[:, 5] == 1)
+        served, missing = _joined(sent, run)
+        save(run.folder / KEPT, sent, served, run.machine)
+        file.unlink()
+    except OSError as error:
+        note(f"no explanation: {error}")
+        return
+    found = explanation(sent, served, run.machine, _setup(run.result), missing)
+    if found is None:
+        note(f"no explanation: {TOO_FEW}")
+        return
+    run.result["explanation"] = found
+    directory.write(run.folder, run.result)
+
+
+def _joined(sent: Sent, run: _Run) -> tuple[Served | None, str]:
+    """The server's stamps of the same requests, and what is missing."""
+    if run.trace is None or not len(sent.number):
+        return None, run.note
+    try:
+        traced = triton_trace.read(run.trace)
+    except ServerError as error:
+        return None, str(error)
+    # Other runs at the same server have the same numbers.
+    queued = traced.stamps[:, 0]
+    mine = (queued >= sent.sent.min()) & (queued <= sent.done.max())
+    numbers, stamps = traced.numbers[mine], traced.stamps[mine]
+    if not len(numbers):
+        return None, "the server has traced no request of this run"
+    place = np.minimum(np.searchsorted(numbers, sent.number), len(numbers) - 1)
+    held = np.where((numbers[place] == sent.number)[:, None], stamps[place], 0)
+    lost = int((held[:, 0] == 0).sum())
+    words = f"{lost} of {len(held)} requests have no trace of the server's" if lost else ""
+    return Served(*held.T), "; ".join(filter(None, [run.note, words]))
+
+
+def _setup(result: Result) -> Setup:
+    return setup_of(result.get("model_config"), result["batch_size"])
+
+
+def explained_again(folder: Path) -> Explanation:
+    """Explain a saved run, from what it kept. Raises ResultError."""
+    result = directory.read_run(folder)
+    file = folder / KEPT
+    try:
+        sent, served, machine = load(file)
+    except (OSError, ValueError, KeyError) as error:
+        raise ResultError(
+            f"{folder} keeps nothing to explain: {error}", fix="servemark run --explain, or servemark explain WORKLOAD"
+        ) from error
+    before = result.get("explanation")
+    found = explanation(sent, served, machine, _setup(result), before["note"] if before else "")
+    if found is None:
+        raise ResultError(f"{folder}: {TOO_FEW}", fix="a longer run: --duration")
+    return {**found, "tried": before["tried"] if before else None}

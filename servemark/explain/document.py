@@ -1,0 +1,146 @@
+"""The explanation of a run as its result holds it, from what the run kept."""
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from servemark.explain import spans
+from servemark.explain.fixes import p99_ms
+from servemark.explain.naming import NAMED_MS, NAMED_SHARE, name, sentence
+from servemark.explain.replay import Replayed, measured_service, replay
+from servemark.explain.tail import CAUSES, Evidence, Parts, Row, parts_of, rows, tail_of
+from servemark.explain.timeline import Machine, Sent, Served, Setup, Times
+from servemark.quantities import figure
+from servemark.results.schema.explanation import ExplainedPart, Explanation, Pauses, Queueing
+
+FEWEST = 100
+"""Fewer requests have no slowest 1 %."""
+NO_TRACE = "no trace of the server's: what lies between request and answer cannot be told apart"
+WAY = "service"
+WORDS = {**CAUSES, WAY: "between request and answer: network, queue, computing"}
+
+
+def setup_of(config: Mapping[str, Any] | None, batch_size: int) -> Setup:
+    """Read the queue of a Triton configuration, in requests of this many samples."""
+    found = config or {}
+    groups = found.get("instance_group") or [{}]
+    instances = sum(max(int(group.get("count", 1)), 1) * max(len(group.get("gpus") or []), 1) for group in groups)
+    batching = found.get("dynamic_batching")
+    most = max(int(found.get("max_batch_size", 0)) // batch_size, 1)
+    if batching is None:
+        return Setup(instances)
+    preferred = tuple(sorted({int(size) // batch_size for size in batching.get("preferred_batch_size") or []} - {0}))
+    return Setup(instances, most, int(batching.get("max_queue_delay_microseconds", 0)) * 1000, preferred)
+
+
+def explanation(
+    sent: Sent, served: Served | None, machine: Machine, setup: Setup, note: str = ""
+) -> Explanation | None:
+    """Explain the answered requests; None where they are too few."""
+    chosen = sent.good & (sent.sent > 0)
+    if served is not None:
+        chosen &= (served.queued > 0) & (served.started >= served.queued) & (served.ended >= served.output_start)
+        chosen &= served.output_start >= served.started
+    if chosen.sum() < FEWEST:
+        return None
+    if served is None:
+        return _untraced(sent.only(chosen), note or NO_TRACE)
+    evidence = Evidence(sent.only(chosen), served.only(chosen), machine, setup)
+    parts = parts_of(evidence)
+    found = rows(parts)
+    latency = np.sum(list(parts.values()), axis=0)
+    queue, stopped = queueing(evidence), pauses(evidence)
+    p50, p99 = float(np.median(latency)) / 1e6, p99_ms(latency)
+    named = name(found, evidence, parts, p99)
+    return {
+        **_common(found, parts, note),
+        "sentence": sentence(named, found, p50, p99, queue, stopped),
+        "cause": named.cause,
+        "traced": True,
+        "queueing": queue,
+        "pauses": stopped if len(machine.at) else None,
+        "fixes": list(named.fixes),
+    }
+
+
+def _common(found: Sequence[Row], parts: Parts, note: str) -> Explanation:
+    latency = np.sum(list(parts.values()), axis=0)
+    listed: list[ExplainedPart] = [
+        {
+            "cause": row.cause,
+            "words": WORDS[row.cause],
+            "median_ms": row.median_ms,
+            "tail_ms": row.tail_ms,
+            "excess_ms": row.excess_ms,
+            "share": row.share,
+        }
+        for row in found
+    ]
+    return {
+        "sentence": "",
+        "cause": None,
+        "traced": False,
+        "note": note,
+        "requests": len(latency),
+        "slowest": len(tail_of(latency)[0]),
+        "p50_ms": float(np.median(latency)) / 1e6,
+        "p99_ms": p99_ms(latency),
+        "excess_ms": sum(row.excess_ms for row in found),
+        "parts": listed,
+        "queueing": None,
+        "pauses": None,
+        "fixes": [],
+        "tried": None,
+    }
+
+
+def _untraced(sent: Sent, note: str) -> Explanation:
+    """Tell what the load generator alone knows: lateness, connections, and the rest as one part."""
+    parts = {
+        "schedule": (sent.begun - sent.due).astype(float),
+        "connection": (sent.sent - sent.begun).astype(float),
+        WAY: (sent.done - sent.sent).astype(float),
+    }
+    found = rows(parts)
+    common = _common(found, parts, note)
+    tail_ms = sum(row.tail_ms for row in found)
+    ours = max(found[:2], key=lambda row: row.tail_ms)
+    start = f"p99 is {figure(common['p99_ms'])} ms, p50 {figure(common['p50_ms'])} ms"
+    large = ours.tail_ms >= max(NAMED_SHARE * tail_ms, NAMED_MS)
+    row = ours if large else found[2]
+    said = f"{start}: of the slowest 1 % ({figure(tail_ms)} ms), {figure(row.tail_ms)} ms are {WORDS[row.cause]}."
+    return {**common, "sentence": said, "cause": ours.cause if large else None}
+
+
+def queueing(evidence: Evidence) -> Queueing:
+    """Hold the measured waits against replays: with the services as measured, and with the usual ones."""
+    served, setup, batches = evidence.served, evidence.setup, evidence.batches
+    usual = functools.cache(batches.usual_at)
+    undisturbed = replay(served.queued, setup, lambda _, size: usual(size))
+    passed = max(int(batches.end.max() - batches.start.min()), 1)
+    return {
+        "instances": setup.instances,
+        "max_batch": setup.max_batch,
+        "queue_delay_ms": setup.delay_ns / 1e6,
+        "utilization": float(batches.service.sum()) / (passed * setup.instances),
+        "batch_mean": float(batches.size.mean()),
+        "wait_p99_ms": p99_ms((served.started - served.queued).astype(float)),
+        "replayed_wait_p99_ms": _wait_ms(replay(served.queued, setup, measured_service(batches)), served.queued),
+        "undisturbed_wait_p99_ms": _wait_ms(undisturbed, served.queued),
+    }
+
+
+def _wait_ms(replayed: Replayed, queued: Times) -> float:
+    return p99_ms((replayed.start - queued).astype(float))
+
+
+def pauses(evidence: Evidence) -> Pauses:
+    """Count the server's pauses."""
+    starts, ends = spans.pauses(evidence.machine, evidence.batches, evidence.sent, evidence.served)
+    return {
+        "count": len(starts),
+        "median_ms": float(np.median(ends - starts)) / 1e6 if len(starts) else None,
+        "period_s": float(np.median(np.diff(starts))) / 1e9 if len(starts) > 1 else None,
+    }

@@ -1,0 +1,117 @@
+"""Changes that would make the tail shorter, and the p99 that a replay predicts for each."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from servemark.explain.replay import Replayed, measured_service, replay
+from servemark.explain.tail import Evidence, Parts
+from servemark.explain.timeline import Floats, Setup
+from servemark.results.schema.explanation import Fix
+
+REPLAYED = "a replay of the measured arrivals and service times"
+TAKEN_OFF = "the measured latencies without this part"
+AT_MOST = "the measured latencies without this part: the least that p99 can become"
+
+
+@dataclass(frozen=True)
+class Replays:
+    """Predicts latencies under other settings, each as measured plus the difference of two replays."""
+
+    evidence: Evidence
+    latency: Floats
+
+    def now(self) -> Replayed:
+        """Replay the present."""
+        return replay(self.evidence.served.queued, self.evidence.setup, measured_service(self.evidence.batches))
+
+    def p99_ms(self, setup: Setup, now: Replayed) -> float:
+        """p99 of the latency under another setup (ms)."""
+        service, slower = measured_service(self.evidence.batches), self._crowding(setup)
+        other = replay(self.evidence.served.queued, setup, lambda begin, size: slower * service(begin, size))
+        return p99_ms(np.maximum(self.latency + other.end - now.end, 0))
+
+    def _crowding(self, setup: Setup) -> float:
+        """Factor by which executions take longer where the cores are too few for all instances at once."""
+        machine, batches = self.evidence.machine, self.evidence.batches
+        if setup.instances <= self.evidence.setup.instances or len(machine.at) < 2:
+            return 1.0
+        passed = float(machine.at[-1] - machine.at[0])
+        server = float(machine.server_cpu[-1] - machine.server_cpu[0])
+        beside = max(float(machine.busy[-1] - machine.busy[0]) - server, 0.0) / passed
+        each = server / max(float(batches.service.sum()), 1.0)
+        free = max(machine.cores - beside, 0.1)
+        return max(1.0, setup.instances * each / free) / max(1.0, self.evidence.setup.instances * each / free)
+
+
+def p99_ms(latency: Floats) -> float:
+    """p99 of latencies in ns (ms)."""
+    return float(np.percentile(latency, 99)) / 1e6
+
+
+def fixes_of(cause: str, evidence: Evidence, parts: Parts) -> list[Fix]:
+    """Changes for a cause, those with the largest predicted gain first."""
+    latency = np.sum(list(parts.values()), axis=0)
+    found = list(_settings(cause, evidence, latency) if cause in _SETUPS else _elsewhere(cause, latency, parts))
+    return sorted(found, key=lambda fix: np.inf if fix["p99_ms"] is None else fix["p99_ms"])
+
+
+def _settings(cause: str, evidence: Evidence, latency: Floats) -> Iterator[Fix]:
+    replays = Replays(evidence, latency)
+    now = replays.now()
+    for words, settings, setup in _SETUPS[cause](evidence):
+        yield {"words": words, "settings": settings, "p99_ms": replays.p99_ms(setup, now), "basis": REPLAYED}
+
+
+Changes = Iterator[tuple[str, dict[str, int], Setup]]
+"""In words, as settings of the model, and as the queue's."""
+
+
+def _more_instances(evidence: Evidence) -> Changes:
+    setup = evidence.setup
+    more = setup.instances + 1
+    yield f"{more} instances: instance_group count {more}", {"instances": more}, replace(setup, instances=more)
+
+
+def _shorter_delay(evidence: Evidence) -> Changes:
+    setup = evidence.setup
+    for delay_ns in (0, setup.delay_ns // 4):
+        words = "no queue delay" if not delay_ns else f"a queue delay of {delay_ns / 1e6:g} ms"
+        micros = delay_ns // 1000
+        yield (
+            f"{words}: max_queue_delay_microseconds {micros}",
+            {"queue_delay_us": micros},
+            replace(setup, delay_ns=delay_ns),
+        )
+
+
+def _smaller_batches(evidence: Evidence) -> Changes:
+    setup, largest = evidence.setup, int(evidence.batches.size.max())
+    size = 1 << (largest - 1).bit_length() >> 1
+    while size >= 1:
+        preferred = tuple(each for each in setup.preferred if each <= size)
+        changed = replace(setup, max_batch=size, preferred=preferred)
+        yield f"batches of {size} requests at most: max_batch_size", {"max_requests": size}, changed
+        size //= 2
+
+
+_SETUPS = {"instance": _more_instances, "batch_fill": _shorter_delay, "batch_size": _smaller_batches}
+
+_WORDS: Mapping[str, tuple[str, str]] = {
+    "schedule": ("a load generator with a core of its own, or --workers", TAKEN_OFF),
+    "connection": ("connections that are kept open, and as many as there are requests in flight", TAKEN_OFF),
+    "network": ("a client nearer to the server, or --shared-memory system on the same machine", AT_MOST),
+    "other_work": ("a quiet machine: end the other work, or give the server cores of its own", TAKEN_OFF),
+    "pause": ("find what stops the server's process: a quota, a debugger, swapping, a snapshot", TAKEN_OFF),
+    "output": ("outputs that stay on the server, or --shared-memory system", AT_MOST),
+}
+
+
+def _elsewhere(cause: str, latency: Floats, parts: Parts) -> Iterator[Fix]:
+    if cause == "slower":
+        words = "fewer threads for each instance (intra_op_thread_count)"
+        yield {"words": words, "settings": {}, "p99_ms": None, "basis": "no measured service time at fewer threads"}
+    elif cause in _WORDS:
+        words, basis = _WORDS[cause]
+        yield {"words": words, "settings": {}, "p99_ms": p99_ms(latency - parts[cause]), "basis": basis}

@@ -1,0 +1,102 @@
+"""Time in which something held, as a function that only grows: overlaps with many intervals are two look-ups each."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+
+from servemark.explain.timeline import Batches, Floats, Machine, Sent, Served, Times
+
+STILL_SHARE = 0.02
+"""A process that used less of its time than this stood still."""
+SHORTEST_PAUSE_NS = 20_000_000
+"""A machine that shares its cores stops everybody for some milliseconds now and then: that is contention."""
+PAUSE_SERVICES = 3
+"""A pause is longer than so many usual executions: a CPU is idle while a GPU computes."""
+AROUND_NS = 100_000_000
+"""The cores count in ticks of 10 ms: the share of other work is taken over this time."""
+
+
+@dataclass(frozen=True)
+class Cumulated:
+    """A function of time, linear between its `at` (ns), constant outside."""
+
+    at: Times
+    total: Floats
+
+    @classmethod
+    def of_spans(cls, starts: Times, ends: Times) -> Self:
+        """Time within spans (ns), which are in order and do not overlap."""
+        edges = np.stack([starts, ends], axis=1).reshape(-1)
+        lengths = np.stack([np.zeros(len(starts)), ends - starts], axis=1).reshape(-1)
+        return cls(edges, np.cumsum(lengths))
+
+    @cached_property
+    def _usable(self) -> bool:
+        return len(self.at) > 0
+
+    def within(self, starts: Times, ends: Times) -> Floats:
+        """How much it grows in each interval."""
+        if not self._usable:
+            return np.zeros(len(starts))
+        grown: Floats = np.interp(ends, self.at, self.total) - np.interp(starts, self.at, self.total)
+        return grown
+
+
+def all_busy(batches: Batches, instances: int) -> Cumulated:
+    """Time in which each instance executed a batch."""
+    at = np.concatenate([batches.start, batches.end])
+    step = np.repeat([1, -1], len(batches.start))
+    # At one time an end comes before a start: the instance takes the next batch.
+    order = np.lexsort((step, at))
+    at, running = at[order], np.cumsum(step[order])
+    busy = running >= instances
+    length = np.where(busy[:-1], np.diff(at), 0)
+    return Cumulated(at, np.concatenate([[0.0], np.cumsum(length, dtype=float)]))
+
+
+def pauses(machine: Machine, batches: Batches, sent: Sent, served: Served) -> tuple[Times, Times]:
+    """Return starts and ends of the server's pauses: it had work, its CPU time stood still, nothing happened in it."""
+    if len(machine.at) < 2 or not len(batches.start):
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    still = np.diff(machine.server_cpu) < STILL_SHARE * np.diff(machine.at)
+    edge = np.diff(np.concatenate([[False], still, [False]]).astype(int))
+    first, last = machine.at[np.flatnonzero(edge == 1)], machine.at[np.flatnonzero(edge == -1)]
+    events = np.sort(np.concatenate([served.queued, served.started, served.ended]))
+    # What happened in a still stretch cuts it: a server that waits for requests is idle, and does not pause.
+    at = np.unique(np.concatenate([first, last, events]))
+    starts, ends = at[:-1], at[1:]
+    inside = Cumulated.of_spans(first, last).within(starts, ends) >= 0.999 * (ends - starts)
+    least = max(SHORTEST_PAUSE_NS, PAUSE_SERVICES * float(np.median(batches.service)))
+    long = inside & (ends - starts >= least)
+    starts, ends = starts[long], ends[long]
+    had_work = np.array([_had_work(start, end, sent, served) for start, end in zip(starts, ends, strict=True)], bool)
+    return starts[had_work], ends[had_work]
+
+
+def _had_work(start: int, end: int, sent: Sent, served: Served) -> bool:
+    """Return True if a batch was executed throughout, or a request came early and was not taken in."""
+    executed = (served.started <= start) & (served.ended >= end)
+    untaken = (sent.sent <= (start + end) // 2) & (sent.sent > 0) & (served.queued >= end)
+    return bool((executed | untaken).any())
+
+
+def other_share(machine: Machine) -> Floats:
+    """The share of the used CPU time around each interval that neither server nor load generator used."""
+    before = np.searchsorted(machine.at, machine.at[1:] - AROUND_NS)
+    after = np.minimum(np.searchsorted(machine.at, machine.at[1:] + AROUND_NS), len(machine.at) - 1)
+    busy = machine.busy[after] - machine.busy[before]
+    others = machine.others[after] - machine.others[before]
+    share: Floats = np.clip(others / np.maximum(busy, 1), 0.0, 1.0)
+    return share
+
+
+def other_work(machine: Machine) -> Cumulated:
+    """Time for which a thread of the server had no core because of other work, or of other virtual machines."""
+    if len(machine.at) < 2:
+        return Cumulated(machine.at, np.zeros(len(machine.at)))
+    passed = np.diff(machine.at).astype(float)
+    waited = np.diff(machine.waited) * other_share(machine)
+    lost = np.minimum(waited + np.diff(machine.stolen) / max(machine.cores, 1), passed)
+    return Cumulated(machine.at, np.concatenate([[0.0], np.cumsum(lost)]))

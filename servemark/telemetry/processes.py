@@ -1,0 +1,140 @@
+"""A server's processes in short intervals: CPU time, waits for a core, and what else the cores did.
+
+proc(5): /proc/PID/task/TID/schedstat has a thread's wait for a core in ns; clock_getcpuclockid(3): the CPU time of
+another process in ns. /proc/stat counts the cores in ticks of 10 ms.
+"""
+
+import contextlib
+import os
+import time
+from array import array
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from servemark.telemetry.periodic import Cost, PeriodicThread
+
+PERIOD_S = 0.005
+MAX_THREADS = 8
+"""Threads of the server whose waits are read: those that used the most CPU time lately."""
+RELIST_S = 0.5
+_TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+_IDLE, _IOWAIT, _STEAL = 3, 4, 7
+COLUMNS = ("at", "server_cpu", "waited", "others", "busy", "stolen")
+
+
+class ProcessWatch:
+    """Reads the server's processes, those of the load generator, and the cores, until it is stopped.
+
+    `server` and `generator` are whole process trees, by their roots.
+    """
+
+    def __init__(self, server: Iterable[int], generator: Iterable[int]) -> None:
+        self._roots = {*server}, {*generator}
+        self._server: list[int] = []
+        self._generator: list[int] = []
+        self._threads: dict[Path, int] = {}
+        """File of each watched thread -> its wait when it was last read (ns)."""
+        self._waited = 0
+        self._cpu: dict[int, int] = {}
+        self._listed_s = 0.0
+        self._kept = array("q")
+        self._beat: PeriodicThread | None = None
+
+    def start(self) -> None:
+        """Begin to read."""
+        self._beat = PeriodicThread(self.read, PERIOD_S)
+
+    def stop(self) -> None:
+        """Read no more."""
+        if self._beat is not None:
+            self._beat.stop()
+
+    @property
+    def cost(self) -> Cost:
+        """Cost of the reading so far."""
+        return self._beat.cost if self._beat is not None else Cost()
+
+    def read(self) -> None:
+        """Read everything once."""
+        now_s = time.monotonic()
+        if now_s >= self._listed_s + RELIST_S:
+            self._listed_s = now_s
+            self._list()
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            busy, stolen = cores_ns(Path("/proc/stat").read_text())
+            at = time.monotonic_ns()
+            server = self._used(self._server)
+            others = busy - server - self._used(self._generator)
+            self._wait()
+            self._kept.extend((at, server, self._waited, others, busy, stolen))
+
+    def columns(self) -> dict[str, npt.NDArray[np.int64]]:
+        """What was read: counters in ns by the names of COLUMNS, a value for each reading."""
+        held = np.array(self._kept, dtype=np.int64).reshape(-1, len(COLUMNS))
+        return {name: np.maximum.accumulate(held[:, place]) for place, name in enumerate(COLUMNS)}
+
+    def _used(self, processes: Iterable[int]) -> int:
+        """CPU time of processes (ns); one that has ended keeps what it had."""
+        for pid in processes:
+            with contextlib.suppress(OSError):
+                self._cpu[pid] = time.clock_gettime_ns((~pid << 3) | 2)  # CPUCLOCK_SCHED of a process
+        return sum(self._cpu.get(pid, 0) for pid in processes)
+
+    def _wait(self) -> None:
+        """Add the longest wait of a thread since the last reading."""
+        longest = 0
+        for file, before in self._threads.items():
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                waited = int(file.read_bytes().split()[1])
+                longest = max(longest, waited - before)
+                self._threads[file] = waited
+        self._waited += longest
+
+    def _list(self) -> None:
+        """Find the processes of both trees, and the server's busiest threads."""
+        trees = process_trees(self._roots)
+        # One that has ended stays: a sum that falls would be taken for other work.
+        self._server = list(dict.fromkeys([*self._server, *trees[0]]))
+        self._generator = list(dict.fromkeys([*self._generator, *trees[1]]))
+        used: list[tuple[int, Path, int]] = []
+        for pid in trees[0]:
+            with contextlib.suppress(OSError):
+                for task in Path(f"/proc/{pid}/task").iterdir():
+                    with contextlib.suppress(OSError, ValueError, IndexError):
+                        file = task / "schedstat"
+                        cpu, waited = map(int, file.read_bytes().split()[:2])
+                        used.append((cpu, file, waited))
+        busiest = sorted(used, key=lambda each: -each[0])[:MAX_THREADS]
+        self._threads = {file: self._threads.get(file, waited) for _, file, waited in busiest}
+
+
+def process_trees(roots: Iterable[Iterable[int]]) -> list[list[int]]:
+    """Return the processes of each tree. One below two roots belongs to the first tree."""
+    children: dict[int, list[int]] = {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdecimal():
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                parent = int((folder / "stat").read_text(errors="replace").rpartition(")")[2].split()[1])
+                children.setdefault(parent, []).append(int(folder.name))
+    taken: set[int] = set()
+    trees: list[list[int]] = []
+    for starts in roots:
+        left, tree = [*starts], []
+        while left:
+            pid = left.pop()
+            if pid not in taken:
+                taken.add(pid)
+                tree.append(pid)
+                left += children.get(pid, ())
+        trees.append(tree)
+    return trees
+
+
+def cores_ns(stat: str) -> tuple[int, int]:
+    """Return the busy and the stolen time of all cores by /proc/stat (ns)."""
+    fields = [int(field) for field in stat.partition("\n")[0].split()[1:]]
+    busy = sum(fields[: _STEAL + 1]) - fields[_IDLE] - fields[_IOWAIT] - fields[_STEAL]
+    return busy * _TICK_NS, fields[_STEAL] * _TICK_NS

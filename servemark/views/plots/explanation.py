@@ -1,0 +1,81 @@
+"""The explanation of a run: the sentence, a waterfall from the model's own work to the slowest 1 %, the fixes."""
+
+from collections.abc import Iterator
+
+from servemark.quantities import figure, interval_words
+from servemark.results.schema.explanation import ExplainedPart, Explanation, Tried
+from servemark.results.schema.run import Result
+from servemark.views.blocks import Block, Figure, Lines, Table
+from servemark.views.drawing.axis import linear
+from servemark.views.drawing.plot import Bar, bars
+
+LEAST_SHARE = 0.005
+"""Parts below this share of the slowest requests' latency are in the table alone."""
+_WIDTH = 40
+"""Characters of a waterfall on a terminal."""
+
+
+def slow_requests(result: Result) -> list[Block]:
+    """The blocks of a run's explanation; none where it has none."""
+    found = result.get("explanation")
+    return [] if found is None else explained(found)
+
+
+def explained(found: Explanation) -> list[Block]:
+    """The blocks of an explanation."""
+    return [Lines([found["sentence"]]), waterfall(found), Lines([*_said(found)])]
+
+
+def waterfall(found: Explanation) -> Figure:
+    """Draw each part of the slowest requests' latency from the end of the one before; the model's own work is first."""
+    parts = sorted(found["parts"], key=lambda part: (part["cause"] != "model", -part["tail_ms"]))
+    whole = sum(part["tail_ms"] for part in parts)
+    median = sum(part["median_ms"] for part in parts)
+    drawn, rows, start = [], [], 0.0
+    for number, part in enumerate(parts):
+        words = part["words"]
+        if abs(part["tail_ms"]) >= LEAST_SHARE * whole:
+            colour = 0 if part["cause"] == "model" else 1 + number % 6
+            drawn.append(Bar(words, part["tail_ms"], None, colour, unit=" ms", start=start))
+        rows.append(_row(part, start, whole))
+        start += part["tail_ms"]
+    drawn += [Bar("the slowest 1 %", whole, None, 0, unit=" ms"), Bar("around the median", median, None, 0, unit=" ms")]
+    rows.append(["in all", figure(whole), figure(median), figure(found["excess_ms"]), "100 %", "#" * _WIDTH])
+    head = ["mean ms of", "the slowest 1 %", "the median", "excess", "of the excess", ""]
+    title = "From the model's own work to the slowest 1 %"
+    axis = linear("ms", [0.0, whole, median, *(bar.start + (bar.value or 0.0) for bar in drawn)])
+    return Figure(title, bars(title, axis, drawn), Table(head, rows), tabled=True)
+
+
+def _row(part: ExplainedPart, start: float, whole: float) -> list[str]:
+    left, right = (round(_WIDTH * min(max(end / whole, 0), 1)) for end in sorted((start, start + part["tail_ms"])))
+    bar = " " * left + "#" * (right - left)
+    share = f"{100 * part['share']:.0f} %"
+    return [part["words"], *(figure(part[key]) for key in ("tail_ms", "median_ms", "excess_ms")), share, bar]
+
+
+def _said(found: Explanation) -> Iterator[str]:
+    """Each fix, the queue beside its replay, the pauses, and what is missing."""
+    for fix in found["fixes"][:3]:
+        predicted = "not predicted" if fix["p99_ms"] is None else f"p99 {figure(fix['p99_ms'])} ms predicted"
+        yield f"fix: {fix['words']}: {predicted} ({fix['basis']})"
+    if (tried := found["tried"]) is not None:
+        yield _tried(tried)
+    if (queue := found["queueing"]) is not None:
+        yield (
+            f"queue: p99 of the wait {figure(queue['wait_p99_ms'])} ms at {queue['utilization']:.0%} utilisation of "
+            f"{queue['instances']}; replayed {figure(queue['replayed_wait_p99_ms'])} ms, and "
+            f"{figure(queue['undisturbed_wait_p99_ms'])} ms were each batch as fast as its size usually is"
+        )
+    if (stopped := found["pauses"]) is not None and stopped["count"]:
+        period = "" if stopped["period_s"] is None else f", one each {figure(stopped['period_s'])} s"
+        yield f"pauses of the server: {stopped['count']}, median {figure(stopped['median_ms'])} ms{period}"
+    if found["note"]:
+        yield f"missing: {found['note']}"
+
+
+def _tried(tried: Tried) -> str:
+    predicted = "" if tried["predicted_ratio"] is None else f", predicted {tried['predicted_ratio']:.2f}"
+    ends = tried["ratio_ci95"]
+    interval = f" (95 % interval {interval_words(ends, 2)})" if ends else ""
+    return f"tried: p99 with the first fix / now {tried['ratio']:.2f}{interval} in {tried['rounds']} rounds{predicted}"
