@@ -94,7 +94,7 @@ def _planted(workload: str, name: str, capacity: float, number: int, given: argp
     with scratch_folder("planted") as repository, tempfile.TemporaryDirectory() as out:
         _lay_out(workload, plant, repository)
         flags = {"request_rate": f"{plant.share * capacity:g}", "duration": f"{given.seconds:g}", "seed": str(number)}
-        config = _config(workload, repository, out, explain="on", protocol=given.protocol, **flags)
+        config = _config(workload, repository, out, explain=True, protocol=given.protocol, **flags)
         folder = directory.new_directory(config.out, config.model)
 
         def measure(each: LoadConfig) -> Result:
@@ -122,7 +122,7 @@ def _planted(workload: str, name: str, capacity: float, number: int, given: argp
     }
 
 
-def _config(workload: str, repository: Path, out: str, **flags: str) -> LoadConfig:
+def _config(workload: str, repository: Path, out: str, **flags: str | bool) -> LoadConfig:
     return resolved(
         request_of({"model": workload, "engine": ENGINE, "model_repository": str(repository), "out": out, **flags})
     )
@@ -147,7 +147,7 @@ def _capacity(workload: str) -> float:
     """Requests/s that one instance answers, one in flight."""
     with scratch_folder("planted") as repository, tempfile.TemporaryDirectory() as out:
         _lay_out(workload, PLANTS["nothing"], repository)
-        config = _config(workload, repository, out, concurrency="1", duration="5", warmup="2", explain="on")
+        config = _config(workload, repository, out, concurrency="1", duration="5", warmup="2", explain=True)
         folder = directory.new_directory(config.out, config.model)
         with explaining(config, drive) as run:
             result = run(replace(config, result_dir=folder))

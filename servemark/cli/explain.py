@@ -53,7 +53,7 @@ def explain(
         result["explanation"] = explained_again(folder)
         conclude(folder, result, report=report, json=json)
         return
-    request = requested(load, model=workload, engine=engine, precision=precision, explain="on")
+    request = requested(load, model=workload, engine=engine, precision=precision, explain=True)
     rounds = options.rounds if options.try_it else 0
     raise typer.Exit(explained_run(request, report=report, json=json, try_rounds=rounds))
 

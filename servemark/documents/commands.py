@@ -43,7 +43,7 @@ class Explaining(Struct, frozen=True, kw_only=True):
     """Options of `servemark explain`: whether the fix is measured too."""
 
     try_it: Annotated[
-        bool, fields.switch("Measure the fix against now, in interleaved rounds on one server.", name="try")
+        bool, fields.switch("Measure the fix against now, in interleaved rounds on one server.", name="try_")
     ] = False
     rounds: Annotated[int, fields.whole("--try: rounds, each with one run of both; 5 have an interval.")] = 5
 

@@ -44,7 +44,7 @@ class Option:
     @property
     def spelled(self) -> str:
         """The flag as the command line has it."""
-        return f"--{self.name.replace('_', '-')}"
+        return f"--{self.name.rstrip('_').replace('_', '-')}"
 
     @property
     def dest(self) -> str:

@@ -14,6 +14,8 @@ SHORTEST_PAUSE_NS = 20_000_000
 """A machine that shares its cores stops everybody for some milliseconds now and then: that is contention."""
 PAUSE_SERVICES = 3
 """A pause is longer than so many usual executions: a CPU is idle while a GPU computes."""
+LATE_WAYS = 3
+"""A request is late to the server after so many usual ways: a long network is not a pause."""
 AROUND_NS = 100_000_000
 """The cores count in ticks of 10 ms: the share of other work is taken over this time."""
 
@@ -76,9 +78,10 @@ def pauses(machine: Machine, batches: Batches, sent: Sent, served: Served) -> tu
 
 
 def _had_work(start: int, end: int, sent: Sent, served: Served) -> bool:
-    """Return True if a batch was executed throughout, or a request came early and was not taken in."""
+    """Return True if a batch was executed throughout, or a request came early and was long not taken in."""
+    way = served.queued - sent.sent
     executed = (served.started <= start) & (served.ended >= end)
-    untaken = (sent.sent <= (start + end) // 2) & (sent.sent > 0) & (served.queued >= end)
+    untaken = (sent.sent <= (start + end) // 2) & (served.queued >= end) & (way >= LATE_WAYS * np.median(way))
     return bool((executed | untaken).any())
 
 

@@ -18,7 +18,7 @@ PLANTED = {
     "network": Synthetic(rate=20, way_ms=15),
     "pause": Synthetic(rate=40, pauses=tuple((at, 0.2) for at in range(3, 60, 3))),
     "other_work": Synthetic(rate=40, other_share=0.6),
-    "batch_size": Synthetic(rate=200, service_ms=4, grows=1.2, setup=Setup(1, 64, 60_000_000, (32,))),
+    "batch_size": Synthetic(rate=100, service_ms=4, grows=0.6, setup=Setup(1, 64, 200_000_000, (32,))),
 }
 
 
