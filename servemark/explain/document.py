@@ -117,7 +117,7 @@ def _untraced(sent: Sent, note: str) -> Explanation:
 def queueing(evidence: Evidence) -> Queueing:
     """Hold the measured waits against replays: with the services as measured, and with the usual ones."""
     served, setup, batches = evidence.served, evidence.setup, evidence.batches
-    usual = functools.cache(batches.usual_at)
+    usual = functools.cache(batches.usual.at)
     undisturbed = replay(served.queued, setup, lambda _, size: usual(size))
     passed = max(int(batches.end.max() - batches.start.min()), 1)
     return {

@@ -5,6 +5,7 @@ free instance takes what waits, up to the largest batch, and with a queue delay 
 the oldest request has waited that long.
 """
 
+import functools
 import heapq
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -77,16 +78,13 @@ def measured_service(batches: Batches, spared: Floats | None = None) -> Service:
     `spared` (ns) is taken off each batch first: time in which the server was paused, or had no core.
     """
     took = batches.service - (0 if spared is None else spared)
-    factor = (np.maximum(took, 0) / np.maximum(batches.usual, 1)).tolist()
-    starts = batches.start
-    usual: dict[int, float] = {}
+    factor = (np.maximum(took, 0) / np.maximum(batches.usual.each(batches.size), 1)).tolist()
+    starts, usual = batches.start, functools.cache(batches.usual.at)
 
     def service(begin: int, size: int) -> float:
         place = int(np.searchsorted(starts, begin))
         if place and (place == len(starts) or begin - starts[place - 1] <= starts[place] - begin):
             place -= 1
-        if size not in usual:
-            usual[size] = batches.usual_at(size)
-        return usual[size] * factor[place]
+        return usual(size) * factor[place]
 
     return service

@@ -100,6 +100,16 @@ def other_work(machine: Machine) -> Cumulated:
     if len(machine.at) < 2:
         return Cumulated(machine.at, np.zeros(len(machine.at)))
     passed = np.diff(machine.at).astype(float)
-    waited = np.diff(machine.waited) * other_share(machine)
+    waited = _spread(np.diff(machine.waited).astype(float), passed) * other_share(machine)
     lost = np.minimum(waited + np.diff(machine.stolen) / max(machine.cores, 1), passed)
     return Cumulated(machine.at, np.concatenate([[0.0], np.cumsum(lost)]))
+
+
+def _spread(waited: Floats, passed: Floats) -> Floats:
+    """Put waits where they were: the kernel counts one when it ends, so a long one began intervals before."""
+    found, carried = waited.copy(), 0.0
+    for place in range(len(found) - 1, -1, -1):
+        whole = found[place] + carried
+        found[place] = min(whole, passed[place])
+        carried = whole - found[place]
+    return found

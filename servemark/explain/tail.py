@@ -7,7 +7,7 @@ import numpy as np
 
 from servemark.explain import spans
 from servemark.explain.replay import measured_service, replay
-from servemark.explain.timeline import Batches, Floats, Machine, Sent, Served, Setup
+from servemark.explain.timeline import Batches, Floats, Machine, Sent, Served, Setup, Usual
 
 TAIL_SHARE = 0.01
 FEWEST_IN_TAIL = 5
@@ -115,9 +115,10 @@ def parts_of(evidence: Evidence) -> dict[str, Floats]:
 
 def _usual_compute(batches: Batches, compute: Floats) -> tuple[float, Floats]:
     """The usual compute of the smallest batch, and that of each request's own batch size (ns)."""
-    sizes = batches.size[batches.of]
-    usual = {int(size): float(np.median(compute[sizes == size])) for size in np.unique(sizes)}
-    return usual[min(usual)], np.array([usual[int(size)] for size in sizes])
+    each = np.zeros(len(batches.size))
+    each[batches.of] = compute  # alike for all requests of a batch
+    usual = Usual(batches.size, each)
+    return usual.at(int(batches.size.min())), usual.each(batches.size)[batches.of]
 
 
 def _follow_on(evidence: Evidence, parts: dict[str, Floats], paused: Floats, starved: Floats) -> None:

@@ -11,6 +11,8 @@ import numpy.typing as npt
 Times = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
+FEWEST_OF_SIZE = 5
+"""Executions of a batch size that say what it usually takes."""
 MISSING = 0
 """Stamp of a step that nobody has seen."""
 
@@ -73,21 +75,42 @@ class Batches:
         return self.end - self.start
 
     @cached_property
-    def usual(self) -> Floats:
-        """Median service of the batches of each one's size (ns)."""
-        found = np.zeros(len(self.size))
-        for size in np.unique(self.size):
-            found[self.size == size] = np.median(self.service[self.size == size])
-        return found
+    def usual(self) -> "Usual":
+        """Usual service of each size (ns)."""
+        return Usual(self.size, self.service.astype(float))
 
-    def usual_at(self, size: int) -> float:
-        """Median service of a size (ns), on the line between its neighbours; beyond the largest it grows as before."""
-        sizes, first = np.unique(self.size, return_index=True)
-        known = self.usual[first]
-        if size <= sizes[-1] or len(sizes) == 1:
-            return float(np.interp(size, sizes, known) if size <= sizes[-1] else known[-1] * size / sizes[-1])
-        slope = max((known[-1] - known[0]) / (sizes[-1] - sizes[0]), 0.0)
-        return float(known[-1] + slope * (size - sizes[-1]))
+
+class Usual:
+    """Usual time of executions by batch size: the median of a size, where it was executed often enough.
+
+    Others lie on the line between those; beyond the largest the line goes on, from one size alone in proportion. One
+    slow execution of a rare size is not what that size usually takes: a rare one is as fast as its line at the least.
+    """
+
+    def __init__(self, sizes: Times, times: Floats) -> None:
+        found, counts = np.unique(sizes, return_counts=True)
+        self._rare = {int(size): float(np.median(times[sizes == size])) for size in found}
+        often = found[counts >= FEWEST_OF_SIZE]
+        self._sizes = often if len(often) else found[:1]
+        self._known = [self._rare.pop(int(size)) for size in self._sizes]
+
+    def at(self, size: int) -> float:
+        """Return the usual time of a size."""
+        first, last = int(self._sizes[0]), int(self._sizes[-1])
+        if size <= last:
+            line = float(np.interp(size, self._sizes, self._known))
+        elif first == last:
+            line = self._known[-1] * size / last
+        else:
+            slope = max((self._known[-1] - self._known[0]) / (last - first), 0.0)
+            line = self._known[-1] + slope * (size - last)
+        return min(line, self._rare.get(size, line))
+
+    def each(self, sizes: Times) -> Floats:
+        """Return that of each size of many."""
+        found, of = np.unique(sizes, return_inverse=True)
+        known: Floats = np.array([self.at(int(size)) for size in found])[of.reshape(-1)]
+        return known
 
 
 @dataclass(frozen=True)

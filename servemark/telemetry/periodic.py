@@ -47,9 +47,9 @@ class PeriodPlan:
 class PeriodicThread:
     """Does something at once and then every `period_s`, until it is told to stop. It must not raise."""
 
-    def __init__(self, act: Callable[[], None], period_s: float) -> None:
+    def __init__(self, act: Callable[[], None], period_s: float, max_share: float = MAX_SHARE) -> None:
         self._act = act
-        self._pace = PeriodPlan(period_s, time.monotonic())
+        self._pace = PeriodPlan(period_s, time.monotonic(), max_share)
         self._stopped = False
         start_thread(self._run)
 

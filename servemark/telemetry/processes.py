@@ -14,12 +14,14 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from servemark.telemetry.periodic import Cost, PeriodicThread
+from servemark.telemetry.periodic import PeriodicThread
 
 PERIOD_S = 0.005
 MAX_THREADS = 8
 """Threads of the server whose waits are read: those that used the most CPU time lately."""
-RELIST_S = 0.5
+RELIST_S = 1.0
+MAX_SHARE = 0.05
+"""Of one core, for readings that are short enough."""
 _TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 _IDLE, _IOWAIT, _STEAL = 3, 4, 7
 COLUMNS = ("at", "server_cpu", "waited", "others", "busy", "stolen")
@@ -39,30 +41,27 @@ class ProcessWatch:
         """File of each watched thread -> its wait when it was last read (ns)."""
         self._waited = 0
         self._cpu: dict[int, int] = {}
-        self._listed_s = 0.0
         self._kept = array("q")
-        self._beat: PeriodicThread | None = None
+        self._prompt = False
+        self._beats: list[PeriodicThread] = []
 
     def start(self) -> None:
-        """Begin to read."""
-        self._beat = PeriodicThread(self.read, PERIOD_S)
+        """Begin to read. Processes are listed in another thread, since that takes as long as many readings."""
+        self.find()
+        self._beats = [PeriodicThread(self.find, RELIST_S), PeriodicThread(self.read, PERIOD_S, MAX_SHARE)]
 
     def stop(self) -> None:
         """Read no more."""
-        if self._beat is not None:
-            self._beat.stop()
-
-    @property
-    def cost(self) -> Cost:
-        """Cost of the reading so far."""
-        return self._beat.cost if self._beat is not None else Cost()
+        for beat in self._beats:
+            beat.stop()
 
     def read(self) -> None:
         """Read everything once."""
-        now_s = time.monotonic()
-        if now_s >= self._listed_s + RELIST_S:
-            self._listed_s = now_s
-            self._list()
+        if not self._prompt:
+            self._prompt = True
+            # On cores that others use, readings would come late when they matter most. 0 is this thread.
+            with contextlib.suppress(OSError):
+                os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
         with contextlib.suppress(OSError, ValueError, IndexError):
             busy, stolen = cores_ns(Path("/proc/stat").read_text())
             at = time.monotonic_ns()
@@ -93,7 +92,7 @@ class ProcessWatch:
                 self._threads[file] = waited
         self._waited += longest
 
-    def _list(self) -> None:
+    def find(self) -> None:
         """Find the processes of both trees, and the server's busiest threads."""
         trees = process_trees(self._roots)
         # One that has ended stays: a sum that falls would be taken for other work.

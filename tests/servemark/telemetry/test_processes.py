@@ -1,0 +1,50 @@
+"""Readings of processes: CPU time of another one, its tree, and the cores' counters."""
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+from servemark.telemetry.processes import COLUMNS, ProcessWatch, cores_ns, process_trees
+
+
+def test_cpu_time_of_another_process_is_that_which_it_used() -> None:
+    busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        watch = ProcessWatch([busy.pid], [])
+        watch.find()
+        begun = time.clock_gettime_ns((~busy.pid << 3) | 2)
+        watch.read()
+        while time.clock_gettime_ns((~busy.pid << 3) | 2) < begun + 50_000_000:
+            time.sleep(0.005)
+        watch.read()
+        used = watch.columns()["server_cpu"]
+        assert used[1] - used[0] >= 45_000_000
+    finally:
+        busy.kill()
+        busy.wait()
+    watch.read()
+    columns = watch.columns()
+    assert {*columns} == {*COLUMNS}
+    # One that has ended keeps what it had.
+    assert columns["server_cpu"][2] >= columns["server_cpu"][1]
+
+
+def test_a_process_below_two_roots_belongs_to_the_first() -> None:
+    parent = subprocess.Popen(["sh", "-c", "sleep 30 & wait"])  # noqa: S607
+    try:
+        child: list[int] = []
+        while not child:
+            child = [pid for pid in process_trees([[parent.pid]])[0] if pid != parent.pid]
+        assert process_trees([child, [parent.pid]]) == [child, [parent.pid]]
+    finally:
+        for pid in child:
+            subprocess.run(["kill", str(pid)], check=False)  # noqa: S607
+        parent.wait()
+
+
+def test_cores_are_busy_with_all_but_idleness_and_other_machines() -> None:
+    busy, stolen = cores_ns("cpu  100 10 20 1000 50 3 2 40 0 0\ncpu0 1 1 1 1 1 1 1 1\n")
+    assert busy == pytest.approx(135 * 10_000_000)
+    assert stolen == pytest.approx(40 * 10_000_000)
