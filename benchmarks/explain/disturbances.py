@@ -1,4 +1,4 @@
-"""What slows a server or its client down on purpose, each as a context around a run."""
+"""Disturbances of a server or its client on purpose, each as a context around a run."""
 
 import asyncio
 import contextlib

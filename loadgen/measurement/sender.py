@@ -31,7 +31,6 @@ from loadgen.measurement.output_agreement import check
 from loadgen.measurement.probe import require_answer
 from loadgen.measurement.recorder import FLUSH_NS, Recorder
 from loadgen.measurement.request_log import RequestLog
-from loadgen.measurement.stamps import Stamps, TimedConnections
 from loadgen.measurement.windows import Interval
 from loadgen.measurement.worker_figures import WorkerFigures
 from loadgen.stateful.decoupled import AnswerRecorder
@@ -39,6 +38,7 @@ from loadgen.stateful.sequences import SequenceRecorder
 from loadgen.sut.channel import Outcome, Payload
 from loadgen.sut.numbered import numbered
 from loadgen.sut.target import Target
+from loadgen.traces.stamps import Stamps, TimedConnections
 from servemark import interrupts
 from servemark.errors import ServerError
 from servemark.machine.scheduling import GrantedPriority

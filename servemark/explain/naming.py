@@ -78,7 +78,7 @@ def sentence(
 
 
 def _more(cause: str, rows: Sequence[Row], queueing: Queueing, pauses: Pauses) -> str:
-    """What belongs to a cause: the load of the queue, the period of pauses."""
+    """Say what belongs to a cause: the load of the queue, the period of pauses."""
     plural = "s" * (queueing["instances"] != 1)
     if cause == "instance":
         waiting = next(row for row in rows if row.cause == "pause")

@@ -46,7 +46,7 @@ def replay(queued: Times, setup: Setup, service: Service) -> Replayed:
 
 
 def _next_batch(arrivals: list[int], first: int, ready: int, setup: Setup) -> tuple[int, int]:
-    """When an instance that is `ready` begins with the oldest requests, and with how many of them."""
+    """Return when an instance that is `ready` begins with the oldest requests, and with how many of them."""
     waiting = _waiting(arrivals, first, ready, setup.max_batch)
     wanted = max((size for size in setup.preferred if size <= setup.max_batch), default=setup.max_batch)
     if not setup.delay_ns or waiting >= wanted:

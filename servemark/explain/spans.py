@@ -39,7 +39,7 @@ class Cumulated:
         return len(self.at) > 0
 
     def within(self, starts: Times, ends: Times) -> Floats:
-        """How much it grows in each interval."""
+        """Return by how much it grows in each interval."""
         if not self._usable:
             return np.zeros(len(starts))
         grown: Floats = np.interp(ends, self.at, self.total) - np.interp(starts, self.at, self.total)

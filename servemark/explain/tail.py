@@ -64,7 +64,7 @@ class Taken:
 
 
 def taken(held: spans.Cumulated, sent: Sent, served: Served) -> Taken:
-    """How long something held within each step."""
+    """Return how long something held within each step."""
     within = held.within
     return Taken(
         within(sent.sent, served.queued),

@@ -71,7 +71,7 @@ class ProcessWatch:
             self._kept.extend((at, server, self._waited, others, busy, stolen))
 
     def columns(self) -> dict[str, npt.NDArray[np.int64]]:
-        """What was read: counters in ns by the names of COLUMNS, a value for each reading."""
+        """Return what was read: counters in ns by the names of COLUMNS, a value for each reading."""
         held = np.array(self._kept, dtype=np.int64).reshape(-1, len(COLUMNS))
         return {name: np.maximum.accumulate(held[:, place]) for place, name in enumerate(COLUMNS)}
 

@@ -58,7 +58,7 @@ class Tried(TypedDict):
 
 
 class Explanation(TypedDict):
-    """Where the time of a run's slowest requests went."""
+    """Time of a run's slowest requests, by cause."""
 
     sentence: Annotated[str, "The answer."]
     cause: Annotated[str | None, "The cause that it names. Null: none stands out."]

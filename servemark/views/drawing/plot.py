@@ -48,7 +48,7 @@ class Bar:
     said: str = ""
     """Of its row in the table of numbers."""
     start: float = 0.0
-    """Where it begins: a step of a waterfall at the end of the one before."""
+    """Its beginning: a step of a waterfall begins at the end of the one before."""
 
     @property
     def formatted(self) -> str:

@@ -1,0 +1,1 @@
+"""Stamps of each request, by the load generator and by a server: a module for each server that traces."""
