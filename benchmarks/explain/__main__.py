@@ -68,6 +68,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=25.0)
     parser.add_argument("--protocol", default="http")
     parser.add_argument("--try", dest="rounds", type=int, default=0, help="Rounds in which each fix is measured.")
+    parser.add_argument("--keep", type=Path, help="Keep the results there.")
     parser.add_argument("--out", type=Path, default=Path("explained.jsonl"))
     given = parser.parse_args()
     rows: list[dict[str, Any]] = []
@@ -94,7 +95,7 @@ def _planted(workload: str, name: str, capacity: float, number: int, given: argp
     with scratch_folder("planted") as repository, tempfile.TemporaryDirectory() as out:
         _lay_out(workload, plant, repository)
         flags = {"request_rate": f"{plant.share * capacity:g}", "duration": f"{given.seconds:g}", "seed": str(number)}
-        config = _config(workload, repository, out, explain=True, protocol=given.protocol, **flags)
+        config = _config(workload, repository, str(given.keep or out), explain=True, protocol=given.protocol, **flags)
         folder = directory.new_directory(config.out, config.model)
 
         def measure(each: LoadConfig) -> Result:

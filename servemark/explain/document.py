@@ -118,13 +118,13 @@ def queueing(evidence: Evidence) -> Queueing:
     """Hold the measured waits against replays: with the services as measured, and with the usual ones."""
     served, setup, batches = evidence.served, evidence.setup, evidence.batches
     usual = functools.cache(batches.usual.at)
-    undisturbed = replay(served.queued, setup, lambda _, size: usual(size))
+    undisturbed = replay(served.queued, setup, lambda _, size: usual(size) + batches.handover)
     passed = max(int(batches.end.max() - batches.start.min()), 1)
     return {
         "instances": setup.instances,
         "max_batch": setup.max_batch,
         "queue_delay_ms": setup.delay_ns / 1e6,
-        "utilization": float(batches.service.sum()) / (passed * setup.instances),
+        "utilization": float((batches.service + batches.handover).sum()) / (passed * setup.instances),
         "batch_mean": float(batches.size.mean()),
         "wait_p99_ms": p99_ms((served.started - served.queued).astype(float)),
         "replayed_wait_p99_ms": _wait_ms(replay(served.queued, setup, measured_service(batches)), served.queued),
@@ -138,7 +138,7 @@ def _wait_ms(replayed: Replayed, queued: Times) -> float:
 
 def pauses(evidence: Evidence) -> Pauses:
     """Count the server's pauses."""
-    starts, ends = spans.pauses(evidence.machine, evidence.batches, evidence.sent, evidence.served)
+    starts, ends = spans.pauses(evidence.machine, evidence.batches, evidence.served)
     return {
         "count": len(starts),
         "median_ms": float(np.median(ends - starts)) / 1e6 if len(starts) else None,

@@ -20,7 +20,7 @@ Service = Callable[[int, int], float]
 
 @dataclass(frozen=True)
 class Replayed:
-    """Each request's start and end on an instance, in ns."""
+    """Each request's start on an instance, and when that is free again, in ns."""
 
     start: Times
     end: Times
@@ -85,6 +85,6 @@ def measured_service(batches: Batches, spared: Floats | None = None) -> Service:
         place = int(np.searchsorted(starts, begin))
         if place and (place == len(starts) or begin - starts[place - 1] <= starts[place] - begin):
             place -= 1
-        return usual(size) * factor[place]
+        return usual(size) * factor[place] + batches.handover
 
     return service

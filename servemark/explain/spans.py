@@ -6,7 +6,7 @@ from typing import Self
 
 import numpy as np
 
-from servemark.explain.timeline import Batches, Floats, Machine, Sent, Served, Times
+from servemark.explain.timeline import Batches, Floats, Machine, Served, Times
 
 STILL_SHARE = 0.02
 """A process that used less of its time than this stood still."""
@@ -14,10 +14,10 @@ SHORTEST_PAUSE_NS = 20_000_000
 """A machine that shares its cores stops everybody for some milliseconds now and then: that is contention."""
 PAUSE_SERVICES = 3
 """A pause is longer than so many usual executions: a CPU is idle while a GPU computes."""
-LATE_WAYS = 3
-"""A request is late to the server after so many usual ways: a long network is not a pause."""
-AROUND_NS = 100_000_000
-"""The cores count in ticks of 10 ms: the share of other work is taken over this time."""
+AROUND_NS = 250_000_000
+"""The cores count in ticks of 10 ms: the share of other work is taken over this time, before and after."""
+LEAST_SHARE = 0.1
+"""Less other work than this share of the used time is not told apart from the error of ticks."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,8 @@ class Cumulated:
 
 
 def all_busy(batches: Batches, instances: int) -> Cumulated:
-    """Time in which each instance executed a batch."""
-    at = np.concatenate([batches.start, batches.end])
+    """Time in which each instance executed a batch, or was handed the next."""
+    at = np.concatenate([batches.start, batches.end + round(batches.handover)])
     step = np.repeat([1, -1], len(batches.start))
     # At one time an end comes before a start: the instance takes the next batch.
     order = np.lexsort((step, at))
@@ -58,31 +58,34 @@ def all_busy(batches: Batches, instances: int) -> Cumulated:
     return Cumulated(at, np.concatenate([[0.0], np.cumsum(length, dtype=float)]))
 
 
-def pauses(machine: Machine, batches: Batches, sent: Sent, served: Served) -> tuple[Times, Times]:
-    """Return starts and ends of the server's pauses: it had work, its CPU time stood still, nothing happened in it."""
+def pauses(machine: Machine, batches: Batches, served: Served) -> tuple[Times, Times]:
+    """Return starts and ends of the server's pauses: its CPU time stood still, and no request made a step.
+
+    Somebody had stopped it, or it executed a batch all the while: a server that waits for requests does not pause.
+    """
     if len(machine.at) < 2 or not len(batches.start):
         return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
     still = np.diff(machine.server_cpu) < STILL_SHARE * np.diff(machine.at)
     edge = np.diff(np.concatenate([[False], still, [False]]).astype(int))
     first, last = machine.at[np.flatnonzero(edge == 1)], machine.at[np.flatnonzero(edge == -1)]
     events = np.sort(np.concatenate([served.queued, served.started, served.ended]))
-    # What happened in a still stretch cuts it: a server that waits for requests is idle, and does not pause.
+    # What happened in a still stretch cuts it.
     at = np.unique(np.concatenate([first, last, events]))
     starts, ends = at[:-1], at[1:]
     inside = Cumulated.of_spans(first, last).within(starts, ends) >= 0.999 * (ends - starts)
     least = max(SHORTEST_PAUSE_NS, PAUSE_SERVICES * float(np.median(batches.service)))
     long = inside & (ends - starts >= least)
     starts, ends = starts[long], ends[long]
-    had_work = np.array([_had_work(start, end, sent, served) for start, end in zip(starts, ends, strict=True)], bool)
+    stopped = np.interp(ends, machine.at, machine.stopped) - np.interp(starts, machine.at, machine.stopped) >= 1
+    executed = np.array(
+        [
+            bool(((served.started <= start) & (served.ended >= end)).any())
+            for start, end in zip(starts, ends, strict=True)
+        ],
+        dtype=bool,
+    )
+    had_work = executed | stopped
     return starts[had_work], ends[had_work]
-
-
-def _had_work(start: int, end: int, sent: Sent, served: Served) -> bool:
-    """Return True if a batch was executed throughout, or a request came early and was long not taken in."""
-    way = served.queued - sent.sent
-    executed = (served.started <= start) & (served.ended >= end)
-    untaken = (sent.sent <= (start + end) // 2) & (served.queued >= end) & (way >= LATE_WAYS * np.median(way))
-    return bool((executed | untaken).any())
 
 
 def other_share(machine: Machine) -> Floats:
@@ -92,7 +95,7 @@ def other_share(machine: Machine) -> Floats:
     busy = machine.busy[after] - machine.busy[before]
     others = machine.others[after] - machine.others[before]
     share: Floats = np.clip(others / np.maximum(busy, 1), 0.0, 1.0)
-    return share
+    return np.where(share < LEAST_SHARE, 0.0, share)
 
 
 def other_work(machine: Machine) -> Cumulated:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -41,10 +42,10 @@ class Evidence:
     machine: Machine
     setup: Setup
 
-    @property
+    @cached_property
     def batches(self) -> Batches:
         """Executions, as they are recognised."""
-        return Batches.recognised(self.served)
+        return Batches.recognised(self.served, self.setup.delay_ns)
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ def parts_of(evidence: Evidence) -> dict[str, Floats]:
     """Split each request's latency by cause. `unexplained` is the difference to the latency, so the sum is exact."""
     sent, served, batches = evidence.sent, evidence.served, evidence.batches
     latency = (sent.done - sent.due).astype(float)
-    paused = taken(spans.Cumulated.of_spans(*spans.pauses(evidence.machine, batches, sent, served)), sent, served)
+    paused = taken(spans.Cumulated.of_spans(*spans.pauses(evidence.machine, batches, served)), sent, served)
     compute = (served.output_start - served.started).astype(float) - paused.compute
     starved = taken(spans.other_work(evidence.machine), sent, served)
     # The usual time of a step is that of one with a core: other work may slow every request alike.
@@ -87,25 +88,27 @@ def parts_of(evidence: Evidence) -> dict[str, Floats]:
     way_in = served.queued - sent.sent - paused.way_in
     way_out = sent.done - served.ended - paused.way_out
     output = served.ended - served.output_start - paused.output
-    steps = [(starved.way_in, way_in), (starved.output, output), (starved.way_out, way_out)]
-    slow = [np.clip(lost, 0, np.maximum(step - np.median(step - lost), 0)) for lost, step in steps]
+    # A wait of a server's thread says nothing of the network and the client, whatever the time.
+    slow_output = np.clip(starved.output, 0, np.maximum(output - np.median(output - starved.output), 0))
     slow_compute = np.clip(starved.compute, 0, np.maximum(compute - of_size, 0))
     queue = (served.started - served.queued).astype(float)
     full = spans.all_busy(batches, evidence.setup.instances).within(served.queued, served.started)
     # A pause while all instances are busy holds the batches before; it counts as the pause.
     instance = np.clip(full - paused.queue, 0, None)
     fill = np.clip(queue - paused.queue - instance, 0, evidence.setup.delay_ns)
+    # The thread that takes requests from the queue wants a core, too.
+    slow_queue = np.clip(starved.queue, 0, np.maximum(queue - paused.queue - instance - fill, 0))
     parts = {
         "schedule": (sent.begun - sent.due).astype(float),
         "connection": (sent.sent - sent.begun).astype(float),
-        "network": way_in + way_out - slow[0] - slow[2],
+        "network": way_in + way_out,
         "instance": instance,
         "batch_fill": fill,
         "model": np.full(len(latency), alone),
         "batch_size": of_size - alone,
         "slower": compute - of_size - slow_compute,
-        "output": output - slow[1],
-        "other_work": np.sum(slow, axis=0) + slow_compute,
+        "output": output - slow_output,
+        "other_work": slow_output + slow_compute + slow_queue,
         "pause": paused.total,
     }
     _follow_on(evidence, parts, paused.compute, slow_compute)

@@ -61,13 +61,18 @@ class Batches:
     size: Times
     """Requests that were executed together."""
     of: Times
+    handover: float = 0.0
+    """Usual time from the end of a batch to the start of the next that waits for it (ns): the instance is not free."""
 
     @classmethod
-    def recognised(cls, served: Served) -> Self:
+    def recognised(cls, served: Served, delay_ns: int = 0) -> Self:
         """Requests that started and ended together: the backend stamps a batch as a whole."""
         pairs = np.stack([served.started, served.ended], axis=1)
         found, of, size = np.unique(pairs, axis=0, return_inverse=True, return_counts=True)
-        return cls(found[:, 0], found[:, 1], size.astype(np.int64), of.reshape(-1).astype(np.int64))
+        of = of.reshape(-1).astype(np.int64)
+        first = np.full(len(found), np.iinfo(np.int64).max)
+        np.minimum.at(first, of, served.queued)
+        return cls(found[:, 0], found[:, 1], size.astype(np.int64), of, _handover(found, first + delay_ns))
 
     @cached_property
     def service(self) -> Times:
@@ -78,6 +83,16 @@ class Batches:
     def usual(self) -> "Usual":
         """Usual service of each size (ns)."""
         return Usual(self.size, self.service.astype(float))
+
+
+def _handover(batches: Times, ready: Times) -> float:
+    """Median gap before batches that were `ready` (ns) when the last one before them ended; 0 where there are few."""
+    ends = np.sort(batches[:, 1])
+    place = np.searchsorted(ends, batches[:, 0], side="right") - 1
+    before = ends[np.maximum(place, 0)]
+    waited = (place >= 0) & (ready < before)
+    gaps = batches[waited, 0] - before[waited]
+    return float(np.median(gaps)) if len(gaps) >= FEWEST_OF_SIZE else 0.0
 
 
 class Usual:
@@ -128,13 +143,15 @@ class Machine:
     """CPU time of everybody."""
     stolen: Times
     """Time that other virtual machines took, all cores together."""
+    stopped: Times
+    """Readings in which a process of the server was stopped by a signal or a debugger."""
     cores: int
 
     @classmethod
     def none(cls) -> Self:
         """Nothing was read: the server runs elsewhere."""
         nothing = np.zeros(0, dtype=np.int64)
-        return cls(*[nothing] * 6, 0)
+        return cls(*[nothing] * 7, 0)
 
 
 @dataclass(frozen=True)

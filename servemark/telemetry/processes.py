@@ -23,8 +23,9 @@ RELIST_S = 1.0
 MAX_SHARE = 0.05
 """Of one core, for readings that are short enough."""
 _TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
-_IDLE, _IOWAIT, _STEAL = 3, 4, 7
-COLUMNS = ("at", "server_cpu", "waited", "others", "busy", "stolen")
+_USED, _STEAL = slice(0, 3), 7
+"""Fields of /proc/stat. Time of interrupts is left out: the network's belongs to the traffic of the run itself."""
+COLUMNS = ("at", "server_cpu", "waited", "others", "busy", "stolen", "stopped")
 
 
 class ProcessWatch:
@@ -39,7 +40,7 @@ class ProcessWatch:
         self._generator: list[int] = []
         self._threads: dict[Path, int] = {}
         """File of each watched thread -> its wait when it was last read (ns)."""
-        self._waited = 0
+        self._waited = self._stopped = 0
         self._cpu: dict[int, int] = {}
         self._kept = array("q")
         self._prompt = False
@@ -68,10 +69,11 @@ class ProcessWatch:
             server = self._used(self._server)
             others = busy - server - self._used(self._generator)
             self._wait()
-            self._kept.extend((at, server, self._waited, others, busy, stolen))
+            self._stopped += _is_stopped(self._server)
+            self._kept.extend((at, server, self._waited, others, busy, stolen, self._stopped))
 
     def columns(self) -> dict[str, npt.NDArray[np.int64]]:
-        """Return what was read: counters in ns by the names of COLUMNS, a value for each reading."""
+        """Return what was read, by the names of COLUMNS: counters in ns, `stopped` in readings, a value each."""
         held = np.array(self._kept, dtype=np.int64).reshape(-1, len(COLUMNS))
         return {name: np.maximum.accumulate(held[:, place]) for place, name in enumerate(COLUMNS)}
 
@@ -110,6 +112,15 @@ class ProcessWatch:
         self._threads = {file: self._threads.get(file, waited) for _, file, waited in busiest}
 
 
+def _is_stopped(processes: Iterable[int]) -> bool:
+    """Return True if a signal or a debugger has stopped one of them."""
+    for pid in processes:
+        with contextlib.suppress(OSError, IndexError):
+            if Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] in {b"T", b"t"}:
+                return True
+    return False
+
+
 def process_trees(roots: Iterable[Iterable[int]]) -> list[list[int]]:
     """Return the processes of each tree. One below two roots belongs to the first tree."""
     children: dict[int, list[int]] = {}
@@ -135,5 +146,4 @@ def process_trees(roots: Iterable[Iterable[int]]) -> list[list[int]]:
 def cores_ns(stat: str) -> tuple[int, int]:
     """Return the busy and the stolen time of all cores by /proc/stat (ns)."""
     fields = [int(field) for field in stat.partition("\n")[0].split()[1:]]
-    busy = sum(fields[: _STEAL + 1]) - fields[_IDLE] - fields[_IOWAIT] - fields[_STEAL]
-    return busy * _TICK_NS, fields[_STEAL] * _TICK_NS
+    return sum(fields[_USED]) * _TICK_NS, fields[_STEAL] * _TICK_NS

@@ -84,9 +84,12 @@ class Synthetic:
                 if high > low:
                     computing -= np.clip(at, low, high) - low
         waited = computing * self.other_share
+        stopped = np.cumsum([any(start <= now < stop for start, stop in self._stops()) for now in at])
         server = (computing - waited).astype(np.int64)
         others = ((at - START) * min(self.other_share * 2, 1.0)).astype(np.int64)
         if self.other_share:
             # Everybody else that has the cores: the share of other work is all but the server's.
             others = server * 1000
-        return Machine(at, server, waited.astype(np.int64), others, server + others, np.zeros(len(at), np.int64), 2)
+        return Machine(
+            at, server, waited.astype(np.int64), others, server + others, np.zeros(len(at), np.int64), stopped, 2
+        )
