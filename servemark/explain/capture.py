@@ -101,7 +101,8 @@ def _explain(run: _Run) -> None:
     """Join both sides, keep them, and put the explanation into the result. Says why where there is none."""
     file = run.folder / STAMPS
     try:
-        sent = Sent(*np.load(file).T[:5], np.load(file)[:, 5] == 1)
+        rows = np.load(file)
+        sent = Sent(*rows.T[:5], good=rows[:, 5] == 1)
         served, missing = _joined(sent, run)
         save(run.folder / KEPT, sent, served, run.machine)
         file.unlink()

@@ -85,6 +85,6 @@ def measured_service(batches: Batches, spared: Floats | None = None) -> Service:
         place = int(np.searchsorted(starts, begin))
         if place and (place == len(starts) or begin - starts[place - 1] <= starts[place] - begin):
             place -= 1
-        return usual(size) * factor[place] + batches.handover
+        return usual(size) * float(factor[place]) + batches.handover
 
     return service

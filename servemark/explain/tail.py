@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
 from servemark.explain import spans
 from servemark.explain.replay import measured_service, replay
@@ -29,6 +30,7 @@ CAUSES = {
     "unexplained": "not explained",
 }
 """Each cause in words, in the order of a request's way; the last is what no other explains."""
+Places = npt.NDArray[np.intp]
 Parts = Mapping[str, Floats]
 """Each cause's part of each request's latency (ns); together they are the latency."""
 
@@ -155,7 +157,7 @@ class Row:
     share: float
 
 
-def tail_of(latency: Floats) -> tuple[Floats, Floats]:
+def tail_of(latency: Floats) -> tuple[Places, Places]:
     """Places of the slowest 1 % (5 at least), and of the requests around the median."""
     order = np.argsort(latency, kind="stable")
     count = len(order)

@@ -151,7 +151,10 @@ class Machine:
     def none(cls) -> Self:
         """Nothing was read: the server runs elsewhere."""
         nothing = np.zeros(0, dtype=np.int64)
-        return cls(*[nothing] * 7, 0)
+        return cls(**dict.fromkeys(COUNTERS, nothing), cores=0)
+
+
+COUNTERS = tuple(each.name for each in fields(Machine) if each.name != "cores")
 
 
 @dataclass(frozen=True)
@@ -183,6 +186,7 @@ def load(file: Path) -> tuple[Sent, Served | None, Machine]:
     """Read it again. Raises OSError, ValueError, KeyError for a file that is not one."""
     with np.load(file, allow_pickle=False) as held:
         sent = Sent(*(held[f"sent_{each.name}"] for each in fields(Sent)))
-        machine = Machine(*(held[f"machine_{each.name}"] for each in fields(Machine)[:-1]), int(held["machine_cores"]))
+        counters = {name: held[f"machine_{name}"] for name in COUNTERS}
+        machine = Machine(**counters, cores=int(held["machine_cores"]))
         served = Served(*(held[f"served_{each.name}"] for each in fields(Served))) if "served_ended" in held else None
     return sent, served, machine

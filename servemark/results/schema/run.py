@@ -129,6 +129,7 @@ class RunHeader(Header):
         Annotated[list[Telemetry], "--push-gateway and such: where the metrics of the run went. They change no figure."]
     ]
     mix: NotRequired[Annotated[list[MixPart], "Mix: each workload's own figures."]]
+    explanation: NotRequired[Annotated[Explanation, "--explain: where the time of the slowest requests went."]]
     max_rate: NotRequired[Annotated[MaxRateSearch, "--max-rate: the search. The rest is the run that stands for it."]]
 
 
@@ -154,7 +155,6 @@ class Result(RunHeader):
         "Windows of the measured interval, in order: of 1 s for a trace of an hour at most, else at most 10.",
     ]
     stages: Annotated[list[StageFigures], "Stages of a load in stages, in order."]
-    explanation: NotRequired[Annotated[Explanation, "--explain: where the time of the slowest requests went."]]
     partial: Annotated[bool, "true: the run was cut short. The figures are of what was measured until then."]
 
 

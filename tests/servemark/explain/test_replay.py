@@ -7,12 +7,13 @@ import pytest
 
 from servemark.explain.fixes import Replays
 from servemark.explain.replay import replay
-from servemark.explain.timeline import Setup
+from servemark.explain.timeline import Setup, Times
 from tests.support.explained import MS, Synthetic
 
 
-def _poisson(rate: float, count: int, seed: int = 5) -> np.ndarray:
-    return np.cumsum(np.random.default_rng(seed).exponential(1e9 / rate, count)).astype(np.int64)
+def _poisson(rate: float, count: int, seed: int = 5) -> Times:
+    found: Times = np.cumsum(np.random.default_rng(seed).exponential(1e9 / rate, count)).astype(np.int64)
+    return found
 
 
 @pytest.mark.parametrize("utilisation", [0.3, 0.7, 0.85])
