@@ -102,7 +102,8 @@ def _explain(run: _Run) -> None:
     file = run.folder / STAMPS
     try:
         rows = np.load(file)
-        sent = Sent(*rows.T[:5], good=rows[:, 5] == 1)
+        number, due, begun, sent_at, done, good = rows.T
+        sent = Sent(number, due, begun, sent_at, done, good == 1)
         served, missing = _joined(sent, run)
         save(run.folder / KEPT, sent, served, run.machine)
         file.unlink()
