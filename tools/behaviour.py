@@ -158,7 +158,7 @@ DROPPED = re.compile(
 ANY = re.compile(
     r"\blimited_by\b|\.trouble$|\benvironment\.(load_average|git_)|\b(reading|regression|reason|remedy|evidence)$"
     r"|constraints\..*(achieved_rate|schedule_delay_p99|steady_state)\.(limit|unit)$"
-    r"|^run_max_rate/\S+ (config\.(request_rate|seed)|seed|max_rate\b.*|.*requested_rate)$"
+    r"|^run_max_rate/\S+ (config\.(request_rate|seed)|seed|max_rate\b.*|resolved\.rate)$"
     r"|\b(cpu idle|disk)\.(ok|detail)$|knee|\bdrift$"
     r"|^tune/\S+ (winner|outcome|lacked|written|rounds|rat.*|candidates.*)$"
 )
@@ -241,8 +241,8 @@ class Recording:
 
     def figures(self, name: str, label: str, document: Any) -> Iterator[tuple[str, str]]:
         """The paths of a document, each with its value, or its type where it is measured."""
-        scenario = document.get("scenario") if isinstance(document, dict) else None
-        scheduled = scenario is not None and scenario.get("mode") in {"open", "stages", "trace", "mix"}
+        load = document.get("request", {}).get("load") if isinstance(document, dict) else None
+        scheduled = load is not None and load["kind"] in {"constant-rate", "stages", "trace"}
         exact = scheduled and not document.get("partial") and not VARYING.search(label)
         for path, value in flatten(document):
             subject = f"{name}/{label} {path}"

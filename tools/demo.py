@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import servers
+from servemark.documents.saved_load import described
 from servemark.errors import ExitCode, ServemarkError
 from servemark.paths import MODEL_REPOSITORY, RESULTS, shown
 from servemark.repository.entry import DEFAULT_ENGINE
 from servemark.results.directory import RESULT_FILE, new_directory, read_run
-from servemark.results.labels import describe
 from servemark.results.verdict import failed_constraints
 from servemark.views.headline import answer
 
@@ -89,7 +89,7 @@ def closing(found: Sequence[Path]) -> str:
     results = [read_run(folder) for folder in found]
     valid = sum(result["verdict"]["valid"] for result in results)
     lines = ["What you have seen:"]
-    lines += [f"  {result['workload']}, {describe(result['scenario'])}: {answer(result)}" for result in results]
+    lines += [f"  {result['workload']}, {described(result)}: {answer(result)}" for result in results]
     lines.append(f"{valid} of {len(results)} verdicts are VALID. The figures of those may be quoted.")
     if valid < len(results):
         names = sorted({name for result in results for name in failed_constraints(result["verdict"])})

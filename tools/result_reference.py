@@ -29,7 +29,7 @@ A run writes a directory `results/<time>-<model>/` with `result.json` and `histo
 
 - Units are in the names (`_ms`, `_s`, `_w`, `_gb`). Rates are per second, shares from 0 to 1.
 - An unknown figure is `null`. Its reason stands beside it as `<key>_reason`, or as `reason` for a whole group.
-- What a scenario does not have (`concurrency` of an open loop) is `null` without a reason.
+- `request` is what was asked for, each value once. `resolved` and `scenario` are what came of it.
 - A later version may add keys. A changed meaning raises `schema_version`.
 
 [Metrics](../explanation/metrics.md) says how each figure is measured. [Verdict](../explanation/verdict.md) says how

@@ -96,7 +96,6 @@ def total(parts: Sequence[Part], request: RunRequest) -> Result:
         "suites": [],
         "request": msgspec.to_builtins(request),
         "resolved": {**first["resolved"], "model": None, "mix": {part.name: part.share for part in parts}},
-        "scenario": {**first["scenario"], "requested_rate": request.load.rate, "mode": "mix"},
         "verdict": Verdict(constraints, objectives, skipped).to_dict(),
         "bottleneck": _bottleneck(parts),
         "metrics": _metrics(parts),

@@ -8,20 +8,20 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from loadgen.load.order import Order
 from loadgen.load.scenario import ClosedLoop, Scenario, scenario_of
 from loadgen.transport.access import Access
 from loadgen.transport.server_url import METRICS, metrics_url, normal_url, protocol_of
 from servemark.documents import request as documents
 from servemark.documents.load import Load
-from servemark.documents.order import Order
 from servemark.documents.request import DATASET, SYNTHETIC, RunRequest
+from servemark.documents.saved_load import title
 from servemark.documents.server import Server
 from servemark.errors import InputDataError, OptionError
 from servemark.paths import DATA_ROOT, MODEL_REPOSITORY, RESULTS
 from servemark.quality.ctc import LanguageModel
 from servemark.quantities import text_of
 from servemark.repository.entry import Entry
-from servemark.results.labels import title
 from servemark.results.objectives import Objectives, parse_objectives
 from servemark.results.schema.run import Resolved
 from servemark.telemetry.energy.command import words_of
@@ -153,7 +153,7 @@ class LoadConfig:
 
     def __repr__(self) -> str:
         """One line for a print: model, load and server."""
-        return f"<LoadConfig {self.model}: {title(self.scenario.to_dict())}, at {self.url}>"
+        return f"<LoadConfig {self.model}: {title(self.scenario.load, self.scenario.to_dict())}, at {self.url}>"
 
     @property
     def server(self) -> Server:

@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import msgspec
 import numpy as np
@@ -18,10 +18,10 @@ from servemark.documents import load as documents
 from servemark.documents.load import AUTO, DEFAULT_CV, SAME_WARMUP_S, Distribution, Stage
 from servemark.errors import OptionError
 from servemark.results.constraints import MAX_WINDOWS, SHORTEST_WINDOW_S
-from servemark.results.schema.load import Mode, StageLoad
 from servemark.results.schema.load import Scenario as ScenarioDocument
 from servemark.stats.trend import FEWEST
 
+Mode = Literal["closed", "open", "stages", "trace"]
 MAX_SCHEDULED = 20_000_000
 """A schedule is made whole, ahead of time; one of this length takes about 1 GB of memory."""
 
@@ -41,9 +41,10 @@ class Scenario(ABC):
     """One run's load. Times in seconds, rates in requests/s."""
 
     mode: ClassVar[Mode]
+    """Label of its live metrics."""
     lower: ClassVar[str] = "lower --request-rate"
     """The remedy where the generator is too slow for it."""
-    load: documents.Load
+    load: documents.SingleLoad
 
     @property
     def relief(self) -> str:
@@ -129,15 +130,10 @@ class Scenario(ABC):
     def to_dict(self) -> ScenarioDocument:
         """As result.json holds it."""
         return {
-            "mode": self.mode,
-            "distribution": self.distribution and self.distribution.value,
             "gamma_cv": self.cv if self.distribution is Distribution.GAMMA else None,
-            "requested_rate": None,
-            "concurrency": None,
             "duration_s": self.duration_s,
             "measured_s": None,
             "warmup_s": None if self.auto_warmup else self.warmup_s,
-            "stages": None,
             "trace": None,
         }
 
@@ -161,9 +157,6 @@ class ClosedLoop(Scenario):
     def measured_schedule(self, seed: int) -> None:  # noqa: ARG002 - there is none
         return None
 
-    def to_dict(self) -> ScenarioDocument:
-        return {**super().to_dict(), "concurrency": self.load.concurrency}
-
 
 @dataclass(frozen=True)
 class ConstantRate(Scenario):
@@ -182,9 +175,6 @@ class ConstantRate(Scenario):
 
     def measured_schedule(self, seed: int) -> Schedule:
         return schedule(*self._gaps(self.rate, self.duration_s), seed, cv=self.cv)
-
-    def to_dict(self) -> ScenarioDocument:
-        return {**super().to_dict(), "requested_rate": self.rate}
 
 
 @dataclass(frozen=True)
@@ -237,15 +227,6 @@ class Stages(Scenario):
             edges += [start + stage.duration_s * (index + 1) / windows for index in range(windows)]
             start += stage.duration_s
         return tuple(edges)
-
-    def to_dict(self) -> ScenarioDocument:
-        stages: list[StageLoad] = []
-        for each in self.stages:
-            stage: StageLoad = {"duration_s": each.duration_s, "rate": each.rate}
-            if each.to_rate is not None:
-                stage["to_rate"] = each.to_rate
-            stages.append(stage)
-        return {**super().to_dict(), "stages": stages}
 
 
 @dataclass(frozen=True)

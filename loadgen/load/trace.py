@@ -38,14 +38,11 @@ KINDS = "seconds from the start, Unix time or ISO 8601"
 class Trace:
     """Arrival times in seconds from the start as they are played, ascending, and perhaps each one's sample."""
 
-    file: Path
     digest: str
     times_s: npt.NDArray[np.float64] = field(repr=False, compare=False)
     samples: npt.NDArray[np.int64] | None = field(repr=False, compare=False)
     first: datetime | None = None
     """When the first arrival came, where the file has calendar times: they count from it."""
-    speed: float = 1.0
-    """Factor by which the trace is replayed faster than it was recorded."""
 
     @property
     def duration_s(self) -> float:
@@ -60,12 +57,10 @@ class Trace:
     def to_dict(self) -> TraceLoad:
         """As result.json holds it; the digest tells whether another run had the same trace."""
         return {
-            "file": self.file.name,
             "sha256": self.digest,
             "arrivals": len(self.times_s),
             "samples": self.samples is not None,
             "first": None if self.first is None else self.first.isoformat(timespec="milliseconds"),
-            "speed": self.speed,
         }
 
 
@@ -121,7 +116,7 @@ def _trace(path: Path, content: bytes, speed: float) -> Trace:
     digest = hashlib.sha256(content).hexdigest()
     played = (np.array(times) - (times[0] if calendar else 0.0)) / speed
     first = datetime.fromtimestamp(times[0], UTC) if calendar else None
-    return Trace(path, digest, played, np.array(samples, np.int64) if samples else None, first, speed)
+    return Trace(digest, played, np.array(samples, np.int64) if samples else None, first)
 
 
 def _quoted(value: Any) -> str:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from flask import Blueprint, Response, request
 
 from loadgen.evaluation.metrics import SoFar
+from servemark.documents.saved_load import title_of
 from servemark.paths import shown
-from servemark.results.labels import title
 from servemark.results.schema.run import PendingResult, Result
 from servemark.views.headline import answer
 
@@ -52,7 +52,7 @@ class Run:
             result = {**self.result, "scenario": scenario, "metrics": metrics}
         return {
             "state": self.state,
-            "title": None if self.result is None else title(self.result["scenario"]),
+            "title": None if self.result is None else title_of(self.result),
             "answer": None if self.result is None or self.result["verdict"] is None else answer(self.result),
             "error": self.error,
             "directory": None if self.directory is None else shown(self.directory),

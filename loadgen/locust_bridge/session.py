@@ -17,6 +17,7 @@ from loadgen.distributed.messages import MESSAGE
 from loadgen.evaluation.measured_run import record
 from loadgen.evaluation.metrics import SoFar, so_far
 from loadgen.load.load_config import LoadConfig, Lookup
+from loadgen.load.order import Order
 from loadgen.locust_bridge.locust_internals import pass_over_garbage
 from loadgen.locust_bridge.locust_statistics import LocustStatistics
 from loadgen.locust_bridge.result_page import ResultPage
@@ -28,7 +29,6 @@ from loadgen.sut.target import Target
 from loadgen.targets.open import open_target
 from servemark import interrupts
 from servemark.documents.flags import OPTIONS, from_locust
-from servemark.documents.order import Order
 from servemark.documents.request import changed
 from servemark.errors import ExitCode, OptionError, ServemarkError
 from servemark.machine.exhaustion import exhausted

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from servemark.documents.fields import Names
+from servemark.documents.saved_load import rate_of
 from servemark.errors import ResultError
 from servemark.output import note
 from servemark.paths import shown
@@ -47,8 +48,9 @@ def series(runs: Sequence[Saved]) -> Saved:
     results: list[Result] = [run.document for run in runs]  # type: ignore[misc]
     document: dict[str, Any] = {"results": results}
     subjects = {(r["workload"], r["engine"], r["precision"], r["device"], r["batch_size"]) for r in results}
-    rates = {r["scenario"]["requested_rate"] for r in results}
-    if len(subjects) == 1 and len(rates) > 1 and all(r["scenario"]["mode"] == "open" for r in results):
+    rates = {rate_of(r) for r in results}
+    at_one_rate = None not in rates and not any({"max_rate", "mix"} & result.keys() for result in results)
+    if len(subjects) == 1 and len(rates) > 1 and at_one_rate:
         document["curve"] = curve(results)
     return Saved("runs", document, None, tuple(runs))
 

@@ -236,7 +236,8 @@ class MaxRate(_Load, frozen=True, kw_only=True, tag="max-rate"):
         )
 
 
-Load = ClosedLoop | ConstantRate | Stages | Trace | MaxRate
+SingleLoad = ClosedLoop | ConstantRate | Stages | Trace
+Load = SingleLoad | MaxRate
 
 
 def _check_gaps(load: ConstantRate | Stages | MaxRate) -> None:

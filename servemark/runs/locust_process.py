@@ -16,11 +16,11 @@ from typing import IO, Any
 from loadgen.evaluation.live_feed import LIVE_FD
 from loadgen.load.load_config import LoadConfig
 from servemark import interrupts
+from servemark.documents.saved_load import title
 from servemark.errors import ExitCode, NoResultError, OptionError
 from servemark.output import ERRORS, SAYS
 from servemark.paths import LOCUSTFILES
 from servemark.results import directory as results
-from servemark.results.labels import title
 from servemark.results.schema.run import Result
 from servemark.runs.observer import Observer
 
@@ -58,7 +58,7 @@ def drive_into(
     """
     directory = config.result_dir or results.new_directory(config.out, config.model)
     config = replace(config, result_dir=directory)
-    name = title(config.scenario.to_dict())
+    name = title(config.scenario.load, config.scenario.to_dict())
     if observer:
         observer.started(name)
     with observer.figures_of(name) if observer else contextlib.nullcontext() as figures:

@@ -4,6 +4,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import cast
 
+from servemark.documents.load import ClosedLoop
+from servemark.documents.saved_load import read_single_load
 from servemark.quantities import figure, with_interval
 from servemark.results.schema.comparison import ComparisonDocument, ComparisonRow
 from servemark.stats.ratios import RatioFigures
@@ -23,11 +25,11 @@ def answer(document: ComparisonDocument) -> list[str]:
 
     Like "onnxruntime is fastest: openvino 1.20x its p50, pytorch and tensorflow 2.4x".
     """
-    first, rows, scenario = document["baseline"], document["rows"], document["scenario"]
+    first, rows, load = document["baseline"], document["rows"], document["load"]
     known = [key for key in _MEASURES if any(ratio_of(row, key) for row in rows)]
     if not known:
         return [f"{first} alone: {figure(rows[0]['inferences_per_s']['mean'])} inferences/s" if rows else "no figures"]
-    closed = scenario is not None and scenario["mode"] == "closed"
+    closed = load is not None and isinstance(read_single_load(load), ClosedLoop)
     shown = [known[0], *(key for key in known[1:] if key == "inferences_per_s" and closed)]
     return [_fastest(first, rows, key) for key in shown]
 

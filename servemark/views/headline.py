@@ -1,7 +1,7 @@
 """A run's answer in one line, for whoever reads no further."""
 
+from servemark.documents.saved_load import asked_and_answered
 from servemark.quantities import figure, interval_words, rate
-from servemark.results.labels import asked_and_answered
 from servemark.results.schema.header import figure_of
 from servemark.results.schema.run import Result
 from servemark.results.schema.verdict import JudgedObjective

@@ -2,11 +2,12 @@
 
 from datetime import datetime, timedelta
 
+from servemark.documents.load import Trace
+from servemark.documents.saved_load import load_of
 from servemark.quantities import figure
 from servemark.results.objectives import latency_objective, parse_objectives
 from servemark.results.saved import Saved
 from servemark.results.schema.header import figure_of
-from servemark.results.schema.load import TraceLoad
 from servemark.results.schema.metrics import WindowFigures
 from servemark.results.schema.run import Result
 from servemark.stats.percentiles import beyond_chance
@@ -23,10 +24,10 @@ def worst_seconds(saved: Saved) -> list[str]:
     server, where its statistics are known.
     """
     result = saved.of(Result)
-    trace, windows = result["scenario"]["trace"], result["windows"]
-    # Results of earlier versions have no such windows.
-    if trace is None or "first" not in trace or not any(map(_arrivals, windows)):
+    load, trace, windows = load_of(result), result["scenario"]["trace"], result["windows"]
+    if not isinstance(load, Trace) or trace is None or not any(map(_arrivals, windows)):
         return []
+    first = datetime.fromisoformat(trace["first"]) if trace["first"] else None
     slo = latency_objective(parse_objectives(result["request"]["objectives"]["slo"]))
     length_s = windows[1]["start_s"] if len(windows) > 1 else 1.0
     mean = sum(map(_arrivals, windows)) / len(windows)
@@ -39,7 +40,8 @@ def worst_seconds(saved: Saved) -> list[str]:
     return [
         said,
         *(
-            f"  {_place(window, trace, length_s)}: {_words(window)}; {_arrived(window, mean)}{_in_server(window)}"
+            f"  {_place(window['start_s'], length_s, first, load.speed)}: {_words(window)}; {_arrived(window, mean)}"
+            f"{_in_server(window)}"
             for window in ranked
         ),
     ]
@@ -79,14 +81,10 @@ def _longest(window: WindowFigures) -> float:
     return window["max_ms"] or 0.0
 
 
-def _place(window: WindowFigures, trace: TraceLoad, length_s: float) -> str:
+def _place(start: float, length_s: float, first: datetime | None, speed: float) -> str:
     """Name the second of the trace, with its calendar time if the trace has one."""
-    start = window["start_s"]
     place = f"second {start:g}" if length_s == 1 else f"second {start:g} to {start + length_s:g}"
-    if trace["first"] is None:
-        return place
-    at = datetime.fromisoformat(trace["first"]) + timedelta(seconds=start * trace["speed"])
-    return f"{place} ({at:%H:%M:%S})"
+    return place if first is None else f"{place} ({first + timedelta(seconds=start * speed):%H:%M:%S})"
 
 
 def _words(window: WindowFigures) -> str:

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from typing import Any
 
 from hypothesis import strategies as st
@@ -121,7 +122,7 @@ def odd_json(draw: DrawFn, trees: SearchStrategy[Any]) -> bytes:
         for key in way:
             parent = parent[key]
         if draw(st.booleans()):
-            parent[last] = draw(ODD_VALUES)
+            parent[last] = deepcopy(draw(ODD_VALUES))  # the next change may lie in it
         else:
             del parent[last]
     return json.dumps(tree).encode()

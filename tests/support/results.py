@@ -104,15 +104,10 @@ def result_of(
         "precision": "fp32",
         "batch_size": 1,
         "scenario": {
-            "mode": "closed",
-            "concurrency": 1,
-            "distribution": None,
             "gamma_cv": None,
-            "requested_rate": None,
             "duration_s": 10.0,
             "measured_s": 10.0,
             "warmup_s": 0.0,
-            "stages": None,
             "trace": None,
         },
         "verdict": {

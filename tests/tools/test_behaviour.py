@@ -16,7 +16,7 @@ def result() -> dict[str, Any]:
     constraints = [{"name": "samples", "ok": True, "value": 50, "limit": 20, "unit": "requests", "remedy": "more"}]
     return {
         "config": {"url": "http://127.0.0.1:4711", "request_rate": 50.0},
-        "scenario": {"mode": "open"},
+        "request": {"load": {"kind": "constant-rate"}},
         "verdict": {"valid": True, "exit_code": 0, "objective": None, "constraints": constraints},
         "metrics": {"latency_ms": {"p50": 1.5, "p99": None, "count": 50}},
         "created": "2026-11-22T00:12:00+00:00",

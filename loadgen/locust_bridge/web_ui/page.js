@@ -99,8 +99,8 @@ function noteOf(throughput, asked, batch) {
   return [...parts, ...(batch > 1 ? [`${figure(throughput.inferences_per_s)} inferences/s`] : [])].join(", ");
 }
 
-function tiles({ metrics, bottleneck: limited, batch_size: batch, scenario }) {
-  const asked = scenario && scenario.requested_rate;
+function tiles({ metrics, bottleneck: limited, batch_size: batch, request }) {
+  const asked = request && request.load.rate;
   const { throughput, errors, latency_ms: latency, energy, correctness } = metrics;
   const tail = ["p99", "p95", "p90"].find((key) => latency[key] !== null) || "p50";
   const interval = latency.ci95[tail] && `95 % interval ${latency.ci95[tail].map(figure).join(" to ")} ms`;

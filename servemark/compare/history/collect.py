@@ -9,11 +9,10 @@ from typing import Any
 
 from servemark.compare.history.metrics import Metric
 from servemark.compare.interleaved.document import longer_runs, measured_s
+from servemark.documents.saved_load import load_key, load_name
 from servemark.errors import ResultError
 from servemark.machine.cpu_time import QUIET_SHARE
 from servemark.results import directory
-from servemark.results.labels import load_name
-from servemark.results.same_load import load_key
 from servemark.results.schema.header import Header
 from servemark.results.schema.kernels import KernelsDocument, other_work
 from servemark.results.schema.run import Result
@@ -96,11 +95,8 @@ def _measured(document: dict[str, Any], folder: Path, metric: Metric) -> Iterato
     # A search's run is at whatever rate was found: only the rate itself can be compared.
     if value is None or searched != (metric.keys[0] == MAX_RATE):
         return
-    scenario = result["scenario"]
-    load_words = (
-        f"highest rate with {result['request']['objectives']['slo'] or None}" if searched else load_name(scenario)
-    )
-    load = load_words if searched else load_key(scenario)
+    search = f"highest rate with {result['request']['objectives']['slo'] or None}"
+    load_words, load = (search, search) if searched else (load_name(result), load_key(result))
     place = ", ".join(str(result.get(key) or "?") for key in ("engine", "precision", "device", "protocol"))
     if result["metrics"].get("client", {}).get("cpu_latency_us") is not None:
         place += ", cores awake"  # they answer sooner: a series of its own

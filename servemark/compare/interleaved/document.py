@@ -333,6 +333,7 @@ def document(
     return {
         **opened,
         "baseline": labels[0],
+        "load": turns[0].result["request"]["load"] if turns else None,
         "scenario": turns[0].result["scenario"] if turns else None,
         "scheduled_rate": _scheduled(turns),
         "rounds_done": min(whole),

@@ -2,6 +2,8 @@
 
 import math
 
+from servemark.documents.load import ClosedLoop, ConstantRate
+from servemark.documents.saved_load import load_of
 from servemark.errors import ExitCode
 from servemark.results.constraint_kinds import About, Kind, about
 from servemark.results.constraints import MAX_WINDOWS
@@ -63,11 +65,13 @@ def disturbed(result: Result) -> bool:
 
 def unsteady(result: Result) -> bool:
     """Return True if a run counts although its windows scatter: they lie more than 10 % apart, and do not drift."""
-    mode, windows = result["scenario"]["mode"], result["windows"]
-    found = [window["requests_per_s"] if mode == "closed" else window["p50_ms"] for window in windows]
+    load = load_of(result)
+    closed = isinstance(load, ClosedLoop)
+    found = [window["requests_per_s"] if closed else window["p50_ms"] for window in result["windows"]]
     values = [value for value in found if value is not None]
     failed = Kind.STEADY_STATE in failed_constraints(result["verdict"])
-    return mode in {"closed", "open"} and not failed and bool(values) and max_over_min(values) > RELEVANT
+    level = isinstance(load, ClosedLoop | ConstantRate)
+    return level and not failed and bool(values) and max_over_min(values) > RELEVANT
 
 
 def exit_code(result: Result) -> ExitCode:

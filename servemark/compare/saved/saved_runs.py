@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from servemark.compare.interleaved.document import COMPARISON_FILE
+from servemark.documents.saved_load import load_key, load_name
 from servemark.errors import ResultError
 from servemark.paths import found
 from servemark.results import directory as results
-from servemark.results.labels import load_name
-from servemark.results.same_load import load_key
 from servemark.results.schema.comparison import ComparisonDocument, DifferingKey
 from servemark.results.schema.header import Header
 from servemark.results.schema.run import Result, RunHeader
@@ -41,13 +40,13 @@ class Run:
     def key(self) -> Key:
         """Identity of the measured subject: runs with equal keys are repeats."""
         result = self.result
-        return result["workload"], self.label, load_key(result["scenario"]), result["batch_size"]
+        return result["workload"], self.label, load_key(result), result["batch_size"]
 
     @property
     def subject(self) -> str:
         """Description of the measured subject."""
         result = self.result
-        load = f"{load_name(result['scenario'])}, batch {result['batch_size']}"
+        load = f"{load_name(result)}, batch {result['batch_size']}"
         return f"{result['workload']} on {self.label}, {load}"
 
 

@@ -262,7 +262,10 @@ class ComparisonDocument(ComparisonHeader):
     """Engines side by side."""
 
     baseline: Annotated[str, "The engine that the others are compared with."]
-    scenario: Annotated[Scenario | None, "The load of a round. Null: no round was made."]
+    load: Annotated[
+        dict[str, Any] | None, "The load of a round, as its `request` asks for it. Null: no round was made."
+    ]
+    scenario: Annotated[Scenario | None, "The load of a round as it was made. Null: no round was made."]
     scheduled_rate: NotRequired[
         Annotated[float | None, "Mean requests on the schedule of a round, per second. Null: a closed loop."]
     ]

@@ -57,6 +57,7 @@ class Resolved(TypedDict):
     instances: NotRequired[Annotated[int, "In-process: instances of the model."]]
     engine_options: NotRequired[Annotated[dict[str, Any], "In-process: options of the engine."]]
     mix: NotRequired[Annotated[dict[str, float], "Mix: workload -> its share of the arrivals."]]
+    rate: NotRequired[Annotated[float, "--max-rate: arrivals per second of the run that stands for the search."]]
 
 
 class Worker(TypedDict):
@@ -123,7 +124,7 @@ class RunHeader(Header):
     batch_size: Annotated[int, "Samples in a request."]
     protocol: Annotated[str, "`http`, `grpc` or `in-process`."]
     shared_memory: Annotated[str, "Where tensors lie: `none`, `system` or `cuda`."]
-    scenario: Annotated[Scenario, "The load."]
+    scenario: Annotated[Scenario, "The load as it was made, beside what the request asks for."]
     workers: NotRequired[Annotated[list[Worker], "The processes that sent the load, where there were several."]]
     telemetry: NotRequired[
         Annotated[list[Telemetry], "--push-gateway and such: where the metrics of the run went. They change no figure."]

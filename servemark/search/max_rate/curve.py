@@ -1,8 +1,10 @@
 """Throughput-latency curve of a range of rates, and its knee."""
 
 import statistics
+from collections import defaultdict
 from collections.abc import Sequence
 
+from servemark.documents.saved_load import rate_of
 from servemark.results.objectives import MET, MISSED, UNDECIDED
 from servemark.results.schema.run import Result
 from servemark.results.schema.search import Curve, CurvePoint
@@ -24,8 +26,10 @@ def curve(found: Sequence[Result]) -> Curve:
     Power and deterministic rules of thumb for probabilistic problems in computer communications, ICC 1979): beyond it a
     request costs more in waiting than it brings in throughput. In the table it can be checked by eye.
     """
-    rates = sorted({result["scenario"]["requested_rate"] or 0.0 for result in found})
-    points = [_point(rate, [r for r in found if r["scenario"]["requested_rate"] == rate]) for rate in rates]
+    runs: defaultdict[float, list[Result]] = defaultdict(list)
+    for result in found:
+        runs[rate_of(result) or 0.0].append(result)
+    points = [_point(rate, runs[rate]) for rate in sorted(runs)]
     knee, reason = _knee(points)
     return {"definition": DEFINITION, "points": points, "knee": knee, "knee_reason": reason}
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from servemark.documents.saved_load import rate_of
 from servemark.results.bottleneck import GENERATOR
 from servemark.results.constraint_kinds import About, about, broken, overload
 from servemark.results.objectives import MET, MISSED
@@ -131,7 +132,7 @@ def busy(points: Sequence[Point]) -> bool:
 
 def point_of(result: Result, directory: str | None = None) -> Point:
     """Read a load result with an objective, at one rate, as a point of the search."""
-    rate, verdict = result["scenario"]["requested_rate"], result["verdict"]
+    rate, verdict = rate_of(result), result["verdict"]
     assert rate is not None
     over, requests, allowed = _over(verdict["objectives"])
     return Point(

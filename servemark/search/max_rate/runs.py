@@ -15,12 +15,12 @@ from loadgen.measurement.probe import probe as first_look
 from loadgen.targets.open import open_target
 from servemark.documents.load import AUTO, ClosedLoop, ConstantRate
 from servemark.documents.request import RunRequest
+from servemark.documents.saved_load import asked_and_answered
 from servemark.errors import NoResultError, OptionError, ServerError
 from servemark.output import note
 from servemark.quantities import figure
 from servemark.results import directory as results
 from servemark.results.constraint_kinds import Kind
-from servemark.results.labels import asked_and_answered
 from servemark.results.objectives import UNDECIDED, highest_percentile, latency_objective
 from servemark.results.schema.header import command
 from servemark.results.schema.run import Result
@@ -200,11 +200,14 @@ def write_max_rate(runs: RateRuns, found: MaxRate) -> Result:
     point = found.best or min((p for p in found.points if p.result), key=lambda p: p.rate)
     run, folder = point.result, runs.folder
     assert run is not None
+    asked, resolved = run["request"], run["resolved"]
+    if runs.request is not None:
+        asked, resolved = msgspec.to_builtins(runs.request), {**resolved, "rate": point.rate}
     result: Result = {
         **run,
-        "request": run["request"] if runs.request is None else msgspec.to_builtins(runs.request),
+        "request": asked,
+        "resolved": resolved,
         "command": command(),
-        "scenario": {**run["scenario"], "mode": "max-rate"},
         "verdict": _verdict(found, run["verdict"]),
         "max_rate": found.to_dict(),
         "partial": found.bottleneck == "interrupted",

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from servemark.documents.saved_load import read_single_load, title
 from servemark.quantities import figure, interval_words
-from servemark.results.labels import title
 from servemark.results.saved import Saved
 from servemark.results.schema.comparison import ComparisonDocument, ComparisonRow
 from servemark.results.schema.header import reason_of
@@ -56,12 +56,12 @@ def article(saved: Saved) -> Article:
 
 def heading(document: ComparisonDocument) -> str:
     """Name the compared workload and its load."""
-    scenario = document["scenario"]
+    load, scenario = document["load"], document["scenario"]
     scheduled = document.get("scheduled_rate")
     counted = "" if scheduled is None else f" (scheduled {figure(scheduled)}/s)"
-    load = f"{title(scenario)}{counted}, " if scenario else ""
+    said = f"{title(read_single_load(load), scenario)}{counted}, " if load and scenario else ""
     return (
-        f"{document['workload']} side by side: {load}batch {document['batch_size']}, "
+        f"{document['workload']} side by side: {said}batch {document['batch_size']}, "
         f"{document['rounds_done']} interleaved rounds of {document['duration_s']:g} s"
     )
 

@@ -4,9 +4,10 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from servemark.documents.load import ClosedLoop, ConstantRate
+from servemark.documents.saved_load import describe, load_of, title_of
 from servemark.quantities import figure, interval_words, rate
 from servemark.results.constraint_kinds import Kind
-from servemark.results.labels import describe, title
 from servemark.results.objectives import parse_objectives
 from servemark.results.saved import Saved
 from servemark.results.schema.header import figure_of, reason_of
@@ -77,13 +78,13 @@ def heading(result: Result) -> str:
     if "json" in {result["resolved"].get(f"{which}_tensor_format") for which in ("input", "output")}:
         known.append("JSON tensors")
     where = ", ".join(str(each) for each in known if each)
-    return f"{result['workload']} on {where}  |  {title(scenario)}, batch {result['batch_size']}, {seconds}"
+    return f"{result['workload']} on {where}  |  {title_of(result)}, batch {result['batch_size']}, {seconds}"
 
 
 def _latencies(result: Result) -> Table:
     metrics = result["metrics"]
     rows: list[tuple[str, Any]] = [("latency", metrics["latency_ms"])]
-    if result["scenario"]["mode"] != "closed":
+    if not isinstance(load_of(result), ClosedLoop):
         rows += [("service time", metrics["service_time_ms"]), ("schedule delay", metrics["schedule_delay_ms"])]
     if answers := metrics.get("answers"):
         rows += [("first answer", answers["first_ms"]), ("between answers", answers["between_ms"])]
@@ -287,14 +288,14 @@ def _workers(result: Result) -> list[Block]:
 def records(saved: Saved) -> list[dict[str, Any]]:
     """One row."""
     result, metrics = saved.document, saved.document["metrics"]
-    scenario, verdict, energy = result["scenario"], result["verdict"], metrics["energy"]
+    load, verdict, energy = load_of(saved.of(Result)), result["verdict"], metrics["energy"]
     found = result.get("max_rate")
     row = {
         **{key: result[key] for key in ("workload", "engine", "device", "precision", "protocol", "batch_size")},
-        "load": describe(scenario),
-        "requested_rate_per_s": scenario["requested_rate"],
-        "concurrency": scenario["concurrency"],
-        "duration_s": scenario["duration_s"],
+        "load": describe(load, result["scenario"]),
+        "requested_rate_per_s": load.rate if isinstance(load, ConstantRate) else None,
+        "concurrency": load.concurrency if isinstance(load, ClosedLoop) else None,
+        "duration_s": result["scenario"]["duration_s"],
         "valid": verdict["valid"],
         "failed_constraints": " ".join(failed_constraints(verdict)),
         "objective": verdict["objective"],

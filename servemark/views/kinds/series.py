@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from servemark.documents.saved_load import described, rate_of
 from servemark.quantities import figure, rate
-from servemark.results.labels import describe
 from servemark.results.saved import Saved
 from servemark.results.schema.header import figure_of
 from servemark.results.schema.run import Result, Series
@@ -61,11 +61,11 @@ def _runs(results: Sequence[Result], curve: Curve | None, bad: Sequence[int]) ->
     rows = []
     for result in results:
         metrics, throughput = result["metrics"], result["metrics"]["throughput"]
-        knee = curve is not None and curve["knee"] == result["scenario"]["requested_rate"]
+        knee = curve is not None and curve["knee"] == rate_of(result)
         rows.append(
             [
                 f"{result['workload']} on {result['engine']}, {result['device']}, {result['precision']}",
-                f"{describe(result['scenario'])}, batch {result['batch_size']}",
+                f"{described(result)}, batch {result['batch_size']}",
                 *(rate(throughput[key]) for key in ("scheduled_rate", "requests_per_s", "inferences_per_s")),
                 *cells(metrics["latency_ms"], _COLUMNS),
                 f"{metrics['errors']['count']:,}",
@@ -80,7 +80,7 @@ def _variations(results: Sequence[Result]) -> Iterator[str]:
     """Yield the coefficients of variation of repeats."""
     groups: dict[str, list[Result]] = {}
     for result in results:
-        groups.setdefault(describe(result["scenario"]), []).append(result)
+        groups.setdefault(described(result), []).append(result)
     for name, runs in groups.items():
         if len(runs) >= MINIMUM_REPEATS:
             throughput = _variation([run["metrics"]["throughput"]["requests_per_s"] for run in runs])

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from servemark.documents.saved_load import rate_of
 from servemark.quantities import figure, rate
 from servemark.results.saved import Request
 from servemark.results.schema.header import figure_of
@@ -161,7 +162,7 @@ def _asked(result: Result) -> list[tuple[float, float]]:
         return [(start, count / length) for start, count, length in arrived if length]
     if result["stages"]:
         return [(stage["start_s"], stage["requested_rate"]) for stage in result["stages"]]
-    asked = result["scenario"]["requested_rate"]
+    asked = rate_of(result)
     return [(0.0, asked)] if asked is not None else []
 
 

@@ -68,7 +68,7 @@ def part(name: str, latencies_ms: list[float], *, errors: int = 0, code: int = 0
         "workload": name,
         "batch_size": 1,
         "resolved": {"url": "http://h:1"},
-        "scenario": {"mode": "open", "requested_rate": rate},
+        "scenario": {},
         "verdict": {
             "valid": code == 0, "objective": None, "exit_code": code, "objectives": [], "skipped": {},
             "constraints": [{"name": "error_rate", "ok": code == 0, "value": 0, "limit": 0, "unit": "", "remedy": ""}],

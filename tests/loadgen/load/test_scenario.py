@@ -7,7 +7,8 @@ import pytest
 
 from loadgen.load.scenario import Scenario, same_warmup, scenario_of
 from loadgen.measurement.windows import Interval
-from servemark.documents.load import Distribution
+from servemark.documents.load import Distribution, Stage, Stages
+from servemark.documents.saved_load import load_of
 from servemark.errors import OptionError
 from servemark.workload import get
 from tests.golden.server import GoldenServer
@@ -115,10 +116,11 @@ def test_a_run_of_stages_sends_each_at_its_rate_and_reports_it(tmp_path: Path) -
         flags = ["--stages", "1:40,0.5:0,1:120", "--request-distribution", "constant", "--warmup", "0.2"]
         result = drive(server, tmp_path, *flags)
         received = len(server.requests())
-    assert result["scenario"]["mode"] == "stages"
-    assert result["scenario"]["stages"] == [
-        {"duration_s": 1.0, "rate": 40.0}, {"duration_s": 0.5, "rate": 0.0}, {"duration_s": 1.0, "rate": 120.0},
-    ]  # fmt: skip
+    assert load_of(result) == Stages(
+        stages=(Stage(1.0, 40.0), Stage(0.5, 0.0), Stage(1.0, 120.0)),
+        distribution=Distribution.CONSTANT,
+        warmup=0.2,
+    )
     assert [(s["start_s"], s["scheduled"]) for s in result["stages"]] == [(0.0, 40), (1.0, 0), (1.5, 120)]
     assert [w["start_s"] for w in result["windows"]] == [0.0, 0.5, 1.0, 1.5, 2.0]
     assert sum(s["latency_ms"]["count"] for s in result["stages"]) == result["metrics"]["latency_ms"]["count"] == 160
@@ -139,10 +141,9 @@ def test_a_trace_is_replayed_with_its_samples(tmp_path: Path) -> None:
         result = drive(server, tmp_path / "out", "--arrival-trace", str(trace), "--warmup", "0", "--max-in-flight", "1")
         first, *log = server.requests()
     assert first["crc32"] == log[0]["crc32"], "it goes out alone, and again on time"
-    assert (result["scenario"]["mode"], result["scenario"]["duration_s"]) == ("trace", 2.0)
+    assert (result["request"]["load"]["kind"], result["scenario"]["duration_s"]) == ("trace", 2.0)
     assert result["scenario"]["trace"] == {
-        "file": "trace.csv", "sha256": result["scenario"]["trace"]["sha256"], "arrivals": 6, "samples": True,
-        "first": None, "speed": 1.0,
+        "sha256": result["scenario"]["trace"]["sha256"], "arrivals": 6, "samples": True, "first": None,
     }  # fmt: skip
     assert result["metrics"]["latency_ms"]["count"] == len(log) == 6
     # one at a time, so that the order of arrival is that of the trace also where some were sent late

@@ -110,7 +110,9 @@ def test_many_who_look_cost_no_more_than_one(clock: SimpleNamespace) -> None:
     result: Any = {
         "metrics": None,
         "verdict": None,
-        "scenario": {"mode": "closed", "concurrency": 1, "distribution": None},
+        "request": {"load": {"kind": "closed-loop"}},
+        "resolved": {},
+        "scenario": {},
     }
     run = Run("running", lambda: (1.0, cast(Any, {"asked": next(counts)})), result=result)
     asked = []

@@ -33,9 +33,9 @@ def test_our_flags_are_fields_and_runs_are_measured(tmp_path: Path) -> None:
         web.swarm(request_rate="", user_count="2")
         *_, last = web.finished(3)
         received = len(web.server.requests())
-    assert (closed["scenario"]["mode"], closed["scenario"]["concurrency"]) == ("closed", 3)
-    assert (opened["scenario"]["mode"], opened["scenario"]["requested_rate"]) == ("open", 100)
-    assert (last["scenario"]["mode"], last["scenario"]["concurrency"]) == ("closed", 2)
+    assert (closed["request"]["load"]["kind"], closed["request"]["load"]["concurrency"]) == ("closed-loop", 3)
+    assert (opened["request"]["load"]["kind"], opened["request"]["load"]["rate"]) == ("constant-rate", 100)
+    assert (last["request"]["load"]["kind"], last["request"]["load"]["concurrency"]) == ("closed-loop", 2)
     assert not any(result["partial"] for result in (closed, opened, last))
     assert opened["metrics"]["latency_ms"]["count"] == 100
     assert sum(accounted(result) for result in (closed, opened, last)) == received

@@ -102,7 +102,7 @@ def test_a_range_is_one_run_for_each_point(drive: Servemark, tmp_path: Path, ran
     code, out, _ = drive(*flags, "--request-rate-range", "50:100:50", "--json")
     runs = json.loads(out)["results"]
     assert code == 2
-    assert [run["scenario"]["requested_rate"] for run in runs] == [50, 100]
+    assert [run["request"]["load"]["rate"] for run in runs] == [50, 100]
     assert [run["metrics"]["latency_ms"]["count"] for run in runs] == [25, 50]
     assert [run["seed"] for run in runs] == [7, 7]
     [folder] = (tmp_path / "out").iterdir()

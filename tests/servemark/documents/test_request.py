@@ -9,11 +9,11 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 
+from loadgen.load.order import Order
 from servemark.cli import run as command
 from servemark.documents.files import read_request, text_of
 from servemark.documents.flags import arguments, options_of, parse, request_of
 from servemark.documents.load import ClosedLoop, ConstantRate, Distribution, MaxRate, Stage, Stages, Trace
-from servemark.documents.order import Order
 from servemark.documents.request import Inputs, Limits, Live, Objectives, RunRequest, changed
 from servemark.documents.server import Server
 from servemark.errors import OptionError

@@ -146,8 +146,8 @@ def test_no_room_by_the_file_systems_own_figures(tmp_path: Path, monkeypatch: py
         ("", "is not a result"),
         ('{"schema_version": 1', "is not a result"),
         ("[1, 2]", "is not a result"),
-        ("{}", "has schema version None, this is version 3"),
-        ('{"schema_version": 99}', "has schema version 99, this is version 3"),
+        ("{}", "has schema version None, this is version 4"),
+        ('{"schema_version": 99}', "has schema version 99, this is version 4"),
         (b"\xff\xfe\x00", "is not a result"),
     ],
 )

@@ -42,7 +42,7 @@ def test_damage_names_the_file(tmp_path: Path, name: str, text: str) -> None:
 
 
 def test_what_has_measured_nothing_is_refused(tmp_path: Path) -> None:
-    directory.write(tmp_path, {"schema_version": 3, "kind": "load", "verdict": None})
+    directory.write(tmp_path, {"schema_version": 4, "kind": "load", "verdict": None})
     with pytest.raises(ResultError, match="has measured nothing yet"):
         read_saved(tmp_path)
     assert file_of(tmp_path) == tmp_path / "result.json"

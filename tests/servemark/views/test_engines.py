@@ -7,9 +7,10 @@ import pytest
 from servemark.views.engines import answer
 
 FAST, SLOW, ALIKE = (0.80, 0.78, 0.82), (2.38, 2.3, 2.5), (1.03, 0.96, 1.1)
+OPEN = {"kind": "constant-rate", "rate": 100.0}
 
 
-def compared(p50: dict[str, tuple[float, float, float] | None], mode: str = "open") -> Any:
+def compared(p50: dict[str, tuple[float, float, float] | None], load: Any = OPEN) -> Any:
     """A comparison with these ratios of p50, each with its interval."""
     ratios = {
         name: each and {"value": each[0], "ci95": list(each[1:]), "significant": not each[1] < 1 < each[2]}
@@ -17,7 +18,7 @@ def compared(p50: dict[str, tuple[float, float, float] | None], mode: str = "ope
     }
     none = {"p99": None, "inferences_per_s": None, "max_rate": None}
     rows = [{"label": name, "ratio": {**none, "p50": ratio}} for name, ratio in ratios.items()]
-    return {"baseline": "ort", "rows": rows, "scenario": {"mode": mode}}
+    return {"baseline": "ort", "rows": rows, "load": load}
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,13 @@ def window(start_s: float, count: int, over: int | None, **figures: float) -> di
 
 def result(windows: list[dict[str, Any]], *, first: str | None = None, speed: float = 1.0, slo: bool = True) -> Saved:
     found: dict[str, Any] = {
-        "scenario": {"trace": {"first": first, "speed": speed}},
+        "resolved": {},
+        "scenario": {"trace": {"first": first}},
         "windows": windows,
-        "request": {"objectives": {"slo": "p99:20" if slo else ""}},
+        "request": {
+            "load": {"kind": "trace", "file": "t.csv", "speed": speed},
+            "objectives": {"slo": "p99:20" if slo else ""},
+        },
     }
     return Saved("t", {"kind": "load", **found})
 
@@ -54,7 +58,8 @@ def test_without_an_objective_the_longest_latencies_are_named() -> None:
 
 
 def test_no_trace_has_no_seconds() -> None:
-    assert worst_seconds(Saved("t", {"kind": "load", "scenario": {"trace": None}, "windows": WINDOWS})) == []
+    other = {"request": {"load": {"kind": "closed-loop"}}, "resolved": {}, "scenario": {"trace": None}}
+    assert worst_seconds(Saved("t", {"kind": "load", **other, "windows": WINDOWS})) == []
     assert worst_seconds(result([window(0, 0, 0)])) == []
 
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from loadgen.load.load_config import LoadConfig
@@ -41,7 +42,7 @@ class Engines:
         result = result_of(
             histogram_of(latencies(10)), rate=1.2 * capacity, objective="missed" if rate > capacity else "met"
         )
-        result["scenario"]["requested_rate"] = rate
+        result["request"]["load"] = msgspec.to_builtins(made_of.scenario.load)
         result["bottleneck"] = {"by": "server"}
         over = min(round(100 * math.exp(20 * (rate / capacity - 1))), 10_000)
         shown = {"confidence": 0.99, "requests": 10_000, "over": over, "holds": False, "more_requests": 0}

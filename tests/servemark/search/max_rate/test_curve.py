@@ -17,7 +17,8 @@ def run(
 ) -> Any:
     """As much of a result as the curve is made from."""
     return {
-        "scenario": {"mode": "open", "requested_rate": rate, "distribution": "poisson"},
+        "request": {"load": {"kind": "constant-rate", "rate": rate}},
+        "resolved": {},
         "verdict": {"valid": valid, "objective": objective, "constraints": []},
         "metrics": {
             "latency_ms": dict.fromkeys(("mean", "p50", "p90", "p99", "max"), mean_ms),

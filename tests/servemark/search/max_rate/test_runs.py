@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -44,7 +45,7 @@ class Drive:
         rate, directory = config.scenario.rate, config.result_dir
         assert directory
         late, objective = rate > self.late_above, "missed" if rate > self.limit else "met"
-        result["scenario"]["requested_rate"] = rate
+        result["request"]["load"] = msgspec.to_builtins(config.scenario.load)
         result["verdict"]["constraints"] = [
             {
                 "name": name,
@@ -99,18 +100,18 @@ def test_the_result_is_that_of_the_run_nearest_to_the_rate(search: Search, tmp_p
     [folder] = tmp_path.iterdir()
     document = results.read(folder)
     assert code == document["verdict"]["exit_code"] == 0
-    assert (document["kind"], document["scenario"]["mode"]) == ("load", "max-rate")
+    assert (document["kind"], document["request"]["load"]["kind"]) == ("load", "max-rate")
     found = document["max_rate"]
     assert found["rate"] == pytest.approx(350, rel=0.05)
     assert found["ci95"][0] < found["rate"] < found["ci95"][1]
     assert (found["confirmed"], found["bottleneck"]) == (True, "server")
     met = [point["rate"] for point in found["points"] if point["met"]]
-    stands = document["scenario"]["requested_rate"]
+    stands = document["resolved"]["rate"]
     assert stands == min(met, key=lambda rate: abs(math.log(rate / found["rate"])))
     # a directory for the probe and for each point, whose result is the point's
     assert {d.name for d in folder.iterdir() if d.is_dir()} == {"probe", *(p["directory"] for p in found["points"])}
     for point in found["points"]:
-        assert results.read(folder / point["directory"])["scenario"]["requested_rate"] == point["rate"]
+        assert results.read(folder / point["directory"])["request"]["load"]["rate"] == point["rate"]
     assert results.read_histograms(folder)["latency_us"] == histogram_at(stands)
     # every run has a schedule of its own
     assert [config.seed for config in drive.made] == list(range(7, 7 + len(drive.made)))
@@ -209,7 +210,7 @@ def test_an_objective_that_no_rate_meets_has_its_own_exit_code(
     document = results.read(next(tmp_path.iterdir()))
     assert document["max_rate"]["rate"] is None
     assert document["max_rate"]["rate_reason"]
-    assert document["scenario"]["requested_rate"] == min(p["rate"] for p in document["max_rate"]["points"])
+    assert document["resolved"]["rate"] == min(p["rate"] for p in document["max_rate"]["points"])
 
 
 def test_a_server_too_slow_for_the_percentile_is_said_before_the_search(search: Search, template: Result) -> None:
@@ -264,5 +265,5 @@ def test_a_real_search_loses_no_request_and_finds_no_rate_beyond_the_server(
     # From a quarter above on, a hundred more wait every second: far too many for 25 ms, whoever is slow besides.
     assert not [rate for rate in met if rate > 1.25 * CAPACITY]
     for point in points:
-        rate, latency = point["scenario"]["requested_rate"], point["metrics"]["latency_ms"]
+        rate, latency = point["request"]["load"]["rate"], point["metrics"]["latency_ms"]
         assert rate <= 1.25 * CAPACITY or latency["p90"] > 25

@@ -248,7 +248,8 @@ def result(**changes: Any) -> Any:
     objective = changes.get("objective", "met")
     objectives = changes.get("objectives") or [objective_of(objective)]
     return {
-        "scenario": {"requested_rate": 120.0},
+        "request": {"load": {"kind": "constant-rate", "rate": 120.0}},
+        "resolved": {},
         "verdict": {"constraints": constraints, "objective": objective, "objectives": objectives},
         "bottleneck": {"by": changes.get("by", "generator"), "evidence": ""},
     }

@@ -19,6 +19,7 @@ from servemark.compare.interleaved.tuned import tune_contenders
 from servemark.paths import shown
 from servemark.repository.entry import Entry
 from servemark.results import directory
+from servemark.results.schema.header import SCHEMA_VERSION
 from servemark.search.tuning import Candidate, Space, Trial
 from servemark.search.tuning.bench import ServedBench
 from servemark.workload import get
@@ -78,7 +79,7 @@ def test_the_winner_is_written_beside_the_file_of_before(
     [folder] = (tmp_path / "out").iterdir()
     assert folder.name.endswith(f"-tune-{entry.model}")
     document = validated(json.loads((folder / "tuning.json").read_text()))
-    assert (document["kind"], document["schema_version"], document["outcome"]) == ("tuning", 3, "better")
+    assert (document["kind"], document["schema_version"], document["outcome"]) == ("tuning", SCHEMA_VERSION, "better")
     assert document["environment"]["cpu"]
     assert document["ratio"]["ci95"][0] > 1
 
