@@ -85,14 +85,17 @@ def rate(value: float | None) -> str:
 
 
 def figure(value: float | None) -> str:
-    """Three significant digits, or more where the number is large; a dash where there is none."""
+    """Three significant digits, or more where the number is large; a dash where there is none.
+
+    What rounds to a whole number has no decimals: 20, also of 19.999.
+    """
     if value is None:
         return "-"
     if value and abs(value) < 0.0005:
         return f"{value:.2g}"
     digits = 3 if abs(value) < 1 else 2 if abs(value) < 100 else 1 if abs(value) < 1000 else 0
-    text = f"{value:,.{digits}f}"
-    return text.rstrip("0").rstrip(".") if "." in text and float(value).is_integer() else text
+    whole, point, decimals = f"{value:,.{digits}f}".partition(".")
+    return whole + point + decimals if decimals.strip("0") else whole
 
 
 def interval_words(ends: Sequence[float | None] | None, digits: int | None = None) -> str:

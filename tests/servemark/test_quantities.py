@@ -7,6 +7,7 @@ import pytest
 
 from servemark import quantities
 from servemark.errors import OptionError
+from servemark.quantities import figure
 
 
 @pytest.mark.parametrize(
@@ -41,3 +42,12 @@ def test_what_is_refused(read: Callable[[Any], float], value: Any, what: str, fi
     with pytest.raises(OptionError) as error:
         read(value)
     assert (error.value.what, error.value.fix) == (what, fix)
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [(20.0, "20"), (19.9999, "20"),
+     (20.1, "20.10"), (0.9999, "1"), (1234.0, "1,234"), (0.5, "0.500"), (1e-4, "0.0001"), (0, "0")],
+)  # fmt: skip
+def test_a_figure_that_rounds_to_a_whole_number_is_written_as_one(value: float, words: str) -> None:
+    assert figure(value) == words

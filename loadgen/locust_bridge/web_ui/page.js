@@ -19,7 +19,8 @@ function figure(value) {
   if (Number.isInteger(value)) return value.toLocaleString("en");
   if (size < 0.0005) return value.toPrecision(2);
   const digits = size < 1 ? 3 : size < 100 ? 2 : size < 1000 ? 1 : 0;
-  return value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
+  const text = value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
+  return text.replace(/\.0+$/, "");
 }
 
 /** An error of 6e-07 is one more than 5e-07, so it is not rounded to three places. */

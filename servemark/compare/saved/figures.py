@@ -33,6 +33,8 @@ USUAL = ("p50", "p99", "throughput", "errors", "outputs")
 PERCENTILES = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p99.9": 99.9}
 RELEVANT_RISE = 0.001
 """A smaller rise of the share of failed requests is not worse."""
+MAX_FACTOR = 100.0
+"""An interval that is wider than this to either side tells nothing of a ratio."""
 ONE_RUN = "one run of each side does not tell how much runs differ: --repeat 5"
 KNOWN = (*PERCENTILES, "throughput", "errors", "outputs")
 
@@ -146,6 +148,8 @@ class Pair:
         """Compare a ratio with chance and the threshold."""
         if ratio.low is None or ratio.high is None:
             return unknown_difference(name, f"fewer than {MINIMUM_PAIRS} windows: raise --duration", a, b, ratio)
+        if ratio.half_width is not None and ratio.half_width > math.log(MAX_FACTOR):
+            return unknown_difference(name, self._too_few(ratio), a, b, Ratio(ratio.value, None, None))
         slower = ratio if worse_above else ratio.inverse
         reading = read(slower, self.threshold)
         found = difference_of(name, a, b, ratio, reading, None)
@@ -157,6 +161,15 @@ class Pair:
     def _detectable(self, ratio: Ratio) -> float | None:
         counts = (len(self.first.runs), len(self.second.runs))
         return detectable(ratio, counts, self.confidence, paired=self.paired)
+
+    def _too_few(self, ratio: Ratio) -> str:
+        """Say how many runs are needed where those that there are leave every ratio possible."""
+        fewest = min(len(side.runs) for side in self.sides)
+        counts = (len(self.first.runs), len(self.second.runs))
+        needed = runs_needed(ratio, counts, self.threshold, self.confidence, paired=self.paired)
+        many = f"about {max(needed, MINIMUM_PAIRS)}" if needed else "more than 1,000"
+        name = "rounds" if self.paired else "runs"
+        return f"too few {name}: {fewest} do not show how far {name} lie apart; {many} on each side are needed"
 
     def _undecided(self, ratio: Ratio) -> tuple[int | None, str]:
         """Estimate the number of runs that would decide, and explain why these do not; a ratio above 1 is worse."""

@@ -137,7 +137,9 @@ def judged(found: SavedComparison) -> Iterator[Check]:
             ratio = figure(each["ratio"] and each["ratio"]["value"])
             value = f"{figure(each['a'])} -> {figure(each['b'])}, ratio {ratio}"
             name = f"{each['figure']} is not worse"
-            yield Check(name, not wrong, value=value, note=each["reading"], subject=subject["b"])
+            reason = reason_of(each, "figure")
+            note = each["reading"] + (f": {reason}" if wrong and reason else "")
+            yield Check(name, not wrong, value=value, note=note, subject=subject["b"])
     reasons = f"{found['outcome']}: {'; '.join([*found['regressions'], *found['undecided']])}"
     subject_of = f"{found['b']} against {found['a']}"
     yield Check("outcome", found["outcome"] == "not worse", note=reasons, subject=subject_of)

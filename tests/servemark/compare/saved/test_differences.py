@@ -1,6 +1,7 @@
 """Saved results against each other: what counts as worse, what does not, and the exit code."""
 
 import dataclasses
+import io
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,10 +9,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from servemark.compare.saved.differences import Gate, compare_sides
 from servemark.compare.saved.saved_runs import Run, read_side
 from servemark.errors import ResultError
+from servemark.results.saved import Saved
+from servemark.views.render.html import page
+from servemark.views.render.junit import to_junit
+from servemark.views.render.markdown import to_markdown
+from servemark.views.render.terminal import show
 from tests.support.command_line import Servemark
 from tests.support.results import histogram_of, latencies, result_of, saved
 from tests.support.rounds import document_of, rounds_of
@@ -55,6 +62,24 @@ def test_one_run_each_says_nothing() -> None:
     assert found["regressions"] == []
     assert found["outcome"] == "undecided"
     assert found["undecided"] == [f"{name} has 1 run: measure with --repeat 5, or more --rounds" for name in ("A", "B")]
+
+
+def test_two_rounds_that_lie_far_apart_ask_for_more_and_show_no_interval() -> None:
+    first, second = [run_of(10), run_of(12)], [run_of(12), run_of(10)]
+    found = compare_sides(first, second, Gate(figures="p50,throughput", paired=True))
+    latency, rate = (each for each in found["subjects"][0]["differences"] if each["judged"])
+    assert (latency["reading"], rate["reading"], found["outcome"]) == ("not known", "not known", "undecided")
+    assert latency["ratio"] is not None
+    assert latency["ratio"]["ci95"] is None
+    words = "too few rounds: 2 do not show how far rounds lie apart; about "
+    assert found["undecided"][0].startswith(f"p50 ms: {words}")
+    saved = Saved("gate", dict(found))
+    terminal = Console(file=io.StringIO(), width=200)
+    show(saved, terminal)
+    assert isinstance(terminal.file, io.StringIO)
+    for shown in (terminal.file.getvalue(), to_junit([saved]), to_markdown([saved]), page("gate", [saved])):
+        assert words in " ".join(shown.split())
+        assert "0.000 to" not in shown
 
 
 def test_small_differences_count_where_the_threshold_says_so() -> None:
