@@ -33,7 +33,7 @@ from loadgen.driver.event_loop import Driver
 from loadgen.kserve.control import Control
 from loadgen.load.arrivals import OpenLoopArrivals, schedule
 from loadgen.sut.channel import Payload
-from loadgen.targets.engine_threads import EngineThreads, InProcessEngine
+from loadgen.targets.engine_threads import EngineThreads
 from loadgen.targets.in_process import EngineChannel
 from servemark.documents.load import Distribution
 from servemark.paths import MODEL_REPOSITORY
@@ -43,6 +43,7 @@ from servemark.runs.entries import repository_with
 from servemark.runs.in_process import configuration
 from servemark.stats.ratios import ratio_of_pairs
 from servemark.workload import Arrays, Workload, get, stack
+from servemark.workload.engine import Engine
 from servers.engines._loading import load_model
 
 BATCH = 8
@@ -65,7 +66,7 @@ class Executions:
 class Timed:
     """An engine that notes how long its calls took, in seconds."""
 
-    def __init__(self, engine: InProcessEngine) -> None:
+    def __init__(self, engine: Engine) -> None:
         self.name, self.device, self.provider = engine.name, engine.device, engine.provider
         self.times_s: list[float] = []
         self._engine = engine

@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread
 from types import TracebackType
-from typing import NamedTuple, Protocol, Self
+from typing import NamedTuple, Self
 
 from loadgen.sut.channel import Payload
 from servemark import interrupts
 from servemark.errors import ServerError
 from servemark.workload import Arrays, Tensor
+from servemark.workload.engine import Engine
 
 LOAD_TIMEOUT_S = 900.0
 """Building a TensorRT engine or compiling a program at its first load takes minutes."""
@@ -19,25 +20,6 @@ STOP_TIMEOUT_S = 60.0
 """Maximum wait for a thread in the middle of a batch, because a thread cannot be ended from outside."""
 INTERRUPTED_STOP_TIMEOUT_S = 3.0
 """The same where a signal ends the process, and the thread with it."""
-
-
-class InProcessEngine(Protocol):
-    """A model loaded on one device; its calls never overlap, and all come from the thread that loaded it."""
-
-    @property
-    def name(self) -> str:
-        """Triton's backend name."""
-
-    @property
-    def device(self) -> str:
-        """Return the device: `cpu` or `cuda:N`."""
-
-    @property
-    def provider(self) -> str:
-        """Return the provider that really computes."""
-
-    def run(self, inputs: Arrays) -> Arrays:
-        """Answer one batch."""
 
 
 class Result(NamedTuple):
@@ -69,7 +51,7 @@ class Call:
         self.result: Result | None = None
         self.done = 0
 
-    def answer(self, engine: InProcessEngine) -> None:
+    def answer(self, engine: Engine) -> None:
         """Run the engine and stamp when it was done; whatever it raises is the answer to this request."""
         try:
             outputs = engine.run(self.payload.request)
@@ -89,12 +71,12 @@ class EngineThreads:
     A context manager: entering calls `loaders`, one after the other, and raises what loading raised.
     """
 
-    def __init__(self, loaders: Sequence[Callable[[], InProcessEngine]]) -> None:
+    def __init__(self, loaders: Sequence[Callable[[], Engine]]) -> None:
         self._calls: SimpleQueue[Call | None] = SimpleQueue()
-        self._loaded: SimpleQueue[InProcessEngine | BaseException] = SimpleQueue()
+        self._loaded: SimpleQueue[Engine | BaseException] = SimpleQueue()
         self._threads = [Thread(target=self._work, args=[load], daemon=True) for load in loaders]
         self._waited_for = Lock()
-        self.engines: list[InProcessEngine] = []
+        self.engines: list[Engine] = []
 
     def __enter__(self) -> Self:
         for thread in self._threads:
@@ -131,7 +113,7 @@ class EngineThreads:
         with self._waited_for:
             call.fd = -1
 
-    def _work(self, load: Callable[[], InProcessEngine]) -> None:
+    def _work(self, load: Callable[[], Engine]) -> None:
         try:
             engine = load()
         except BaseException as error:

@@ -11,13 +11,14 @@ from loadgen.load.load_config import LoadConfig
 from loadgen.measurement.measurement import Measurement
 from loadgen.measurement.recorder import Recorder
 from loadgen.measurement.sender import Sender
-from loadgen.targets.engine_threads import EngineThreads, InProcessEngine
+from loadgen.targets.engine_threads import EngineThreads
 from loadgen.targets.in_process import InProcessTarget
 from servemark.errors import ArtifactError
 from servemark.repository.entry import Entry
 from servemark.repository.model_config import Settings, parse
 from servemark.results.schema.run import Result
 from servemark.runs.entries import export_where_needed
+from servemark.workload.engine import Engine
 
 Measure = Callable[[LoadConfig], Result]
 """Makes one run and gives its result."""
@@ -77,11 +78,11 @@ def configuration(entry: Entry, settings: Settings) -> dict[str, Any]:
     return dict(MessageToDict(model, preserving_proto_field_name=True))
 
 
-def _loaders(entry: Entry, model: dict[str, Any]) -> list[Callable[[], InProcessEngine]]:
+def _loaders(entry: Entry, model: dict[str, Any]) -> list[Callable[[], Engine]]:
     """Return loaders of the model's instances, on the devices that its configuration names. Raises ArtifactError."""
     from servers.engines._loading import load_model
 
-    loaders: list[Callable[[], InProcessEngine]] = []
+    loaders: list[Callable[[], Engine]] = []
     for group in model.get("instance_group", []):
         kind = group.get("kind", "KIND_AUTO")
         if kind not in {"KIND_CPU", "KIND_GPU"}:

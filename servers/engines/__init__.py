@@ -14,29 +14,10 @@ from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 from servemark.errors import ArtifactError, OptionError
 from servemark.quantities import one_of
 from servemark.repository.entry import Entry
-from servemark.workload import Arrays
+from servemark.workload.engine import Engine
 
 if TYPE_CHECKING:
     import torch
-
-
-class Engine(Protocol):
-    """A model loaded on one device. Calls of `run` must not overlap."""
-
-    @property
-    def name(self) -> str:
-        """Triton's backend name, such as `onnxruntime`."""
-
-    @property
-    def device(self) -> str:
-        """Return the device: `cpu` or `cuda:N`."""
-
-    @property
-    def provider(self) -> str:
-        """Return the provider, such as `CUDAExecutionProvider`; read back from the engine, not from the request."""
-
-    def run(self, inputs: Arrays) -> Arrays:
-        """Answer one batch: tensor name -> array with the batch as dimension 0, both ways."""
 
 
 @runtime_checkable

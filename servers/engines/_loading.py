@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from servers.engines import Engine, engine_module, load_engine
+from servemark.workload.engine import Engine
+from servers.engines import engine_module, load_engine
 
 OF_TRITON = {"FORCE_CPU_ONLY_INPUT_TENSORS", "EXECUTION_ENV_PATH"}
 """Parameters of Triton's Python backend itself; the others are the engine's options."""

@@ -12,7 +12,8 @@ from typing import Any, Protocol
 import numpy as np
 import triton_python_backend_utils as triton
 
-from servers.engines import DeviceEngine, Engine
+from servemark.workload.engine import Engine
+from servers.engines import DeviceEngine
 from servers.engines._loading import load_model
 from servers.triton_backend import tensors
 

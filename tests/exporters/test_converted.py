@@ -14,7 +14,8 @@ from servemark.errors import ArtifactError
 from servemark.repository.entry import Entry
 from servemark.workload import Arrays, Workload, get, names
 from servemark.workload.agreement import compare_outputs
-from servers.engines import Engine, load_engine
+from servemark.workload.engine import Engine
+from servers.engines import load_engine
 from tests.support.zoo import tiny_of
 
 QUICK = {"cyclegan", "deepspeech2", "din", "enas", "nmt_greedy", "spatial_transformer", "ssd300"}

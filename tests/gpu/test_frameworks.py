@@ -15,7 +15,8 @@ from exporters.pipeline.registry import exporter
 from servemark.repository.entry import Entry
 from servemark.workload import Arrays, get
 from servemark.workload.agreement import compare_outputs
-from servers.engines import Engine, load_engine
+from servemark.workload.engine import Engine
+from servers.engines import load_engine
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(240)]
 ENGINES = ("onnxruntime", "pytorch", "tensorflow")

@@ -11,7 +11,8 @@ import torch
 
 from servemark.errors import ArtifactError, OptionError, ServerError
 from servemark.frameworks.tensorflow import import_tensorflow
-from servers.engines import DeviceEngine, Engine, engine_names, load_engine
+from servemark.workload.engine import Engine
+from servers.engines import DeviceEngine, engine_names, load_engine
 from tests.support.small_models import NAMES, affine, artifact_of, expected
 
 ENGINES = ["onnxruntime", "openvino", "pytorch", "tensorflow"]

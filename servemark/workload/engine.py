@@ -1,0 +1,24 @@
+"""Interface of what runs a model, in a server or in the load generator's own process."""
+
+from typing import Protocol
+
+from servemark.workload.tensor import Arrays
+
+
+class Engine(Protocol):
+    """A model loaded on one device. Calls of `run` must not overlap."""
+
+    @property
+    def name(self) -> str:
+        """Triton's backend name, such as `onnxruntime`."""
+
+    @property
+    def device(self) -> str:
+        """Return the device: `cpu` or `cuda:N`."""
+
+    @property
+    def provider(self) -> str:
+        """Return the provider, such as `CUDAExecutionProvider`; read back from the engine, not from the request."""
+
+    def run(self, inputs: Arrays) -> Arrays:
+        """Answer one batch: tensor name -> array with the batch as dimension 0, both ways."""
