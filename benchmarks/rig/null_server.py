@@ -19,9 +19,12 @@ from types import TracebackType
 from typing import Self
 
 from benchmarks.rig.load import Endpoints
+from servemark.calibration.golden.behaviour import Behaviour
+from servemark.calibration.golden.connection import error, response
+from servemark.calibration.golden.record import Entry
+from servemark.calibration.golden.service import Service
 
 MODEL = "identity"
-BYTES = 256
 START_WITHIN_S = 20.0
 HEAD_END = b"\r\n\r\n"
 
@@ -54,61 +57,19 @@ class NullServer:
         self._process.stdout.close()
 
 
-class Replies:
-    """Replies of the server. `counts` has the answers of each of its processes, and this is the one at `place`."""
+class Replies(Service[Entry]):
+    """The golden server's replies. `counts` has the answers of each process, and this is the one at `place`."""
 
     def __init__(self, counts: memoryview, place: int) -> None:
+        super().__init__(Behaviour(model=MODEL))
         self.counts, self.place = counts, place
-        output = {"name": "OUTPUT0", "datatype": "FP32", "shape": [1, BYTES // 4]}
-        outputs = [{**output, "parameters": {"binary_data_size": BYTES}}]
-        header = json.dumps({"model_name": MODEL, "model_version": "1", "outputs": outputs}).encode()
-        extra = f"Content-Type: application/octet-stream\r\nInference-Header-Content-Length: {len(header)}\r\n"
-        self.inference = _response(200, header + bytes(BYTES), extra)
-        shape = [-1, BYTES // 4]
-        self._metadata = {
-            "name": MODEL,
-            "versions": ["1"],
-            "platform": "null",
-            "inputs": [{"name": "INPUT0", "datatype": "FP32", "shape": shape}],
-            "outputs": [{"name": "OUTPUT0", "datatype": "FP32", "shape": shape}],
-        }
-        self._config = {
-            "name": MODEL,
-            "backend": "null",
-            "max_batch_size": BYTES // 4,
-            "input": [{"name": "INPUT0", "data_type": "TYPE_FP32", "dims": shape[1:]}],
-            "output": [{"name": "OUTPUT0", "data_type": "TYPE_FP32", "dims": shape[1:]}],
-        }
 
     def get(self, path: str) -> bytes:
         """Answer the questions that both generators ask before and after a run; everything else is 404."""
-        documents = {
-            "/v2": {"name": "null", "version": "1", "extensions": ["model_configuration", "statistics"]},
-            f"/v2/models/{MODEL}": self._metadata,
-            f"/v2/models/{MODEL}/config": self._config,
-            f"/v2/models/{MODEL}/ready": {},
-            f"/v2/models/{MODEL}/stats": {"model_stats": [self._statistics()]},
-        }
-        document = documents.get(path)
-        if document is None:
-            return _response(404, json.dumps({"error": f"the null server has no {path}"}).encode())
-        return _response(200, json.dumps(document).encode())
-
-    def _statistics(self) -> dict[str, object]:
-        """The counter of answers, as Triton lays it out; nothing takes time here."""
-        counted = ("success", "queue", "compute_input", "compute_infer", "compute_output")
-        uncounted = ("fail", "cache_hit", "cache_miss")
-        count = sum(self.counts)
-        return {
-            "name": MODEL,
-            "version": "1",
-            "last_inference": 0,
-            "inference_count": count,
-            "execution_count": count,
-            "inference_stats": {name: {"count": count, "ns": 0} for name in counted}
-            | {name: {"count": 0, "ns": 0} for name in uncounted},
-            "batch_stats": [],
-        }
+        count = self.record.success = sum(self.counts)
+        self.record.batches = {1: [count, 0]}  # nothing takes time here
+        answer = self.answer(path)
+        return error(404, f"no {path}") if answer is None else response(200, json.dumps(answer).encode())
 
 
 def serve(listener: socket.socket, replies: Replies) -> None:
@@ -118,7 +79,7 @@ def serve(listener: socket.socket, replies: Replies) -> None:
     poll.register(listener, select.EPOLLIN)
     connections: dict[int, tuple[socket.socket, bytearray]] = {}
     whole = 0  # bytes of an inference request, once one has been read: all of them are as long
-    inference = replies.inference
+    inference = replies.known_answer
     while True:
         for fd, _ in poll.poll():
             if fd not in connections:
@@ -157,14 +118,10 @@ def _answer(connection: socket.socket, received: bytearray, replies: Replies) ->
         if method == "POST":
             length = size
             replies.counts[replies.place] += 1
-            connection.sendall(replies.inference)
+            connection.sendall(replies.known_answer)
         else:
             connection.sendall(replies.get(path))
     return length
-
-
-def _response(status: int, body: bytes, fields: str = "") -> bytes:
-    return f"HTTP/1.1 {status} Null\r\n{fields}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
 
 def main() -> None:

@@ -188,7 +188,7 @@ def test_the_null_server_answers_and_counts_every_request(null: Endpoints) -> No
     load = Driven(int(port), connect=4, asked=Asked("identity", frozenset({"1"}))).closed(4, 0.2)
     assert set(load.kinds) == {"ok"}
     assert null.counter("identity")() - before == len(load.outcomes) > 0
-    assert Control(f"http://{null.http}").placement("identity").engine == "null"
+    assert Control(f"http://{null.http}").placement("identity").engine == "golden"
     request = next(payloads(width=32)).request  # another length than before, in pieces, and two at once
     with socket.create_connection((host, int(port)), timeout=20) as connection:
         for piece in (request[:10], request[10:200], request[200:] + request):
