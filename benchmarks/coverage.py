@@ -255,23 +255,33 @@ def _row(name: str, requests: int, cells: Sequence[Cell]) -> str:
     return f"| {name} | {requests:,} | {' | '.join(words)} |"
 
 
+def page_parser(description: str | None) -> argparse.ArgumentParser:
+    """Return the options of a program that simulates and writes a page."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=400)
+    parser.add_argument("--out", type=Path, help="page to write; without it the page is printed")
+    return parser
+
+
+def put(text: str, out: Path | None) -> None:
+    """Write a page, or print it."""
+    if out:
+        out.write_text(text)
+    else:
+        print(text)
+
+
 def main() -> None:
     """Run the program."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=400)
+    parser = page_parser(__doc__)
     parser.add_argument("--only", default="", help="servers whose names contain this")
-    parser.add_argument("--out", type=Path, help="page to write; without it the page is printed")
     options = parser.parse_args()
     table = []
     for name, simulate in servers().items():
         if options.only in name:
             true = truths(simulate)
             table += [(name, count, coverage(simulate, count, options.runs, true)) for count in COUNTS]
-    text = page(table, options.runs)
-    if options.out:
-        options.out.write_text(text)
-    else:
-        print(text)
+    put(page(table, options.runs), options.out)
 
 
 if __name__ == "__main__":

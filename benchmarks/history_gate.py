@@ -6,13 +6,12 @@ Each series is made of logarithms of a figure that varies by 3 % from run to run
 asks it. It takes some three minutes.
 """
 
-import argparse
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.coverage import page_parser, put
 from servemark.compare.history.changes import RUN_LENGTH, Alarm, alarms, sure
 
 NOISE = 0.03
@@ -173,15 +172,8 @@ def page(runs: int) -> str:
 
 def main() -> None:
     """Run the program."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=300)
-    parser.add_argument("--out", type=Path, help="page to write; without it the page is printed")
-    options = parser.parse_args()
-    text = page(options.runs)
-    if options.out:
-        options.out.write_text(text)
-    else:
-        print(text)
+    options = page_parser(__doc__).parse_args()
+    put(page(options.runs), options.out)
 
 
 if __name__ == "__main__":

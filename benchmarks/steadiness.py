@@ -7,15 +7,13 @@ verdict asks: `drift` of the windows' p50, `tail_growth` of their slowest 1 %, `
 It takes about five minutes.
 """
 
-import argparse
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
-from benchmarks.coverage import Draw, Floats, constant, exponential, sojourn
+from benchmarks.coverage import Draw, Floats, constant, exponential, page_parser, put, sojourn
 from servemark.results.constraints import ACHIEVED_SHARE
 from servemark.stats.trend import drift, is_growing, tail_growth
 
@@ -142,15 +140,8 @@ def page(runs: int) -> str:
 
 def main() -> None:
     """Run the program."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=400)
-    parser.add_argument("--out", type=Path, help="page to write; without it the page is printed")
-    options = parser.parse_args()
-    text = page(options.runs)
-    if options.out:
-        options.out.write_text(text)
-    else:
-        print(text)
+    options = page_parser(__doc__).parse_args()
+    put(page(options.runs), options.out)
 
 
 if __name__ == "__main__":
