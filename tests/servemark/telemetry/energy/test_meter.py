@@ -14,12 +14,12 @@ from servemark.telemetry import energy
 from servemark.telemetry.energy import meter as meters
 from servemark.telemetry.energy.meter import EnergyReading, Sample, UnavailableError, counted_joules, integrated_joules
 from servemark.telemetry.energy.nvml import nvml_meter
-from tests.doubles.nvml import LOST, NOT_SUPPORTED, Nvml
+from tests.doubles.nvml import NOT_SUPPORTED, Nvml
 
 S = 1_000_000_000
-RANGE_UJ = 262_143_328_850
 STEP_S = 0.1
 """Of a trace."""
+RANGE_UJ = 262_143_328_850
 
 
 @pytest.fixture(autouse=True)
@@ -31,12 +31,6 @@ def every_board_visible(monkeypatch: pytest.MonkeyPatch) -> None:
 def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """No reading but those at the ends of a window, however slow this machine is."""
     monkeypatch.setattr(meters, "COUNTER_PERIOD_S", 1e3)
-
-
-@pytest.fixture
-def few_refreshes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Windows of one refresh are long enough."""
-    monkeypatch.setattr(meters, "REFRESHES", 1)
 
 
 def zone(root: Path, folder: str, name: str, energy_uj: int) -> Path:
@@ -256,98 +250,6 @@ def test_permission_denied_has_the_command() -> None:
         done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
     assert done.stdout.startswith("(None, ")
     assert f"sudo chmod a+r {counter}" in done.stdout
-
-
-def played(meter: energy.Meter, nvml: Nvml, steps: int) -> EnergyReading:
-    """Read `steps` steps of a trace by a meter."""
-    samples, error = [], None
-    for nvml.step in range(steps):
-        try:
-            samples.append(Sample(round(nvml.step * STEP_S * S), meter.read()))
-        except UnavailableError as why:
-            error = str(why)
-            break
-    return meter.evaluate(samples, error)
-
-
-def gpu_meter(nvml: Nvml, gpus: list[int] | None = None) -> energy.Meter:
-    meter, reason = energy.open_meter("gpu_board", gpus=gpus, nvml=nvml)
-    assert meter is not None, reason
-    return meter
-
-
-@pytest.mark.usefixtures("few_refreshes")
-@pytest.mark.parametrize(("visible", "watts"), [(None, 300), ("1", 200), ("GPU-0", 100), ("GPU-1, 0", 300)])
-@pytest.mark.parametrize("total_energy", [True, False])
-def test_gpu_boards(total_energy: bool, visible: str | None, watts: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    if visible is not None:
-        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    second = {"energy_mj": range(0, 9_000_000, 20_000), "power_mw": [200_000]}
-    lacking = {} if total_energy else {"energy_mj": [NOT_SUPPORTED]}
-    nvml = Nvml(lacking, {**second, **lacking})
-    reading = played(gpu_meter(nvml), nvml, 11)
-    assert reading.average_w == pytest.approx(watts)
-    assert (reading.window_s, reading.samples) == (1.0, 11)
-    assert (reading.source, reading.boundary) == ("nvml_total_energy" if total_energy else "nvml_power", "gpu_board")
-
-
-@pytest.mark.usefixtures("few_refreshes")
-@pytest.mark.parametrize(
-    ("visible", "gpus", "watts"), [(None, [1], 200), (None, [0, 1], 300), ("1", [0], 200), ("1,0", [1], 100)]
-)
-def test_only_the_boards_that_a_model_runs_on_are_metered(
-    visible: str | None, gpus: list[int], watts: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Their numbers are CUDA's, which counts what CUDA_VISIBLE_DEVICES leaves."""
-    if visible is not None:
-        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    nvml = Nvml({}, {"energy_mj": range(0, 9_000_000, 20_000)})
-    assert played(gpu_meter(nvml, gpus), nvml, 11).average_w == pytest.approx(watts)
-    meter, reason = energy.open_meter("gpu_board", gpus=[0, 2], nvml=nvml)
-    assert meter is None
-    assert f"NVML sees {1 if visible == '1' else 2} of CUDA's GPUs, not number 2" in str(reason)
-
-
-@pytest.mark.usefixtures("few_refreshes")
-@pytest.mark.parametrize(
-    ("trace", "words"),
-    [
-        ({"energy_mj": [*range(1_000_000, 1_200_000, 20_000), LOST]}, "nvml_total_energy: NVML: GPU is lost"),
-        ({"energy_mj": [5_000_000, 5_100_000, 200_000]}, "nvml_total_energy: the counter went from 5100 to 200 J"),
-        ({"energy_mj": [5_000_000]}, "nvml_total_energy: it did not move within 0.900 s"),
-    ],
-    ids=["lost", "driver loaded anew", "stuck"],
-)
-def test_a_board_that_does_not_tell_has_a_reason(trace: dict[str, list[int]], words: str) -> None:
-    nvml = Nvml(trace)
-    reading = played(gpu_meter(nvml), nvml, 10 if len(trace["energy_mj"]) < 11 else 20)
-    assert reading.joules is None
-    assert str(reading.reason).startswith(words)
-
-
-@pytest.mark.usefixtures("few_refreshes")
-def test_a_counter_of_64_bits_may_wrap_around() -> None:
-    last = 2**64 - 5_000
-    nvml = Nvml({"energy_mj": [last, 5_000]})
-    reading = played(gpu_meter(nvml), nvml, 2)
-    assert reading.joules == pytest.approx(10, abs=5)  # 64 bits of mJ are more than a float tells apart
-
-
-@pytest.mark.parametrize("visible", [None, "MIG-0", "0"])
-def test_a_board_that_is_divided_is_not_metered(visible: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its counter has what all instances use, and an instance has none."""
-    if visible is not None:
-        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    meter, reason = energy.open_meter("gpu_board", nvml=Nvml({}, mig=[0]))
-    assert meter is None
-    assert "GPU 0 is divided (MIG)" in str(reason)
-
-
-def test_no_visible_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    meter, reason = energy.open_meter("gpu_board", nvml=Nvml({}))
-    assert meter is None
-    assert "no GPU" in str(reason)
 
 
 def test_power_is_sampled_by_another_thread() -> None:
