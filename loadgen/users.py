@@ -4,10 +4,9 @@ import functools
 import os
 import signal
 import sys
-from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar, NoReturn, cast
+from typing import Any, ClassVar, NoReturn
 
 import gevent
 from locust import User, events, task
@@ -99,7 +98,8 @@ def _init(environment: Environment, **_: Any) -> None:
     worker = isinstance(environment.runner, WorkerRunner)
     session = WorkerSession(environment, _lookup) if worker else Session(environment, _lookup)
     try:
-        cast(Namespace, environment.parsed_options).host = host_of(environment, InferenceUser)
+        assert environment.parsed_options is not None  # it is where Locust is used as a library
+        environment.parsed_options.host = host_of(environment, InferenceUser)
         session.begin()
     except ServemarkError as error:
         stderr.print(f"servemark: {error}", style="red")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -43,7 +43,7 @@ MOST_WORDS = 400
 MAX_NAME = 250
 """Letters of a tensor's name, at most."""
 DRAFT = ".import-"
-FORMATS = cast("tuple[Format, ...]", (onnx_file, torch_program, saved_model))
+FORMATS: tuple[Format, ...] = (onnx_file, torch_program, saved_model)
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,10 @@ from servemark.output import note
 from servemark.results.constraint_kinds import Kind
 from servemark.results.constraints import Observations, judge
 from servemark.results.objectives import Figure, Seen
-from servemark.results.schema.run import PendingResult, Result
+from servemark.results.schema.run import PendingResult, Result, Telemetry
 from servemark.stats.trend import FEWEST
 from servemark.telemetry.metrics import catalog
 from servemark.telemetry.metrics.publisher import Publisher
-from servemark.telemetry.metrics.push import Sent
 from servemark.telemetry.metrics.snapshot import Sample, Snapshot
 from servemark.telemetry.recording import Column
 
@@ -55,7 +54,7 @@ class Live:
         constraints = standing(self._measurement.config, measured, sending, traffic, now)
         self._publisher.publish(self._snapshot(sending, traffic, now, constraints), sending.spans())
 
-    def finish(self, result: Result) -> list[Sent]:
+    def finish(self, result: Result) -> list[Telemetry]:
         """Publish the final figures, which are the result's; what was sent to each place."""
         sending = self._measurement.sending
         if sending is None:

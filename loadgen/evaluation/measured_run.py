@@ -4,7 +4,6 @@ import contextlib
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import cast
 
 from loadgen.evaluation.live import Live
 from loadgen.evaluation.live_feed import descriptor, feed
@@ -14,7 +13,7 @@ from servemark import interrupts
 from servemark.errors import ResultError
 from servemark.output import note, stdout
 from servemark.results import directory as results
-from servemark.results.schema.run import PendingResult, Result, Telemetry
+from servemark.results.schema.run import PendingResult, Result
 from servemark.telemetry.metrics.publisher import Publisher
 
 Written = Callable[[Path, Result | PendingResult], None]
@@ -85,7 +84,7 @@ def _told(live: Live, result: Result, directory: Path, measurement: Measurement,
     with interrupts.finishing():
         sent = live.finish(result)
         if sent and measurement.measured is not None:
-            result = {**result, "telemetry": cast(list[Telemetry], sent)}
+            result = {**result, "telemetry": sent}
             with contextlib.suppress(ResultError):
                 results.write(directory, result, histograms(measurement.measured))
                 on_written(directory, result)

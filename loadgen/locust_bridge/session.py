@@ -2,9 +2,9 @@
 
 import logging
 import socket
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import gevent
 from locust.env import Environment
@@ -47,8 +47,8 @@ class Session:
 
     def __init__(self, environment: Environment, lookup: Lookup) -> None:
         self.environment = environment
-        # Locust leaves it None only where it is used as a library.
-        self.options = cast(Namespace, environment.parsed_options)
+        assert environment.parsed_options is not None  # it is where Locust is used as a library
+        self.options = environment.parsed_options
         self.lookup = lookup
         self.order: Order | None = None
         self.server: ServeProcess | None = None

@@ -11,7 +11,6 @@ from servemark.results.schema.metrics import WindowFigures
 from servemark.stats.histogram import Histogram
 from servemark.stats.unknown import explained, unknown
 
-SHOWN_PERCENTILES = (50.0, 90.0, 95.0, 99.0)
 NO_LIMIT = "no latency objective: --slo"
 
 

@@ -59,11 +59,11 @@ def measure(case: Case, peer: Peer, number: int, server: GoldenServer) -> Calibr
     except PeerError as error:
         first, *_, last = [*error.what.splitlines()] * 2
         words = first if first == last else f"{first} {last.strip()}"
-        return row(case, peer.name, number, able=able(case, peer), reason=words)
+        return {**row(case, peer.name, number, able=able(case, peer)), "reason": words}
     try:
         return compare(case, peer.name, number, reported, server.times(), _cpu_s(server) - used_s)
     except ValueError as error:
-        return row(case, peer.name, number, reason=str(error))
+        return {**row(case, peer.name, number), "reason": str(error)}
 
 
 def able(case: Case, peer: Peer) -> bool:

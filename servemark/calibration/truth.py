@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,15 +20,24 @@ _LONE_GAPS = 3
 Times = npt.NDArray[np.float64]
 
 
-def row(case: Case, meter: str, number: int, **known: Any) -> CalibrationRow:
-    """A row with the figures that are known; the others are null."""
-    found = dict.fromkeys(CalibrationRow.__annotations__) | {
+def row(case: Case, meter: str, number: int, *, able: bool = True) -> CalibrationRow:
+    """A row without figures."""
+    return {
         "case": case.name,
         "meter": meter,
         "round": number,
-        "able": True,
+        "able": able,
+        "requests": None,
+        "requests_per_s": None,
+        "server_bound": None,
+        "reported_ms": {},
+        "true_ms": {},
+        "error_ms": {},
+        "server_late_p99_ms": None,
+        "failures_reported": None,
+        "failures_true": None,
+        "arrivals": None,
     }
-    return cast(CalibrationRow, found | {"reported_ms": {}, "true_ms": {}, "error_ms": {}} | known)
 
 
 def compare(
@@ -44,24 +53,22 @@ def compare(
     truth = _scheduled_ms(case, arrival_ns) if case.scheduled else (written - arrival_ns)[answered] / NS_PER_MS
     # The stall's p90 lies on its edge, where one request more or less makes it jump: theory leaves it out.
     ranks = [*case.theory_ms] if case.scheduled else PERCENTILES
-    true_ms: Figures = {percentile_key(p): percentile(truth, p) for p in ranks}
+    true = {percentile_key(p): percentile(truth, p) for p in ranks}
     reported_ms: Figures = {percentile_key(p): reported.percentiles_ms.get(p) for p in ranks}
-    errors = {key: None if each is None else each - cast(float, true_ms[key]) for key, each in reported_ms.items()}
-    return row(
-        case,
-        meter,
-        number,
-        requests=len(arrival_ns),
-        requests_per_s=(len(arrival_ns) - 1) / span_s,
-        server_bound=server_cpu_s > 0.9 * span_s,
-        reported_ms=reported_ms,
-        true_ms=true_ms,
-        error_ms=errors,
-        server_late_p99_ms=percentile((written - np.array(log["due_ns"], np.float64))[answered] / NS_PER_MS, 99),
-        failures_reported=reported.failed,
-        failures_true=log["kind"].count("reset"),
-        arrivals=_arrivals(case, np.sort(arrival_ns)) if case.load.arrivals else None,
-    )
+    errors: Figures = {key: None if each is None else each - true[key] for key, each in reported_ms.items()}
+    return {
+        **row(case, meter, number),
+        "requests": len(arrival_ns),
+        "requests_per_s": (len(arrival_ns) - 1) / span_s,
+        "server_bound": server_cpu_s > 0.9 * span_s,
+        "reported_ms": reported_ms,
+        "true_ms": {**true},
+        "error_ms": errors,
+        "server_late_p99_ms": percentile((written - np.array(log["due_ns"], np.float64))[answered] / NS_PER_MS, 99),
+        "failures_reported": reported.failed,
+        "failures_true": log["kind"].count("reset"),
+        "arrivals": _arrivals(case, np.sort(arrival_ns)) if case.load.arrivals else None,
+    }
 
 
 def percentile(values: Times, rank: float) -> float:

@@ -2,20 +2,20 @@
 
 import math
 import statistics
-from collections.abc import Iterator, Sequence
-from typing import cast
+from collections.abc import Iterator, Mapping, Sequence
 
 from loadgen.peers import Peer
 from servemark.calibration.cases import Case
 from servemark.errors import ExitCode
 from servemark.machine.cpu_time import QUIET_SHARE
 from servemark.results.schema.calibration import (
-    ArrivalsSeen,
     CalibratedMeter,
+    CalibrationOutcome,
     CalibrationRow,
     CalibrationVerdict,
     GoldenErrors,
 )
+from servemark.results.schema.header import figure_of
 
 LIMIT_MS, LIMIT_SHARE, OFFSET_LIMIT_MS = 0.2, 0.02, 1.0
 """An error may be this large and this share of the truth; arrivals may be off by this."""
@@ -30,12 +30,11 @@ def calibrated(peer: Peer, cases: Sequence[Case], rows: Sequence[CalibrationRow]
 
     def median(shows: str, key: str) -> float | None:
         names = {case.name for case in cases if shows in {case.shows, case.name}}
-        found = [cast(float, row.get(key)) for row in mine if row["case"] in names and row.get(key) is not None]
-        return statistics.median(found) if found else None
+        return _median([row for row in mine if row["case"] in names], key)
 
     errors = {where: _beyond(error, true) for where, error, true in _errors(cases, mine)}
     worst = max(errors, key=lambda where: errors[where], default=None)
-    floors = [row["reported_ms"]["p50"] for row in mine if row["case"] == "floor" and row["reported_ms"]]
+    floors = [row["reported_ms"] for row in mine if row["case"] == "floor" and row["reported_ms"]]
     reported, true = median("failures", "failures_reported"), median("failures", "failures_true")
     seen = [row["arrivals"] for row in mine if row["arrivals"]]
     found = CalibratedMeter(
@@ -43,7 +42,7 @@ def calibrated(peer: Peer, cases: Sequence[Case], rows: Sequence[CalibrationRow]
         paced=peer.paced,
         within_ms=None if worst is None else errors[worst],
         worst=worst,
-        floor_ms=statistics.median(cast(list[float], floors)) if floors else None,
+        floor_ms=_median(floors, "p50"),
         step_ms=_step_ms([each for row in mine for each in row["reported_ms"].values() if each]),
         ceiling_per_s=median("ceiling", "requests_per_s"),
         server_bound=any(row["server_bound"] for row in mine if row["case"] == "ceiling"),
@@ -61,18 +60,25 @@ def calibrated(peer: Peer, cases: Sequence[Case], rows: Sequence[CalibrationRow]
 def verdict(subject: CalibratedMeter, golden: GoldenErrors) -> CalibrationVerdict:
     """Judge servemark; where the machine itself is that unquiet nothing can be said of the meter."""
     within = f"{subject['within_ms'] or 0:.2f} ms + {LIMIT_SHARE:.0%}"
+    outcome: CalibrationOutcome = "undecided"
     if subject["trusted"]:
         outcome, code, words = "trusted", ExitCode.VALID, f"percentiles are right within {within}"
     elif (golden["other_cpu_share"] or 0) > QUIET_SHARE:
-        outcome, code = "undecided", ExitCode.INVALID
+        code = ExitCode.INVALID
         words = f"other work took {golden['other_cpu_share']:.0%} of the cores: stop it, and run again"
     elif max(golden["unseen_p99_ms"], golden["late_p50_ms"] or 0) > LIMIT_MS:
-        outcome, code = "undecided", ExitCode.INVALID
+        code = ExitCode.INVALID
         words = "the golden server itself was late: stop other work, and run again"
     else:
         outcome, code, words = "not trusted", ExitCode.SLO_MISSED, "; ".join(subject["wrong"])
-    found = {"outcome": outcome, "words": words, "limit_ms": LIMIT_MS, "limit_share": LIMIT_SHARE}
-    return cast(CalibrationVerdict, {**found, "offset_limit_ms": OFFSET_LIMIT_MS, "exit_code": int(code)})
+    return {
+        "outcome": outcome,
+        "words": words,
+        "limit_ms": LIMIT_MS,
+        "limit_share": LIMIT_SHARE,
+        "offset_limit_ms": OFFSET_LIMIT_MS,
+        "exit_code": int(code),
+    }
 
 
 def _errors(cases: Sequence[Case], rows: Sequence[CalibrationRow]) -> Iterator[tuple[str, float, float]]:
@@ -117,6 +123,7 @@ def _step_ms(reported_ms: Sequence[float]) -> float | None:
     return next(fits, steps[-1]) if reported_ms else None
 
 
-def _median(seen: Sequence[ArrivalsSeen], key: str) -> float | None:
-    found = [cast(float, each.get(key)) for each in seen if each.get(key) is not None]
+def _median(groups: Sequence[Mapping[str, object]], key: str) -> float | None:
+    """Return the median of a figure over the groups in which it is known."""
+    found = [value for each in groups if (value := figure_of(each, key)) is not None]
     return statistics.median(found) if found else None

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import msgspec
 import typer
+from typer.core import TyperGroup
 
 from servemark.cli._command import one_command
 from servemark.cli._run_file import defaults, is_text
@@ -44,7 +45,8 @@ def rerun(
     Example: servemark rerun results/latest --duration 60
     """
     assert context.parent is not None
-    run: Any = cast(Any, context.parent.command).commands["run"]
+    assert isinstance(context.parent.command, TyperGroup)
+    run: Any = context.parent.command.commands["run"]
     file = file_of(result)
     document = directory.read_begun(file)
     request = request_of(document, file)

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import cast
+from typing import Literal
 
 from servemark.documents.load import ClosedLoop
 from servemark.documents.saved_load import read_single_load
@@ -11,10 +11,11 @@ from servemark.results.schema.comparison import ComparisonDocument, ComparisonRo
 from servemark.stats.ratios import RatioFigures
 from servemark.views.wording import listed
 
-RATIOS = {"p50": "p50", "p99": "p99", "throughput": "inferences_per_s", "max rate": "max_rate"}
+RatioName = Literal["p50", "p99", "inferences_per_s", "max_rate"]
+RATIOS: dict[str, RatioName] = {"p50": "p50", "p99": "p99", "throughput": "inferences_per_s", "max rate": "max_rate"}
 """Of an engine to the first, as they are called and as comparison.json calls them."""
 LOWER_IS_BETTER = ("p50", "p99")
-_MEASURES = {"max_rate": "highest rate", "p50": "p50", "inferences_per_s": "throughput"}
+_MEASURES: dict[RatioName, str] = {"max_rate": "highest rate", "p50": "p50", "inferences_per_s": "throughput"}
 """Ratios that tell who is fastest; the first that is known decides."""
 _FASTER, _MORE = ("is fastest", "are faster", "is faster"), ("serves most", "serve more", "serves more")
 Ratios = Mapping[str, RatioFigures]
@@ -34,7 +35,7 @@ def answer(document: ComparisonDocument) -> list[str]:
     return [_fastest(first, rows, key) for key in shown]
 
 
-def _fastest(first: str, rows: Sequence[ComparisonRow], key: str) -> str:
+def _fastest(first: str, rows: Sequence[ComparisonRow], key: RatioName) -> str:
     found = {str(row["label"]): ratio for row in rows if (ratio := ratio_of(row, key))}
     measure, lower = _MEASURES[key], key in LOWER_IS_BETTER
     best, better, which = _FASTER if lower else _MORE
@@ -81,9 +82,9 @@ def times(ratio: RatioFigures) -> str:
     return f"{value:.2f}x" if value < 2 else f"{value:.1f}x" if value < 10 else f"{value:,.0f}x"
 
 
-def ratio_of(row: ComparisonRow, name: str) -> RatioFigures | None:
+def ratio_of(row: ComparisonRow, name: RatioName) -> RatioFigures | None:
     """One of an engine's ratios, by its key in comparison.json."""
-    return cast(RatioFigures | None, dict(row["ratio"])[name])
+    return row["ratio"][name]
 
 
 def device(row: ComparisonRow) -> str:

@@ -76,11 +76,6 @@ class Discrepancy:
     cosine_min: float | None = None
     """Smallest cosine similarity of a row to its reference."""
 
-    @property
-    def top1_share(self) -> float:
-        """Share of the samples with the same first choice."""
-        return self.top1_samples / self.samples
-
     def __str__(self) -> str:
         known = {key: value for key, value in asdict(self).items() if key != "agrees" and value is not None}
         known["top1_samples"] = f"{known.pop('top1_samples')} of {known.pop('samples')}"

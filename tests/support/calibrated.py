@@ -48,7 +48,7 @@ def document(error_ms: float = 0.05, other: float = 0.01) -> Calibration:
 def _row(case: Case, meter: str, off: float) -> Any:
     if case.name == "stall":
         if meter == "wrk":
-            return row(case, meter, 1, able=False, reason="wrk: it has no open loop")
+            return {**row(case, meter, 1, able=False), "reason": "wrk: it has no open loop"}
         late: dict[float, float] = {50: off, 90: off, 95: 495 + off, 99: 895 + off}
         return compare(case, meter, 1, PeerFigures(100, late, 0), stalled(), 0.1)
     resets = 10 if case.name == "resets" else 0

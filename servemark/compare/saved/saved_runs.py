@@ -1,9 +1,9 @@
 """Saved runs, grouped by their subject, and the differences between the circumstances of two."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from servemark.compare.interleaved.document import COMPARISON_FILE
 from servemark.documents.saved_load import load_key, load_name
@@ -107,7 +107,8 @@ def _circumstances(result: RunHeader) -> dict[str, Any]:
     config = {key: value for key, value in flat(result["request"], "request.").items() if key not in _PLACES}
     served = {key: result.get(key) for key in _SERVED}
     # Not what was asked for: `auto` decides by the machine. Cores that do not idle answer sooner.
-    client = (cast(Mapping[str, Any], result).get("metrics") or {}).get("client", {})
+    metrics: Any = result.get("metrics") or {}
+    client = metrics.get("client", {})
     awake = {"client.cpu_latency_us": client.get("cpu_latency_us")}
     return config | served | awake | circumstances(result)
 

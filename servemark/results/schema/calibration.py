@@ -1,10 +1,11 @@
 """The certificate of a meter: `servemark calibrate`."""
 
-from typing import Annotated, Literal, TypedDict
+from typing import Annotated, Literal, NotRequired, TypedDict
 
 from servemark.results.schema.header import KIND, Header
 
 Figures = dict[str, float | None]
+CalibrationOutcome = Literal["trusted", "not trusted", "undecided"]
 
 
 class ArrivalsSeen(TypedDict):
@@ -19,7 +20,7 @@ class ArrivalsSeen(TypedDict):
 
 
 class CalibrationRow(TypedDict):
-    """One load generator in one case. What it cannot say is null; `reason` says why there are no figures at all."""
+    """One load generator in one case. What it cannot say is null."""
 
     case: Annotated[str, "Name of the case."]
     meter: Annotated[str, "Name of the load generator."]
@@ -35,6 +36,7 @@ class CalibrationRow(TypedDict):
     failures_reported: Annotated[int | None, "Failed requests that the load generator reported."]
     failures_true: Annotated[int | None, "Requests whose connection the server reset."]
     arrivals: Annotated[ArrivalsSeen | None, "Arrivals beside their schedule. Null: a closed loop."]
+    reason: NotRequired[Annotated[str, "Why there are no figures at all."]]
 
 
 class CalibrationCase(TypedDict):
@@ -79,7 +81,7 @@ class GoldenErrors(TypedDict):
 class CalibrationVerdict(TypedDict):
     """Verdict over servemark. The other load generators are beside it."""
 
-    outcome: Annotated[Literal["trusted", "not trusted", "undecided"], "`undecided`: the machine was too unquiet."]
+    outcome: Annotated[CalibrationOutcome, "`undecided`: the machine was too unquiet."]
     words: Annotated[str, "The same as a sentence."]
     limit_ms: Annotated[float, "An error may be this large (ms) ..."]
     limit_share: Annotated[float, "... and this share of the truth."]

@@ -77,10 +77,13 @@ class Worker(TypedDict):
     trouble: Annotated[str | None, "Why its share is not what was asked for. Null where it is."]
 
 
+Destination = Literal["push_gateway", "otlp"]
+
+
 class Telemetry(TypedDict):
     """A place to which the run's metrics were sent."""
 
-    to: Annotated[Literal["push_gateway", "otlp"], "What takes them."]
+    to: Annotated[Destination, "What takes them."]
     url: Annotated[str, "Where it is."]
     sent: Annotated[int, "How often they were taken."]
     failed: Annotated[int, "How often they were not."]

@@ -8,9 +8,10 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from servemark.results.schema.run import Telemetry
 from servemark.telemetry.metrics.destinations import Destinations
 from servemark.telemetry.metrics.endpoint import Endpoint
-from servemark.telemetry.metrics.push import Pusher, Sent
+from servemark.telemetry.metrics.push import Pusher
 from servemark.telemetry.metrics.snapshot import Snapshot, Span
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class Metrics:
         if self._collector is not None:
             self._collector.take(Span(*each) for each in spans)
 
-    def finish(self, within_s: float) -> list[Sent]:
+    def finish(self, within_s: float) -> list[Telemetry]:
         """Send the last one everywhere at once; what was sent, after so long at most."""
         for pusher in self._pushers:
             pusher.finish()

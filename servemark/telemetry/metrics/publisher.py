@@ -14,8 +14,8 @@ from typing import Any, Self
 
 from servemark.errors import OptionError
 from servemark.output import note
+from servemark.results.schema.run import Telemetry
 from servemark.telemetry.metrics.destinations import Destinations
-from servemark.telemetry.metrics.push import Sent
 from servemark.telemetry.metrics.snapshot import Snapshot, Span
 
 START_TIMEOUT_S = 60.0
@@ -77,7 +77,7 @@ class Publisher:
         if self._write():
             self._hand("snapshot", snapshot.pack())
 
-    def finish(self, snapshot: Snapshot, within_s: float, spans: Sequence[Span] = ()) -> list[Sent]:
+    def finish(self, snapshot: Snapshot, within_s: float, spans: Sequence[Span] = ()) -> list[Telemetry]:
         """Hand it the last one and wait until it is sent; what was sent to each place, after so long at most."""
         deadline = time.monotonic() + within_s
         last = [tuple(span) for span in spans]

@@ -1,13 +1,12 @@
 """Sends snapshots to somewhere else every few seconds and at the end, on a thread of its own; what fails is counted."""
 
-import time
 from collections.abc import Callable
 from threading import Event, Thread
-from typing import TypedDict
 
 import requests
 
 from servemark.output import note
+from servemark.results.schema.run import Destination, Telemetry
 from servemark.telemetry.metrics.snapshot import Snapshot
 
 EVERY_S = 5.0
@@ -18,22 +17,12 @@ Send = Callable[[Snapshot], None]
 """Sends one snapshot. Raises OSError or ValueError with the reason where it was not taken."""
 
 
-class Sent(TypedDict):
-    """Counts of one destination."""
-
-    to: str
-    url: str
-    sent: int
-    failed: int
-    error: str | None
-
-
 class Pusher:
     """One place to which snapshots go; the first failure is told, and none stops anything."""
 
-    def __init__(self, to: str, url: str, send: Send, *, every_s: float = EVERY_S) -> None:
+    def __init__(self, to: Destination, url: str, send: Send, *, every_s: float = EVERY_S) -> None:
         self._send, self._every_s = send, every_s
-        self._sent: Sent = {"to": to, "url": url, "sent": 0, "failed": 0, "error": None}
+        self._sent: Telemetry = {"to": to, "url": url, "sent": 0, "failed": 0, "error": None}
         self._last: Snapshot | None = None
         self._final, self._ended = Event(), Event()
         Thread(target=self._run, daemon=True).start()
@@ -46,7 +35,7 @@ class Pusher:
         """Send the last one now, and no more."""
         self._final.set()
 
-    def result(self, within_s: float) -> Sent:
+    def result(self, within_s: float) -> Telemetry:
         """Return the counts; wait for the last push within `within_s`."""
         ended = self._ended.wait(within_s)
         error = self._sent["error"] if ended else "the last snapshot was not taken in time"
@@ -84,8 +73,3 @@ def reason(error: BaseException) -> str:
     while error.__cause__ or error.__context__:
         error = error.__cause__ or error.__context__ or error
     return str(getattr(error, "strerror", None) or error)
-
-
-def now_ms() -> int:
-    """Milliseconds since the epoch."""
-    return time.time_ns() // 1_000_000

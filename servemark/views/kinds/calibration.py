@@ -1,7 +1,7 @@
 """A calibration: each load generator's errors, side by side, and in each case."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any, cast
+from collections.abc import Iterator
+from typing import Any
 
 from servemark.quantities import figure
 from servemark.results.saved import Saved
@@ -117,7 +117,7 @@ def _record(row: CalibrationRow) -> dict[str, Any]:
     groups = ("reported_ms", "true_ms", "error_ms", "arrivals")
     flat = {key: value for key, value in row.items() if key not in groups}
     for group in groups:
-        held = cast(Mapping[str, Any], row.get(group) or {})
+        held: Any = row.get(group) or {}
         flat |= {f"{group.removesuffix('_ms')}_{key}" + "_ms" * group.endswith("_ms"): held[key] for key in held}
     return flat
 

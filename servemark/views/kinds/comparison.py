@@ -9,7 +9,7 @@ from servemark.results.saved import Saved
 from servemark.results.schema.comparison import ComparisonDocument, ComparisonRow
 from servemark.results.schema.header import reason_of
 from servemark.views.blocks import Article, Block, Check, Facts, Lines, Section, Table
-from servemark.views.engines import RATIOS, answer, device, layout, ratio_of
+from servemark.views.engines import RATIOS, RatioName, answer, device, layout, ratio_of
 from servemark.views.kinds import saved_comparison
 from servemark.views.plots.circumstances import environment, made
 from servemark.views.plots.engines import agreements, figures, pareto, ratios
@@ -261,7 +261,7 @@ def _verdict(row: ComparisonRow) -> str:
     return f"{words}, {f'MISSED in {missed} of {rounds} rounds' if missed else 'MET'}"
 
 
-def _ratio(name: str, row: ComparisonRow) -> str:
+def _ratio(name: RatioName, row: ComparisonRow) -> str:
     """An engine against the first: below 1 is faster for latencies, above 1 for throughput and rate."""
     ratio = ratio_of(row, name)
     if ratio is None:

@@ -6,13 +6,11 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from typing import cast
 
 from rich.console import Console
 from rich.live import Live
 
 from servemark.output import ERRORS, printable, say, says
-from servemark.results.schema.live_figures import LiveFigures
 from servemark.telemetry.os_threads import start_thread
 from servemark.views.live.screen import LiveRun, Screen
 
@@ -90,7 +88,7 @@ def _follow_figures(descriptor: int, run: LiveRun) -> None:
             for line in lines:
                 # A line that was cut off because the pipe was full is passed over.
                 with contextlib.suppress(ValueError, KeyError, TypeError):
-                    run.take(cast(LiveFigures, json.loads(line)))
+                    run.take(json.loads(line))
     run.ended = True
 
 

@@ -38,9 +38,9 @@ def test_compare_never_accepts_nan_and_counts_equal_ids(agreement: Agreement) ->
 
 def test_first_choice() -> None:
     scores = np.array([[1.0, 2.0], [2.0, 1.0]], np.float32)
-    assert compare_outputs(scores[::-1], scores, Agreement()).top1_share == 0
+    assert compare_outputs(scores[::-1], scores, Agreement()).top1_samples == 0
     ids = np.array([[7, 8], [9, 1]], np.int32)
-    assert compare_outputs(np.array([[7, 1], [8, 1]], np.int32), ids, Agreement()).top1_share == 0.5
+    assert compare_outputs(np.array([[7, 1], [8, 1]], np.int32), ids, Agreement()).top1_samples == 1
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
