@@ -4,7 +4,7 @@ A SavedModel always has operators that write files: those that save its variable
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from exporters.importing.tensorflow_operators import COMPUTING
@@ -63,14 +63,7 @@ def _reaching_functions(functions: Mapping[str, Any], restoring: set[str]) -> di
                 continue
             if why := _why(node, functions, dict.fromkeys(restoring, RESTORE)):
                 reasons[name] = why
-    waiting = list(reasons)
-    while waiting:
-        name = waiting.pop()
-        for caller in callers[name]:
-            if caller not in reasons:
-                reasons[caller] = reasons[name]
-                waiting.append(caller)
-    return reasons
+    return _spread(reasons, callers)
 
 
 def _why(node: Any, functions: Mapping[str, Any], forbidden: Mapping[str, str]) -> str | None:
@@ -121,14 +114,19 @@ def _descendants(nodes: Mapping[str, Any], first: Mapping[str, str]) -> dict[str
     for name, node in nodes.items():
         for source in node.input:
             readers[_node_of(source)].append(name)
+    return _spread(first, readers)
+
+
+def _spread(first: Mapping[str, str], after: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Give what comes after a name, and after that, the name's own reason."""
     found = dict(first)
     waiting = list(found)
     while waiting:
         name = waiting.pop()
-        for reader in readers[name]:
-            if reader not in found:
-                found[reader] = found[name]
-                waiting.append(reader)
+        for each in after.get(name, ()):
+            if each not in found:
+                found[each] = found[name]
+                waiting.append(each)
     return found
 
 

@@ -149,14 +149,14 @@ def ratio_of_merged(
     return _ratio(math.log(value), [(_variance(drawn, count), count) for drawn, count in varying], confidence, slack)
 
 
-def holm(p_values: Sequence[float], level: float = 1 - CONFIDENCE) -> list[bool]:
-    """Return which of several tests are significant, with a chance of at most `level` that any is so by luck.
+def holm(p_values: Sequence[float]) -> list[bool]:
+    """Return which of several tests are significant, with a chance of at most 5 % that any is so by luck.
 
     S. Holm, A Simple Sequentially Rejective Multiple Test Procedure, Scandinavian Journal of Statistics 6, 1979.
     """
     found, left = [False] * len(p_values), len(p_values)
     for place in sorted(range(len(p_values)), key=p_values.__getitem__):
-        if p_values[place] > level / left:
+        if p_values[place] > (1 - CONFIDENCE) / left:
             break
         found[place], left = True, left - 1
     return found
@@ -305,8 +305,8 @@ def _merged(rounds: Sequence[Histogram], percentile: float, rng: np.random.Gener
     return found
 
 
-def expanded(count: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """The quantiles of bootstrap means that make an interval, of 95 % unless told, from few samples.
+def expanded(count: int) -> tuple[float, float]:
+    """The quantiles of bootstrap means that make an interval of 95 % from few samples.
 
     The plain 2.5 % and 97.5 % ones cover the truth in 84 of 100 cases at 5 samples, since a bootstrap has no factor
     n / (n - 1) and no t for the normal's quantile. T. Hesterberg's expanded percentiles fix both (What Teachers Should
@@ -314,5 +314,5 @@ def expanded(count: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
     """
     from scipy.special import ndtr, stdtrit
 
-    tail = float(ndtr(math.sqrt(count / (count - 1)) * stdtrit(count - 1, (1 - confidence) / 2)))
+    tail = float(ndtr(math.sqrt(count / (count - 1)) * stdtrit(count - 1, (1 - CONFIDENCE) / 2)))
     return tail, 1 - tail

@@ -98,8 +98,8 @@ def _gain(values: Values, rest: Values, noise: float) -> float:
     return (whole - left) / error if error > 0 else math.inf
 
 
-def has_trend(values: Sequence[float], level: float = TREND_LEVEL) -> bool:
+def has_trend(values: Sequence[float]) -> bool:
     """Return True if values go one way rather than to and fro (Kendall's rank test, by which 4 values never do)."""
     from scipy.stats import kendalltau
 
-    return len(values) > 1 and bool(kendalltau(range(len(values)), values).pvalue <= level)
+    return len(values) > 1 and bool(kendalltau(range(len(values)), values).pvalue <= TREND_LEVEL)

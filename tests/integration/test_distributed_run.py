@@ -168,7 +168,7 @@ def test_a_closed_loop_is_split_and_a_second_run_from_the_web_ui_works(tmp_path:
             _, opened = web.finished(2)
         received = len(server.requests())
     assert sorted(worker["max_in_flight"] for worker in closed["workers"]) == [1, 2], "of 3 connections"
-    assert (closed["scenario"]["concurrency"], closed["metrics"]["client"]["max_in_flight"]) == (3, 3)
+    assert (closed["request"]["load"]["concurrency"], closed["metrics"]["client"]["max_in_flight"]) == (3, 3)
     assert opened["metrics"]["latency_ms"]["count"] == 100
     assert Counter(worker["requests"] for worker in opened["workers"]) == {50: 2}
     assert accounted(closed) + accounted(opened) == received

@@ -64,10 +64,10 @@ def ends(drawn: Iterable[Bar]) -> list[float | None]:
 class Plot:
     """Draws marks in the order in which they are asked for. `name` is what a screen reader says of it."""
 
-    def __init__(self, name: str, x: Axis, y: Axis, *, height: int = HEIGHT) -> None:
+    def __init__(self, name: str, x: Axis, y: Axis) -> None:
         self._x, self._y = x, y
-        self._bottom = height - _BOTTOM
-        self._svg = _root(name, height)
+        self._bottom = HEIGHT - _BOTTOM
+        self._svg = _root(name, HEIGHT)
         self.keys: list[Key] = []
         for value, words in y.ticks:
             at = self._at_y(value)
@@ -78,7 +78,7 @@ class Plot:
             _add(self._svg, "path", {"class": "grid", "d": f"M{at:.1f} {_TOP}V{self._bottom}"})
             _text(self._svg, min(at, WIDTH - _RIGHT - 8), self._bottom + 17, words, "middle")
         _text(self._svg, 4, 14, y.title, "start", "axis")
-        _text(self._svg, WIDTH - _RIGHT, height - 8, x.title, "end", "axis")
+        _text(self._svg, WIDTH - _RIGHT, HEIGHT - 8, x.title, "end", "axis")
 
     def line(self, points: Iterable[Point], words: str, colour: int, *, stepped: bool = False) -> None:
         """Values joined; a gap where one is not known. `stepped`: each holds until the next."""
