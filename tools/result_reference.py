@@ -15,6 +15,7 @@ from servemark.results.schema.history import History
 from servemark.results.schema.kernels import KernelsDocument
 from servemark.results.schema.machine_series import MachineSeries
 from servemark.results.schema.mlperf import MlperfResult
+from servemark.results.schema.profile import Profile
 from servemark.results.schema.quality import QualityResult
 from servemark.results.schema.run import Result, Series
 from servemark.results.schema.suite import SuiteDocument
@@ -43,6 +44,7 @@ a run is judged.
 | `result.json` | `servemark mlperf` | [MlperfResult](#mlperfresult) |
 | `result.json` | `servemark quality` | [QualityResult](#qualityresult) |
 | `result.json` | `servemark calibrate` | [Calibration](#calibration) |
+| `result.json` | `servemark profile` | [Profile](#profile) |
 | `result.json` | `servemark kernels` | [KernelsDocument](#kernelsdocument) |
 | `comparison.json` | `servemark compare WORKLOAD` | [ComparisonDocument](#comparisondocument) |
 | `tuning.json` | `servemark tune` | [TuningDocument](#tuningdocument) |
@@ -70,6 +72,7 @@ _DOCUMENTS = (
     MlperfResult,
     QualityResult,
     Calibration,
+    Profile,
     MachineSeries,
     KernelsDocument,
     History,

@@ -1,6 +1,7 @@
 """Runs an ONNX graph node by node while TensorFlow records: the result is the same graph in TensorFlow."""
 
 import contextlib
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,6 +14,8 @@ from exporters.onnx_to_tensorflow.values import Array, Value
 
 Operator = Callable[["Node"], Any]
 OPERATORS: dict[str, Operator] = {}
+_NO_SCOPE = re.compile(r"^[^A-Za-z0-9.]|[^A-Za-z0-9_.\\/>-]")
+"""Characters that a scope of TensorFlow cannot have."""
 
 
 class Unsupported(Exception):  # noqa: N818 - it says what is not supported
@@ -121,7 +124,9 @@ def run(graph: onnx.GraphProto, inputs: Sequence[Value], around: Scope | None = 
     scope.values |= {each.name: value for each, value in zip(graph.input, inputs, strict=False)}
     shapes = {each.name: shape_of(each) for each in graph.value_info}
     for proto in graph.node:
-        for name, value in zip(proto.output, _results(Node(proto, scope)), strict=False):
+        with tf.name_scope(_NO_SCOPE.sub("_", proto.name or proto.op_type)):  # a profile tells nodes by it
+            results = _results(Node(proto, scope))
+        for name, value in zip(proto.output, results, strict=False):
             if shapes.get(name) is not None:
                 value.set_shape(shapes[name] or [])
             scope.values[name] = value

@@ -47,6 +47,7 @@ COMMANDS = {
     "quality": "Score the answers to a labelled data set.",
     "suite": "Export and load every workload of a suite.",
     "kernels": "Time the operations that models are made of.",
+    "profile": "Time one inference by operator, and its memory.",
     "show": "Show a saved result again.",
     "report": "Write saved results as one HTML page.",
     "history": "Find where a figure changed over all saved results.",

@@ -11,7 +11,7 @@ from servemark.documents.fields import Names
 from servemark.documents.request import LOOPBACK, MAX_PORT
 from servemark.documents.server import Device, EngineOptions, Instances
 from servemark.errors import OptionError
-from servemark.quantities import RATES, SECONDS
+from servemark.quantities import RATES, SECONDS, whole
 
 
 class Serving(Struct, frozen=True, kw_only=True):
@@ -141,3 +141,39 @@ class Calibrating(Struct, frozen=True, kw_only=True):
     out: Annotated[
         str, fields.text("Where results are made.", names=Names.PATH, metavar="DIR", default_below="results")
     ] = ""
+
+
+PROFILE_BUDGET_S = 600.0
+
+
+class Profiling(Struct, frozen=True, kw_only=True):
+    """Options of `servemark profile`: the engines, the batch, and for how long."""
+
+    engine: Annotated[
+        tuple[str, ...],
+        fields.text(
+            "Engine; may come again.", metavar="ENGINE", repeatable=True, many=True, shown_default="those installed"
+        ),
+    ] = ()
+    batch_size: Annotated[int, fields.whole("Samples of the inference.", short="-b")] = 1
+    batches: Annotated[
+        str,
+        fields.text(
+            "Batch sizes of the memory curve, like 1,2,4,8; none: no memory.", metavar="B,...", shown_default="-b"
+        ),
+    ] = ""
+    device: Annotated[str, fields.text("cpu or cuda:N.", metavar="DEVICE")] = "cpu"
+    no_ceilings: Annotated[bool, fields.switch("Leave out the ceilings, and the shares of them.")] = False
+    budget_s: Annotated[
+        float, fields.number("Leave out what is not done by then.", units=SECONDS, least=1, metavar="S")
+    ] = PROFILE_BUDGET_S
+    out: Annotated[
+        str, fields.text("Where results are made.", names=Names.PATH, metavar="DIR", default_below="results")
+    ] = ""
+
+    @property
+    def memory_batches(self) -> list[int]:
+        """The batch sizes of which the memory is measured. Raises OptionError."""
+        if self.batches == "none":
+            return []
+        return [whole("--batches", each, 1) for each in self.batches.split(",")] if self.batches else [self.batch_size]

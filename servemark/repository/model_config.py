@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from servemark.documents.commands import Serving
 from servemark.documents.server import Server
@@ -69,6 +69,12 @@ class Settings:
         self._place(model)
         text: str = text_format.MessageToString(model)
         return text
+
+    def in_json(self, config: str) -> dict[str, Any]:
+        """Return the configuration with these settings as Triton gives it to a backend. Raises ArtifactError."""
+        from google.protobuf.json_format import MessageToDict
+
+        return dict(MessageToDict(parse(self.apply(config)), preserving_proto_field_name=True))
 
     def _place(self, model: "ModelConfig") -> None:
         for group in model.instance_group or [model.instance_group.add()]:

@@ -11,6 +11,7 @@ from servemark.results.schema.history import History
 from servemark.results.schema.kernels import KernelsDocument
 from servemark.results.schema.machine_series import MachineSeries
 from servemark.results.schema.mlperf import MlperfResult
+from servemark.results.schema.profile import Profile
 from servemark.results.schema.quality import QualityResult
 from servemark.results.schema.run import PendingResult, Result, Series
 from servemark.results.schema.suite import SuiteDocument
@@ -32,6 +33,7 @@ KINDS: dict[str, tuple[type, ...]] = {
     "kernels": (KernelsDocument,),
     "quality": (QualityResult,),
     "calibration": (Calibration,),
+    "profile": (Profile,),
 }
 """Each kind of document, and the types that it may have."""
 

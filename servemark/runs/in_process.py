@@ -15,7 +15,7 @@ from loadgen.targets.engine_threads import EngineThreads
 from loadgen.targets.in_process import InProcessTarget
 from servemark.errors import ArtifactError
 from servemark.repository.entry import Entry
-from servemark.repository.model_config import Settings, parse
+from servemark.repository.model_config import Settings
 from servemark.results.schema.run import Result
 from servemark.runs.entries import export_where_needed
 from servemark.workload.engine import Engine
@@ -71,11 +71,8 @@ def targets_for(config: LoadConfig) -> Iterator[Callable[[LoadConfig], InProcess
 
 def configuration(entry: Entry, settings: Settings) -> dict[str, Any]:
     """The model's configuration with the settings, in Triton's JSON. Raises ArtifactError."""
-    from google.protobuf.json_format import MessageToDict
-
     entry.require()
-    model = parse(settings.apply(entry.config.read_text()))
-    return dict(MessageToDict(model, preserving_proto_field_name=True))
+    return settings.in_json(entry.config.read_text())
 
 
 def _loaders(entry: Entry, model: dict[str, Any]) -> list[Callable[[], Engine]]:

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 ARTIFACT = "model.onnx"
 PACKAGE = "onnxruntime"
-OPTIONS = ("intra_op_thread_count", "execution_accelerator", "cuda_graph")
+PROFILE, KEEP_WEIGHTS = "profile_file_prefix", "session.disable_prepacking"
+"""ONNX Runtime's names: of a profile's file, and of weights that stay as they are, whose shapes a profile then has."""
+OPTIONS = ("intra_op_thread_count", "execution_accelerator", "cuda_graph", PROFILE, KEEP_WEIGHTS)
 _RECORD_PLACES = ("session.record_ep_graph_assignment_info", "1")
 
 LIBRARIES = {
@@ -37,13 +39,13 @@ class OnnxRuntime:
 
     def __init__(self, session: "onnxruntime.InferenceSession", device: str, outputs: Sequence[str]) -> None:
         self.device = device
-        self._session = session
+        self.session = session
         self._answer = Session(session, outputs).run
 
     @property
     def provider(self) -> str:
         """The execution provider of the highest priority in the session."""
-        return str(self._session.get_providers()[0])
+        return str(self.session.get_providers()[0])
 
     def run(self, inputs: Arrays) -> Arrays:
         return self._answer(inputs)
@@ -105,6 +107,10 @@ def load(
     settings.log_severity_level = 3  # errors only: warnings about graph rewriting are of no use to who serves
     if device == "cpu" and Entry.of_folder(artifact.resolve().parent.parent).precision == "fp16":
         settings.add_session_config_entry(*FP16_ON_CPU)
+    if PROFILE in options:
+        settings.enable_profiling, settings.profile_file_prefix = True, options[PROFILE]
+    if KEEP_WEIGHTS in options:
+        settings.add_session_config_entry(KEEP_WEIGHTS, options[KEEP_WEIGHTS])
     stream = None
     if device != "cpu":
         settings.add_session_config_entry(*_RECORD_PLACES)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 ARTIFACT = "model.xml"
 PACKAGE = "openvino"
-PROPERTIES = ("PERFORMANCE_HINT", "NUM_STREAMS", "INFERENCE_NUM_THREADS", "INFERENCE_PRECISION_HINT")
+PROPERTIES = ("PERFORMANCE_HINT", "NUM_STREAMS", "INFERENCE_NUM_THREADS", "INFERENCE_PRECISION_HINT", "PERF_COUNT")
 """Options that are OpenVINO's own properties, by their names there."""
 OPTIONS = ("intra_op_thread_count", *PROPERTIES)
 PRODUCTS = {"Convolution", "FullyConnected", "MatMul", "GroupConvolution", "Deconvolution"}
@@ -28,20 +28,20 @@ class OpenVino:
 
     def __init__(self, compiled: "openvino.CompiledModel", device: str, outputs: Sequence[str]) -> None:
         self.device = device
-        self._compiled = compiled
-        self._request = compiled.create_infer_request()
+        self.compiled = compiled
+        self.request = compiled.create_infer_request()
         self._outputs = [(name, compiled.output(name)) for name in outputs]
 
     @property
     def provider(self) -> str:
         """The plugin's devices and what they compute in, such as `CPU f32`, or `CPU int8 (f32 between)`."""
-        devices = "+".join(self._compiled.get_property("EXECUTION_DEVICES"))
-        floats = self._compiled.get_property("INFERENCE_PRECISION_HINT").to_string()
-        return f"{devices} int8 ({floats} between)" if _has_int8(self._compiled) else f"{devices} {floats}"
+        devices = "+".join(self.compiled.get_property("EXECUTION_DEVICES"))
+        floats = self.compiled.get_property("INFERENCE_PRECISION_HINT").to_string()
+        return f"{devices} int8 ({floats} between)" if _has_int8(self.compiled) else f"{devices} {floats}"
 
     def run(self, inputs: Arrays) -> Arrays:
         """Answer one batch; the inputs are not copied, the outputs are."""
-        answer = self._request.infer(inputs, share_inputs=True)
+        answer = self.request.infer(inputs, share_inputs=True)
         return {name: answer[port] for name, port in self._outputs}
 
 

@@ -40,12 +40,12 @@ class PyTorch:
         self._torch = torch
         self._place = torch.device(device)
         self._stream = torch.cuda.Stream(self._place) if self._place.type == "cuda" else None
-        self._module = module
-        self._inputs = list(inputs)
+        self.module = module
+        self.inputs = list(inputs)
         self._outputs = list(outputs)
 
     def run(self, inputs: Arrays) -> Arrays:
-        answer = self.run_tensors({name: self._tensor(inputs[name]) for name in self._inputs})
+        answer = self.run_tensors({name: self._tensor(inputs[name]) for name in self.inputs})
         return {name: tensor.numpy(force=True) for name, tensor in answer.items()}
 
     def run_tensors(self, inputs: Mapping[str, "torch.Tensor"]) -> "dict[str, torch.Tensor]":
@@ -53,7 +53,7 @@ class PyTorch:
         with self._torch.inference_mode(), self._torch.cuda.stream(self._stream) if self._stream else nullcontext():
             if self._stream:  # what another stream is still writing must be there before this one reads it
                 self._stream.wait_stream(self._torch.cuda.default_stream(self._place))
-            answer = self._module(*(inputs[name] for name in self._inputs))
+            answer = self.module(*(inputs[name] for name in self.inputs))
             tensors = (answer,) if isinstance(answer, self._torch.Tensor) else tuple(answer)
             if self.provider == CUDA_GRAPHS:  # the next replay overwrites the graph's own
                 tensors = tuple(tensor.clone() for tensor in tensors)

@@ -31,7 +31,7 @@ class TensorFlow:
         self.device = device
         self._tf: Any = import_tensorflow()
         self._module = module  # what the signature refers to lives as long as it
-        self._function = function
+        self.function = function
         self._place = "/CPU:0" if device == "cpu" else f"/GPU:{_number(device)}"
         self._outputs = list(outputs)
         self._compiled = compiled
@@ -46,7 +46,7 @@ class TensorFlow:
     def run(self, inputs: Arrays) -> Arrays:
         with self._tf.device(self._place):
             tensors = {name: self._tf.convert_to_tensor(array) for name, array in inputs.items()}
-            answer = self._function(**tensors)
+            answer = self.function(**tensors)
         return {name: answer[name].numpy() for name in self._outputs}
 
     def run_tensors(self, inputs: "Mapping[str, torch.Tensor]") -> "dict[str, torch.Tensor]":
@@ -58,7 +58,7 @@ class TensorFlow:
         if place.type == "cuda":  # TensorFlow's stream does not wait for the one that may still be writing these
             torch.cuda.default_stream(place).synchronize()
         with self._tf.device(self._place):
-            answer = self._function(**{name: dlpack.from_dlpack(capsule) for name, capsule in capsules.items()})
+            answer = self.function(**{name: dlpack.from_dlpack(capsule) for name, capsule in capsules.items()})
         if place.type == "cuda":
             self._tf.test.experimental.sync_devices()
         made = {name: torch.utils.dlpack.from_dlpack(dlpack.to_dlpack(answer[name])) for name in self._outputs}

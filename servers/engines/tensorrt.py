@@ -27,7 +27,7 @@ class TensorRT:
 
         self.device = device
         self.provider = "TensorRT with CUDA graphs" if graphs else "TensorRT"
-        self._plan = plan
+        self.plan = plan
         self._outputs = list(outputs)
         self._from_numpy = torch.from_numpy
 
@@ -37,7 +37,7 @@ class TensorRT:
 
     def run_tensors(self, inputs: "Mapping[str, torch.Tensor]") -> "dict[str, torch.Tensor]":
         """Answer one batch with tensors on the engine's device, which are complete when it returns."""
-        return self._plan.run(inputs)
+        return self.plan.run(inputs)
 
 
 def load(

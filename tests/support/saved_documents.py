@@ -9,13 +9,14 @@ from servemark.compare.history.document import series_of
 from servemark.compare.history.metrics import metric
 from servemark.compare.saved.differences import Gate, compare_sides
 from servemark.compare.saved.saved_runs import Run
+from servemark.profiling.measure import Order
 from servemark.results import directory
 from servemark.results.saved import Saved
 from servemark.results.schema.kernels import Ceiling
 from servemark.results.schema.suite import not_reached
 from servemark.search.max_rate.curve import curve
 from servemark.stats.unknown import unknown_group
-from tests.support import calibrated
+from tests.support import calibrated, profiled
 from tests.support.measured import S, answered, evenly, load_result
 from tests.support.results import histogram_of, latencies
 from tests.support.rounds import document_of, rounds_of
@@ -91,6 +92,7 @@ def documents(folder: Path) -> dict[str, Saved]:
         "kernels": Saved("kernels", kernels(header)),
         "quality": Saved("quality", _quality(header, result)),
         "calibration": Saved("calibration", dict(calibrated.document())),
+        "profile": Saved("profile", profiled.profile_of(Order("ranking", "onnxruntime", folder), ceiling())),
     }
 
 

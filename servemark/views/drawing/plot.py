@@ -67,18 +67,18 @@ class Plot:
     def __init__(self, name: str, x: Axis, y: Axis) -> None:
         self._x, self._y = x, y
         self._bottom = HEIGHT - _BOTTOM
-        self._svg = _root(name, HEIGHT)
+        self._svg = root_of(name, HEIGHT)
         self.keys: list[Key] = []
         for value, words in y.ticks:
             at = self._at_y(value)
-            _add(self._svg, "path", {"class": "grid", "d": f"M{_LEFT} {at:.1f}H{WIDTH - _RIGHT}"})
-            _text(self._svg, _LEFT - 6, at + 4, words, "end")
+            add(self._svg, "path", {"class": "grid", "d": f"M{_LEFT} {at:.1f}H{WIDTH - _RIGHT}"})
+            text(self._svg, _LEFT - 6, at + 4, words, "end")
         for value, words in x.ticks:
             at = self._at_x(value)
-            _add(self._svg, "path", {"class": "grid", "d": f"M{at:.1f} {_TOP}V{self._bottom}"})
-            _text(self._svg, min(at, WIDTH - _RIGHT - 8), self._bottom + 17, words, "middle")
-        _text(self._svg, 4, 14, y.title, "start", "axis")
-        _text(self._svg, WIDTH - _RIGHT, HEIGHT - 8, x.title, "end", "axis")
+            add(self._svg, "path", {"class": "grid", "d": f"M{at:.1f} {_TOP}V{self._bottom}"})
+            text(self._svg, min(at, WIDTH - _RIGHT - 8), self._bottom + 17, words, "middle")
+        text(self._svg, 4, 14, y.title, "start", "axis")
+        text(self._svg, WIDTH - _RIGHT, HEIGHT - 8, x.title, "end", "axis")
 
     def line(self, points: Iterable[Point], words: str, colour: int, *, stepped: bool = False) -> None:
         """Values joined; a gap where one is not known. `stepped`: each holds until the next."""
@@ -90,7 +90,7 @@ class Plot:
             at_x, at_y = self._at_x(x), self._at_y(y)
             path.append(f"{pen}{at_x:.1f} {at_y:.1f}" if pen == "M" or not stepped else f"H{at_x:.1f}V{at_y:.1f}")
             pen = "L"
-        _add(self._svg, "path", {"class": f"line {colour_of(colour)}", "d": "".join(path)})
+        add(self._svg, "path", {"class": f"line {colour_of(colour)}", "d": "".join(path)})
         if words:
             self.keys.append(Key(words, colour_of(colour)))
 
@@ -107,7 +107,7 @@ class Plot:
                     "cy": f"{self._at_y(y):.1f}",
                     "r": "4",
                 }
-                _add(_add(self._svg, "circle", at), "title", {}, said)
+                add(add(self._svg, "circle", at), "title", {}, said)
                 drawn += 1
         if drawn and words:
             self.keys.append(Key(words, colour_of(colour), form))
@@ -115,28 +115,28 @@ class Plot:
     def stems(self, points: Iterable[Point], words: str, colour: int) -> None:
         """Counts as columns from the bottom."""
         path = "".join(f"M{self._at_x(x):.1f} {self._bottom}V{self._at_y(y):.1f}" for x, y in points if y is not None)
-        _add(self._svg, "path", {"class": f"stem {colour_of(colour)}", "d": path})
+        add(self._svg, "path", {"class": f"stem {colour_of(colour)}", "d": path})
         self.keys.append(Key(words, colour_of(colour)))
 
     def level(self, y: float, words: str) -> None:
         """A limit across the plot; its words stand in the legend, where no line crosses them."""
         at = self._at_y(y)
-        _add(self._svg, "path", {"class": "limit", "d": f"M{_LEFT} {at:.1f}H{WIDTH - _RIGHT}"})
+        add(self._svg, "path", {"class": "limit", "d": f"M{_LEFT} {at:.1f}H{WIDTH - _RIGHT}"})
         self.keys.append(Key(words, "", "limit"))
 
     def mark(self, x: float, words: str) -> None:
         """A place on the horizontal axis; its words stand above the plot."""
         at = self._at_x(x)
-        _add(self._svg, "path", {"class": "mark", "d": f"M{at:.1f} {_TOP - 4}V{self._bottom}"})
+        add(self._svg, "path", {"class": "mark", "d": f"M{at:.1f} {_TOP - 4}V{self._bottom}"})
         half = len(words) * _CHARACTER / 2
         anchor = "middle" if half < at < WIDTH - half else "end" if at > WIDTH / 2 else "start"
-        _text(self._svg, at, _TOP - 8, words, anchor, "said")
+        text(self._svg, at, _TOP - 8, words, anchor, "said")
 
     def band(self, low: float, high: float) -> None:
         """An interval on the horizontal axis."""
         left, right = self._at_x(low), self._at_x(high)
         box = {"x": f"{left:.1f}", "width": f"{max(right - left, 1):.1f}", "y": f"{_TOP}"}
-        _add(self._svg, "rect", {"class": "band", **box, "height": f"{self._bottom - _TOP}"})
+        add(self._svg, "rect", {"class": "band", **box, "height": f"{self._bottom - _TOP}"})
 
     def cells(self, xs: Sequence[float], ys: Sequence[float], counts: Sequence[Sequence[int]]) -> None:
         """A heatmap: `counts[i][j]` lie between xs[i], xs[i + 1] and ys[j], ys[j + 1]; shades are logarithmic."""
@@ -151,12 +151,12 @@ class Plot:
                     paths[level] += f"M{left:.1f} {high:.1f}H{right:.1f}V{low:.1f}H{left:.1f}z"
         for level, path in enumerate(paths, 1):
             if path:
-                _add(self._svg, "path", {"class": "cell", "fill-opacity": f"{level / _LEVELS:.3g}", "d": path})
+                add(self._svg, "path", {"class": "cell", "fill-opacity": f"{level / _LEVELS:.3g}", "d": path})
 
     @property
     def svg(self) -> Markup:
         """The element."""
-        return _markup(self._svg)
+        return markup(self._svg)
 
     def _at_x(self, value: float) -> float:
         return _LEFT + self._x.share(value) * (WIDTH - _LEFT - _RIGHT)
@@ -168,7 +168,7 @@ class Plot:
 def bars(name: str, axis: Axis, rows: Sequence[Bar], *, points: bool = False) -> Markup:
     """Figures below each other with their intervals: bars from 0, or points beside a line at 1."""
     bottom = 8 + _ROW * len(rows)
-    svg = _root(name, bottom + 40)
+    svg = root_of(name, bottom + 40)
 
     def at(value: float) -> float:
         return 8 + axis.share(value) * (WIDTH - 24)
@@ -177,36 +177,36 @@ def bars(name: str, axis: Axis, rows: Sequence[Bar], *, points: bool = False) ->
     lanes = [8 + number * _ROW + 16 for number in range(len(rows))]
     for value, words in axis.ticks:
         across(svg, "grid", at(value), lanes)
-        _text(svg, min(max(at(value), 14), WIDTH - 22), bottom + 16, words, "middle")
+        text(svg, min(max(at(value), 14), WIDTH - 22), bottom + 16, words, "middle")
     if points and axis.low < 1 < axis.high:
         across(svg, "mark", at(1.0), lanes)
     for lane, row in zip(lanes, rows, strict=True):
         shown = with_interval(f"{row.formatted}{row.unit}", row.interval, row.digits)
-        _text(svg, 8, lane - 4, row.words, "start", "name")
-        _text(svg, WIDTH - 16, lane - 4, shown, "end", "name")
+        text(svg, 8, lane - 4, row.words, "start", "name")
+        text(svg, WIDTH - 16, lane - 4, shown, "end", "name")
         if row.value is None:
             continue
         colour, middle = colour_of(row.colour), lane + 9
         if not points:
             left, right = sorted((at(row.start), at(row.start + row.value)))
             box = {"x": f"{left:.1f}", "y": f"{middle - 6}", "width": f"{max(right - left, 0.5):.1f}", "height": "12"}
-            _add(svg, "rect", {"class": f"bar {colour}", **box})
+            add(svg, "rect", {"class": f"bar {colour}", **box})
         low, high = row.interval or (None, None)
         if low is not None and high is not None:
             whisker = f"M{at(low):.1f} {middle - 5}v10m0 -5H{at(high):.1f}m0 -5v10"
-            _add(svg, "path", {"class": "whisker", "d": whisker})
+            add(svg, "path", {"class": "whisker", "d": whisker})
         if points:
             form = "hollow" if row.hollow else "dot"
-            _add(
+            add(
                 svg, "circle", {"class": f"{form} {colour}", "cx": f"{at(row.value):.1f}", "cy": f"{middle}", "r": "5"}
             )
-    _text(svg, WIDTH - 16, bottom + 34, axis.title, "end", "axis")
-    return _markup(svg)
+    text(svg, WIDTH - 16, bottom + 34, axis.title, "end", "axis")
+    return markup(svg)
 
 
 def across(svg: ET.Element, style: str, x: float, lanes: Iterable[int]) -> None:
     """Draw a vertical line through the lanes of the bars only."""
-    _add(svg, "path", {"class": style, "d": "".join(f"M{x:.1f} {lane}v{_ROW - 18}" for lane in lanes)})
+    add(svg, "path", {"class": style, "d": "".join(f"M{x:.1f} {lane}v{_ROW - 18}" for lane in lanes)})
 
 
 def colour_of(colour: int) -> str:
@@ -214,20 +214,23 @@ def colour_of(colour: int) -> str:
     return {BAD: "bad", GOOD: "good"}.get(colour, f"c{colour % COLOURS}")
 
 
-def _root(name: str, height: int) -> ET.Element:
+def root_of(name: str, height: int) -> ET.Element:
+    """An empty drawing; `name` is what a screen reader says of it."""
     return ET.Element("svg", {"viewBox": f"0 0 {WIDTH} {height}", "role": "img", "aria-label": printable(name)})
 
 
-def _text(svg: ET.Element, x: float, y: float, words: str, anchor: str, style: str = "tick") -> None:
-    _add(svg, "text", {"x": f"{x:.1f}", "y": f"{y:.1f}", "text-anchor": anchor, "class": style}, words)
+def text(svg: ET.Element, x: float, y: float, words: str, anchor: str, style: str = "tick") -> None:
+    """Write words."""
+    add(svg, "text", {"x": f"{x:.1f}", "y": f"{y:.1f}", "text-anchor": anchor, "class": style}, words)
 
 
-def _add(parent: ET.Element, tag: str, attributes: dict[str, str], words: str = "") -> ET.Element:
+def add(parent: ET.Element, tag: str, attributes: dict[str, str], words: str = "") -> ET.Element:
+    """Add an element."""
     element = ET.SubElement(parent, tag, attributes)
     element.text = printable(str(words)) or None  # a damaged document has a number where words belong
     return element
 
 
-def _markup(svg: ET.Element) -> Markup:
+def markup(svg: ET.Element) -> Markup:
     """Words are escaped by the writer."""
     return Markup(ET.tostring(svg, encoding="unicode"))  # noqa: S704

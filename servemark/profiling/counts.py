@@ -1,0 +1,74 @@
+"""Operations and bytes of an operator from the shapes of its tensors, by the rule of the zoo's FLOPs.
+
+Multiply-adds times 2 in convolutions, products and recurrent gates; 0 for all else (docs/explanation/metrics.md). Bytes
+are what an operator has to move: each tensor once, and of a table the rows that are taken.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from servemark.profiling.categories import category_of, plain
+
+_RECURRENT = {"lstm", "gru", "rnn", "lstmsequence", "grusequence", "dynamicquantizelstm", "rnnseq"}
+_TRANSPOSED = {
+    "convtranspose",
+    "deconvolution",
+    "convolutionbackpropdata",
+    "groupconvolutionbackpropdata",
+    "conv2dbackpropinput",
+    "conv3dbackpropinputv2",
+}
+_TAKES_ROWS = {"gather", "gatherv2", "embedding", "indexselect", "gathernd", "gatherelements"}
+_MOVES_NOTHING = {"reshape", "flatten", "squeeze", "unsqueeze", "expanddims", "shape", "shapeof", "size", "constant"}
+
+
+@dataclass(frozen=True)
+class Shaped:
+    """A tensor without its contents."""
+
+    shape: tuple[int, ...]
+    item_bytes: int = 4
+
+    @property
+    def bytes(self) -> int:
+        """Size (bytes)."""
+        return prod(self.shape) * self.item_bytes
+
+
+def flops_of(operator: str, inputs: Sequence[Shaped], outputs: Sequence[Shaped], *, window_first: bool = False) -> int:
+    """Operations of one call. Raises IndexError, StopIteration where a tensor is missing.
+
+    Weights of a convolution are [channels out, channels in / groups, window] in ONNX, [window, channels in / groups,
+    channels out] in TensorFlow (`window_first`); those of a transposed one have in and out the other way round.
+    """
+    kind, category = plain(operator), category_of(operator)
+    if kind in _RECURRENT:  # W and R: [ways, gates * hidden, width]
+        steps = prod(inputs[0].shape[:2])
+        return 2 * steps * sum(prod(each.shape[-2:]) * each.shape[0] for each in inputs[1:3])
+    if category == "convolution":
+        data = _data(inputs, window_first=window_first) if kind in _TRANSPOSED else outputs[0]
+        weights = next(each.shape for each in inputs[1:] if len(each.shape) > 2)
+        window = weights[:-1] if window_first else weights[2 if kind.startswith("group") else 1 :]
+        return 2 * prod(data.shape) * prod(window)
+    if category == "gemm":
+        left, right = inputs[0].shape, next(each.shape for each in inputs[1:] if len(each.shape) > 1)
+        inner = left[-1] if left[-1] in right[-2:] else left[-2]
+        return 2 * prod(outputs[0].shape) * inner
+    return 0
+
+
+def _data(inputs: Sequence[Shaped], *, window_first: bool) -> Shaped:
+    """The data of a transposed convolution: TensorFlow's come last."""
+    return inputs[2] if window_first else inputs[0]
+
+
+def bytes_of(operator: str, inputs: Sequence[Shaped], outputs: Sequence[Shaped]) -> int:
+    """Bytes that one call has to move."""
+    kind = plain(operator)
+    if kind in _MOVES_NOTHING:
+        return 0
+    written = sum(each.bytes for each in outputs)
+    if kind in _TAKES_ROWS:
+        return 2 * written + sum(each.bytes for each in inputs[1:])
+    return written + sum(each.bytes for each in inputs)

@@ -1,0 +1,99 @@
+"""Each engine's own profiler: a module with the engine's name, which the package finds as `servers.engines` does.
+
+A module says which profiler it asks (`PROFILER`), why it tells no rounds of loops (`NO_STEPS`, None where it does),
+and loads an engine with it (`load`).
+"""
+
+import importlib
+import pkgutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Protocol, cast
+
+from servemark.errors import OptionError
+from servemark.profiling.timeline import Inference
+from servemark.quantities import one_of
+from servemark.repository.entry import DEFAULT_ENGINE, Entry
+from servemark.repository.model_config import Settings
+from servemark.workload import Arrays
+from servers.engines import Engine
+
+
+class Profiler(Protocol):
+    """A loaded engine, with its profiler at hand. Calls must not overlap."""
+
+    @property
+    def engine(self) -> Engine:
+        """The engine, which is not profiled when it is run by itself."""
+
+    def profiled(self, inputs: Arrays) -> float:
+        """Make one inference with the profiler on; its seconds."""
+
+    def forget(self) -> None:
+        """Leave out what was profiled until now: it was a warm-up."""
+
+    def inferences(self) -> Sequence[Inference]:
+        """End the profiler; what it saw, an inference for each one, or their mean where it keeps no more."""
+
+
+class ProfilerModule(Protocol):
+    """Interface of a module here."""
+
+    PROFILER: str
+    NO_STEPS: str | None
+
+    def load(self, entry: Entry, device: str, inputs: Arrays) -> Profiler:
+        """Load the model of an entry. `inputs` are those that will be asked, for what depends on shapes."""
+
+
+def profilers() -> list[str]:
+    """List the engines whose profiler can be asked, whether or not they are installed."""
+    return sorted(module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_"))
+
+
+def profiler_module(engine: str) -> ProfilerModule:
+    """Import the module of an engine. Raises OptionError on an unknown name."""
+    one_of("engine", engine, profilers())
+    return cast("ProfilerModule", importlib.import_module(f"{__name__}.{engine}"))
+
+
+def loaded(entry: Entry, device: str, options: Mapping[str, str] | None = None) -> Engine:
+    """Load an entry as its configuration says, with further options of the engine. Raises what `load_engine` does."""
+    from servers.engines._loading import load_model
+
+    entry.require()
+    model = Settings(options=options or {}).in_json(entry.config.read_text())
+    return load_model(model, entry.version, device)
+
+
+def modules_of(entry: Entry) -> Mapping[str, str]:
+    """Map nodes and tensors of the workload's ONNX file to the modules that they stand in; empty without such a file.
+
+    PyTorch's exporter writes the modules of a node into its metadata, outermost first, and itself last.
+    """
+    file = Entry(entry.repository, entry.workload, DEFAULT_ENGINE).version / "model.onnx"
+    if not file.is_file():
+        return {}
+    return _scopes(file)
+
+
+def _scopes(file: Path) -> dict[str, str]:
+    import ast
+
+    import onnx
+
+    found = {}
+    graphs = [onnx.load(file, load_external_data=False).graph]
+    while graphs:
+        for node in graphs.pop().node:
+            graphs += [each.g for each in node.attribute if each.HasField("g")]
+            said = {each.key: each.value for each in node.metadata_props}.get("pkg.torch.onnx.name_scopes")
+            scopes = ast.literal_eval(said) if said else []
+            found |= dict.fromkeys((node.name, *node.output), scopes[-2] if len(scopes) > 1 else "")
+    return found
+
+
+def require_cpu(engine: str, device: str) -> None:
+    """Raise OptionError for a GPU, which a profiler that is asked here does not follow."""
+    if device != "cpu":
+        raise OptionError(f"the profile of {engine} is of a CPU, {device} was asked for", fix="leave out --device")

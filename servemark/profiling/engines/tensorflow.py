@@ -1,0 +1,134 @@
+"""TensorFlow: its profiler's trace of the host, which says when each node of each thread began and ended.
+
+The trace has no shapes. They are inferred in a copy of the graph whose inputs have those of the request.
+"""
+
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from servemark.profiling.counts import Shaped, bytes_of, flops_of
+from servemark.profiling.engines import loaded, modules_of, require_cpu
+from servemark.profiling.timeline import Event, Inference, with_steps
+from servemark.repository.entry import Entry
+from servemark.workload import Arrays
+from servers.engines.tensorflow import TensorFlow
+
+PROFILER = "TensorFlow's profiler (tf.profiler, host tracer)"
+NO_STEPS = None
+_WITH_OPERATORS = 2
+"""Level of the host tracer at which each node is an event."""
+_FUSED_DEPTH = 4
+"""Nodes between the last one of a fusion, whose name it has, and its convolution or product."""
+Work = tuple[int | None, int | None]
+
+
+class Profiler:
+    """A signature, with modules and work of its nodes."""
+
+    def __init__(self, entry: Entry, device: str, inputs: Arrays) -> None:
+        engine = loaded(entry, device)
+        assert isinstance(engine, TensorFlow)
+        self.engine = engine
+        self._modules, self._found = modules_of(entry), list[Inference]()
+        self._nodes = _nodes(engine.function, inputs)
+
+    def profiled(self, inputs: Arrays) -> float:
+        import tensorflow as tf
+        from tensorflow.tsl.profiler.protobuf.xplane_pb2 import XSpace
+
+        profiler = tf.profiler.experimental
+        levels = {"host_tracer_level": _WITH_OPERATORS, "python_tracer_level": 0, "device_tracer_level": 0}
+        with tempfile.TemporaryDirectory() as folder:
+            profiler.start(folder, options=profiler.ProfilerOptions(**levels))
+            try:
+                begun = time.perf_counter()
+                self.engine.run(inputs)
+                seconds = time.perf_counter() - begun
+            finally:
+                profiler.stop()
+            [file] = Path(folder).rglob("*.xplane.pb")
+            space = XSpace()
+            space.ParseFromString(file.read_bytes())
+        events = sorted(self._events(space), key=lambda event: event.start_us)
+        begun_us = events[0].start_us if events else 0.0
+        self._found.append(Inference(seconds, with_steps([event.later(-begun_us) for event in events])))
+        return seconds
+
+    def forget(self) -> None:
+        self._found.clear()
+
+    def inferences(self) -> list[Inference]:
+        return self._found
+
+    def _work(self, name: str, operator: str) -> Work:
+        """The work of a node; that of a fusion is all that went into it, which bears its last node's name."""
+        if name not in self._nodes:
+            return None, None
+        node, last = self._nodes[name], self._nodes[name]
+        flops, moved = _work(node)
+        for _ in range(_FUSED_DEPTH if "Fused" in operator else 0):
+            if flops or not node.inputs:
+                break
+            node = node.inputs[0].op
+            flops, read = _work(node)
+            moved = read if read and last is not node else moved
+        return flops, moved
+
+    def _events(self, space: Any) -> Iterator[Event]:
+        """The nodes: events named `<node>:<operator>`."""
+        for plane in space.planes:
+            for line in plane.lines:
+                for event in line.events:
+                    said = plane.event_metadata[event.metadata_id]
+                    name, _, operator = said.name.partition(":")
+                    if operator and operator == said.display_name:
+                        flops, moved = self._work(name, operator)
+                        module = next((self._modules[part] for part in name.split("/") if part in self._modules), "")
+                        at_us, us = line.timestamp_ns / 1e3 + event.offset_ps / 1e6, event.duration_ps / 1e6
+                        yield Event(name, operator, at_us, us, module, line.id, flops=flops, bytes=moved)
+
+
+def load(entry: Entry, device: str, inputs: Arrays) -> Profiler:
+    """Load a signature, and infer the shapes of its nodes."""
+    require_cpu("tensorflow", device)
+    return Profiler(entry, device, inputs)
+
+
+def _nodes(function: Any, inputs: Arrays) -> dict[str, Any]:
+    """The nodes, functions inlined, with the shapes that these inputs give them."""
+    import tensorflow as tf
+    from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
+
+    frozen = convert_variables_to_constants_v2(function, lower_control_flow=False)
+    given = {name: each.name.partition(":")[0] for name, each in zip(_names(function), frozen.inputs, strict=True)}
+    graph = tf.Graph()
+    with graph.as_default():
+        fed = {given[name]: tf.compat.v1.placeholder(array.dtype, array.shape) for name, array in inputs.items()}
+        tf.graph_util.import_graph_def(frozen.graph.as_graph_def(), input_map=fed, name="")
+    return {each.name: each for each in graph.get_operations()}
+
+
+def _names(function: Any) -> list[str]:
+    """The inputs' names in the order of the graph's tensors."""
+    return [each.name.partition(":")[0] for each in function.inputs if each.dtype.name != "resource"]
+
+
+def _work(node: Any) -> Work:
+    """Operations and bytes of a node as it stands in the file."""
+    inputs, outputs = [_shaped(each) for each in node.inputs], [_shaped(each) for each in node.outputs]
+    known_in, known_out = [each for each in inputs if each], [each for each in outputs if each]
+    if len(known_in) < len(inputs) or len(known_out) < len(outputs):
+        return None, None
+    try:
+        return flops_of(node.type, known_in, known_out, window_first=True), bytes_of(node.type, known_in, known_out)
+    except (IndexError, StopIteration):
+        return None, bytes_of(node.type, known_in, known_out)
+
+
+def _shaped(tensor: Any) -> Shaped | None:
+    if not tensor.shape.is_fully_defined():
+        return None
+    return Shaped(tuple(tensor.shape.as_list()), tensor.dtype.size or 8)

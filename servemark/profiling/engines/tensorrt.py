@@ -1,0 +1,76 @@
+"""TensorRT: its layer profiler. Layers are fused kernels, whose names hold the nodes that they were made of."""
+
+import re
+import time
+from typing import TYPE_CHECKING
+
+from servemark.errors import OptionError
+from servemark.profiling.categories import known
+from servemark.profiling.engines import loaded, modules_of
+from servemark.profiling.timeline import Event, Inference
+from servemark.repository.entry import Entry
+from servemark.workload import Arrays
+from servers.engines.tensorrt import TensorRT
+
+if TYPE_CHECKING:
+    import tensorrt as trt
+
+PROFILER = "TensorRT's layer profiler (IProfiler)"
+NO_STEPS = "TensorRT reports no order of a loop's rounds"
+
+
+class Profiler:
+    """A plan, and a second one whose context reports each layer."""
+
+    def __init__(self, entry: Entry, device: str) -> None:
+        self.engine = loaded(entry, device)
+        reporting = loaded(entry, device)
+        assert isinstance(reporting, TensorRT)
+        self._reporting, self._layers = reporting, list[tuple[str, float]]()
+        self._modules, self._found = modules_of(entry), list[Inference]()
+        reporting.plan.report(_reporter(self._layers))
+
+    def profiled(self, inputs: Arrays) -> float:
+        self._layers.clear()
+        begun = time.perf_counter()
+        self._reporting.run(inputs)
+        seconds = time.perf_counter() - begun
+        events, at_us = [], 0.0
+        for name, ms in self._layers:
+            node = next((each for each in re.findall(r"[\w.]+", name) if each in self._modules), "")
+            events.append(Event(name, operator_of(name), at_us, ms * 1e3, self._modules.get(node, "")))
+            at_us += ms * 1e3
+        self._found.append(Inference(seconds, events, placed=False))
+        return seconds
+
+    def forget(self) -> None:
+        self._found.clear()
+
+    def inferences(self) -> list[Inference]:
+        return self._found
+
+
+def load(entry: Entry, device: str, inputs: Arrays) -> Profiler:  # noqa: ARG001 - a plan's shapes are not told
+    """Load the plan twice, plainly and with a reporter."""
+    if device == "cpu":
+        raise OptionError("TensorRT runs on NVIDIA GPUs only, cpu was asked for", fix="--device cuda:0")
+    return Profiler(entry, device)
+
+
+def operator_of(layer: str) -> str:
+    """Read the operator from a layer's name, like `node_Conv_754 + node_relu`; the name where it holds none."""
+    words = re.findall(r"[A-Za-z][A-Za-z0-9]*", layer.replace("_", " "))
+    return next((word for word in words if known(word)), layer)
+
+
+def _reporter(found: list[tuple[str, float]]) -> "trt.IProfiler":
+    import tensorrt as trt
+
+    class Reporter(trt.IProfiler):
+        def __init__(self) -> None:
+            trt.IProfiler.__init__(self)
+
+        def report_layer_time(self, layer_name: str, ms: float) -> None:
+            found.append((layer_name, ms))
+
+    return Reporter()

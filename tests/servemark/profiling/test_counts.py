@@ -1,0 +1,54 @@
+"""Operations and bytes follow the zoo's rule, in the orders of all engines."""
+
+import pytest
+
+from servemark.profiling.counts import Shaped, bytes_of, flops_of
+
+
+def shapes(*found: tuple[int, ...]) -> list[Shaped]:
+    return [Shaped(each) for each in found]
+
+
+@pytest.mark.parametrize(
+    ("operator", "inputs", "output", "flops"),
+    [
+        ("Conv", [(1, 3, 8, 8), (16, 3, 3, 3), (16,)], (1, 16, 8, 8), 2 * 16 * 64 * 27),
+        ("Conv", [(1, 16, 8, 8), (16, 1, 3, 3)], (1, 16, 8, 8), 2 * 16 * 64 * 9),
+        ("GroupConvolution", [(1, 16, 8, 8), (16, 1, 1, 3, 3)], (1, 16, 8, 8), 2 * 16 * 64 * 9),
+        ("ConvTranspose", [(1, 16, 4, 4), (16, 8, 2, 2)], (1, 8, 8, 8), 2 * 16 * 16 * 8 * 4),
+        ("Gemm", [(5, 7), (3, 7), (3,)], (5, 3), 2 * 5 * 7 * 3),
+        ("Gemm", [(7, 5), (7, 3)], (5, 3), 2 * 5 * 7 * 3),
+        ("MatMul", [(2, 4, 5, 7), (2, 4, 7, 3)], (2, 4, 5, 3), 2 * 8 * 5 * 7 * 3),
+        ("LSTM", [(10, 2, 6), (1, 32, 6), (1, 32, 8)], (10, 1, 2, 8), 2 * 20 * 32 * 14),
+        ("QLinearConv", [(1, 3, 8, 8), (), (), (16, 3, 3, 3), ()], (1, 16, 8, 8), 2 * 16 * 64 * 27),
+        ("Softmax", [(5, 7)], (5, 7), 0),
+    ],
+)
+def test_operations(operator: str, inputs: list[tuple[int, ...]], output: tuple[int, ...], flops: int) -> None:
+    assert flops_of(operator, shapes(*inputs), shapes(output)) == flops
+
+
+@pytest.mark.parametrize(
+    ("operator", "inputs", "output", "flops"),
+    [
+        ("_FusedConv2D", [(1, 8, 8, 3), (3, 3, 3, 16), (16,)], (1, 8, 8, 16), 2 * 16 * 64 * 27),
+        ("Conv2DBackpropInput", [(4,), (2, 2, 8, 16), (1, 4, 4, 16)], (1, 8, 8, 8), 2 * 16 * 16 * 8 * 4),
+        ("MatMul", [(5, 7), (7, 3)], (5, 3), 2 * 5 * 7 * 3),
+    ],
+)
+def test_operations_of_tensorflow(
+    operator: str, inputs: list[tuple[int, ...]], output: tuple[int, ...], flops: int
+) -> None:
+    assert flops_of(operator, shapes(*inputs), shapes(output), window_first=True) == flops
+
+
+def test_bytes() -> None:
+    assert bytes_of("Add", shapes((10,), (10,)), shapes((10,))) == 120
+    assert bytes_of("Reshape", shapes((10,)), shapes((2, 5))) == 0
+    table, indices = Shaped((1000, 4)), Shaped((3,), 8)
+    assert bytes_of("Gather", [table, indices], shapes((3, 4))) == 2 * 48 + 24
+
+
+def test_what_has_no_weights_cannot_be_told() -> None:
+    with pytest.raises((IndexError, StopIteration)):
+        flops_of("Conv", shapes((1, 3, 8, 8)), shapes((1, 16, 8, 8)))

@@ -1,0 +1,79 @@
+"""A profile as a whole: complete after each engine, also where one fails, the time is over or a signal comes."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from servemark.errors import ArtifactError, OptionError
+from servemark.profiling import run
+from servemark.profiling.measure import Order, measure
+from servemark.profiling.traces import CHROME, SPEEDSCOPE
+from servemark.results.directory import read_as
+from servemark.results.schema.profile import Profile
+from tests.support.profiled import measured, memory
+
+
+@pytest.fixture
+def orders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Order]:
+    monkeypatch.setattr(run, "export_where_needed", lambda *_: None)
+    return [Order("ranking_tiny", name, tmp_path) for name in ("onnxruntime", "openvino")]
+
+
+def answering(outcomes: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have each engine's process answer, or raise."""
+
+    def apart(call: Any, order: Order, _: float) -> Any:
+        found = outcomes.get(order.engine) or (measured() if call is measure else memory(order.batch_size))
+        if isinstance(found, BaseException):
+            raise found
+        return found
+
+    monkeypatch.setattr(run, "_apart", apart)
+
+
+def saved(out: Path) -> Profile:
+    [file] = out.glob("*/result.json")
+    return read_as(file, Profile)
+
+
+def test_engines_memory_and_traces_are_kept(
+    orders: list[Order], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answering({"openvino": ArtifactError("it is damaged", fix="mend it")}, monkeypatch)
+    folder, document = run.profile(orders, [1, 4], tmp_path / "results", ceilings=False, budget_s=60)
+    assert document == saved(tmp_path / "results")
+    first, second = document["engines"]
+    assert [each["batch_size"] for each in first["memory"]] == [1, 4]
+    assert second["latency_ms_reason"] == "it is damaged"  # type: ignore[typeddict-item]  # `explained` adds it
+    assert not document["partial"]
+    assert (folder / SPEEDSCOPE).is_file()
+    assert (folder / CHROME).is_file()
+
+
+def test_what_is_not_done_in_time_is_left_out(
+    orders: list[Order], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answering({}, monkeypatch)
+    _, document = run.profile(orders, [], tmp_path / "results", ceilings=False, budget_s=0)
+    assert [each["latency_ms"] for each in document["engines"]] == [None, None]
+    assert document["partial"]
+
+
+def test_a_signal_keeps_what_there_is(orders: list[Order], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answering({"openvino": KeyboardInterrupt()}, monkeypatch)
+    with pytest.raises(KeyboardInterrupt):
+        run.profile(orders, [], tmp_path / "results", ceilings=False, budget_s=60)
+    document = saved(tmp_path / "results")
+    assert document["partial"]
+    assert [each["engine"] for each in document["engines"]] == ["onnxruntime"]
+
+
+def test_nothing_begins_for_a_batch_that_cannot_be(orders: list[Order], tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="takes batches up to"):
+        run.profile(orders, [1 << 20], tmp_path / "results", ceilings=False, budget_s=60)
+    assert not (tmp_path / "results").exists()
+
+
+def test_the_engines_of_a_cpu_are_those_with_a_package() -> None:
+    assert run.installed("cpu") == ["onnxruntime", "openvino", "pytorch", "tensorflow"]
