@@ -8,7 +8,7 @@ import functools
 from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from servemark.errors import ArtifactError, ServerError
 
@@ -133,9 +133,10 @@ class Plan:
         self._stream.synchronize()
         return answer
 
-    def report(self, profiler: "trt.IProfiler") -> None:
+    def report(self, profiler: Any) -> None:
         """Have each run report its layers' times, for which it waits. Not with CUDA graphs."""
-        self._context.profiler = profiler
+        context: Any = self._context
+        context.profiler = profiler
 
     def _new_context(self) -> "trt.IExecutionContext":
         import tensorrt as trt

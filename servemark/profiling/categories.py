@@ -20,7 +20,7 @@ _OPERATORS = {
         batchmatmulv3 einsum scaleddotproductattention multiheadattention attention
         mha lstm gru rnn rnntanh vanillarnn lstmcell grucell rnncell lstmsequence grusequence rnnseq rnnsequence
         rnncelltanh dynamicquantizelstm""",
-    "batch norm": """batchnormalization batchnorm nativebatchnorm nativebatchnormlegitnotraining fusedbatchnorm
+    "batch norm": """batchnormalization batchnorm batchnormlegitnotraining fusedbatchnorm
         fusedbatchnormv3
         fusedbatchnormex batchnorminference""",
     "relu": "relu relu6 clip clamp clampmin clampmax hardtanh leakyrelu prelu clipbyvalue",
@@ -51,7 +51,7 @@ _OPERATORS = {
         hardswish swish silu mish gelu quickgelu fastgelu biasgelu erf elu selu celu softplus softsign softmax
         logsoftmax softmaxint sum mean max min maximum minimum amax amin prod norm normalizel2 reducesum
         reducemean reducemax reducemin reduceprod reducel1 reducel2 reducelogsumexp logsumexp reduce all any
-        reduceall layernormalization layernorm nativelayernorm simplifiedlayernormalization skiplayernormalization
+        reduceall layernormalization layernorm simplifiedlayernormalization skiplayernormalization
         instancenormalization instancenorm groupnormalization groupnorm lrn mvn lpnormalization biasadd eltwise
         elementwise math subgraph where select selectv2 maskedfill maskedfillscalar equal eq notequal ne less lt
         lessequal lessorequal le greater gt greaterequal greaterorequal ge and or xor not logicaland logicalor
@@ -73,7 +73,7 @@ _KNOWN = {name: category for category, names in reversed(_OPERATORS.items()) for
 
 def plain(operator: str) -> str:
     """Write an operator without namespace, underscores and oneDNN's prefix: `_MklNativeMaxPool` is `maxpool`."""
-    return re.sub(r"[^a-z0-9]|^_?mkl(native)?", "", operator.lower().rpartition("::")[2])
+    return re.sub(r"[^a-z0-9]", "", operator.lower().rpartition("::")[2]).removeprefix("mkl").removeprefix("native")
 
 
 def known(operator: str) -> bool:

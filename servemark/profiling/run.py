@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from kernels.ceilings.ceiling import ceiling_of, cost_s
 from kernels.ceilings.kept import FILE, Kept, machine_of
@@ -60,8 +60,8 @@ class Profiles:
 
     def tell(self, key: str, value: object) -> None:
         """Give the document a figure that was not known before, or why it is not known now."""
-        self.document.pop(f"{key}_reason", None)  # type: ignore[misc]  # `explained` adds such keys
-        self.document = explained(lambda: {**self.document, key: value})()  # type: ignore[typeddict-item]
+        kept = {name: each for name, each in self.document.items() if name != f"{key}_reason"}
+        self.document = cast(Profile, explained(lambda: {**kept, key: value})())
 
     def write(self) -> None:
         """Write the document and the traces so far."""

@@ -82,7 +82,7 @@ def _scopes(file: Path) -> dict[str, str]:
 
     import onnx
 
-    found = {}
+    found: dict[str, str] = {}
     graphs = [onnx.load(file, load_external_data=False).graph]
     while graphs:
         for node in graphs.pop().node:

@@ -105,7 +105,7 @@ def nodes_of(engine: PyTorch, inputs: Arrays) -> list[Node]:
             found.append(Node(n.name, _module(n), operator, flops, moved))
             return result
 
-    program = engine.module
+    program: Any = engine.module
     recorders = [(each, Recorder(each)) for each in program.modules() if isinstance(each, torch.fx.GraphModule)]
     before = [each.forward for each, _ in recorders]
     for each, recorder in recorders:

@@ -2,7 +2,7 @@
 
 import re
 import time
-from typing import TYPE_CHECKING
+from typing import Any
 
 from servemark.errors import OptionError
 from servemark.profiling.categories import known
@@ -11,9 +11,6 @@ from servemark.profiling.timeline import Event, Inference
 from servemark.repository.entry import Entry
 from servemark.workload import Arrays
 from servers.engines.tensorrt import TensorRT
-
-if TYPE_CHECKING:
-    import tensorrt as trt
 
 PROFILER = "TensorRT's layer profiler (IProfiler)"
 NO_STEPS = "TensorRT reports no order of a loop's rounds"
@@ -63,10 +60,12 @@ def operator_of(layer: str) -> str:
     return next((word for word in words if known(word)), layer)
 
 
-def _reporter(found: list[tuple[str, float]]) -> "trt.IProfiler":
-    import tensorrt as trt
+def _reporter(found: list[tuple[str, float]]) -> Any:
+    import tensorrt
 
-    class Reporter(trt.IProfiler):
+    trt: Any = tensorrt  # its stubs here lack the profiler
+
+    class Reporter(trt.IProfiler):  # type: ignore[misc]
         def __init__(self) -> None:
             trt.IProfiler.__init__(self)
 

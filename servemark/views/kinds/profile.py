@@ -5,7 +5,7 @@ from typing import Any
 
 from servemark.quantities import figure
 from servemark.results.saved import Saved
-from servemark.results.schema.header import reason_of
+from servemark.results.schema.header import figure_of, reason_of
 from servemark.results.schema.profile import EngineProfile, Profile, ProfiledLayer, ProfiledMemory, Rates
 from servemark.views.blocks import Article, Badge, Block, Check, Figure, Lines, Section, Table
 from servemark.views.drawing.axis import linear
@@ -178,7 +178,9 @@ def _every(done: Sequence[EngineProfile]) -> list[tuple[str, ProfiledMemory]]:
 
 def _memory(done: Sequence[EngineProfile]) -> Table:
     keys = ("start_mib", "imported_mib", "loaded_mib", "answered_mib", "peak_mib")
-    rows = [[name, str(m["batch_size"]), *(f"{m[key]:,.0f}" for key in keys)] for name, m in _every(done)]
+    rows = [
+        [name, str(m["batch_size"]), *(f"{figure_of(m, key) or 0:,.0f}" for key in keys)] for name, m in _every(done)
+    ]
     return Table(["engine", "batch", "before import", "before load", "after load", "after inferences", "peak"], rows)
 
 

@@ -34,6 +34,8 @@ def test_all_operators_of_the_zoo_s_exports_have_one() -> None:
     [
         ("aten::max_pool2d", "pooling"),
         ("_FusedConv2D", "convolution"),
+        ("_MklNativeFusedConv2D", "convolution"),
+        ("aten::_native_batch_norm_legit_no_training", "batch norm"),
         ("FusedMatMul", "gemm"),
         ("LSTM", "gemm"),
         ("BatchNormalization", "batch norm"),

