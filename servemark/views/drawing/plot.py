@@ -197,9 +197,7 @@ def bars(name: str, axis: Axis, rows: Sequence[Bar], *, points: bool = False) ->
             add(svg, "path", {"class": "whisker", "d": whisker})
         if points:
             form = "hollow" if row.hollow else "dot"
-            add(
-                svg, "circle", {"class": f"{form} {colour}", "cx": f"{at(row.value):.1f}", "cy": f"{middle}", "r": "5"}
-            )
+            add(svg, "circle", {"class": f"{form} {colour}", "cx": f"{at(row.value):.1f}", "cy": f"{middle}", "r": "5"})
     text(svg, WIDTH - 16, bottom + 34, axis.title, "end", "axis")
     return markup(svg)
 
