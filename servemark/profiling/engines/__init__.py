@@ -16,7 +16,7 @@ from servemark.quantities import one_of
 from servemark.repository.entry import DEFAULT_ENGINE, Entry
 from servemark.repository.model_config import Settings
 from servemark.workload import Arrays
-from servers.engines import Engine
+from servemark.workload.engine import Engine
 
 
 class Profiler(Protocol):

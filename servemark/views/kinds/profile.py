@@ -27,6 +27,7 @@ COLOURS = {
 }
 """Of the categories; 8 is 0 again, and what is left of a batch norm in an export is little."""
 BETWEEN = "between operators"
+_UNKNOWN = COLOURS["other"]
 _TOP, _LAYERS, _PHASES = 8, 10, 8
 _RATES = ("ms", "share", "GFLOP", "MB", "FLOP/byte", "of peak FLOP/s", "of bandwidth", "bound by")
 
@@ -151,10 +152,12 @@ def _scaled(value: float | None, unit: float) -> str:
 def _icicle(each: EngineProfile) -> Figure:
     root = Branch(f"{each['engine']}, one inference")
     for layer in each["layers"]:
-        root.grow(_path(layer), Branch(layer["name"], layer["ms"], COLOURS[layer["category"]], _said(layer)))
+        root.grow(
+            _path(layer), Branch(layer["name"], layer["ms"], COLOURS.get(layer["category"], _UNKNOWN), _said(layer))
+        )
     root.grow([], Branch(BETWEEN, each["between_ms"] or 0.0))
     used = [c["name"] for c in each["categories"] if c["share"] > 0.001]
-    keys = [Key(name, colour_of(COLOURS[name]), "dot") for name in used]
+    keys = [Key(name, colour_of(COLOURS.get(name, _UNKNOWN)), "dot") for name in used]
     rows = [[c["name"], figure(c["ms"]), _percent(c["share"])] for c in each["categories"]]
     title = f"One inference on {each['engine']}: modules, and layers below them"
     svg = icicle(title, root, "ms")
