@@ -90,7 +90,7 @@ def closing(found: Sequence[Path]) -> str:
     valid = sum(result["verdict"]["valid"] for result in results)
     lines = ["What you have seen:"]
     lines += [f"  {result['workload']}, {described(result)}: {answer(result)}" for result in results]
-    lines.append(f"{valid} of {len(results)} verdicts are VALID. The figures of those may be quoted.")
+    lines.append(f"{valid} of {len(results)} verdicts are VALID. Only figures of VALID runs may be quoted.")
     if valid < len(results):
         names = sorted({name for result in results for name in failed_constraints(result["verdict"])})
         lines.append(

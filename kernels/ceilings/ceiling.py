@@ -100,8 +100,8 @@ def _smaller(source: Source, sizes: Sequence[int], memory_gbps: float, clock: Ca
         if working_sets.settled(found, memory_gbps):
             break
         if clock() - begun > SETS_S:
-            between = f"{working_sets.words(size)} to {working_sets.words(sizes[-1])}"
-            source.leave_out(f"working sets of {between}: the smaller ones have taken {SETS_S:g} s")
+            least = working_sets.words(size)
+            source.leave_out(f"working sets of {least} and more: the smaller ones have taken {SETS_S:g} s")
             break
         part = _bandwidth(source, [size], SET_COST_S)
         if part and working_sets.disturbed(found, part["value"], memory_gbps):

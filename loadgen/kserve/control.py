@@ -108,16 +108,19 @@ class Control:
         return self._json(f"{model_path(model, self.version)}/{kind}".rstrip("/"))
 
     def versions(self, model: str) -> list[str]:
-        """Return the versions of a model that the server lists; empty if it lists none. Raises ServerError."""
-        listed = self._document(model, "").get("versions")
+        """Return the versions of a model that the server lists; empty if it lists none, or has no metadata."""
+        try:
+            listed = self._document(model, "").get("versions")
+        except ServerError:
+            return []  # the model's tensors were declared
         return [str(each) for each in listed] if isinstance(listed, list) else []
 
-    def lists_binary_tensors(self) -> bool | None:
-        """Return True if the server lists the extension for binary tensors; None if it lists no extensions."""
+    def lists_binary_tensors(self) -> bool:
+        """Return True if the server lists the extension for binary tensors."""
         try:
             extensions = self._json("/v2").get("extensions", [])
         except ServerError:
-            return None
+            return False
         return isinstance(extensions, list) and "binary_tensor_data" in extensions
 
     def require_ready(self, model: str, fix: str) -> None:
@@ -128,9 +131,11 @@ class Control:
 
     def served_model(self, model: str, declared: Mapping[str, Tensors] | None = None) -> ServedModel:
         """Return a model's `inputs` and `outputs`, declared or as the server describes them. Raises ServerError."""
-        self.require_ready(model, "name a model that is served there: MODEL, --model-version, --url")
+        fix = "name a model that is served there: MODEL, --model-version, --url"
         if declared:
+            self._ready(model, fix)  # raises where nobody answers; a first request shows whether the model is there
             return declared_model(f"{model!r} as declared", declared)
+        self.require_ready(model, fix)
         metadata = self._document(model, "")
         try:
             config = self._document(model, "config")
@@ -140,9 +145,11 @@ class Control:
 
     def require_model(self, model: str, workload: Workload, serve_command: str) -> None:
         """Check that the server is ready and that its model has the workload's tensors. Raises ServerError."""
-        self.require_ready(model, f"start one with `{serve_command}`")
+        fix = f"start one with `{serve_command}`"
         if workload.served:
-            return  # its tensors are the server's own words
+            self._ready(model, fix)  # raises where nobody answers
+            return  # its tensors are the server's own words, or declared
+        self.require_ready(model, fix)
         metadata = self._document(model, "")
         try:
             for kind, expected in (("inputs", workload.inputs), ("outputs", workload.outputs)):

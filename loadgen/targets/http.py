@@ -85,7 +85,7 @@ class HttpTarget:
         if config.protocol != "http" or config.server.shared_memory != "none":
             return
         asked = Formats(config.server.input_tensor_format, config.server.output_tensor_format)
-        auto = "json" if AUTO in asked and self.control.lists_binary_tensors() is False else "binary"
+        auto = "json" if AUTO in asked and not self.control.lists_binary_tensors() else "binary"
         self._formats = Formats(*(auto if each == AUTO else each for each in asked))
         self.config["input_tensor_format"] = "json" if self._formats.inputs == "json" else "binary"
         self.config["output_tensor_format"] = "json" if self._formats.outputs == "json" else "binary"

@@ -9,6 +9,7 @@ import requests
 from dashboards import FOLDER
 from servemark.errors import ServerError
 from servemark.monitoring.files import dashboard_files
+from servemark.telemetry.metrics.push import reason
 
 DATA_SOURCE = {"uid": "servemark-prometheus", "name": "servemark: Prometheus", "type": "prometheus", "access": "proxy"}
 """As of provisioning/datasources, with names of its own: the user's Grafana may have a Prometheus already."""
@@ -16,7 +17,7 @@ INTERVAL = {"timeInterval": "1s"}
 FOLDER_OF_GRAFANA = {"uid": "servemark", "title": "servemark"}
 TIMEOUT_S = 10.0
 _THERE = 409
-_FIX = "give a token of a service account that may edit data sources and dashboards (--token-file), or check the URL"
+_FIX = "give a token of a service account that may edit data sources and dashboards (--token-file)"
 
 
 def load_dashboards(grafana: str, prometheus: str, token: str = "") -> list[str]:
@@ -56,7 +57,9 @@ def _call(
             return None
         said = answer.json()
     except (requests.RequestException, ValueError) as error:
-        raise ServerError(f"no Grafana answers at {url}: {error}", fix=_FIX) from error
+        raise ServerError(
+            f"no Grafana answers at {url}: {reason(error)}", fix="start Grafana there, or correct the URL"
+        ) from error
     if not answer.ok or not isinstance(said, dict):
         message = said.get("message", "") if isinstance(said, dict) else ""
         raise ServerError(f"Grafana refused {method} {url}: {answer.status_code} {message}".rstrip(), fix=_FIX)

@@ -79,6 +79,9 @@ class Service(service.Service[Entry]):
             # It repeats a secret, as a careless server may.
             connection.write(error(401, f"golden refusal of {given!r}"))
             return
+        if self.behaviour.infer_only and request.method == "GET" and request.path.startswith("/v2"):
+            connection.write(error(404, "golden: only inference is here"))
+            return
         name = request.path.removeprefix("/v2/models/").partition("/")[0]
         self.asked = name if name in self.behaviour.aliases else self.behaviour.model
         if request.method == "POST" and (route := ROUTE.fullmatch(request.path)):

@@ -93,7 +93,7 @@ def test_the_end_says_what_was_seen_and_what_is_next(tmp_path: Path) -> None:
         "  ranking_tiny, 40/s poisson: asked 40/s, scheduled 40/s, all answered, goodput 40/s: p90 "
     )
     assert lines[1].endswith("objective 50 ms met, VALID")
-    assert lines[2:4] == ["1 of 1 verdicts are VALID. The figures of those may be quoted.", "Next:"]
+    assert lines[2:4] == ["1 of 1 verdicts are VALID. Only figures of VALID runs may be quoted.", "Next:"]
     assert any(line.split()[:3] == ["servemark", "show", shown(good)] for line in lines)
 
 

@@ -136,6 +136,17 @@ def test_a_server_without_binary_tensors_gets_json(tmp_path: Path) -> None:
     assert {*forced.kinds} == {"http_500"}
 
 
+def test_a_server_that_only_infers_is_driven_in_json() -> None:
+    declared = ["--input", "x:FP32:-1,4", "--output", "y:FP32:-1,4"]
+    with GoldenServer(model="m", inputs=["x:FP32:4"], outputs=["y:FP32:4"], infer_only=True, json_only=True) as server:
+        assert {*answers(resolved(server.url, "--model-name", "m", *declared)).kinds} == {"ok"}
+        assert {*answers(resolved(server.url, "--model-name", "n", *declared)).kinds} == {"http_404"}
+        with pytest.raises(ServerError, match="does not serve 'm'"):
+            resolved(server.url, "--model-name", "m")
+    with pytest.raises(ServerError, match="no server answers"):
+        resolved(server.url, "--model-name", "m", *declared)
+
+
 @pytest.mark.parametrize(("inputs", "outputs"), [("json", "binary"), ("binary", "json"), ("json", "json")])
 def test_json_where_it_is_asked_for(inputs: str, outputs: str) -> None:
     flags = ["--input-tensor-format", inputs, "--output-tensor-format", outputs]
