@@ -97,7 +97,8 @@ def _measured(document: dict[str, Any], folder: Path, metric: Metric) -> Iterato
         return
     search = f"highest rate with {result['request']['objectives']['slo'] or None}"
     load_words, load = (search, search) if searched else (load_name(result), load_key(result))
-    place = ", ".join(str(result.get(key) or "?") for key in ("engine", "precision", "device", "protocol"))
+    # Of a server's own model only the protocol is known.
+    place = ", ".join(str(result[key]) for key in ("engine", "precision", "device", "protocol") if result.get(key))
     if result["metrics"].get("client", {}).get("cpu_latency_us") is not None:
         place += ", cores awake"  # they answer sooner: a series of its own
     yield Measured(

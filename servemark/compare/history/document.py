@@ -109,7 +109,7 @@ def _change(used: Sequence[Measured], alarm: Alarm, ratio: float, metric: Metric
 
 def _outcome(used: int, listed: int, changes: Sequence[HistoryChange]) -> tuple[Trend, str]:
     if used < MIN_RESULTS:
-        invalid = f" ({listed - used} more are INVALID or partial)" if listed > used else ""
+        invalid = f" ({listed - used} more are INVALID or partial: --allow-invalid takes them)" if listed > used else ""
         return "undecided", f"{used} results{invalid}: at least {MIN_RESULTS} are needed"
     if not changes:
         return "not worse", f"no change beyond chance in {used} results"
