@@ -85,7 +85,7 @@ def test_a_machine_is_its_start_threads_library_and_settings(tmp_path: Path) -> 
     assert (found["started"], found["threads"], found["cache_bytes"]) == ("b", 2, 480 << 20)
     assert found["library"].startswith("torch ")
     assert machine_of(device, around, tmp_path / "none")["started"] is None
-    assert machine_of(device, {**around, "variables": {"OMP_NUM_THREADS": "1"}}, boot) != found
+    assert machine_of(device, {**around, "variables": {"OMP_NUM_THREADS": "7"}}, boot) != found
     json.dumps(found)
 
 
