@@ -45,6 +45,8 @@ def explain(
 ) -> None:
     """Say why the slowest requests are slow, in one sentence, with the change that would help.
 
+    Experimental: how often the named cause is the right one is not known yet.
+
     Example: servemark explain ranking --request-rate 400 --duration 30 --try
     """
     folder = Path(workload)

@@ -12,6 +12,8 @@ STILL_SHARE = 0.02
 """A process that used less of its time than this stood still."""
 SHORTEST_PAUSE_NS = 20_000_000
 """A machine that shares its cores stops everybody for some milliseconds now and then: that is contention."""
+STARVED_SHARE = 0.5
+"""A server whose threads wanted a core for more of a still stretch than this had none: that is other work."""
 PAUSE_SERVICES = 3
 """A pause is longer than so many usual executions: a CPU is idle while a GPU computes."""
 AROUND_NS = 250_000_000
@@ -61,7 +63,8 @@ def all_busy(batches: Batches, instances: int) -> Cumulated:
 def pauses(machine: Machine, batches: Batches, served: Served) -> tuple[Times, Times]:
     """Return starts and ends of the server's pauses: its CPU time stood still, and no request made a step.
 
-    Somebody had stopped it, or it executed a batch all the while: a server that waits for requests does not pause.
+    Somebody had stopped it, or it executed a batch all the while: a server that waits for requests does not pause, nor
+    does one whose threads wait for a core.
     """
     if len(machine.at) < 2 or not len(batches.start):
         return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
@@ -84,7 +87,8 @@ def pauses(machine: Machine, batches: Batches, served: Served) -> tuple[Times, T
         ],
         dtype=bool,
     )
-    had_work = executed | stopped
+    starved = _waiting(machine).within(starts, ends) > STARVED_SHARE * (ends - starts)
+    had_work = (executed & ~starved) | stopped
     return starts[had_work], ends[had_work]
 
 
@@ -103,9 +107,16 @@ def other_work(machine: Machine) -> Cumulated:
     if len(machine.at) < 2:
         return Cumulated(machine.at, np.zeros(len(machine.at)))
     passed = np.diff(machine.at).astype(float)
-    waited = _spread(np.diff(machine.waited).astype(float), passed) * other_share(machine)
+    waited = np.diff(_waiting(machine).total) * other_share(machine)
     lost = np.minimum(waited + np.diff(machine.stolen) / max(machine.cores, 1), passed)
     return Cumulated(machine.at, np.concatenate([[0.0], np.cumsum(lost)]))
+
+
+def _waiting(machine: Machine) -> Cumulated:
+    """Time for which a thread of the server had no core."""
+    passed = np.diff(machine.at).astype(float)
+    waited = _spread(np.diff(machine.waited).astype(float), passed)
+    return Cumulated(machine.at, np.concatenate([[0.0], np.cumsum(waited)]))
 
 
 def _spread(waited: Floats, passed: Floats) -> Floats:

@@ -1,9 +1,12 @@
 """Requests of known causes: each one's part of the slowest 1 % is what was put in, and its name is in the sentence."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from servemark.explain.document import explanation
+from servemark.explain.spans import pauses
 from servemark.explain.tail import CAUSES, parts_of, rows
 from servemark.explain.timeline import Setup
 from servemark.results.schema.explanation import Explanation
@@ -65,6 +68,15 @@ def test_pauses_are_counted_with_their_length_and_period() -> None:
     assert pauses["count"] == pytest.approx(19, abs=1)
     assert pauses["median_ms"] == pytest.approx(200, abs=11)
     assert pauses["period_s"] == pytest.approx(3, abs=0.05)
+
+
+def test_a_server_without_a_core_does_not_pause() -> None:
+    evidence = PLANTED["pause"].evidence()
+    machine = replace(evidence.machine, stopped=np.zeros_like(evidence.machine.at))
+    free = len(pauses(machine, evidence.batches, evidence.served)[0])
+    starved = replace(machine, waited=machine.at - machine.at[0])
+    assert free > 0
+    assert len(pauses(starved, evidence.batches, evidence.served)[0]) == 0
 
 
 def test_queue_delay_is_not_a_pause() -> None:
