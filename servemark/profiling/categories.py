@@ -50,14 +50,16 @@ _OPERATORS = {
         pows power square sqrt rsqrt reciprocal exp log log1p neg abs sign sin cos tan tanh sigmoid hardsigmoid
         hardswish swish silu mish gelu quickgelu fastgelu biasgelu erf elu selu celu softplus softsign softmax
         logsoftmax softmaxint sum mean max min maximum minimum amax amin prod norm normalizel2 reducesum
-        reducemean reducemax reducemin reduceprod reducel1 reducel2 reducelogsumexp logsumexp reduce all any
+        reducemean reducemax reducemin reduceprod reducel1 reducel2 reducelogsumexp logsumexp linalgvectornorm
+        reduce all any
         reduceall layernormalization layernorm simplifiedlayernormalization skiplayernormalization
         instancenormalization instancenorm groupnormalization groupnorm lrn mvn lpnormalization biasadd eltwise
         elementwise math subgraph where select selectv2 maskedfill maskedfillscalar equal eq notequal ne less lt
         lessequal lessorequal le greater gt greaterequal greaterorequal ge and or xor not logicaland logicalor
         logicalnot bitwiseand bitwiseor bitwisenot floor ceil round isnan isinf squareddifference remainder lerp
         addcmul addcdiv var std rsub logistic threshold floordivide truedivide accumulatenv2 isfinite fusedadd""",
-    OTHER: """topk topkv2 sort argsort argmax argmin cumsum roialign gridsample gridsampler gridsampler2d
+    OTHER: """symsize isnonzero asserttensormetadata topk topkv2 sort argsort argmax argmin cumsum roialign
+        gridsample gridsampler gridsampler2d
         nonmaxsuppression
         nonmaxsuppressionv5 multiclassnms matrixnms nms loop scan if while statelesswhile whileloop tensoriterator
         partitionedcall statefulpartitionedcall nonzero unique localresponsenorm stringsplit labelencoder

@@ -26,7 +26,7 @@ ROUNDS = (3, 30)
 
 @dataclass(frozen=True)
 class Order:
-    """What is profiled, and for how long (s)."""
+    """One engine to be profiled, and the time for it (s)."""
 
     workload: str
     engine: str

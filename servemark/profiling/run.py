@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 @dataclass
 class Profiles:
-    """What is to be profiled, and what has been."""
+    """Engines to be profiled, and those that have been."""
 
     orders: Sequence[Order]
     batches: Sequence[int]

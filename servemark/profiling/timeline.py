@@ -1,4 +1,4 @@
-"""What a profiler saw of one inference, and the wall-clock time that each operator accounts for.
+"""Events of one inference as a profiler saw them, and the wall-clock time that each operator accounts for.
 
 Operators lie within others (a loop and its body) or beside others (threads). Each moment is given to the innermost one
 of each thread, in equal parts where several threads run one, so that all parts add up to the inference.
@@ -25,7 +25,7 @@ class Event:
     """The module that the layer belongs to, like `layer1.0`; empty: not told."""
     thread: int = 0
     step: int | None = None
-    """Which round of a loop it belongs to, from 1. None: not in a loop."""
+    """The round of a loop that it belongs to, from 1. None: not in a loop."""
     flops: int | None = None
     bytes: int | None = None
 

@@ -93,6 +93,10 @@ def nodes_of(engine: PyTorch, inputs: Arrays) -> list[Node]:
     found: list[Node] = []
 
     class Recorder(torch.fx.Interpreter):
+        def __init__(self, graph: torch.fx.GraphModule, place: str) -> None:
+            super().__init__(graph)
+            self._place = f"{place}." if place else ""  # bodies of loops number their nodes anew
+
         def run_node(self, n: "torch.fx.Node") -> Any:
             if not isinstance(n.target, torch._ops.OpOverload):
                 return super().run_node(n)
@@ -102,11 +106,12 @@ def nodes_of(engine: PyTorch, inputs: Arrays) -> list[Node]:
             operator = n.target._schema.name
             flops = _recurrent_flops(args) if plain(operator) in _RECURRENT else counter.get_total_flops()
             moved = 0 if n.target.is_view else bytes_of(operator, [*_tensors((args, kwargs))], [*_tensors(result)])
-            found.append(Node(n.name, _module(n), operator, flops, moved))
+            found.append(Node(f"{self._place}{n.name}", _module(n), operator, flops, moved))
             return result
 
     program: Any = engine.module
-    recorders = [(each, Recorder(each)) for each in program.modules() if isinstance(each, torch.fx.GraphModule)]
+    graphs = [(name, each) for name, each in program.named_modules() if isinstance(each, torch.fx.GraphModule)]
+    recorders = [(each, Recorder(each, name)) for name, each in graphs]
     before = [each.forward for each, _ in recorders]
     for each, recorder in recorders:
         each.forward = recorder.run

@@ -67,14 +67,14 @@ class Profiler:
         """The work of a node; that of a fusion is all that went into it, which bears its last node's name."""
         if name not in self._nodes:
             return None, None
-        node, last = self._nodes[name], self._nodes[name]
+        node = self._nodes[name]
         flops, moved = _work(node)
-        for _ in range(_FUSED_DEPTH if "Fused" in operator else 0):
-            if flops or not node.inputs:
-                break
-            node = node.inputs[0].op
-            flops, read = _work(node)
-            moved = read if read and last is not node else moved
+        near = [node] if "Fused" in operator else []
+        for _ in range(_FUSED_DEPTH):  # the nearest convolution or product before it
+            near = [each.op for one in near for each in one.inputs]
+            works = [work for each in near if (work := _work(each))[0]]
+            if works and not flops:
+                flops, moved = works[0]
         return flops, moved
 
     def _events(self, space: Any) -> Iterator[Event]:
