@@ -14,6 +14,7 @@ from servemark.output import stdout
 from servemark.results.directory import print_json
 
 FETCHED, BROUGHT = "servemark data {}", "lay it out yourself"
+UNCONFIRMED = "*"
 
 
 def data(
@@ -50,9 +51,11 @@ def _rows(root: Path) -> Iterator[dict[str, Any]]:
             "key": key,
             "here_mb": sum(file.stat().st_size for file in files) / 1e6 if files else None,
             "packed_mb": reader.ORIGIN.megabytes,
+            "packed_mb_from": reader.ORIGIN.size_from,
             "get": (FETCHED if key in fetched else BROUGHT).format(key),
             "place": reader.ORIGIN.place,
             "terms": reader.ORIGIN.terms,
+            "terms_from": reader.ORIGIN.terms_from,
             "workloads": [workload.name for workload in workloads().values() if workload.dataset == key],
         }
 
@@ -66,9 +69,17 @@ def _list(rows: list[dict[str, Any]], *, json: bool) -> None:
         table.add_column(column, justify="right" if column in {"here", "packed"} else "left", overflow="fold")
     for row in rows:
         here, packed = _size(row["here_mb"]), _size(row["packed_mb"])
-        cells = row["key"], here or "no", packed or "-", row["get"], row["place"], row["terms"]
-        table.add_row(*cells, ", ".join(row["workloads"]))
+        packed = packed and packed + _mark(row["packed_mb_from"])
+        terms = row["terms"] + _mark(row["terms_from"])
+        table.add_row(
+            row["key"], here or "no", packed or "-", row["get"], row["place"], terms, ", ".join(row["workloads"])
+        )
     stdout().print(table)
+    stdout().print(f"{UNCONFIRMED} nobody confirmed it; --json says who confirmed the others")
+
+
+def _mark(confirmed_by: str | None) -> str:
+    return "" if confirmed_by else UNCONFIRMED
 
 
 def _size(megabytes: float | None) -> str | None:

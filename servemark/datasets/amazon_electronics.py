@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from servemark.datasets import _text
-from servemark.datasets._origin import Origin
+from servemark.datasets._origin import COPY, Origin
 from servemark.errors import InputDataError
 
 KEY = "amazon_electronics"
-ORIGIN = Origin("jmcauley.ucsd.edu/data/amazon", 496, "cite the papers")
+ORIGIN = Origin("jmcauley.ucsd.edu/data/amazon (2014, 5-core)", 496, "cite the papers", size_from=COPY, terms_from=COPY)
 FILE = "reviews_Electronics_5.json"
 _FIX = f"put the official {FILE} (one JSON object a line, unpacked) into {KEY}/"
 

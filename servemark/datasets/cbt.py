@@ -14,11 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from servemark.datasets import _text
-from servemark.datasets._origin import Origin
+from servemark.datasets._origin import CATALOGUE, Origin
 from servemark.errors import InputDataError
 
 KEY = "cbt"
-ORIGIN = Origin("fb.ai/babi (CBTest.tgz)", 121, "Project Gutenberg's texts")
+ORIGIN = Origin(
+    "research.fb.com/downloads/babi (CBTest.tgz)", 121, "GNU FDL 1.3", size_from=CATALOGUE, terms_from=CATALOGUE
+)
 UNKNOWN, FIRST = 1, 2
 CANDIDATES = 10
 _DATA = Path("CBTest", "data")

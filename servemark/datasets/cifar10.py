@@ -11,11 +11,13 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from servemark.datasets._origin import Origin
+from servemark.datasets._origin import CATALOGUE, COPY, Origin
 from servemark.errors import InputDataError
 
 KEY = "cifar10"
-ORIGIN = Origin("cs.toronto.edu/~kriz/cifar.html", 170, "cite the report")
+ORIGIN = Origin(
+    "cs.toronto.edu/~kriz/cifar.html (binary)", 170, "cite the report", size_from=CATALOGUE, terms_from=COPY
+)
 SIDE, CLASSES = 32, 10
 FOLDER, FILE = "cifar-10-batches-bin", "test_batch.bin"
 RECORD = 1 + 3 * SIDE**2

@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from servemark.datasets import image_folder
-from servemark.datasets._origin import Origin
+from servemark.datasets._origin import COPY, Origin
 from servemark.errors import InputDataError
 
 KEY = "cityscapes"
-ORIGIN = Origin("cityscapes-dataset.com, after registration", 253, "not commercial")
+ORIGIN = Origin("cityscapes-dataset.com, after registration", 241, "not commercial", size_from=COPY, terms_from=COPY)
 
 
 def read_labels(folder: Path, side: int) -> Iterator[npt.NDArray[np.float32]]:

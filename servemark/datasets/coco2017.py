@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from servemark.datasets._origin import Origin
+from servemark.datasets._origin import CATALOGUE, COPY, Origin
 from servemark.errors import InputDataError
 
 KEY = "coco2017"
-ORIGIN = Origin("cocodataset.org", 1069, "annotations CC BY 4.0, pictures Flickr's terms")
+ORIGIN = Origin(
+    "cocodataset.org", 1068, "annotations CC BY 4.0, pictures Flickr's terms", size_from=CATALOGUE, terms_from=COPY
+)
 ANNOTATIONS, PICTURES = Path("annotations/instances_val2017.json"), Path("val2017")
 OBJECT_KEYS = {"image_id", "category_id", "bbox", "area", "iscrowd", "segmentation"}
 FIX = "unpack the official annotations_trainval2017.zip and val2017.zip into one folder"

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from servemark.datasets import _sentences
-from servemark.datasets._origin import Origin
+from servemark.datasets._origin import COPY, Origin
 from servemark.errors import InputDataError
 
 KEY = "gigaword"
-ORIGIN = Origin("LDC2012T21, prepared by github.com/facebookarchive/NAMAS", None, "LDC's licence")
+ORIGIN = Origin("LDC2012T21, prepared by github.com/facebookarchive/NAMAS", None, "LDC membership", terms_from=COPY)
 SPECIAL = ("<pad>", "<unk>", "<s>", "</s>")
 UNKNOWN = 1
 UNKNOWN_WORDS = {"<unk>", "UNK", "unk"}

@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from servemark.datasets._origin import Origin
+from servemark.datasets._origin import MAKER, Origin
 from servemark.errors import InputDataError
 
 KEY = "go_9x9"
-ORIGIN = Origin("github.com/mlcommons/training, minigo", 0.1, "Apache-2.0")
+ORIGIN = Origin("github.com/mlcommons/training, minigo", None, "Apache-2.0", terms_from=MAKER)
 SIDE = 9
 PASS = SIDE**2
 BLACK, WHITE = 1, -1

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from servemark.datasets import _text
-from servemark.datasets._origin import Origin
+from servemark.datasets._origin import MAKER, Origin
 from servemark.errors import InputDataError
 
 KEY = "gowalla"
-ORIGIN = Origin("github.com/graytowne/rank_distill", None, "cite the papers")
+ORIGIN = Origin("github.com/graytowne/rank_distill", None, "cite the paper", terms_from=MAKER)
 FILE, LATER = Path("test", "train.txt"), Path("test", "test.txt")
 _FIX = f"lay out Ranking Distillation's split as {KEY}/{FILE}: lines of `user item rating`, in order of time"
 

@@ -13,11 +13,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from servemark.datasets._origin import Origin
+from servemark.datasets._origin import CATALOGUE, Origin
 from servemark.errors import InputDataError
 
 KEY = "imdb"
-ORIGIN = Origin("ai.stanford.edu/~amaas/data/sentiment", 84, "cite the paper")
+ORIGIN = Origin("ai.stanford.edu/~amaas/data/sentiment", 84, "cite the paper", size_from=CATALOGUE)
 VOCABULARY = 5_147
 CUTOFF = 150
 LABELS = ("pos", "neg")

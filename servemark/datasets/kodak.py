@@ -7,11 +7,11 @@ import numpy as np
 import numpy.typing as npt
 
 from servemark.datasets import image_folder
-from servemark.datasets._origin import Origin
+from servemark.datasets._origin import COPY, Origin
 from servemark.errors import InputDataError
 
 KEY = "kodak"
-ORIGIN = Origin("r0k.us/graphics/kodak", 15, "released for unrestricted use")
+ORIGIN = Origin("r0k.us/graphics/kodak", 15, "released for unrestricted use", terms_from=COPY)
 
 
 def read_tiles(folder: Path, side: int) -> Iterator[npt.NDArray[np.float32]]:

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from servemark.datasets import image_folder
-from servemark.datasets._origin import Origin
+from servemark.datasets._origin import CATALOGUE, Origin
 from servemark.errors import InputDataError
 
 if TYPE_CHECKING:
     from PIL import Image
 
 KEY = "lfw"
-ORIGIN = Origin("vis-www.cs.umass.edu/lfw", 181, "research; see its page")
+ORIGIN = Origin("vis-www.cs.umass.edu/lfw", 181, "research; see its page", size_from=CATALOGUE)
 PAIRS = "pairs.txt"
 SIDE, CROP = 250, 160
 FIX = "lay the official archive and pairs.txt out under DATA_ROOT/lfw"

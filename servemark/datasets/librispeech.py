@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from servemark.datasets import _audio, _text
-from servemark.datasets._origin import Origin
+from servemark.datasets._origin import CATALOGUE, Origin
 from servemark.errors import InputDataError
 
 KEY = "librispeech"
-ORIGIN = Origin("openslr.org/12 (test-clean)", 346, "CC BY 4.0")
+ORIGIN = Origin("openslr.org/12 (test-clean)", 347, "CC BY 4.0", size_from=CATALOGUE, terms_from=CATALOGUE)
 SUBSET = Path("LibriSpeech", "test-clean")
 TRANSCRIPT = ".trans.txt"
 LAYOUT = "expected `<speaker>-<chapter>-<utterance> TEXT`; https://www.openslr.org/12 has the official archive"

@@ -17,11 +17,17 @@ import numpy.typing as npt
 
 from servemark.datasets import _fetching
 from servemark.datasets._fetching import Files, Source
-from servemark.datasets._origin import Origin
+from servemark.datasets._origin import CATALOGUE, COPY, Origin
 from servemark.errors import InputDataError
 
 KEY, FILE = "ml-100k", "u.data"
-ORIGIN = Origin("grouplens.org/datasets/movielens/100k", 5, "research, no redistribution")
+ORIGIN = Origin(
+    "grouplens.org/datasets/movielens/100k",
+    4.9,
+    "research, not commercial, no redistribution",
+    size_from=CATALOGUE,
+    terms_from=COPY,
+)
 USERS, ITEMS, RATINGS = 943, 1_682, 100_000
 FIELDS = ("user", "item", "rating", "timestamp")
 BOUNDS = ((1, USERS), (1, ITEMS), (1, 5), (0, 2**31 - 1))

@@ -13,11 +13,13 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from servemark.datasets._origin import Origin
+from servemark.datasets._origin import CATALOGUE, COPY, Origin
 from servemark.errors import InputDataError
 
 KEY, FILE = "ml-20m", "ratings.csv"
-ORIGIN = Origin("grouplens.org/datasets/movielens/20m", 199, "research, no redistribution")
+ORIGIN = Origin(
+    "grouplens.org/datasets/movielens/20m", 199, "research, not commercial", size_from=CATALOGUE, terms_from=COPY
+)
 USERS, ITEMS = 138_493, 26_744
 HEADER = "userId,movieId,rating,timestamp"
 FIX = f"unpack GroupLens' official ml-20m.zip, so that DATA_ROOT/{KEY}/{FILE} is there"

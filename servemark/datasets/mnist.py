@@ -20,11 +20,11 @@ import numpy.typing as npt
 
 from servemark.datasets import _fetching
 from servemark.datasets._fetching import Files, Source
-from servemark.datasets._origin import Origin
+from servemark.datasets._origin import CATALOGUE, COPY, Origin
 from servemark.errors import InputDataError
 
 KEY = "mnist"
-ORIGIN = Origin("yann.lecun.com/exdb/mnist", 12, "cite the paper")
+ORIGIN = Origin("yann.lecun.com/exdb/mnist", 12, "CC BY-SA 3.0", size_from=CATALOGUE, terms_from=COPY)
 SIDE, CLASSES = 28, 10
 FETCH_COMMAND = f"servemark data {KEY}"
 DIGESTS: Mapping[str, str] = {

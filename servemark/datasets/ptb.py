@@ -12,11 +12,17 @@ import numpy as np
 import numpy.typing as npt
 
 from servemark.datasets import _text
-from servemark.datasets._origin import Origin
+from servemark.datasets._origin import CATALOGUE, Origin
 from servemark.errors import InputDataError
 
 KEY = "ptb"
-ORIGIN = Origin("Mikolov's simple-examples.tgz", 35, "LDC's licence (LDC99T42)")
+ORIGIN = Origin(
+    "fit.vutbr.cz/~imikolov/rnnlm (simple-examples.tgz)",
+    35,
+    "LDC's licence (LDC99T42), research",
+    size_from=CATALOGUE,
+    terms_from=CATALOGUE,
+)
 VOCABULARY = 10_000
 END = "<eos>"
 FIX = f"put the official ptb.train.txt and ptb.test.txt into DATA_ROOT/{KEY}/"

@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from servemark.datasets import tfrecord
-from servemark.datasets._origin import Origin
+from servemark.datasets._origin import MAKER, Origin
 from servemark.errors import InputDataError
 
 KEY = "shapenet_ptn"
-ORIGIN = Origin("github.com/tensorflow/models, research/ptn", None, "ShapeNet's terms")
+ORIGIN = Origin("github.com/tensorflow/models, research/ptn", None, "not commercial (ShapeNet)", terms_from=MAKER)
 VIEWS, SIDE, VOXELS = 24, 64, 32
 
 

@@ -9,11 +9,13 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from servemark.datasets import _text
-from servemark.datasets._origin import Origin
+from servemark.datasets._origin import CATALOGUE, COPY, Origin
 from servemark.errors import InputDataError
 
 KEY = "voc2007"
-ORIGIN = Origin("host.robots.ox.ac.uk/pascal/VOC/voc2007 (test)", 451, "Flickr's terms")
+ORIGIN = Origin(
+    "host.robots.ox.ac.uk/pascal/VOC/voc2007 (test)", 451, "Flickr's terms", size_from=CATALOGUE, terms_from=COPY
+)
 EDGES = ("xmin", "ymin", "xmax", "ymax")
 CLASSES = (
     "aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow", "diningtable", "dog",

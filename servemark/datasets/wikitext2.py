@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from servemark.datasets import _text
-from servemark.datasets._origin import Origin
+from servemark.datasets._origin import CATALOGUE, Origin
 from servemark.errors import InputDataError
 
 KEY = "wikitext-2"
-ORIGIN = Origin("Merity et al., wikitext-2-v1.zip", 4.5, "CC BY-SA")
+ORIGIN = Origin("Merity et al., wikitext-2-v1.zip", 4.5, "CC BY-SA 4.0", size_from=CATALOGUE, terms_from=CATALOGUE)
 VOCABULARY = 33_278
 END_ID = 0
 """Of the end of a line."""

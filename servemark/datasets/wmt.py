@@ -11,11 +11,11 @@ from itertools import pairwise
 from pathlib import Path
 
 from servemark.datasets import _sentences, _text
-from servemark.datasets._origin import Origin
+from servemark.datasets._origin import COPY, Origin
 from servemark.errors import InputDataError
 
 KEY = "wmt"
-ORIGIN = Origin("nlp.stanford.edu/projects/nmt; statmt.org/wmt16", None, "WMT's, for research")
+ORIGIN = Origin("nlp.stanford.edu/projects/nmt; statmt.org/wmt16", None, "research, cite the overview", terms_from=COPY)
 SPECIAL = ("<unk>", "<s>", "</s>")
 UNKNOWN = 0
 SETS = ("newstest2014", "newstest2015", "newstest2013")
