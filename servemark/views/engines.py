@@ -17,6 +17,8 @@ RATIOS: dict[str, RatioName] = {"p50": "p50", "p99": "p99", "throughput": "infer
 LOWER_IS_BETTER = ("p50", "p99")
 _MEASURES: dict[RatioName, str] = {"max_rate": "highest rate", "p50": "p50", "inferences_per_s": "throughput"}
 """Ratios that tell who is fastest; the first that is known decides."""
+_MANY = 4
+"""Contenders above which the answer names the ends and leaves the rest to the table."""
 _FASTER, _MORE = ("is fastest", "are faster", "is faster"), ("serves most", "serve more", "serves more")
 Ratios = Mapping[str, RatioFigures]
 
@@ -39,6 +41,8 @@ def _fastest(first: str, rows: Sequence[ComparisonRow], key: RatioName) -> str:
     found = {str(row["label"]): ratio for row in rows if (ratio := ratio_of(row, key))}
     measure, lower = _MEASURES[key], key in LOWER_IS_BETTER
     best, better, which = _FASTER if lower else _MORE
+    if len(found) + 1 > _MANY:
+        return _ends(first, found, measure, lower)
     if not all(ratio["ci95"] for ratio in found.values()):
         return f"too few rounds to tell who {which}: {_times(found)} the {measure} of {first}, without an interval"
     alike = {name: ratio for name, ratio in found.items() if not ratio["significant"]}
@@ -59,6 +63,33 @@ def _fastest(first: str, rows: Sequence[ComparisonRow], key: RatioName) -> str:
         said = [f"{listed(ordered)} {better} than {first}: {_times(faster)} its {measure}"]
     said += [f"slower: {_times(slower)}"] if slower else []
     return "; ".join([*said, *([f"not told apart from {first}: {chance}"] if alike else [])])
+
+
+def _ends(first: str, found: Ratios, measure: str, lower: bool) -> str:
+    """Name the first, the second and the last of many: "a is fastest with 0.62x the p50 of ort, then b 0.75x, ..."."""
+    of_first: RatioFigures = {"value": 1.0, "ci95": [1.0, 1.0], "significant": True}
+    ratios = {first: of_first, **found}
+    order = sorted(ratios, key=lambda name: ratios[name]["value"], reverse=not lower)
+    best, second, *_, last = order
+    whose = f"the {measure} of {first}"
+    ends = f"from {best} {times(ratios[best])} to {last} {times(ratios[last])} {whose}"
+    best_is, _, which = _FASTER if lower else _MORE
+    if not all(ratio["ci95"] for ratio in found.values()):
+        return f"too few rounds to tell who {which}: {ends}, without intervals"
+    alike = [name for name in order[1:] if not _apart(ratios[best], ratios[name], lower)]
+    if len(alike) == len(order) - 1:
+        return f"no difference beyond chance among {len(order)}: {ends}"
+    of, its = ("", f" its {measure}") if best == first else (f" with {times(ratios[best])} {whose}", "")
+    if alike:
+        more = f" and {len(alike) - 1} more" if len(alike) > 1 else ""
+        lead = f"{best} leads{of}, not told apart from {alike[0]} {times(ratios[alike[0]])}{its}{more}"
+    else:
+        lead = f"{best} {best_is}{of}, then {second} {times(ratios[second])}{its}"
+    if last in alike:
+        return f"{lead}; {len(order) - 1 - len(alike)} slower"
+    between = len(order) - 2 - max(len(alike), 1)
+    others = f", {between} other{'s' * (between > 1)} between" if between else ""
+    return f"{lead}, slowest {last} {times(ratios[last])}{others}"
 
 
 def _apart(best: RatioFigures, other: RatioFigures, lower: bool) -> bool:

@@ -30,6 +30,13 @@ def compared(p50: dict[str, tuple[float, float, float] | None], load: Any = OPEN
          "a is fastest: a 0.80x the p50 of ort; slower: b 2.4x; not told apart from ort: c 1.03x (0.96 to 1.10)"),
         ({"a": FAST, "b": (0.81, 0.79, 0.83)}, "a and b are faster than ort: a 0.80x, b 0.81x its p50"),
         ({"a": ALIKE}, "no difference beyond chance: a 1.03x (0.96 to 1.10) the p50 of ort"),
+        ({"a": FAST, "b": SLOW, "c": ALIKE, "d": (5.3, 5, 6), "e": (1.5, 1.4, 1.6)},
+         "a is fastest with 0.80x the p50 of ort, then ort 1.00x, slowest d 5.3x, 3 others between"),
+        ({"a": ALIKE, "b": SLOW, "c": (1.3, 0.9, 1.9), "d": SLOW},
+         "ort leads, not told apart from a 1.03x its p50 and 1 more, slowest d 2.4x, 1 other between"),
+        ({name: ALIKE for name in "abcd"}, "no difference beyond chance among 5: from ort 1.00x to d 1.03x the p50 of ort"),
+        ({"a": FAST, "b": FAST, "c": SLOW, "d": (6, 0.7, 60)},
+         "a leads with 0.80x the p50 of ort, not told apart from b 0.80x and 1 more; 2 slower"),
         ({"a": ALIKE, "b": SLOW}, "ort is fastest, or a: a 1.03x (0.96 to 1.10) its p50 may be chance; b 2.4x its p50"),
     ],
 )  # fmt: skip
