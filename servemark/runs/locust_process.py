@@ -84,7 +84,7 @@ def launch(
     if not locustfile.is_file():
         raise OptionError(
             f"{config.workload.name} is driven by {locustfile}, which is not there",
-            fix='CONTRIBUTING.md, "Add a workload", shows one',
+            fix='docs/guides/own_model.md, "A workload file", shows one',
         )
     command = [sys.executable, "-m", "locust", "-f", str(locustfile), "--headless", "--only-summary"]
     command += ["--skip-log-setup", "--request", str(config.order.place())]

@@ -21,7 +21,7 @@ from servemark.errors import InputDataError, OptionError, ServemarkError
 from servemark.workload.spec import OWN_SUITES, Workload
 
 ATTRIBUTE = "WORKLOAD"
-EXAMPLE = 'CONTRIBUTING.md, "Add a workload", shows a whole one'
+EXAMPLE = 'docs/guides/own_model.md, "A workload file", shows a whole one'
 
 
 def files_of(places: list[Path]) -> list[Path]:

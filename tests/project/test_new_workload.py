@@ -1,4 +1,4 @@
-"""Adding a workload is adding one file: the worked example of CONTRIBUTING.md, executed."""
+"""Adding a workload is adding one file: the worked example of the guide, executed."""
 
 import json
 import os
@@ -23,10 +23,13 @@ from tests.support.command_line import Servemark
 from tests.support.load_config import config
 from tests.support.locust_run import server_of
 
+GUIDE = CHECKOUT / "docs/guides/own_model.md"
+
 
 def _shown() -> list[str]:
-    """The files that CONTRIBUTING.md shows whole."""
-    return re.findall(r"^```python\n(.*?)^```", (CHECKOUT / "CONTRIBUTING.md").read_text(), re.MULTILINE | re.DOTALL)
+    """The files that the guide shows whole: a workload and a locustfile."""
+    section = GUIDE.read_text().partition("\n## A workload file\n")[2]
+    return re.findall(r"^```python\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
 
 
 _BESIDE = """
@@ -109,4 +112,4 @@ def test_a_task_without_its_locustfile_is_told(tmp_path: Path) -> None:
     lacking = replace(complete, workload=replace(complete.workload, locustfile="nowhere"))
     with pytest.raises(OptionError, match=r"ranking_tiny is driven by .*nowhere\.py, which is not there") as error:
         launch(replace(lacking, result_dir=tmp_path))
-    assert "CONTRIBUTING.md" in str(error.value.fix)
+    assert str(GUIDE.relative_to(CHECKOUT)) in str(error.value.fix)
