@@ -1,4 +1,4 @@
-"""The script of the guide on CI, at a desk: without a runner's variables, by programs that only note their calls."""
+"""The script of the guide on CI, at a desk, by programs that only note their calls."""
 
 import os
 import re
@@ -12,10 +12,10 @@ from servemark.paths import CHECKOUT
 
 BASH, GIT = str(shutil.which("bash")), str(shutil.which("git"))
 SERVEMARK = """#!/bin/sh
-echo "$@" >> "$CALLS"
+echo "$@ in $PWD with $PYTHONPATH" >> "$CALLS"
 case $1 in
   serve) exec sleep 60 ;;
-  compare) mkdir -p results/1-compare-ranking; echo answer > results/1-compare-ranking/comparison.md; exit "$ANSWER" ;;
+  compare) mkdir -p results/latest; echo answer > results/latest/comparison.md; exit "$ANSWER" ;;
 esac
 """
 
@@ -38,14 +38,17 @@ def test_the_gate_compares_both_states_and_cleans_up(answer: int, tmp_path: Path
     git = [GIT, "-c", "user.name=a", "-c", "user.email=a@b"]
     for command in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "one"]):
         subprocess.run([*git, *command], cwd=repository, check=True)
-    given = {name: value for name, value in os.environ.items() if name not in {"RUNNER_TEMP", "GITHUB_STEP_SUMMARY"}}
+    given = {name: value for name, value in os.environ.items() if name != "SERVEMARK_HOME"}
     given |= {"PATH": f"{_programs(tmp_path / 'bin')}:{os.environ['PATH']}", "CALLS": str(calls), "BASE": "HEAD"}
     given |= {"ANSWER": str(answer), "TMPDIR": str(tmp_path), "GITHUB_STEP_SUMMARY": str(tmp_path / "summary")}
     done = subprocess.run(
         [BASH, "gate.sh"], cwd=repository, env=given, capture_output=True, text=True, check=False, timeout=60
     )
     assert done.returncode == answer, done.stderr
-    assert [line.split()[0] for line in calls.read_text().splitlines()].count("serve") == 2
+    for command in ("export", "serve"):
+        folders = [line.split(" in ")[1] for line in calls.read_text().splitlines() if line.startswith(command)]
+        assert all(code == folder for folder, code in (each.split(" with ") for each in folders))
+        assert sorted(Path(each).name for each in folders) == ["base", "repository"]
     assert "--urls base=http://127.0.0.1:8100,change=http://127.0.0.1:8200" in calls.read_text()
     assert (tmp_path / "summary").read_text() == "answer\n"
     assert ("::warning::undecided" in done.stdout) is (answer == 2)
