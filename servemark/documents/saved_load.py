@@ -70,7 +70,7 @@ def describe(load: SingleLoad, scenario: Scenario, most_stages: int = SHOWN_STAG
             more = f", {len(load.stages) - most_stages} more" if len(load.stages) > most_stages else ""
             return f"{', '.join(map(_stage, load.stages[:most_stages]))}{more} {_gaps(load, scenario)}"
         case ConstantRate():
-            return f"{load.rate:g}/s {_gaps(load, scenario)}"
+            return f"{load.rate:,g}/s {_gaps(load, scenario)}"
     trace = scenario["trace"]
     assert trace is not None
     first = f" from {trace['first']}" if trace["first"] else ""
@@ -84,7 +84,7 @@ def _gaps(load: ConstantRate | Stages, scenario: Scenario) -> str:
 
 
 def _stage(stage: Stage) -> str:
-    rates = f"at {stage.rate:g}/s" if stage.to_rate is None else f"from {stage.rate:g} to {stage.to_rate:g}/s"
+    rates = f"at {stage.rate:,g}/s" if stage.to_rate is None else f"from {stage.rate:,g} to {stage.to_rate:,g}/s"
     return f"{stage.duration_s:g} s {rates}"
 
 
@@ -100,7 +100,7 @@ def load_name(result: RunHeader) -> str:
 def title(load: SingleLoad, scenario: Scenario) -> str:
     """Return a report's title: open or closed loop, and the load."""
     if isinstance(load, ConstantRate):
-        return f"open loop, {load.distribution.value} {load.rate:g} requests/s"
+        return f"open loop, {load.distribution.value} {load.rate:,g} requests/s"
     return f"{'closed' if isinstance(load, ClosedLoop) else 'open'} loop, {describe(load, scenario)}"
 
 

@@ -251,7 +251,7 @@ def _stages(result: Result) -> list[Block]:
     head = ["stage from s", "for s", "asked for/s", "answered/s", "failed", "p50 ms", "p99 ms"]
     rows = [
         [
-            *(f"{stage['start_s']:g}", f"{stage['duration_s']:g}", f"{stage['requested_rate']:g}"),
+            *(f"{stage['start_s']:g}", f"{stage['duration_s']:g}", f"{stage['requested_rate']:,g}"),
             *(rate(stage["requests_per_s"]), f"{stage['errors']:,}", *cells(stage["latency_ms"], ("p50", "p99"))),
         ]
         for stage in result["stages"]

@@ -47,7 +47,7 @@ def _bound(result: MlperfResult) -> list[str]:
     if plan.get("latency_ms") is None or result["scenario"] != "Server":
         return []
     bound = f"p{plan['percentile']:g} within {plan['latency_ms']:g} ms, {plan.get('bound_from')}"
-    return [f"bound: {bound}; asked {plan['expected_qps']:g}/s"]
+    return [f"bound: {bound}; asked {plan['expected_qps']:,g}/s"]
 
 
 def _latencies(result: MlperfResult) -> Table:

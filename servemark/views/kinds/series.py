@@ -35,6 +35,7 @@ def article(saved: Saved) -> Article:
     return Article(
         about=", ".join(sorted({f"{result['workload']} on {result['engine']}" for result in results})),
         answer=f"{_knee(curve)}; {counted}" if curve else counted,
+        explained=_invalid(bad, len(results)),
         sections=[
             Section("Runs", [_runs(results, curve, bad), Lines([*_variations(results), *_definition(curve)])]),
             Section("Rate and latency", lambda: _curve(curve, first) if curve else []),
@@ -46,8 +47,15 @@ def article(saved: Saved) -> Article:
     )
 
 
+def _invalid(bad: Sequence[int], runs: int) -> list[str]:
+    """Explain INVALID to the reader."""
+    if not bad:
+        return []
+    return [f"INVALID: the figures of {len(bad)} of {runs} runs cannot be quoted. The verdict of each names the reason."]
+
+
 def _knee(curve: Curve) -> str:
-    knee = "no knee" if curve["knee"] is None else f"knee at {curve['knee']:g} requests/s"
+    knee = "no knee" if curve["knee"] is None else f"knee at {curve['knee']:,g} requests/s"
     return f"{knee}: {curve['knee_reason']}"
 
 
@@ -111,13 +119,13 @@ def _curve(curve: Curve, result: Result) -> list[Block]:
             plot.dots(marked, "", colour, form)
     for point in points:
         if point["rate"] == curve["knee"]:
-            plot.mark(point["requests_per_s"], f"knee {point['rate']:g}/s")
+            plot.mark(point["requests_per_s"], f"knee {point['rate']:,g}/s")
     for words, limit in levels:
         plot.level(limit, words)
     head = ["asked for/s", "answered/s", "completed", *(f"{name} ms" for name, _ in _LINES.values()), "runs", "verdict"]
     rows = [
         [
-            *(f"{point['rate']:g}", rate(point["requests_per_s"]), f"{point['completed_share']:.1%}"),
+            *(f"{point['rate']:,g}", rate(point["requests_per_s"]), f"{point['completed_share']:.1%}"),
             *cells(point, tuple(_LINES)),
             *(str(point["runs"]), _verdict(point)),
         ]
@@ -128,7 +136,7 @@ def _curve(curve: Curve, result: Result) -> list[Block]:
 
 
 def _words(name: str, point: CurvePoint, key: str) -> str:
-    asked = f"{point['rate']:g}/s requested, {_verdict(point)}"
+    asked = f"{point['rate']:,g}/s requested, {_verdict(point)}"
     return f"{name} {figure(figure_of(point, key))} ms at {rate(point['requests_per_s'])}/s; {asked}"
 
 

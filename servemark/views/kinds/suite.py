@@ -36,6 +36,7 @@ def article(saved: Saved) -> Article:
     rows = document["rows"]
     failed = [number for number, row in enumerate(rows) if row["failure"]]
     valid = sum(row["verdict"] == "VALID" for row in rows)
+    invalid = len(rows) - len(failed) - valid
     counted = "cases" if document.get("published") else "workloads"
     # AI Matrix's own columns where its batches were run.
     columns, of_row = (PUBLISHED_COLUMNS, _beside_published) if document.get("published") else (COLUMNS, _cells)
@@ -43,6 +44,7 @@ def article(saved: Saved) -> Article:
         about=f"suite {document['suite']} on {document['engine']}, concurrency {document['concurrency']}, "
         f"{document['duration_s']:g} s each",
         answer=f"{len(rows) - len(failed)} of {len(rows)} {counted} ran, {valid} VALID",
+        explained=[f"INVALID: the figures of {invalid} {counted} cannot be quoted."] if invalid else [],
         sections=[
             Section("Workloads", [Table(columns, [of_row(row) for row in rows], marked=failed)]),
             Section("What to know", [Lines(notes(document, rows))]),

@@ -173,7 +173,7 @@ def _held(points: Sequence[tuple[float, float | None]], end_s: float) -> list[tu
 
 def _begin_stages(plot: Plot, stages: Sequence[StageFigures]) -> None:
     for stage in stages[1:]:
-        plot.mark(stage["start_s"], f"{stage['requested_rate']:g}/s")
+        plot.mark(stage["start_s"], f"{stage['requested_rate']:,g}/s")
 
 
 def _missing(found: Sequence[WindowFigures]) -> str:
