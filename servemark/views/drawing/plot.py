@@ -76,7 +76,8 @@ class Plot:
         for value, words in x.ticks:
             at = self._at_x(value)
             add(self._svg, "path", {"class": "grid", "d": f"M{at:.1f} {_TOP}V{self._bottom}"})
-            text(self._svg, min(at, WIDTH - _RIGHT - 8), self._bottom + 17, words, "middle")
+            # The first stays beside the words of the vertical axis, which are as large on a phone.
+            text(self._svg, min(max(at, _LEFT + 10), WIDTH - _RIGHT - 8), self._bottom + 17, words, "middle")
         text(self._svg, 4, 14, y.title, "start", "axis")
         text(self._svg, WIDTH - _RIGHT, HEIGHT - 8, x.title, "end", "axis")
 

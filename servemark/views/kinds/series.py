@@ -51,7 +51,7 @@ def _invalid(bad: Sequence[int], runs: int) -> list[str]:
     """Explain INVALID to the reader."""
     if not bad:
         return []
-    return [f"INVALID: the figures of {len(bad)} of {runs} runs cannot be quoted. The verdict of each names the reason."]
+    return [f"INVALID: the figures of {len(bad)} of {runs} runs cannot be quoted. Each verdict names the reason."]
 
 
 def _knee(curve: Curve) -> str:
