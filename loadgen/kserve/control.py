@@ -123,19 +123,20 @@ class Control:
             return False
         return isinstance(extensions, list) and "binary_tensor_data" in extensions
 
-    def require_ready(self, model: str, fix: str) -> None:
-        """Check that the server is ready to serve the model. Raises ServerError."""
-        if not self._ready(model, fix):
+    def require_ready(self, model: str, fix: str, *, start: str) -> None:
+        """Check that the server is ready to serve the model; `start` is the fix without one. Raises ServerError."""
+        if not self._ready(model, start):
             version = f" in version {self.version}" if self.version else ""
             raise ServerError(f"the server at {self.url} does not serve {model!r}{version}", fix=fix)
 
     def served_model(self, model: str, declared: Mapping[str, Tensors] | None = None) -> ServedModel:
         """Return a model's `inputs` and `outputs`, declared or as the server describes them. Raises ServerError."""
-        fix = "name a model that is served there: MODEL, --model-version, --url"
+        other = "name a model that is served there: MODEL, --model-version, --url"
+        start = "start the server, or correct --url"
         if declared:
-            self._ready(model, fix)  # raises where nobody answers; a first request shows whether the model is there
+            self._ready(model, start)  # raises where nobody answers; a first request shows whether the model is there
             return declared_model(f"{model!r} as declared", declared)
-        self.require_ready(model, fix)
+        self.require_ready(model, other, start=start)
         metadata = self._document(model, "")
         try:
             config = self._document(model, "config")
@@ -145,11 +146,11 @@ class Control:
 
     def require_model(self, model: str, workload: Workload, serve_command: str) -> None:
         """Check that the server is ready and that its model has the workload's tensors. Raises ServerError."""
-        fix = f"start one with `{serve_command}`"
+        start = f"start one with `{serve_command}`"
         if workload.served:
-            self._ready(model, fix)  # raises where nobody answers
+            self._ready(model, start)  # raises where nobody answers
             return  # its tensors are the server's own words, or declared
-        self.require_ready(model, fix)
+        self.require_ready(model, start, start=start)
         metadata = self._document(model, "")
         try:
             for kind, expected in (("inputs", workload.inputs), ("outputs", workload.outputs)):

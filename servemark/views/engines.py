@@ -67,7 +67,7 @@ def _fastest(first: str, rows: Sequence[ComparisonRow], key: RatioName) -> str:
 
 def _ends(first: str, found: Ratios, measure: str, lower: bool) -> str:
     """Name the first, the second and the last of many: "a is fastest with 0.62x the p50 of ort, then b 0.75x, ..."."""
-    of_first: RatioFigures = {"value": 1.0, "ci95": [1.0, 1.0], "significant": True}
+    of_first: RatioFigures = {"value": 1.0, "ci95": [1.0, 1.0], "p_value": None, "significant": True}
     ratios = {first: of_first, **found}
     order = sorted(ratios, key=lambda name: ratios[name]["value"], reverse=not lower)
     best, second, *_, last = order

@@ -45,8 +45,8 @@ def test_the_gate_compares_both_states_and_cleans_up(answer: int, tmp_path: Path
         [BASH, "gate.sh"], cwd=repository, env=given, capture_output=True, text=True, check=False, timeout=60
     )
     assert done.returncode == answer, done.stderr
-    for command in ("export", "serve"):
-        folders = [line.split(" in ")[1] for line in calls.read_text().splitlines() if line.startswith(command)]
+    for verb in ("export", "serve"):
+        folders = [line.split(" in ")[1] for line in calls.read_text().splitlines() if line.startswith(verb)]
         assert all(code == folder for folder, code in (each.split(" with ") for each in folders))
         assert sorted(Path(each).name for each in folders) == ["base", "repository"]
     assert "--urls base=http://127.0.0.1:8100,change=http://127.0.0.1:8200" in calls.read_text()
