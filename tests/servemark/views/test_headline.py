@@ -26,6 +26,10 @@ GOODPUT = f"{ASKED}, goodput 40/s"
             f"{GOODPUT}: p99.9 not known from 400 of 10,000 requests, objective 50 ms undecided, VALID",
         ),
         (
+            ("--slo", "p99:5"),
+            f"{ASKED}, goodput 0/s: p99 over 5 ms (400 of 400 requests), objective 5 ms missed, VALID",
+        ),
+        (
             ("--slo", "p50:5,p90:50ms", "--slo", "service_p90:10,errors:1%", "--slo", "throughput:30"),
             f"{GOODPUT}: {P90}, objective 50 ms met, p50 20 ms, objective 5 ms missed, service p90 20 ms, "
             "objective 10 ms missed, errors 0 %, objective 1 % met, objective 30 requests/s met, VALID",
