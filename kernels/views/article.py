@@ -11,6 +11,7 @@ from kernels.views.tables import (
     cells,
     explained_rows,
     family_rows,
+    gflops,
     published_rows,
     share_words,
 )
@@ -75,25 +76,34 @@ def _rooflines(document: KernelsDocument, measured: list[KernelCase]) -> list[Bl
 def _roofline(ceiling: Ceiling, cases: list[KernelCase]) -> Figure:
     """Operations a second over operations for each byte (Williams et al. 2009), a roof for each level of memory."""
     levels = roofs(ceiling)
-    ridges = [ceiling["tflops"] * 1e3 / each["gbps"] for each in levels]
+    highest = ceiling["tflops"] * 1e3
+    ridges = [highest / each["gbps"] for each in levels]
     x = logarithmic("FLOP/byte", [*(case["intensity"] for case in cases), *ridges])
-    y = logarithmic("TFLOP/s", [*(case["tflops"] for case in cases), ceiling["tflops"]])
+    y = logarithmic("GFLOP/s", [*(gflops(case["tflops"]) for case in cases), highest])
     plot = Plot(f"Roofline in {ceiling['precision']}", x, y)
     for each, ridge in zip(levels, ridges, strict=True):
         under = [x.low, min(max(ridge, x.low), x.high), x.high]
-        roof = [(at, min(ceiling["tflops"], at * each["gbps"] / 1e3)) for at in under]
+        roof = [(at, min(highest, at * each["gbps"])) for at in under]
         plot.line(roof, f"{figure(each['gbps'])} GB/s of {each['mib']:g} MiB", 0)
     for colour, bound in enumerate(BOUNDS, start=1):
         own = [case for case in cases if case["bound"] == bound]
+        speeds = [gflops(case["tflops"]) for case in own]
         points = [
-            (case["intensity"], case["tflops"], f"{named(case)}: {figure(case['tflops'])} TFLOP/s") for case in own
+            (case["intensity"], speed, f"{named(case)}: {figure(speed)} GFLOP/s")
+            for case, speed in zip(own, speeds, strict=True)
         ]
         plot.dots(points, f"bound by {bound}", colour)
     rows = [
-        [named(case), figure(case["intensity"]), figure(case["tflops"]), case["bound"] or "-", share_words(case)]
+        [
+            named(case),
+            figure(case["intensity"]),
+            figure(gflops(case["tflops"])),
+            case["bound"] or "-",
+            share_words(case),
+        ]
         for case in cases
     ]
-    table = Table(["case", "FLOP/byte", "TFLOP/s", "bound", "of it"], rows)
+    table = Table(["case", "FLOP/byte", "GFLOP/s", "bound", "of it"], rows)
     return Figure.of(plot, f"Roofline in {ceiling['precision']}", table, wide=True)
 
 

@@ -58,9 +58,9 @@ def ceiling_lines(document: KernelsDocument) -> list[str]:
 
 
 def ceiling_words(ceiling: Ceiling) -> str:
-    """Format a precision's ceilings: "fp32: at most 0.0925 TFLOP/s (gemm ...), 1.1 µs a call; 120 GB/s of 2 MiB"."""
+    """Format a precision's ceilings: "fp32: at most 92.5 GFLOP/s (gemm ...), 1.1 µs a call; 120 GB/s of 2 MiB"."""
     steps = ", ".join(f"{rate(each['gbps'])} GB/s of {each['mib']:g} MiB" for each in roofs(ceiling))
-    highest = f"{rate(ceiling['tflops'])} TFLOP/s ({ceiling['tflops_of']})"
+    highest = f"{rate(ceiling['tflops'] * 1e3)} GFLOP/s ({ceiling['tflops_of']})"
     words = f"{ceiling['precision']}: at most {highest}, {figure(ceiling['call_us'])} µs a call; {steps}"
     return words + _promised(ceiling) + _circumstances(ceiling)
 
@@ -73,11 +73,15 @@ def _circumstances(ceiling: Ceiling) -> str:
 
 
 def _promised(ceiling: Ceiling) -> str:
-    """Format a GPU's data sheet and the share reached: "; data sheet: 989 TFLOP/s (82 % reached), ..."."""
+    """Format a GPU's data sheet and the share reached: "; data sheet: 989,000 GFLOP/s (82 % reached), ..."."""
     reached = {"vendor_tflops": ceiling["tflops"], "vendor_gbps": ceiling["bandwidths"][-1]["gbps"]}
-    units = {"vendor_tflops": "TFLOP/s", "vendor_gbps": "GB/s"}
+    units = {"vendor_tflops": (1e3, "GFLOP/s"), "vendor_gbps": (1, "GB/s")}
     known = {key: figure_of(ceiling, key) for key in units if key in ceiling}
-    parts = [f"{rate(most)} {units[key]} ({reached[key] / most:.0%} reached)" for key, most in known.items() if most]
+    parts = [
+        f"{rate(most * units[key][0])} {units[key][1]} ({reached[key] / most:.0%} reached)"
+        for key, most in known.items()
+        if most
+    ]
     return f"; data sheet: {', '.join(parts)}" if parts else ""
 
 

@@ -7,7 +7,7 @@ from statistics import geometric_mean
 from servemark.quantities import figure
 from servemark.results.schema.kernels import KernelCase, Traced, named
 
-COLUMNS = ("case", "precision", "library", "ms", "IQR", "p5", "p95", "TFLOP/s", "GB/s", "FLOP/byte", "bound", "of it")
+COLUMNS = ("case", "precision", "library", "ms", "IQR", "p5", "p95", "GFLOP/s", "GB/s", "FLOP/byte", "bound", "of it")
 FAMILY_COLUMNS = (
     "family",
     "precision",
@@ -15,7 +15,7 @@ FAMILY_COLUMNS = (
     "measured",
     "skipped",
     "failed",
-    "TFLOP/s",
+    "GFLOP/s",
     "GB/s",
     "bound",
     "of it",
@@ -29,7 +29,7 @@ def cells(case: KernelCase) -> list[str]:
     ms = case["ms"]
     assert ms is not None
     times = [rate(time) for time in (ms["median"], ms["iqr"], ms["p5"], ms["p95"])]
-    rates = [rate(case["tflops"]) if case["flops"] else "-", rate(case["gbps"]), figure(case["intensity"])]
+    rates = [rate(gflops(case["tflops"])) if case["flops"] else "-", rate(case["gbps"]), figure(case["intensity"])]
     times_called = f"{case['count']} x " if case["count"] > 1 else ""
     name = f"{times_called}{case['family']} {case['label']}"
     return [name, case["precision"], case["library"], *times, *rates, case["bound"] or "-", share_words(case)]
@@ -52,7 +52,7 @@ def family_rows(cases: Sequence[KernelCase]) -> list[list[str]]:
             [
                 *kind,
                 *(f"{status[name]}" for name in ("measured", "skipped", "failed")),
-                range_of([case["tflops"] for case in measured if case["flops"]]),
+                range_of([gflops(case["tflops"]) for case in measured if case["flops"]]),
                 range_of([case["gbps"] for case in measured]),
                 ", ".join(f"{name} {count}" for name, count in bounds.most_common()) or "-",
                 f"{geometric_mean(shares):.0%}" if shares else "-",
@@ -97,6 +97,11 @@ def _less(value: float | None, other: float | None) -> float | None:
 def share_words(case: KernelCase) -> str:
     """Format the time that the ceiling allows, as a share of the median."""
     return "-" if case["bound_share"] is None else f"{case['bound_share']:.0%}"
+
+
+def gflops(tflops: float | None) -> float | None:
+    """Convert what a document holds to GFLOP/s, which GB/s times FLOP/byte are."""
+    return None if tflops is None else tflops * 1e3
 
 
 def rate(value: float | None) -> str:

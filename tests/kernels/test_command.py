@@ -82,7 +82,7 @@ def only(out: Path) -> Path:
 def test_a_run_from_the_command_line_and_its_report(servemark: Servemark, tmp_path: Path) -> None:
     done = servemark("kernels", *FAMILIES, "--out", str(tmp_path))
     assert done.code == 0, done.err
-    assert "[2/3] softmax rows=512 width=1000 fp32: 1 ms, 0.00256 TFLOP/s" in done.err
+    assert "[2/3] softmax rows=512 width=1000 fp32: 1 ms, 2.56 GFLOP/s" in done.err
     assert "layer_norm rows=512 width=1024" in done.out
     assert "fp32: at most" in done.out
     assert "3 cases: 3 measured, 0 skipped, 0 failed; other work used 25% of the cores" in done.out

@@ -65,7 +65,10 @@ def _counts(result: MlperfResult) -> list[str]:
 
 
 def _all(found: Any, caption: str, *, folded: bool = False) -> Facts:
-    return Facts([(key.replace("_", " "), str(value)) for key, value in found.items()], caption, folded)
+    rows = [
+        (key.replace("_", " "), f"{each:,g}" if isinstance(each, float) else str(each)) for key, each in found.items()
+    ]
+    return Facts(rows, caption, folded)
 
 
 def records(saved: Saved) -> list[dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +31,14 @@ def windows(result: Result, levels: Sequence[Level] = ()) -> list[Figure]:
     found = result["windows"]
     if not found:
         return []
-    return [_latency(result, levels), _rate(result)]
+    shown = _shown(found)
+    return [*([_latency(result, levels, shown)] if shown else []), _rate(result)]
+
+
+def _shown(found: Sequence[WindowFigures]) -> dict[str, tuple[str, int]]:
+    """The lines of the latency; one of few windows says nothing of the others."""
+    known = {key: sum(window.get(key) is not None for window in found) for key in _LINES}
+    return {key: line for key, line in _LINES.items() if known[key] >= max(len(found) / 4, 1)}
 
 
 def heatmap(requests: Sequence[Request], length_s: float, levels: Sequence[Level] = ()) -> Figure | None:
@@ -58,11 +65,8 @@ def heatmap(requests: Sequence[Request], length_s: float, levels: Sequence[Level
     )
 
 
-def _latency(result: Result, levels: Sequence[Level]) -> Figure:
+def _latency(result: Result, levels: Sequence[Level], shown: Mapping[str, tuple[str, int]]) -> Figure:
     found = result["windows"]
-    known = {key: sum(window.get(key) is not None for window in found) for key in _LINES}
-    # A line of few seconds says nothing of the others.
-    shown = {key: line for key, line in _LINES.items() if known[key] >= max(len(found) / 4, 1)}
     values = [figure_of(window, key) if key in window else None for window in found for key in shown]
     plot = Plot(
         f"Latency over time: {', '.join(name for name, _ in shown.values())}",
