@@ -174,5 +174,6 @@ def line(found: KernelCase) -> str:
     """A case's outcome, while others are still to come."""
     if found["ms"] is None:
         return f"{found['status'].upper()} {found.get('reason')}"
-    rate = f"{1e3 * found['tflops']:.3g} GFLOP/s" if found["flops"] else f"{found['gbps']:.3g} GB/s"
+    speed = found["tflops"]
+    rate = f"{found['gbps']:.3g} GB/s" if speed is None or not found["flops"] else f"{1e3 * speed:.3g} GFLOP/s"
     return f"{found['ms']['median']:.4g} ms, {rate}"

@@ -53,10 +53,10 @@ def _latency(result: Result, objective: JudgedObjective | None) -> str:
         if objective["status"] == "undecided":
             few = f"{latency['count'] + latency['failed']:,} of {samples_needed(percentile):,} requests"
             return f"{key.replace('_', '.')} not known from {few}"
-        shown, requests = objective["shown"], latency["count"] + latency["failed"]
-        if objective["status"] == "missed" and shown and requests < samples_needed(percentile):
+        judged, requests = objective["shown"], latency["count"] + latency["failed"]
+        if objective["status"] == "missed" and judged and requests < samples_needed(percentile):
             # Too few for the percentile, which the table leaves out as well; enough to be sure that it is over.
-            over = f"{shown['over']:,} of {shown['requests']:,} requests"
+            over = f"{judged['over']:,} of {judged['requests']:,} requests"
             return f"{key.replace('_', '.')} over {figure(objective['limit'])} ms ({over})"
     interval = dict(latency["ci95"]).get(key)
     within = f" (95 % interval {interval_words(interval)})" if interval else ""
