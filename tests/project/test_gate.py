@@ -15,7 +15,9 @@ SERVEMARK = """#!/bin/sh
 echo "$@ in $PWD with $PYTHONPATH" >> "$CALLS"
 case $1 in
   serve) exec sleep 60 ;;
-  compare) mkdir -p results/latest; echo answer > results/latest/comparison.md; exit "$ANSWER" ;;
+  compare)
+    until [ "$(grep -c '^serve' "$CALLS")" -eq 2 ]; do sleep 0.05; done # they start beside the script
+    mkdir -p results/latest; echo answer > results/latest/comparison.md; exit "$ANSWER" ;;
 esac
 """
 

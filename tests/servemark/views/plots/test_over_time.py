@@ -33,7 +33,7 @@ def test_a_long_run_keeps_its_worst_windows() -> None:
 
 
 def test_a_short_run_is_whole() -> None:
-    found = windows(load_result(("--request-rate", "40"), evenly(40, 15, 0.02)))
+    found = windows(load_result(("--request-rate", "400"), evenly(400, 15, 0.02)))
     assert [len(figure.table.rows) for figure in found] == [10, 10]
     assert all("worst" not in figure.note for figure in found)
 
