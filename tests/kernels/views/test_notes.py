@@ -23,6 +23,6 @@ def test_a_gpu_s_data_sheet_stands_beside_what_was_reached() -> None:
     found: Any = {"precision": "bf16", "tflops": 494.7, "tflops_of": "gemm", "call_us": 5.0}
     found["bandwidths"] = [{"mib": 256.0, "gbps": 3015.0, "of": "copy"}]
     words = ceiling_words(found | dict(zip(KEYS, promised("NVIDIA H100 80GB HBM3", "bf16"), strict=True)))
-    assert words.endswith("; data sheet: 989,000 GFLOP/s (50% reached), 3,350 GB/s (90% reached)")
+    assert words.endswith("; data sheet: 989,400 GFLOP/s (50% reached), 3,350 GB/s (90% reached)")
     assert "data sheet" not in ceiling_words(found | dict.fromkeys(KEYS))
     assert "data sheet" not in ceiling_words(found)

@@ -33,9 +33,15 @@ def test_a_long_run_keeps_its_worst_windows() -> None:
 
 
 def test_a_short_run_is_whole() -> None:
-    found = windows(load_result(("--request-rate", "400"), evenly(400, 15, 0.02)))
+    flags = ("--request-rate", "40", "--duration", "10", "--warmup", "1")
+    found = windows(load_result(flags, evenly(40, 11, 0.02, first_s=1)))
     assert [len(figure.table.rows) for figure in found] == [10, 10]
     assert all("worst" not in figure.note for figure in found)
+
+
+def test_without_a_latency_in_any_window_the_rate_alone_is_drawn() -> None:
+    found = windows(load_result(("--request-rate", "40"), evenly(40, 15, 0.02)))
+    assert [figure.title for figure in found] == ["Rate over time"]
 
 
 def test_neighbours_are_shown_by_their_extremes() -> None:
