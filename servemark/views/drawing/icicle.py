@@ -11,7 +11,7 @@ from markupsafe import Markup
 from servemark.views.drawing.plot import WIDTH, add, colour_of, markup, root_of, text
 
 _ROW, _GAP = 22, 1
-_CHARACTER = 8.5
+_CHARACTER = 9.5
 """Width of a character on a phone, where words are larger."""
 _NARROWEST = 0.4
 """Of what is drawn; a pixel of a screen is about twice that."""
