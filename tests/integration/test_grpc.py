@@ -5,6 +5,8 @@ import itertools
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +27,7 @@ from loadgen.targets.any_model import workload_of
 from loadgen.targets.open import open_target
 from servemark.errors import ServerError
 from servemark.repository.entry import Golden
-from servemark.workload import Agreement, Tensor
+from servemark.workload import Agreement, Tensor, Workload
 from servers import Server, open_server
 from tests.golden.load import constant_ns
 from tests.support.grpc_load import GrpcLoad
@@ -191,10 +193,11 @@ def test_the_control_plane_says_the_same_over_grpc(server: Server) -> None:
         assert [b["compute_infer"] for b in by_grpc["batch_stats"]] == [
             b["compute_infer"] for b in by_http["batch_stats"]
         ]
+    named = cast(Workload, SimpleNamespace(served=False))
     with pytest.raises(ServerError, match="does not serve 'nowhere'"):
-        over_grpc.require_model("nowhere", None, "servemark serve x")  # type: ignore[arg-type]
+        over_grpc.require_model("nowhere", named, "servemark serve x")
     with pytest.raises(ServerError, match="no server answers"):
-        GrpcControl(f"grpc://{server.http}").require_model("identity", None, "")  # type: ignore[arg-type]
+        GrpcControl(f"grpc://{server.http}").require_model("identity", named, "")
 
 
 @both

@@ -25,7 +25,7 @@ def test_a_page_says_what_was_measured_and_what_was_not(tmp_path: Path) -> None:
     results.write(tmp_path, kernels({**opening()}))
     text = "\n".join(page([tmp_path]))
     assert "\n## quick\n" in text
-    assert "| softmax | 1 | 0 | 0 | 0.00320 | 5.12 | memory 1 | 51% |" in text
+    assert "| softmax | 1 | 0 | 0 | 3.20 | 5.12 | memory 1 | 51% |" in text
     assert "rows=64 width=100 |" not in text  # single cases are those of `servemark show`
     assert "- FAILED gemm rows=64 width=100 fp32: wrong: off by 1" in text
     assert "- 5 cases: 2 measured, 1 skipped, 1 failed, 1 still to come; other work used 2% of the cores" in text

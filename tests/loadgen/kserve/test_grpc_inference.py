@@ -20,6 +20,8 @@ NESTED = {
     "InferInputTensor": service_pb2.ModelInferRequest.InferInputTensor,
     "InferRequestedOutputTensor": service_pb2.ModelInferRequest.InferRequestedOutputTensor,
     "InferOutputTensor": service_pb2.ModelInferResponse.InferOutputTensor,
+    "TraceSetting": service_pb2.TraceSettingRequest.SettingsEntry,
+    "TraceSettingValue": service_pb2.TraceSettingRequest.SettingValue,
 }
 
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 
 from loadgen.load.order import Order
+from servemark.cli import _explained
 from servemark.cli import run as command
 from servemark.documents.files import read_request, text_of
 from servemark.documents.flags import arguments, options_of, parse, request_of
@@ -66,7 +67,8 @@ def test_a_rerun_makes_the_request_of_a_result(
         made.append(request)
         raise OptionError("not run")
 
-    monkeypatch.setattr(command, "resolved", stop)
+    for module in (command, _explained):
+        monkeypatch.setattr(module, "resolved", stop)
     result = load_result(("--request-rate", "40"), evenly(40, 15, 0.02))
 
     @given(requests())

@@ -25,7 +25,8 @@ def imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, servemark: Servema
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(MODELS, str(tmp_path / "models"))
     page = (CHECKOUT / "docs/guides/own_model.md").read_text()
-    [shown] = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    labels = page.split("### Labels")[1].split("\n## ")[0]
+    [shown] = re.findall(r"^```python\n(.*?)^```", labels, re.MULTILINE | re.DOTALL)
     (tmp_path / "cnn_labelled.py").write_text(shown)
     nodes = [helper.make_node("GlobalAveragePool", ["image"], ["means"]), helper.make_node("Flatten", ["means"], ["y"])]
     ports = [("image", TensorProto.FLOAT, (OPEN, CLASSES, 16, 16))], [("y", TensorProto.FLOAT, (OPEN, CLASSES))]

@@ -118,10 +118,13 @@ def test_changed_data_are_not_mixed_with_old_scores(data: Path, tmp_path: Path, 
 def test_a_server_of_our_own_may_have_another_port(
     data: Path, tmp_path: Path, servemark: Servemark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    used: list[str] = []
+
     @contextlib.contextmanager
     def own(configs: Sequence[LoadConfig], **_: Any) -> Iterator[list[LoadConfig]]:
-        with served(data) as server:
-            yield [config.at(server.url) for config in configs]
+        with served(data) as one, served(data) as other:  # by chance one may have the port of before
+            used.append(other.url if one.url in used else one.url)
+            yield [config.at(used[-1]) for config in configs]
 
     monkeypatch.setattr(quality, "server_for", own)
     command = ["quality", NAME, "--data-root", str(data), "--out", str(tmp_path), "--model-repository", str(tmp_path)]
