@@ -9,6 +9,7 @@ import typer
 from servemark.machine.environment import Environment
 from servemark.results.json_schema import fields_of, summary_of
 from servemark.results.schema.calibration import Calibration
+from servemark.results.schema.characterisation import Characterisation
 from servemark.results.schema.comparison import ComparisonDocument, SavedComparison
 from servemark.results.schema.header import Header
 from servemark.results.schema.history import History
@@ -45,6 +46,7 @@ a run is judged.
 | `result.json` | `servemark quality` | [QualityResult](#qualityresult) |
 | `result.json` | `servemark calibrate` | [Calibration](#calibration) |
 | `result.json` | `servemark profile` | [Profile](#profile) |
+| `result.json` | `servemark characterise` | [Characterisation](#characterisation) |
 | `result.json` | `servemark kernels` | [KernelsDocument](#kernelsdocument) |
 | `comparison.json` | `servemark compare WORKLOAD` | [ComparisonDocument](#comparisondocument) |
 | `tuning.json` | `servemark tune` | [TuningDocument](#tuningdocument) |
@@ -73,6 +75,7 @@ _DOCUMENTS = (
     QualityResult,
     Calibration,
     Profile,
+    Characterisation,
     MachineSeries,
     KernelsDocument,
     History,

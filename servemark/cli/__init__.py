@@ -48,6 +48,7 @@ COMMANDS = {
     "suite": "Export and load every workload of a suite.",
     "kernels": "Time the operations that models are made of.",
     "profile": "Time one inference by operator, and its memory.",
+    "characterise": "Find the few of a suite that stand for all.",
     "show": "Show a saved result again.",
     "report": "Write saved results as one HTML page.",
     "history": "Find where a figure changed over all saved results.",

@@ -143,6 +143,41 @@ class Calibrating(Struct, frozen=True, kw_only=True):
     ] = ""
 
 
+class Characterising(Struct, frozen=True, kw_only=True):
+    """Options of `servemark characterise`: the engines, the batches, the repeats, and how many stand for all."""
+
+    engines: Annotated[
+        str,
+        fields.text(
+            "Engines, a reduced precision behind @: onnxruntime,openvino@int8. Features are of the first.",
+            metavar="E,...",
+            shown_default="those installed",
+        ),
+    ] = ""
+    batches: Annotated[str, fields.text("Batch sizes beside 1, like 4,16; none.", metavar="B,...")] = "8"
+    size: Annotated[int, fields.whole("Number of workloads that stand for all.")] = 3
+    starts: Annotated[
+        int, fields.whole("Fresh server starts of each workload; variation needs 4. 0: none.", least=0)
+    ] = 4
+    seeds: Annotated[int, fields.whole("Seeds that t-SNE is run with.")] = 10
+    duration_s: Annotated[
+        float, fields.number("Seconds of each measurement, at the least.", units=SECONDS, least=0.1, metavar="S")
+    ] = 3.0
+    device: Annotated[str, fields.text("cpu or cuda:N.", metavar="DEVICE")] = "cpu"
+    only: Annotated[
+        tuple[str, ...],
+        fields.text("Only this one of the suite; more than once.", metavar="WORKLOAD", repeatable=True, many=True),
+    ] = ()
+    no_ceilings: Annotated[bool, fields.switch("Leave out the ceilings, and the shares of them.")] = False
+    resume: Annotated[
+        str,
+        fields.text("Go on with this one, which keeps its own options.", names=Names.PATH, metavar="DIR"),
+    ] = ""
+    out: Annotated[
+        str, fields.text("Where results are made.", names=Names.PATH, metavar="DIR", default_below="results")
+    ] = ""
+
+
 PROFILE_BUDGET_S = 600.0
 
 

@@ -19,7 +19,7 @@ from servemark.stats.ratios import median_ratio
 from servemark.workload import Arrays, get
 
 WARM_UP = 3
-"""Inferences before the first that counts; the profiler's first ones count no more than the engine's."""
+"""Most inferences before the first that counts; the profiler's first ones count no more than the engine's."""
 ROUNDS = (3, 30)
 """Fewest and most rounds of one inference with the profiler and one without."""
 
@@ -74,7 +74,10 @@ def measure(order: Order) -> Measured:
         profiler.engine.run(inputs)
         return time.perf_counter() - begun
 
-    for _ in range(WARM_UP):
+    warm_s = time.perf_counter() + order.rounds_s
+    for number in range(WARM_UP):
+        if number and time.perf_counter() > warm_s:  # a model of seconds is warm after one
+            break
         plain()
         profiler.profiled(inputs)
     profiler.forget()

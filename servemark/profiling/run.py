@@ -26,6 +26,7 @@ from servemark.profiling.memory import measure_memory
 from servemark.repository.entry import FULL
 from servemark.results import directory as results
 from servemark.results.schema.header import opening
+from servemark.results.schema.kernels import Ceiling
 from servemark.results.schema.profile import Profile, ProfiledMemory
 from servemark.runs.entries import export_where_needed
 from servemark.stats.unknown import explained, or_unknown, unknown
@@ -35,7 +36,7 @@ from servers.engines import engine_module
 LOAD_S, MEMORY_S = 10.0, 8.0
 """Time to import an engine and load a model, for each profile and each figure of memory (s); most take less."""
 _LEFT_OUT = "the time was over: raise --budget"
-_ERRORS = (Ended, ServemarkError, RuntimeError, ValueError, KeyError, AssertionError, MemoryError, OSError)
+ERRORS = (Ended, ServemarkError, RuntimeError, ValueError, KeyError, AssertionError, MemoryError, OSError)
 """Of engines, that are a word in the document."""
 T = TypeVar("T")
 
@@ -114,7 +115,10 @@ def profile(
     try:
         found.write()
         if ceilings:
-            _measure_ceilings(found, device, kept, precision)
+            ceiling, found.document["ceiling_left_out"] = ceilings_of(device, kept, precision)
+            if ceiling is not None:
+                found.tell("ceiling", ceiling)
+            found.write()
         for order in orders:
             _profile_engine(found, order)
             found.document["spent_s"] = time.monotonic() - begun
@@ -147,15 +151,12 @@ def begin(order: Order) -> Profile:
     }
 
 
-def _measure_ceilings(found: Profiles, device: Device, kept: Kept, precision: str) -> None:
+def ceilings_of(device: Device, kept: Kept, precision: str) -> tuple[Ceiling | None, list[str]]:
+    """Measure the ceilings of a device where they are not kept; what was left out of them, with the reasons."""
     with CaseProcess() as process:
         progress = Progress(cost_s(precision, device, kept, first=True))
         source = Source(process, Method(device), kept, precision, progress)
-        ceiling = ceiling_of(source)
-    found.document["ceiling_left_out"] = source.left_out
-    if ceiling is not None:
-        found.tell("ceiling", ceiling)
-    found.write()
+        return ceiling_of(source), source.left_out
 
 
 def _profile_engine(found: Profiles, order: Order) -> None:
@@ -164,9 +165,9 @@ def _profile_engine(found: Profiles, order: Order) -> None:
         found.left_s()
         export_where_needed([order.workload], order.engine, order.repository, order.precision)
         note(f"{order.engine}: one inference, with and without its profiler in turns")
-        measured = _apart(measure, order, found.left_s())
-    except _ERRORS as error:
-        reason = _words(error)
+        measured = apart(measure, order, timeout_s=found.left_s())
+    except ERRORS as error:
+        reason = words(error)
         note(f"{order.engine}: {reason}")
         found.document["engines"].append(failed(order.engine, reason))
         return
@@ -176,17 +177,19 @@ def _profile_engine(found: Profiles, order: Order) -> None:
     for batch in found.batches:
         try:
             note(f"{order.engine}: memory at batch {batch}")
-            memory.append(_apart(measure_memory, replace(order, batch_size=batch), found.left_s()))
-        except _ERRORS as error:
-            note(f"{order.engine}: no memory at batch {batch}: {_words(error)}")
+            order_of_batch = replace(order, batch_size=batch)
+            memory.append(apart(measure_memory, order_of_batch, timeout_s=found.left_s()))
+        except ERRORS as error:
+            note(f"{order.engine}: no memory at batch {batch}: {words(error)}")
         found.document["engines"][-1]["memory"] = memory
 
 
-def _apart(measure: Callable[[Order], T], order: Order, timeout_s: float) -> T:
+def apart(measure: Callable[..., T], *arguments: object, timeout_s: float) -> T:
     """Measure in a process of its own, which ends with it."""
     with CaseProcess() as process:
-        return process.run(measure, order, timeout_s=timeout_s)
+        return process.run(measure, *arguments, timeout_s=timeout_s)
 
 
-def _words(error: BaseException) -> str:
+def words(error: BaseException) -> str:
+    """Return the first line of what an error says."""
     return (str(error).strip().partition("\n")[0] or type(error).__name__)[:300]

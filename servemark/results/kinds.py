@@ -6,6 +6,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from servemark.results.schema.calibration import Calibration
+from servemark.results.schema.characterisation import Characterisation
 from servemark.results.schema.comparison import ComparisonDocument, SavedComparison
 from servemark.results.schema.history import History
 from servemark.results.schema.kernels import KernelsDocument
@@ -34,6 +35,7 @@ KINDS: dict[str, tuple[type, ...]] = {
     "quality": (QualityResult,),
     "calibration": (Calibration,),
     "profile": (Profile,),
+    "characterisation": (Characterisation,),
 }
 """Each kind of document, and the types that it may have."""
 

@@ -93,13 +93,13 @@ def _row(case: Case, engine: str, load: list[str], repository: Path) -> SuiteRow
     row = _unreached(case)
     common = [case.workload.name, "--engine", engine, "--precision", case.precision]
     common += ["--model-repository", str(repository), "--json"]
-    exported, failure = _command(["export", *common], EXPORT_TIMEOUT_S)
+    exported, failure = command(["export", *common], EXPORT_TIMEOUT_S)
     if exported is None or failure:
         return {**row, "failure": f"export: {failure}"}
     manifest = exported["exports"][0]
     row["export_s"], row["peak_rss_mib"] = manifest["seconds"], manifest["peak_rss_mib"]
     row["export_up_to_date"], row["busy_share"] = manifest["up_to_date"], psutil.cpu_percent(interval=1.0) / 100
-    ran, failure = _command(["run", *common, "--batch-size", f"{case.batch}", *load], RUN_TIMEOUT_S)
+    ran, failure = command(["run", *common, "--batch-size", f"{case.batch}", *load], RUN_TIMEOUT_S)
     if ran is None or ran["metrics"] is None:
         return {**row, "failure": f"run: {failure}"}
     return _measured(row, conformed(ran, Result))
@@ -134,7 +134,7 @@ def _measured(row: SuiteRow, result: Result) -> SuiteRow:
     }
 
 
-def _command(arguments: list[str], timeout_s: float) -> tuple[dict[str, Any] | None, str | None]:
+def command(arguments: list[str], timeout_s: float) -> tuple[dict[str, Any] | None, str | None]:
     """Run a command of ours; its JSON, or the last words of its errors."""
     with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen([sys.executable, "-m", "servemark", *arguments], stdout=output, stderr=errors)

@@ -12,11 +12,9 @@ from servemark.errors import OptionError
 from servemark.quantities import duration_text, figure, one_of
 from servemark.repository.entry import FULL, Entry
 from servemark.results.labels import suite_case
-from servemark.workload import Workload, ai_matrix, workloads
+from servemark.workload import Workload, ai_matrix, aibench, workloads
 from servemark.workload.registry import own
 
-SUBSET = ("resnet50", "faster_rcnn", "ranking")
-"""AIBench's own subset: image classification, object detection, learning to rank (report, section 5.4)."""
 VARIANT = ", variant"
 """Ends the suite of a workload that is not the suite's own, but the same task with another network or other sizes."""
 AI_MATRIX = "ai-matrix"
@@ -131,7 +129,7 @@ def members(name: str) -> list[Workload]:
     found = {
         "aibench": [w for w in every if any(s.startswith("AIBench") and not s.endswith(VARIANT) for s in w.suites)],
         AI_MATRIX: [w for w in every if "AI Matrix" in w.suites],
-        "subset": [w for w in every if w.name in SUBSET],
+        "subset": [w for w in every if w.name in aibench.SUBSET],
         "all": list(every),
         "own": list(own().values()),
     }

@@ -16,7 +16,7 @@ from servemark.results.schema.kernels import Ceiling
 from servemark.results.schema.suite import not_reached
 from servemark.search.max_rate.curve import curve
 from servemark.stats.unknown import unknown_group
-from tests.support import calibrated, profiled
+from tests.support import calibrated, characterised, profiled
 from tests.support.measured import S, answered, evenly, load_result
 from tests.support.results import histogram_of, latencies
 from tests.support.rounds import document_of, rounds_of
@@ -92,6 +92,7 @@ def documents(folder: Path) -> dict[str, Saved]:
         "kernels": Saved("kernels", kernels(header)),
         "quality": Saved("quality", _quality(header, result)),
         "calibration": Saved("calibration", dict(calibrated.document())),
+        "characterisation": Saved("characterisation", dict(characterised.document())),
         "profile": Saved("profile", profiled.profile_of(Order("ranking", "onnxruntime", folder), ceiling())),
     }
 

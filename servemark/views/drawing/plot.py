@@ -113,6 +113,10 @@ class Plot:
         if drawn and words:
             self.keys.append(Key(words, colour_of(colour), form))
 
+    def words(self, x: float, y: float, words: str) -> None:
+        """Words beside a value."""
+        text(self._svg, self._at_x(x) + 6, self._at_y(y) - 5, words, "start", "said")
+
     def stems(self, points: Iterable[Point], words: str, colour: int) -> None:
         """Counts as columns from the bottom."""
         path = "".join(f"M{self._at_x(x):.1f} {self._bottom}V{self._at_y(y):.1f}" for x, y in points if y is not None)

@@ -24,13 +24,13 @@ def orders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Order]:
 def answering(outcomes: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Have each engine's process answer, or raise."""
 
-    def apart(call: Any, order: Order, _: float) -> Any:
+    def apart(call: Any, order: Order, *, timeout_s: float) -> Any:  # noqa: ARG001 - as it is called
         found = outcomes.get(order.engine) or (measured() if call is measure else memory(order.batch_size))
         if isinstance(found, BaseException):
             raise found
         return found
 
-    monkeypatch.setattr(run, "_apart", apart)
+    monkeypatch.setattr(run, "apart", apart)
 
 
 def saved(out: Path) -> Profile:

@@ -17,7 +17,7 @@ from servemark.views.blocks import Table
 from servemark.views.kinds.suite import PUBLISHED_COLUMNS, line
 from servemark.views.kinds.suite import article as suite_page
 from servemark.views.render.markdown import to_markdown
-from servemark.workload import ai_matrix
+from servemark.workload import ai_matrix, aibench
 from tests.support.command_line import Servemark
 from tests.support.documents import validated
 
@@ -66,7 +66,7 @@ def markdown(found: Any) -> str:
 
 def test_members() -> None:
     names = {name: {w.name for w in suite_plan.members(name)} for name in ("aibench", "ai-matrix", "subset", "all")}
-    assert names["subset"] == set(suite_plan.SUBSET)
+    assert names["subset"] == set(aibench.SUBSET)
     assert len(names["aibench"]) == 17
     assert names["all"] == set(workload.names())
     variants = {w.name for w in workload.workloads().values() if any(s.endswith(suite_plan.VARIANT) for s in w.suites)}
@@ -193,7 +193,7 @@ def test_what_is_left_follows_what_was_done() -> None:
 def test_a_dry_run_runs_nothing(tmp_path: Path, servemark: Servemark) -> None:
     line = ["suite", "subset", "--out", str(tmp_path), "--model-repository", str(tmp_path), "--dry-run"]
     shown = servemark(*line).out.splitlines()
-    assert [each.split(",")[0] for each in shown[:-1]] == sorted(suite_plan.SUBSET)
+    assert [each.split(",")[0] for each in shown[:-1]] == sorted(aibench.SUBSET)
     assert not list(tmp_path.iterdir())
     assert "no JSON" in servemark(*line, "--json").err
 
@@ -207,7 +207,7 @@ def test_an_export_that_failed_is_not_tried_again_for_each_batch(
         asked.append(arguments[0])
         return None, "no room"
 
-    monkeypatch.setattr(suite, "_command", refuse)
+    monkeypatch.setattr(suite, "command", refuse)
     monkeypatch.setattr(suite, "measured_flops_per_s", lambda: 1e10)
     chosen = planned("ai-matrix", "onnxruntime", published=True, precision=["fp32"], only=["resnet50"])
     _, found = suite.run_suite(chosen, tmp_path)

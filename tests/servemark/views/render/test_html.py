@@ -35,6 +35,7 @@ NAMES = (
     "kernels",
     "quality",
     "calibration",
+    "characterisation",
     "profile",
 )
 VOID = {"meta", "link", "br", "img"}

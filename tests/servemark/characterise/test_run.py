@@ -1,0 +1,106 @@
+"""A characterisation as a whole: complete after each step, past failures, and resumed where it was left."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from servemark.characterise import run
+from servemark.characterise.analysis import failure_of
+from servemark.errors import ArtifactError, OptionError
+from servemark.results.directory import read_as
+from servemark.results.schema.characterisation import Characterisation
+from servemark.results.schema.header import reason_of
+from servemark.runs import suite
+from servemark.workload import get
+from tests.support.characterised import NAMES, options
+from tests.support.command_line import Servemark
+from tests.support.documents import validated
+
+TINY = ("ncf_tiny", "ranking_tiny", "spatial_transformer_tiny", "wgan_tiny")
+
+
+def here(call: Any, *arguments: Any, timeout_s: float) -> Any:  # noqa: ARG001 - as it is called
+    """Measure in this process."""
+    return call(*arguments)
+
+
+@pytest.fixture
+def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "members", lambda _: [get(name) for name in TINY])
+    monkeypatch.setattr(run, "apart", here)
+
+
+def test_a_tiny_suite_is_measured_and_told(
+    tiny: None,  # noqa: ARG001 - a fixture
+    tmp_path: Path,
+    exported: Any,
+    servemark: Servemark,
+) -> None:
+    for name in TINY:
+        exported(name, "onnxruntime")
+    asked = ["characterise", "own", "--engines", "onnxruntime", "--size", "1", "--starts", "0", "--batches", "4"]
+    asked += ["--duration", "0.1", "--seeds", "1", "--no-ceilings", "--json", "--report"]
+    code, out, _ = servemark(*asked, "--out", str(tmp_path), "--model-repository", str(exported.repository))
+    shown = validated(json.loads(out))
+    assert code == 0
+    [folder] = tmp_path.glob("*-characterise-own")
+    assert shown == read_as(folder, Characterisation)
+    assert [row["workload"] for row in shown["rows"]] == [*TINY]
+    assert shown["prediction"]["contexts"] == ["onnxruntime, batch 4"]
+    assert len(shown["analysis"]["chosen"]) == 1
+    assert not shown["partial"]
+    assert (folder / "report.html").is_file()
+    assert (folder / "figure_5.csv").read_text().startswith("workload,engine,convolution,gemm")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(run, "export_where_needed", lambda *_: None)
+    monkeypatch.setattr(suite, "command", lambda *_: (None, "no server"))
+    return tmp_path
+
+
+def test_a_failure_is_a_row_and_going_on_tries_it_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def refuse(_: Any, order: Any, *__: Any, timeout_s: float) -> Any:  # noqa: ARG001 - as it is called
+        asked.append(f"{order.workload} {order.engine}")
+        raise ArtifactError("it is damaged", fix="mend it")
+
+    monkeypatch.setattr(run, "apart", refuse)
+    document = run.begin("aibench", options(starts=1))
+    run.Characterised(document, folder, folder).run(ceilings=False)
+    saved = read_as(folder, Characterisation)
+    assert len(asked) == 2 * len(NAMES)
+    assert {failure_of(each) for row in saved["rows"] for each in row["engines"]} == {"it is damaged"}
+    assert "0 workloads ran" in str(reason_of(saved, "analysis"))
+    run.Characterised(saved, folder, folder).run(ceilings=False)
+    assert len(asked) == 4 * len(NAMES)
+
+
+def test_a_signal_keeps_what_there_is(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(*_: Any, timeout_s: float) -> Any:  # noqa: ARG001 - as it is called
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run, "apart", stopped)
+    document = run.begin("aibench", options())
+    with pytest.raises(KeyboardInterrupt):
+        run.Characterised(document, folder, folder).run(ceilings=False)
+    assert read_as(folder, Characterisation)["partial"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"size": 6}, "leaves none to be predicted"),
+        ({"engines": "onnxruntime:threads=2"}, "has options"),
+        ({"engines": "onnxrumtime"}, "onnxrumtime"),
+        ({"only": ("resnet5",)}, "resnet5"),
+        ({"batches": "1,x"}, "--batches"),
+    ],
+)
+def test_bad_options(changes: dict[str, object], words: str) -> None:
+    with pytest.raises(OptionError, match=words):
+        run.begin("aibench", options(**changes))
