@@ -8,7 +8,7 @@ setup: ## make .venv and install everything into it (PYTHON=python3.12 chooses t
 	@PYTHON="$(PYTHON)" GPU="$(GPU)" ./setup.sh
 
 demo: export SETUP_FOR = demo
-demo: setup ## the default job: export, serve and load one model, and print its verdict
+demo: setup ## the default job: export, serve and load two models, and print their verdicts
 	@$(BIN)/python -m tools.demo
 
 test: setup ## the fast tests

@@ -25,6 +25,7 @@ from exporters.pipeline.imported import golden_of, place
 from exporters.pipeline.job import Job, Origin
 from exporters.pipeline.provenance import made_by, packages
 from exporters.pipeline.registry import Exporter, check_precision, exporter
+from exporters.pipeline.steps import step
 from exporters.pipeline.weights import SEEDED, Weights, remember, remembered
 from servemark.errors import MAX_QUOTED, ArtifactError, OptionError, ServemarkError
 from servemark.machine.instructions import int8_overflows
@@ -135,18 +136,17 @@ def _write(
         known=None if made_from else _known(workload, repository, weights),
         weights=weights,
     )
-    if workload.source and not made_from:
-        format_ = place(workload.source, draft.version)
-    elif workload.source:
-        with _told(draft, workload.source):
-            format_ = module.write(job)
-    else:
-        with whole_recurrences():
-            format_ = module.write(job)
+    with step(f"{draft.model}: writing {module.ARTIFACT}"):
+        if workload.source and not made_from:
+            format_ = place(workload.source, draft.version)
+        else:
+            with _told(draft, workload.source) if workload.source else whole_recurrences():
+                format_ = module.write(job)
     agreement = workload.agreement.at(draft.precision)
     overflows = draft.precision == "int8" and module.DEVICE == "cpu" and int8_overflows()
-    run = module.load(artifact, workload)
-    discrepancies, checked = parity.measure(run, job.golden, workload, agreement, overflows=overflows)
+    with step(f"{draft.model}: checking its answers"):
+        run = module.load(artifact, workload)
+        discrepancies, checked = parity.measure(run, job.golden, workload, agreement, overflows=overflows)
     draft.config.write_text(config)
     draft.write_golden(job.golden)
     manifest = {

@@ -11,6 +11,7 @@ from zlib import crc32
 import numpy as np
 
 from exporters.pipeline import golden
+from exporters.pipeline.steps import step
 from exporters.pipeline.weights import Weights
 from servemark.errors import ArtifactError
 from servemark.repository.entry import Golden
@@ -48,7 +49,8 @@ class Job:
     @cached_property
     def model(self) -> "nn.Module":
         """The PyTorch module. Raises ArtifactError where it, or the user's weights, are not what the workload says."""
-        model = self.workload.build()
+        with step(f"{self.workload.name}: building the network"):
+            model = self.workload.build()
         parameters = sum(parameter.numel() for parameter in model.parameters())
         if self.workload.parameters not in {None, parameters}:
             raise ArtifactError(
@@ -74,7 +76,11 @@ class Job:
         """Chosen samples and what eager PyTorch answers; the ONNX entry's where that is the source."""
         if self.origin_entry is not None:
             return self._origin.golden
-        return self.known or golden.choose(self.model, self.workload)
+        if self.known:
+            return self.known
+        model = self.model
+        with step(f"{self.workload.name}: answering golden samples in eager PyTorch"):
+            return golden.choose(model, self.workload)
 
     @cached_property
     def example(self) -> Arrays:

@@ -17,7 +17,7 @@ from servemark.results.directory import print_json
 from servemark.results.saved import Saved
 from servemark.views.render.terminal import show
 
-CODES = {"worse": ExitCode.REGRESSION, "undecided": ExitCode.INVALID, "not worse": ExitCode.VALID}
+CODES = {"worse": ExitCode.REGRESSION, "undecided": ExitCode.INVALID, "not shown": ExitCode.VALID}
 
 
 def history(

@@ -20,11 +20,12 @@ _MEASURES: dict[RatioName, str] = {"max_rate": "highest rate", "p50": "p50", "in
 _MANY = 4
 """Contenders above which the answer names the ends and leaves the rest to the table."""
 _FASTER, _MORE = ("is fastest", "are faster", "is faster"), ("serves most", "serve more", "serves more")
+"""Words for the best one, for several, and for one that is better than another."""
 Ratios = Mapping[str, RatioFigures]
 
 
 def answer(document: ComparisonDocument) -> list[str]:
-    """Say who is fastest, by which factor, and what may be chance; of a closed loop also by throughput.
+    """Say who is fastest beyond chance, by which factor, or that none is; of a closed loop also by throughput.
 
     Like "onnxruntime is fastest: openvino 1.20x its p50, pytorch and tensorflow 2.4x".
     """
@@ -56,11 +57,12 @@ def _fastest(first: str, rows: Sequence[ComparisonRow], key: RatioName) -> str:
     if not faster and not slower:
         return f"no difference beyond chance: {chance} the {measure} of {first}"
     if not faster:
-        return f"{first} {best}, or {listed(list(alike))}: {chance} its {measure} may be chance; {behind}"
-    if all(_apart(faster[ordered[0]], faster[name], lower) for name in ordered[1:]):
+        return f"none {which} than {first} beyond chance: {chance} its {measure}; slower: {_times(slower)}"
+    if all(_apart(faster[ordered[0]], found[name], lower) for name in [*ordered[1:], *alike]):
         said = [f"{ordered[0]} {best}: {_times({name: faster[name] for name in ordered})} the {measure} of {first}"]
     else:
-        said = [f"{listed(ordered)} {better} than {first}: {_times(faster)} its {measure}"]
+        more = better if len(ordered) > 1 else which
+        said = [f"{listed(ordered)} {more} than {first}: {_times({n: faster[n] for n in ordered})} its {measure}"]
     said += [f"slower: {_times(slower)}"] if slower else []
     return "; ".join([*said, *([f"not told apart from {first}: {chance}"] if alike else [])])
 

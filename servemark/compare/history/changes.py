@@ -18,6 +18,9 @@ MIN_RESULTS = 10
 """Minimum number of values: in no order of nine is there evidence of a change."""
 MAX_AGE = 100
 """A change is looked for among so many of the latest values; all before them are its past."""
+DETECTABLE_IN = 10
+"""Largest number of latest values in which a change is tried, to tell the smallest that would be seen."""
+_SHARES = np.geomspace(0.01, 3.0, 40)
 _ODDS = np.array([3.0, 10.0, 50.0])
 """Alternatives: a value after the change is the largest of so many from before it, or the smallest."""
 _ALIKE = 20.0
@@ -112,6 +115,28 @@ def _correlation(values: Floats, change: int) -> float:
     squares = float((off**2).sum())
     found = float((off[1:] * off[:-1]).sum()) / squares if squares else 0.0
     return min(max(found + (1 + 3 * found) / len(values), 0.0), _MAX_CORRELATION)
+
+
+def detectable(values: Sequence[float] | Floats, sign: int) -> float | None:
+    """Return the smallest change of these logarithms' latest half, DETECTABLE_IN at most, that would raise an alarm.
+
+    It is a share, tried in the direction of the sign from 1 % to 300 %; None: the values are too few, or too noisy.
+    """
+    series = np.asarray(values, dtype=np.float64)
+    latest = detectable_in(len(series))
+    if len(series) < MIN_RESULTS:
+        return None
+    for share in _SHARES:
+        changed = series.copy()
+        changed[-latest:] += sign * math.log1p(share)
+        if look(changed).evidence >= RUN_LENGTH:
+            return float(share)
+    return None
+
+
+def detectable_in(number: int) -> int:
+    """Return how many of the latest values a change must have lasted for, to be one that `detectable` tells."""
+    return min(DETECTABLE_IN, number // 2)
 
 
 def sure(evidence: Sequence[float | None]) -> list[bool]:

@@ -5,14 +5,14 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
-from servemark.compare.history.changes import MIN_RESULTS, RUN_LENGTH, Alarm, alarms, sure
+from servemark.compare.history.changes import MIN_RESULTS, RUN_LENGTH, Alarm, alarms, detectable, detectable_in, sure
 from servemark.compare.history.collect import Measured, collect
 from servemark.compare.history.metrics import Metric
 from servemark.results.labels import change
 from servemark.results.schema.header import opening
 from servemark.results.schema.history import History, HistoryChange, HistoryResult, HistorySeries, Trend
 
-_ORDER: tuple[Trend, ...] = ("worse", "undecided", "not worse")
+_ORDER: tuple[Trend, ...] = ("worse", "undecided", "not shown")
 
 
 def history(root: Path, metric: Metric, *, threshold: float, allow_invalid: bool = False) -> History:
@@ -55,15 +55,20 @@ def series_of(
         for number, alarm in enumerate(seen)
     ]
     outcome, reason = _outcome(len(used), len(group), changes)
-    if outcome == "not worse" and changes:
+    since = logs[ends[-2] :]
+    least = detectable(since, 1 if metric.higher_is_worse else -1)
+    if outcome == "not shown" and changes:
         loss = _loss_to_best(levels, metric)
         if loss > 1 + threshold:
             outcome, reason = "worse", f"the last level is {loss - 1:.1%} worse than the best before it"
+    if outcome == "not shown":
+        reason += f"; {_detectable_words(least, len(since))}"
     return {
         "subject": group[0].subject,
         "machine": group[0].machine,
         "results": [_result(each, used=each.valid or allow_invalid) for each in group],
         "evidence": evidence if len(logs) >= MIN_RESULTS else None,
+        "detectable_change": least,
         "changes": changes,
         "outcome": outcome,
         "reason": reason,
@@ -76,7 +81,7 @@ def together(series: list[HistorySeries]) -> list[HistorySeries]:
     kept = sure([_evidence(each) if each["outcome"] == "worse" else None for each in judged])
     for each, stays in zip(judged, kept, strict=True):
         if each["outcome"] == "worse" and not stays:
-            each["outcome"] = "not worse"
+            each["outcome"] = "not shown"
             each["reason"] += f"; one of {len(judged)} series looks so by chance: more results will tell"
     return series
 
@@ -112,9 +117,15 @@ def _outcome(used: int, listed: int, changes: Sequence[HistoryChange]) -> tuple[
         invalid = f" ({listed - used} more are INVALID or partial: --allow-invalid takes them)" if listed > used else ""
         return "undecided", f"{used} results{invalid}: at least {MIN_RESULTS} are needed"
     if not changes:
-        return "not worse", f"no change beyond chance in {used} results"
+        return "not shown", f"no change beyond chance in {used} results"
     last = changes[-1]
-    return ("worse" if last["reading"] == "worse" else "not worse"), f"latest change: {change(last)}"
+    return ("worse" if last["reading"] == "worse" else "not shown"), f"latest change: {change(last)}"
+
+
+def _detectable_words(least: float | None, results: int) -> str:
+    if least is None:
+        return f"{results} results of this level, with their noise, show no change of any size"
+    return f"one of {least:.1%} for the worse in the latest {detectable_in(results)} would have been seen"
 
 
 def _result(each: Measured, *, used: bool) -> HistoryResult:

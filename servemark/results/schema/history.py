@@ -29,7 +29,7 @@ class HistoryChange(TypedDict):
     reading: Annotated[Literal["worse", "better", "small"], "`small`: less than the threshold."]
 
 
-Trend = Literal["worse", "not worse", "undecided"]
+Trend = Literal["worse", "not shown", "undecided"]
 
 
 class HistorySeries(TypedDict):
@@ -42,11 +42,16 @@ class HistorySeries(TypedDict):
         float | None,
         "Evidence of a further change at the last result; at `run_length` it is one. Null: too few results.",
     ]
+    detectable_change: Annotated[
+        float | None,
+        "Smallest change for the worse, as a share, that would have been seen if the latest results since the last "
+        "change had it: half of them, 10 at most. Null: they are too few, or too noisy, to show any.",
+    ]
     changes: Annotated[list[HistoryChange], "The changes, in order."]
     outcome: Annotated[
         Trend,
-        "Whether the latest change is for the worse, or the last level is worse than the best before it, beyond chance "
-        "among all series.",
+        "`worse`: the latest change is for the worse, or the last level is worse than the best before it, beyond "
+        "chance among all series. `not shown`: neither is shown, which does not prove that there is none.",
     ]
     reason: Annotated[str, "The same in words."]
 

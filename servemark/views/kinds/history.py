@@ -13,7 +13,7 @@ from servemark.views.drawing.plot import Plot
 from servemark.views.kinds.saved_comparison import TONES
 from servemark.views.plots.circumstances import environment, made
 
-HEAD = ("series", "used", "of", "latest", "evidence", "changes", "outcome")
+HEAD = ("series", "used", "of", "latest", "evidence", "would see", "changes", "outcome")
 _MOST_TICKS = 6
 
 
@@ -47,11 +47,22 @@ def answer(found: History) -> str:
         return f"undecided: no result below {found['folder']} has {found['metric']}: {others}"
     counted = f"{found['metric']} in {len(series)} series"
     said = [each for each in series if each["outcome"] == found["outcome"]]
-    if found["outcome"] == "not worse":
-        return (
-            f"not worse: {counted}, none changed for the worse at its end by more than {100 * found['threshold']:g} %"
-        )
+    if found["outcome"] == "not shown":
+        beyond = f"by more than {100 * found['threshold']:g} %"
+        return f"not shown: {counted}, no change for the worse {beyond} is shown at any end; {_detectable(series)}"
     return f"{found['outcome']}: {counted}; {len(said)} {found['outcome']}, first {name(said[0])}: {said[0]['reason']}"
+
+
+def _detectable(series: Sequence[HistorySeries]) -> str:
+    """Say which changes would have been seen, because what is not shown may still be there."""
+    known = [each["detectable_change"] for each in series if each["detectable_change"] is not None]
+    blind = len(series) - len(known)
+    few = f"{blind} of {len(series)} series cannot show any yet" if blind else ""
+    if not known:
+        return few
+    least, most = (f"{100 * share:.2g} %" for share in (min(known), max(known)))
+    which = f"a lasting one of {most}" if least == most else f"lasting ones of {least} to {most}, by series,"
+    return f"{which} would have been seen" + (f"; {few}" if few else "")
 
 
 def _method(found: History) -> str:
@@ -73,6 +84,7 @@ def _cells(series: HistorySeries) -> list[str]:
     return [
         *(name(series), str(len(used)), str(len(series["results"])), figure(used[-1]["value"] if used else None)),
         figure(series["changes"][-1]["evidence"] if series["changes"] else series["evidence"]),
+        "-" if (least := series["detectable_change"]) is None else f"{100 * least:.2g} %",
         *(str(len(series["changes"])), series["outcome"]),
     ]
 
@@ -146,12 +158,12 @@ def records(saved: Saved) -> list[dict[str, Any]]:
 
 
 def checks(saved: Saved) -> list[Check]:
-    """Each series is not worse at its end."""
+    """No series is shown to be worse at its end."""
     found = saved.of(History)
     return [
         Check(
             f"{found['metric']} on {each['machine']}",
-            each["outcome"] == "not worse",
+            each["outcome"] == "not shown",
             note=f"{each['outcome']}: {each['reason']}",
             subject=each["subject"],
         )

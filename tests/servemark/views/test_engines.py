@@ -38,7 +38,11 @@ def compared(p50: dict[str, tuple[float, float, float] | None], load: Any = OPEN
          "no difference beyond chance among 5: from ort 1.00x to d 1.03x the p50 of ort"),
         ({"a": FAST, "b": FAST, "c": SLOW, "d": (6, 0.7, 60)},
          "a leads with 0.80x the p50 of ort, not told apart from b 0.80x and 1 more; 2 slower"),
-        ({"a": ALIKE, "b": SLOW}, "ort is fastest, or a: a 1.03x (0.96 to 1.10) its p50 may be chance; b 2.4x its p50"),
+        ({"a": ALIKE, "b": SLOW}, "none is faster than ort beyond chance: a 1.03x (0.96 to 1.10) its p50; slower: b 2.4x"),
+        ({"a": (0.92, 0.83, 1.02), "b": SLOW},
+         "none is faster than ort beyond chance: a 0.92x (0.83 to 1.02) its p50; slower: b 2.4x"),
+        ({"a": (0.95, 0.93, 0.97), "b": (0.9, 0.7, 1.1)},
+         "a is faster than ort: a 0.95x its p50; not told apart from ort: b 0.90x (0.70 to 1.10)"),
     ],
 )  # fmt: skip
 def test_who_is_fastest(others: dict[str, tuple[float, float, float] | None], words: str) -> None:

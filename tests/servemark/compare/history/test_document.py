@@ -54,7 +54,7 @@ def test_a_regression_names_its_commits_and_fails_the_pipeline(
     assert history(servemark, tmp_path).code == 0
     slack = history(servemark, tmp_path, "--fail-on", "regression", "--threshold", "40")
     assert slack.code == 0
-    assert "by more than 40 %" in slack.out
+    assert "not shown: latency_p50 in 1 series, no change for the worse by more than 40 % is shown" in slack.out
 
 
 def test_the_document_keeps_to_its_schema(servemark: Servemark, tmp_path: Path, template: Any) -> None:
@@ -124,7 +124,23 @@ def test_machines_are_not_mixed(servemark: Servemark, tmp_path: Path, template: 
     write(tmp_path, template, [20 + value for value in BEFORE], host="b")
     found = json.loads(history(servemark, tmp_path, "--json").out)
     assert [len(series["results"]) for series in found["series"]] == [10, 10]
-    assert found["outcome"] == "not worse"
+    assert found["outcome"] == "not shown"
+    assert [series["detectable_change"] for series in found["series"]] == [None, None]
+    assert "2 of 2 series cannot show any yet" in history(servemark, tmp_path).out
+
+
+def test_a_steady_figure_says_which_change_would_have_been_seen(
+    servemark: Servemark, tmp_path: Path, template: Any
+) -> None:
+    write(tmp_path / "steady", template, [*BEFORE, *BEFORE])
+    done = history(servemark, tmp_path / "steady", "--fail-on", "regression", "-o", str(tmp_path / "history.html"))
+    [series] = json.loads(history(servemark, tmp_path / "steady", "--json").out)["series"]
+    least = series["detectable_change"]
+    assert (done.code, 0.01 < least < 0.1) == (ExitCode.VALID, True)
+    assert f"a lasting one of {100 * least:.2g} % would have been seen" in done.out
+    assert "NOT SHOWN" in (tmp_path / "history.html").read_text()
+    write(tmp_path / "changed", template, [*BEFORE, *(value * (1 + least) for value in BEFORE)])
+    assert history(servemark, tmp_path / "changed", "--fail-on", "regression", "--threshold", "0").code == 5
 
 
 def test_cores_kept_awake_make_a_series_of_their_own(servemark: Servemark, tmp_path: Path, template: Any) -> None:

@@ -157,7 +157,7 @@ def test_the_table_says_what_is_chance_and_what_is_missing() -> None:
     assert text.count("not significant") == 2
     assert "tensorrt was left out: no GPU" in text
     assert "precisions differ (fp32, int8)" in text
-    first = "a is fastest, or c: c 1.00x (1.00 to 1.00) its p50 may be chance; b 2.0x its p50"
+    first = "none is faster than a beyond chance: c 1.00x (1.00 to 1.00) its p50; slower: b 2.0x"
     assert text.splitlines()[0] == first
     assert NO_METER not in text
     assert "not searched for" not in text

@@ -126,5 +126,5 @@ def test_a_history_of_families(servemark: Servemark, tmp_path: Path, template: A
     series = {each["subject"].partition(":")[0]: each for each in validated(json.loads(done.out))["series"]}
     assert series["gemm"]["outcome"] == "worse"
     assert series["gemm"]["changes"][0]["ratio"] == pytest.approx(1.5)
-    assert series["softmax"]["outcome"] == "not worse"
+    assert series["softmax"]["outcome"] == "not shown"
     assert series["all kernels"]["results"][0]["value"] == pytest.approx((120 * 0.006) ** (1 / 8))
