@@ -51,6 +51,25 @@ def install() -> None:
     for number in SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _note)
+    let_through()
+
+
+@contextlib.contextmanager
+def held_back() -> Iterator[None]:
+    """Start children of ours in this block: a signal waits in each until that calls `install` or `let_through`.
+
+    Otherwise one that comes while a child imports its modules ends it with a traceback.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def let_through() -> None:
+    """Take the signals that the parent has held back."""
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
 
 
 def end_in_time() -> None:

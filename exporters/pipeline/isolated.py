@@ -1,20 +1,15 @@
 """An export in a process of its own."""
 
-import multiprocessing
 import signal
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import NamedTuple
 
 from exporters.pipeline.export import ExportReport, export
 from servemark import interrupts
 from servemark.errors import ArtifactError
+from servemark.machine.own_process import Ended, OwnProcess
 from servemark.repository.entry import Entry
 from servemark.workload import get
-
-GRACE_S = 3.0
-"""Time for an interrupted export to remove its draft; the next export removes a draft that is left."""
 
 
 class Task(NamedTuple):
@@ -48,18 +43,10 @@ class Task(NamedTuple):
 
 def export_isolated(task: Task) -> ExportReport:
     """Make it in a process of its own: its memory ends with it and its peak is its own, and so is a crash."""
-    spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, mp_context=spawn, initializer=_begin, max_tasks_per_child=1) as process:
+    with OwnProcess(_begin) as process:
         try:
-            with interrupts.anywhere():
-                return process.submit(task.export).result()
-        except KeyboardInterrupt:
-            for child in multiprocessing.active_children():
-                child.terminate()
-                child.join(GRACE_S)
-                child.kill()
-            raise
-        except BrokenProcessPool as error:
+            return process.run(task.export)
+        except Ended as error:
             raise ArtifactError(
                 "the export was killed, as the system does when memory runs out",
                 fix=f"{task.entry.export_command()}, with more memory free",

@@ -24,8 +24,8 @@ from servemark.results.kinds import conformed
 from servemark.stats.unknown import explained
 
 FILE = "ceilings.json"
-RULES = 1
-"""Raised when the parts are measured in another way."""
+RULES = 2
+"""Raised when the parts are measured, or kept, in another way."""
 MAX_MACHINES = 16
 BOOT = Path("/proc/sys/kernel/random/boot_id")
 Machine = dict[str, Any]
@@ -78,28 +78,25 @@ class Kept:
         file: Path,
         machine: Machine,
         *,
-        quiet: bool = False,
         anew: bool = False,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """`quiet`: take none that was measured beside other work. `anew`: take none at all."""
+        """`anew`: take none of the file."""
         self._file, self._machine, self._now = file, machine, now
         self._writable = True
-        found = {} if anew else next((parts for each, parts in self._read() if each == machine), {})
-        self._parts = {
-            name: part for name, part in found.items() if not (quiet and (part["other_cpu_share"] or 0.0) > QUIET_SHARE)
-        }
+        self._parts = {} if anew else next((parts for each, parts in self._read() if each == machine), {})
 
     def get(self, name: str) -> KeptPart | None:
         """A part by its name."""
         return self._parts.get(name)
 
     def keep(self, name: str, measured: Part, other_cpu_share: float | None) -> KeptPart:
-        """Keep a part that has just been measured, and what others took of the cores meanwhile."""
+        """Keep a part that has just been measured; one that was measured beside other work only for this run."""
         part = self._parts[name] = _kept(measured, self._now(), other_cpu_share)
-        if self._writable:
+        if self._writable and not beside_others(part):
+            parts = {name: part for name, part in self._parts.items() if not beside_others(part)}
             others = [(machine, parts) for machine, parts in self._read(quietly=True) if machine != self._machine]
-            self._write([*others, (self._machine, self._parts)][-MAX_MACHINES:])
+            self._write([*others, (self._machine, parts)][-MAX_MACHINES:])
         return part
 
     def _write(self, machines: list[tuple[Machine, dict[str, KeptPart]]]) -> None:
@@ -126,6 +123,11 @@ class Kept:
         if not quietly:
             note(f"{self._file} is not used, ceilings are measured anew: {words}")
         return []
+
+
+def beside_others(part: KeptPart) -> bool:
+    """Return True if other work took cores while a part was measured, so that the ceiling is too low."""
+    return (part["other_cpu_share"] or 0.0) > QUIET_SHARE
 
 
 @explained

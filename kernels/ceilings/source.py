@@ -2,13 +2,13 @@
 
 from collections.abc import Callable
 
-from kernels.ceilings.kept import Kept, KeptPart
+from kernels.ceilings.kept import Kept, KeptPart, beside_others
 from kernels.ceilings.parts import Part
 from kernels.ceilings.working_sets import words
 from kernels.measurement.case import Method, Unmeasured
 from kernels.measurement.other_work import taken, watching
-from kernels.measurement.process import CaseProcess, Ended
 from kernels.measurement.progress import Progress
+from servemark.machine.own_process import Ended, OwnProcess
 from servemark.output import note
 
 PART_LIMIT_S = 120.0
@@ -18,7 +18,7 @@ PART_LIMIT_S = 120.0
 class Source:
     """Gets the parts of one precision, and remembers what was said of them. Nothing that is left out ends a run."""
 
-    def __init__(self, process: CaseProcess, method: Method, kept: Kept, precision: str, progress: Progress) -> None:
+    def __init__(self, process: OwnProcess, method: Method, kept: Kept, precision: str, progress: Progress) -> None:
         self.method, self.precision = method, precision
         self._process, self._kept, self._progress = process, kept, progress
         self.parts: list[KeptPart] = []
@@ -45,7 +45,9 @@ class Source:
         found = self._kept.keep(name, part, taken(watch))
         self.parts.append(found)
         of = f"a working set of {words(part.size_bytes)}" if part.size_bytes else part.of
-        self._say(f"{part.value:.3g} {unit}, {of}{self._progress.done(cost_s)}")
+        share = found["other_cpu_share"] or 0.0
+        beside = f"; too low, not kept: other work took {share:.0%} of the cores" if beside_others(found) else ""
+        self._say(f"{part.value:.3g} {unit}, {of}{beside}{self._progress.done(cost_s)}")
         return found
 
     def leave_out(self, reason: str | None) -> None:

@@ -14,11 +14,11 @@ from kernels.measurement.case import MIB, Case, Method, blank, refusal
 from kernels.measurement.measure import measure
 from kernels.measurement.other_work import busy_share, taken, watching
 from kernels.measurement.precisions import PRECISIONS
-from kernels.measurement.process import CaseProcess, Ended
 from kernels.measurement.progress import Progress, duration
 from kernels.running.estimate import START_S, case_cost_s
 from servemark.errors import OptionError
 from servemark.machine.cpu_time import QUIET_SHARE
+from servemark.machine.own_process import Ended, OwnProcess
 from servemark.output import note
 from servemark.results import directory as results
 from servemark.results.schema.header import opening
@@ -86,7 +86,7 @@ def go_on(
     left = cases[len(document["cases"]) :]
     machine = machine_of(method.device, document["environment"])
     busy = busy_share()
-    kept = Kept(folder.absolute().parent / FILE, machine, quiet=busy <= QUIET_SHARE, anew=anew)
+    kept = Kept(folder.absolute().parent / FILE, machine, anew=anew)
     missing = _missing(document, cases, method)
     before_s = START_S + sum(
         cost_s(each, method.device, kept, first=not document["ceilings"] and each == missing[0]) for each in missing
@@ -95,7 +95,7 @@ def go_on(
     note(f"about {duration(progress.left_s)} on quiet cores, of which {duration(before_s)} before the first case")
     if busy > QUIET_SHARE:
         note(f"other work uses {busy:.0%} of the cores now: it takes longer, and times are upper bounds")
-    with CaseProcess() as process:
+    with OwnProcess() as process:
         for precision in missing:
             _ceiling(Source(process, method, kept, precision, progress), document)
             results.write(folder, document)
@@ -157,7 +157,7 @@ def _summed(traced: Traced, cases: Sequence[KernelCase]) -> Traced:
 
 
 @explained
-def _case(process: CaseProcess, case: Case, method: Method, ceiling: Ceiling | None) -> KernelCase:
+def _case(process: OwnProcess, case: Case, method: Method, ceiling: Ceiling | None) -> KernelCase:
     """Measure a case in the process; one that cannot run is not sent there."""
     reason = refusal(case, method.device)
     if reason:

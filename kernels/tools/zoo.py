@@ -22,11 +22,11 @@ from kernels.measurement.device import Device
 from kernels.measurement.kernel import Kernel
 from kernels.measurement.measure import measure
 from kernels.measurement.other_work import busy_share
-from kernels.measurement.process import CaseProcess, Ended
 from kernels.suites import suites
 from kernels.tracing.workload import Trace, trace_apart
 from servemark.errors import ServemarkError
 from servemark.machine.environment import collect
+from servemark.machine.own_process import Ended, OwnProcess
 from servemark.results.schema.kernels import Traced
 from servemark.workload import Workload, workloads
 
@@ -69,7 +69,7 @@ def explained(sizes: str, batch: int, only: Collection[str], seconds: float, lim
     yield "- More than 100 %: the machine changed in between, or the kernels are so small that a call costs most.\n"
     yield "| workload | latency ms | kernels | alone | less alone | no family | between | longest of no family |"
     yield "|---|--:|--:|--:|--:|--:|--:|---|"
-    with CaseProcess() as process:
+    with OwnProcess() as process:
         for name, trace in traces(sizes, batch, only, timed=True):
             if isinstance(trace, str):
                 yield f"| {name} | skipped: {trace} | | | | | | |"
@@ -80,7 +80,7 @@ def explained(sizes: str, batch: int, only: Collection[str], seconds: float, lim
     yield f"\n{timed} kernels. Other work used {busy_share():.0%} of the cores at the end."
 
 
-def _median_ms(process: CaseProcess, case: Case, method: Method) -> float | None:
+def _median_ms(process: OwnProcess, case: Case, method: Method) -> float | None:
     try:
         found = process.run(measure, case, method, None, timeout_s=method.limit_s + 60)
     except Ended:

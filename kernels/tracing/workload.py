@@ -17,11 +17,11 @@ import numpy as np
 from kernels.measurement.case import Case
 from kernels.measurement.device import Device
 from kernels.measurement.kernel import Kernel
-from kernels.measurement.process import CaseProcess, Ended
 from kernels.measurement.timing import Samples, time_on_cpu, time_on_gpu
 from kernels.tracing import onnx_calls
 from kernels.tracing.calls import Call, calls_of
 from servemark.errors import OptionError, ServerError
+from servemark.machine.own_process import Ended, OwnProcess
 from servemark.results.schema.kernels import Traced, Unmapped
 from servemark.stats.unknown import explained, unknown
 from servemark.workload import Arrays, Workload, get
@@ -62,7 +62,7 @@ def trace_apart(name: str, batch: int, device: Device, *, timed: bool = True) ->
         if source.engine == ONNX and device.is_gpu:
             raise OptionError(f"the kernels of {source.kind} are told on a CPU alone", fix="--device cpu")
     try:
-        with CaseProcess() as process:
+        with OwnProcess() as process:
             return process.run(trace, name, batch, device, timed, timeout_s=TRACE_S)
     except (Ended, RuntimeError, MemoryError) as error:
         words = str(error).strip().partition("\n")[0] or type(error).__name__

@@ -136,7 +136,8 @@ def unseen_ms() -> tuple[float, float]:
 @contextlib.contextmanager
 def _thieves(wanted: bool) -> Iterator[None]:
     """Compute on every core meanwhile."""
-    found = [subprocess.Popen([sys.executable, "-c", _THIEF]) for _ in range(len(os.sched_getaffinity(0)) * wanted)]
+    with interrupts.held_back():
+        found = [subprocess.Popen([sys.executable, "-c", _THIEF]) for _ in range(len(os.sched_getaffinity(0)) * wanted)]
     try:
         yield
     finally:

@@ -14,9 +14,9 @@ from kernels.measurement.case import Method
 from kernels.measurement.device import Device
 from kernels.measurement.other_work import taken, watching
 from kernels.measurement.precisions import PRECISIONS
-from kernels.measurement.process import CaseProcess, Ended
 from kernels.measurement.progress import Progress, duration
 from servemark.errors import ServemarkError
+from servemark.machine.own_process import Ended, OwnProcess
 from servemark.output import note
 from servemark.profiling import traces
 from servemark.profiling.document import engine_profile, failed
@@ -153,7 +153,7 @@ def begin(order: Order) -> Profile:
 
 def ceilings_of(device: Device, kept: Kept, precision: str) -> tuple[Ceiling | None, list[str]]:
     """Measure the ceilings of a device where they are not kept; what was left out of them, with the reasons."""
-    with CaseProcess() as process:
+    with OwnProcess() as process:
         progress = Progress(cost_s(precision, device, kept, first=True))
         source = Source(process, Method(device), kept, precision, progress)
         return ceiling_of(source), source.left_out
@@ -186,7 +186,7 @@ def _profile_engine(found: Profiles, order: Order) -> None:
 
 def apart(measure: Callable[..., T], *arguments: object, timeout_s: float) -> T:
     """Measure in a process of its own, which ends with it."""
-    with CaseProcess() as process:
+    with OwnProcess() as process:
         return process.run(measure, *arguments, timeout_s=timeout_s)
 
 

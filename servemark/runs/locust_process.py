@@ -96,7 +96,10 @@ def launch(
     if figures is not None:
         owned[LIVE_FD] = str(figures)
     passed = () if figures is None else (figures,)
-    return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=errors, env=owned, pass_fds=passed)
+    with interrupts.held_back():
+        return subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=errors, env=owned, pass_fds=passed
+        )
 
 
 def _free_port() -> int:

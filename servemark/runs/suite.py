@@ -137,7 +137,8 @@ def _measured(row: SuiteRow, result: Result) -> SuiteRow:
 def command(arguments: list[str], timeout_s: float) -> tuple[dict[str, Any] | None, str | None]:
     """Run a command of ours; its JSON, or the last words of its errors."""
     with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
-        process = subprocess.Popen([sys.executable, "-m", "servemark", *arguments], stdout=output, stderr=errors)
+        with interrupts.held_back():
+            process = subprocess.Popen([sys.executable, "-m", "servemark", *arguments], stdout=output, stderr=errors)
         try:
             with stopping([process]):
                 code = interrupts.wait(process, timeout_s)

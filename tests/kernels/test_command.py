@@ -43,7 +43,7 @@ def _in_this_process_on_a_steady_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     def here(_: object, call: Callable[..., Any], *arguments: object, timeout_s: float) -> Any:  # noqa: ARG001
         return call(*arguments)
 
-    monkeypatch.setattr(process.CaseProcess, "run", here)
+    monkeypatch.setattr(process.OwnProcess, "run", here)
     monkeypatch.setattr(run, "busy_share", lambda: 0.25)
     others_take(monkeypatch, [QUIET])
     monkeypatch.setattr(timed, "time_on_cpu", lambda *_: Samples((1e-3,) * 30, calls=1))
@@ -293,7 +293,7 @@ def test_what_takes_its_process_down_is_a_failed_case(
             raise process.Ended(f"not done within {timeout_s:g} s")
         return call(*arguments)
 
-    monkeypatch.setattr(process.CaseProcess, "run", killed)
+    monkeypatch.setattr(process.OwnProcess, "run", killed)
     done = servemark("kernels", "softmax", "layer_norm", "--case-limit", "30", "--out", str(tmp_path))
     assert done.code == INVALID
     assert "FAILED softmax rows=512 width=1000 fp32: not done within 150 s" in done.out

@@ -27,12 +27,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Self
 
+from servemark import interrupts
 from servemark.calibration.golden.behaviour import Behaviour
 from servemark.calibration.golden.connection import Connection
 from servemark.calibration.golden.loop import Loop
 from servemark.calibration.golden.service import Service
 from servemark.errors import ServerError
-from servemark.interrupts import end_with_parent
 from servemark.machine import scheduling
 from servemark.machine.scheduling import Priority
 from servemark.paths import CHECKOUT
@@ -82,9 +82,10 @@ def main(
     parser.add_argument("--port", type=int, default=0, help="0: a free one")
     parser.add_argument("--config", default="{}", help="JSON with fields of Behaviour")
     options = parser.parse_args()
-    end_with_parent(signal.SIGKILL)
+    interrupts.end_with_parent(signal.SIGKILL)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
+    interrupts.let_through()
     fields = {k: tuple(v) if isinstance(v, list) else v for k, v in json.loads(options.config).items()}
     behaviour = make(**fields)
     context = tls(behaviour)
@@ -126,7 +127,8 @@ class GoldenProcess:
 
     def __enter__(self) -> Self:
         """Start it and wait until it takes connections. Raises ServerError."""
-        self._process = subprocess.Popen(self._command, cwd=CHECKOUT, stdout=subprocess.PIPE, text=True)
+        with interrupts.held_back():
+            self._process = subprocess.Popen(self._command, cwd=CHECKOUT, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None
         try:
             if not select.select([self._process.stdout], [], [], WITHIN_S)[0]:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, Self
 
+from servemark import interrupts
 from servemark.errors import OptionError
 from servemark.output import note
 from servemark.results.schema.run import Telemetry
@@ -42,7 +43,8 @@ class Publisher:
         """Start it, and say where the endpoint is."""
         command = [sys.executable, "-m", "servemark.telemetry.metrics.process"]
         command.append(json.dumps(self._destinations.to_dict()))
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        with interrupts.held_back():
+            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._pipe, self._answers = self._process.stdin.fileno(), self._process.stdout.fileno()

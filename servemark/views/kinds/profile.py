@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from servemark.machine.cpu_time import QUIET_SHARE
 from servemark.quantities import figure
 from servemark.results.saved import Saved
 from servemark.results.schema.header import figure_of, reason_of
@@ -217,9 +218,11 @@ def _notes(document: Profile) -> Iterator[str]:
     if (ceiling := document["ceiling"]) is not None:
         memory = ceiling["bandwidths"][-1]
         source = "kept by an earlier run" if ceiling.get("reused") else "measured in this run"
+        busy = ceiling.get("other_cpu_share") or 0.0
+        beside = f"; too low, other work took {busy:.0%} of the cores meanwhile" if busy > QUIET_SHARE else ""
         yield (
             f"ceilings, {source}: {figure(ceiling['tflops'] * 1e3)} GFLOP/s ({ceiling['tflops_of']}), "
-            f"{figure(memory['gbps'])} GB/s of memory, more where the bytes of a call fit a cache"
+            f"{figure(memory['gbps'])} GB/s of memory, more where the bytes of a call fit a cache{beside}"
         )
     elif reason := reason_of(document, "ceiling"):
         yield f"no shares of ceilings: {reason}"

@@ -1,15 +1,19 @@
 """Documents as one HTML page: one file with its style and its few lines of script, nothing else to fetch."""
 
 import functools
+import re
 from collections.abc import Sequence
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 from servemark import __version__
 from servemark.errors import ResultError, parsing
 from servemark.output import printable
 from servemark.results.saved import Saved
 from servemark.views.kinds import kind_of
+
+_FLAG = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
 
 
 def page(title: str, documents: Sequence[Saved]) -> str:
@@ -23,6 +27,11 @@ def page(title: str, documents: Sequence[Saved]) -> str:
         return template.render(title=title, articles=articles, version=__version__)
 
 
+def _said(value: object) -> Markup:
+    """Escape words, and keep each flag in one piece: a browser would break the line after its hyphens."""
+    return Markup(_FLAG.sub(r'<span class="flag">\g<0></span>', escape(printable(str(value)))))  # noqa: S704 - escaped
+
+
 @functools.cache
 def _environment() -> Environment:
     environment = Environment(
@@ -34,5 +43,5 @@ def _environment() -> Environment:
         # What stands between {{ and }}: SVG is markup already, all else is words.
         finalize=lambda value: value if hasattr(value, "__html__") else printable(str(value)),
     )
-    environment.globals["raw"] = lambda name: environment.get_template(name).render()
+    environment.filters["said"] = _said
     return environment

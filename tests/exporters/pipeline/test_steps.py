@@ -1,4 +1,4 @@
-"""Steps of an export: in place with their seconds on a terminal, one line each elsewhere, nothing where only errors are said."""
+"""Steps of an export: in place on a terminal, one line each elsewhere, none where only errors are said."""
 
 import sys
 import threading

@@ -15,8 +15,8 @@ from kernels.ceilings.source import Source
 from kernels.ceilings.working_sets import held_bytes
 from kernels.measurement.case import MIB, Method, Unmeasured
 from kernels.measurement.device import USUAL_CACHE_BYTES, Device
-from kernels.measurement.process import CaseProcess, Ended
 from kernels.measurement.progress import Progress
+from servemark.machine.own_process import Ended, OwnProcess
 from servemark.results.schema.kernels import Ceiling
 
 GIB = 1 << 30
@@ -24,7 +24,7 @@ CACHE_GBPS, MEMORY_GBPS = 100.0, 10.0
 
 
 @dataclass
-class Machine(CaseProcess):
+class Machine(OwnProcess):
     """Answers at once, as cores do that hold `held` bytes and fill `filled` bytes in time."""
 
     held: int = 32 * MIB

@@ -75,13 +75,13 @@ def test_every_family_says_whether_others_have_it() -> None:
 
 
 def test_libraries_stand_side_by_side(servemark: Servemark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from kernels.measurement import process
     from kernels.running import run
+    from servemark.machine import own_process
 
     def here(_: object, call: Any, *arguments: object, timeout_s: float) -> Any:  # noqa: ARG001
         return call(*arguments)
 
-    monkeypatch.setattr(process.CaseProcess, "run", here)
+    monkeypatch.setattr(own_process.OwnProcess, "run", here)
     monkeypatch.setattr(run, "ceiling_of", lambda *_: ceiling())
     done = servemark("kernels", "softmax", "--library", "torch,onnxruntime", "--out", str(tmp_path))
     assert done.code == 0, done.err

@@ -12,11 +12,11 @@ import pytest
 
 from kernels.measurement.case import Method
 from kernels.measurement.device import Device
-from kernels.measurement.process import CaseProcess
 from kernels.running.resume import resumed
 from kernels.running.run import begin
 from kernels.suites import cases_of
 from servemark.errors import ServemarkError
+from servemark.machine.own_process import OwnProcess
 from tests.support.command_line import BAD_INPUT, Servemark
 from tests.support.saved_documents import ceiling, kernels
 
@@ -40,7 +40,7 @@ def _nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     def run(*_: object, **__: object) -> None:
         raise AssertionError("a process was started for a hostile document")
 
-    monkeypatch.setattr(CaseProcess, "run", run)
+    monkeypatch.setattr(OwnProcess, "run", run)
 
 
 @pytest.fixture(scope="module")

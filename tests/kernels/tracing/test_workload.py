@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from kernels.measurement import process
 from kernels.measurement.case import Case
 from kernels.running import run
 from kernels.tracing import workload
 from kernels.tracing.calls import Call
 from kernels.tracing.workload import Trace, document, kernels, matched, shares_of
+from servemark.machine import own_process
 from servemark.results.schema.header import reason_of
 from tests.support.command_line import BAD_INPUT, Servemark
 from tests.support.documents import validated
@@ -80,7 +80,7 @@ def _in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     def here(_: object, call: Callable[..., Any], *arguments: object, timeout_s: float) -> Any:  # noqa: ARG001
         return call(*arguments)
 
-    monkeypatch.setattr(process.CaseProcess, "run", here)
+    monkeypatch.setattr(own_process.OwnProcess, "run", here)
 
 
 @pytest.mark.usefixtures("_in_this_process")

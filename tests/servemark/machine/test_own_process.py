@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from kernels.measurement.process import CaseProcess, Ended
+from servemark.machine.own_process import Ended, OwnProcess
 
 
 def own_id(number: int) -> tuple[int, int]:
@@ -26,7 +26,7 @@ def fail() -> None:
 
 
 def test_a_crash_and_a_hang_cost_one_case() -> None:
-    with CaseProcess() as process:
+    with OwnProcess() as process:
         first, second = (process.run(own_id, number, timeout_s=60) for number in (1, 2))
         assert (first[0], second[0]) == (1, 2)
         assert first[1] == second[1] != os.getpid()

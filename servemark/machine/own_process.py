@@ -1,0 +1,88 @@
+"""A process in which calls run one after the other: what takes it down costs the call, not the command."""
+
+import contextlib
+import multiprocessing
+import signal
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import resource_tracker
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeVar
+
+from servemark import interrupts
+
+GRACE_S = 3.0
+"""Time to end by itself: what it has registered, such as semaphores, is then given back, and its drafts are removed."""
+_FIRST_TO_GO = "1000"
+T = TypeVar("T")
+
+
+class Ended(Exception):  # noqa: N818 - an event: the next call goes on
+    """The process ended, or was ended, before the call did."""
+
+
+def first_to_go() -> None:
+    """Leave Ctrl-C to the command, end with it, and be the first that the system kills for its memory."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    interrupts.end_with_parent(signal.SIGKILL)
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text(_FIRST_TO_GO)
+
+
+class OwnProcess:
+    """Runs calls in a process of its own, which is replaced when it has ended. For use in a `with`.
+
+    `begin` is called in it first, and decides what it does at a signal.
+    """
+
+    def __init__(self, begin: Callable[[], None] = first_to_go) -> None:
+        self._begin = begin
+        self._pool: ProcessPoolExecutor | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end(GRACE_S)
+
+    def run(self, call: Callable[..., T], *arguments: object, timeout_s: float | None = None) -> T:
+        """The call's answer. Raises Ended where the process died or took longer, KeyboardInterrupt on a signal."""
+        if self._pool is None:
+            spawn = multiprocessing.get_context("spawn")
+            self._pool = ProcessPoolExecutor(1, mp_context=spawn, initializer=_begun, initargs=(self._begin,))
+        try:
+            with interrupts.anywhere():
+                resource_tracker.ensure_running()  # which lets signals through again
+                with interrupts.held_back():
+                    answer = self._pool.submit(call, *arguments)
+                return answer.result(timeout_s)
+        except BrokenProcessPool:
+            self._end()
+            raise Ended("its process was killed: out of memory, or a crash of the library") from None
+        except TimeoutError:
+            self._end()
+            raise Ended(f"not done within {timeout_s:g} s") from None
+        except KeyboardInterrupt:
+            self._end()
+            raise
+
+    def _end(self, idle_s: float = 0.0) -> None:
+        """End the process; one that has nothing to do may first end by itself."""
+        if self._pool is not None:
+            processes = list((self._pool._processes or {}).values())
+            self._pool.shutdown(wait=False, cancel_futures=True)
+            for process in processes:
+                process.join(idle_s)
+                process.terminate()
+                process.join(GRACE_S)
+                process.kill()
+            self._pool = None
+
+
+def _begun(begin: Callable[[], None]) -> None:
+    begin()
+    interrupts.let_through()
