@@ -1,15 +1,14 @@
 """Finds the exporters: every module of `exporters` is one."""
 
-import importlib
-import pkgutil
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Protocol
 
 from exporters.pipeline.job import Job
 from exporters.pipeline.parity import Run
 from servemark.errors import OptionError
+from servemark.plugins import modules_of
 from servemark.quantities import one_of
 from servemark.workload import Workload
 from servemark.workload.agreement import PRECISIONS
@@ -48,12 +47,7 @@ class Exporter(Protocol):
 
 @cache
 def _exporters() -> dict[str, Exporter]:
-    package = importlib.import_module("exporters")
-    found = {}
-    for module in pkgutil.iter_modules(package.__path__):
-        if not module.ispkg:
-            found[module.name] = cast("Exporter", importlib.import_module(f"{package.__name__}.{module.name}"))
-    return dict(sorted(found.items()))
+    return modules_of("exporters")
 
 
 def engines() -> list[str]:

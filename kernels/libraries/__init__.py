@@ -3,15 +3,15 @@
 PyTorch itself is not a module here, because each family has its call.
 """
 
-import importlib
-import pkgutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
-from typing import Protocol, cast
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
+
+from servemark.plugins import module_of, names_in
 
 TORCH = "torch"
 Array = npt.NDArray[np.generic]
@@ -48,12 +48,13 @@ class Library(Protocol):
 
 def libraries() -> list[str]:
     """Return all libraries, PyTorch first."""
-    return [TORCH, *sorted(module.name for module in pkgutil.iter_modules(__path__) if module.name[0] != "_")]
+    return [TORCH, *names_in(__name__)]
 
 
 def library(name: str) -> Library:
     """Return the module of a library other than PyTorch. It loads nothing yet."""
-    return cast(Library, importlib.import_module(f"{__name__}.{name}"))
+    found: Library = module_of(__name__, name)
+    return found
 
 
 def version(name: str) -> str | None:

@@ -5,9 +5,7 @@ A family is one module of `kernels.families`: a frozen dataclass of the sizes, w
 
 import dataclasses
 import functools
-import importlib
 import math
-import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -15,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 from kernels.libraries import Node
 from kernels.measurement.precisions import FLOATING, PRECISIONS
+from servemark.plugins import modules_of
 from servemark.quantities import one_of
 
 if TYPE_CHECKING:
@@ -198,13 +197,7 @@ def _text(value: Size) -> str:
 @functools.cache
 def families() -> dict[str, type[Kernel]]:
     """All families by name, in order of name."""
-    package = importlib.import_module(FAMILIES)
-    found = {}
-    for module in pkgutil.iter_modules(package.__path__):
-        if not module.ispkg:
-            kernel: type[Kernel] = importlib.import_module(f"{FAMILIES}.{module.name}").KERNEL
-            found[module.name] = kernel
-    return dict(sorted(found.items()))
+    return {name: module.KERNEL for name, module in modules_of(FAMILIES).items()}
 
 
 def make_kernel(family: str, sizes: Mapping[str, object]) -> Kernel:

@@ -1,13 +1,12 @@
 """Suites: tables of sizes. Each module is one or several, and `SUITES` names them; the registry finds the module."""
 
 import functools
-import importlib
-import pkgutil
 from collections.abc import Callable, Sequence
 
 from kernels.measurement.case import Case
 from kernels.measurement.kernel import families
 from servemark.errors import OptionError
+from servemark.plugins import modules_of
 from servemark.quantities import one_of
 
 Suite = Callable[[], list[Case]]
@@ -16,10 +15,8 @@ Suite = Callable[[], list[Case]]
 @functools.cache
 def suites() -> dict[str, Suite]:
     """All suites by name, in order of name."""
-    found: dict[str, Suite] = {}
-    for module in pkgutil.iter_modules(__path__):
-        found |= importlib.import_module(f"{__name__}.{module.name}").SUITES
-    return dict(sorted(found.items()))
+    found = [each for module in modules_of(__name__).values() for each in module.SUITES.items()]
+    return dict(sorted(found))
 
 
 def cases_of(suite: str, wanted: Sequence[str] = ()) -> list[Case]:

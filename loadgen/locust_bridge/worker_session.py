@@ -1,7 +1,7 @@
 """Ties a worker's part in each run to Locust's life cycle; the master's session writes the result."""
 
 import time
-from typing import Any, cast
+from typing import Any
 
 import gevent
 from gevent.queue import Queue
@@ -29,7 +29,8 @@ class WorkerSession:
     def __init__(self, environment: Environment, lookup: Lookup) -> None:
         self.environment = environment
         self.lookup = lookup
-        self.runner = cast(WorkerRunner, environment.runner)
+        assert isinstance(environment.runner, WorkerRunner)
+        self.runner = environment.runner
         self.orders: Queue[messages.Message] = Queue()
         given = vars(environment.parsed_options)
         # Where files lie is each worker's own, as far as it says so; every other flag of the load is the master's.

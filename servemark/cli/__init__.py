@@ -5,7 +5,7 @@ import keyword
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from typing import Any, cast
+from typing import Any
 
 import typer
 from typer.core import TyperGroup
@@ -90,7 +90,8 @@ class _Commands(TyperGroup):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self.commands = cast(Any, _Imported())
+        commands: Any = _Imported()
+        self.commands = commands
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
         """Their names in the order of the table."""

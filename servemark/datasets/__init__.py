@@ -4,18 +4,16 @@ A module of this package is a data set when it has `KEY`, its folder's name unde
 official files. `fetch(root)` is optional.
 """
 
-import importlib
-import pkgutil
 from pathlib import Path
 from types import ModuleType
 
 from servemark.errors import OptionError
+from servemark.plugins import modules_of
 
 
 def readers() -> dict[str, ModuleType]:
     """The modules of all data sets by key, in order of the modules' names."""
-    modules = [importlib.import_module(f"{__name__}.{found.name}") for found in pkgutil.iter_modules(__path__)]
-    return {module.KEY: module for module in modules if hasattr(module, "KEY")}
+    return {module.KEY: module for module in modules_of(__name__).values() if hasattr(module, "KEY")}
 
 
 def available() -> list[str]:

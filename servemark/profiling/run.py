@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import Any, TypeVar
 
 from kernels.ceilings.ceiling import ceiling_of, cost_s
 from kernels.ceilings.kept import FILE, Kept, machine_of
@@ -62,7 +62,8 @@ class Profiles:
     def tell(self, key: str, value: object) -> None:
         """Give the document a figure that was not known before, or why it is not known now."""
         kept = {name: each for name, each in self.document.items() if name != f"{key}_reason"}
-        self.document = cast(Profile, explained(lambda: {**kept, key: value})())
+        made: Any = explained(lambda: {**kept, key: value})()
+        self.document = made
 
     def write(self) -> None:
         """Write the document and the traces so far."""

@@ -1,22 +1,17 @@
 """Registry of the metrics: every module of `servemark.quality.metrics` has `METRICS`."""
 
-import importlib
-import pkgutil
 from functools import cache
 
 from servemark.errors import OptionError
+from servemark.plugins import modules_of
 from servemark.quality.metric import Metric
 
 
 @cache
 def metrics() -> dict[str, Metric]:
     """Return all metrics by the name of their first figure, as `Quality.metric` of a workload gives it."""
-    package = importlib.import_module("servemark.quality.metrics")
-    found: dict[str, Metric] = {}
-    for module in pkgutil.iter_modules(package.__path__):
-        for metric in importlib.import_module(f"{package.__name__}.{module.name}").METRICS:
-            found[metric.figures[0]] = metric
-    return found
+    modules = modules_of("servemark.quality.metrics").values()
+    return {metric.figures[0]: metric for module in modules for metric in module.METRICS}
 
 
 def metric_named(name: str) -> Metric:

@@ -6,13 +6,13 @@ The environment names the user's files, so every process that a command starts s
 import difflib
 import importlib
 import os
-import pkgutil
 import re
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
 from servemark.errors import OptionError
+from servemark.plugins import modules_of
 from servemark.workload.agreement import REDUCED
 from servemark.workload.imported import imported, models_folder
 from servemark.workload.own_files import files_of, load_file, own_workload, telling
@@ -33,13 +33,8 @@ class UnknownWorkloadError(OptionError):
 @cache
 def zoo() -> dict[str, Workload]:
     """The built-in workloads by name, in order of name, without the tiny variants."""
-    package = importlib.import_module("servemark.models")
-    found = {}
-    for module in pkgutil.iter_modules(package.__path__):
-        if not module.ispkg:
-            workload: Workload = importlib.import_module(f"{package.__name__}.{module.name}").WORKLOAD
-            found[workload.name] = workload
-    return dict(sorted(found.items()))
+    found = [module.WORKLOAD for module in modules_of("servemark.models").values()]
+    return {workload.name: workload for workload in sorted(found, key=lambda workload: workload.name)}
 
 
 def own() -> dict[str, Workload]:

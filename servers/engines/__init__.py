@@ -5,13 +5,12 @@ The same engine is run in-process (the framework baseline, no server) and inside
 engine when it has `ARTIFACT`, `PACKAGE` and `load` (see `EngineModule`).
 """
 
-import importlib
-import pkgutil
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from servemark.errors import ArtifactError, OptionError
+from servemark.plugins import module_of, names_in
 from servemark.quantities import one_of
 from servemark.repository.entry import Entry
 from servemark.workload.engine import Engine
@@ -44,13 +43,14 @@ class EngineModule(Protocol):
 
 def engine_names() -> list[str]:
     """List the engines there are, whether or not their package is installed."""
-    return sorted(module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_"))
+    return names_in(__name__)
 
 
 def engine_module(name: str) -> EngineModule:
     """Import the module of an engine. Raises OptionError on an unknown name."""
     one_of("engine", name, engine_names())
-    return cast("EngineModule", importlib.import_module(f"{__name__}.{name}"))
+    found: EngineModule = module_of(__name__, name)
+    return found
 
 
 def load_engine(

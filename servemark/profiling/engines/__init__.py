@@ -4,13 +4,12 @@ A module says which profiler it asks (`PROFILER`), why it tells no rounds of loo
 and loads an engine with it (`load`).
 """
 
-import importlib
-import pkgutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Protocol
 
 from servemark.errors import OptionError
+from servemark.plugins import module_of, names_in
 from servemark.profiling.timeline import Inference
 from servemark.quantities import one_of
 from servemark.repository.entry import DEFAULT_ENGINE, Entry
@@ -48,13 +47,14 @@ class ProfilerModule(Protocol):
 
 def profilers() -> list[str]:
     """List the engines whose profiler can be asked, whether or not they are installed."""
-    return sorted(module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_"))
+    return names_in(__name__)
 
 
 def profiler_module(engine: str) -> ProfilerModule:
     """Import the module of an engine. Raises OptionError on an unknown name."""
     one_of("engine", engine, profilers())
-    return cast("ProfilerModule", importlib.import_module(f"{__name__}.{engine}"))
+    found: ProfilerModule = module_of(__name__, engine)
+    return found
 
 
 def loaded(entry: Entry, device: str, options: Mapping[str, str] | None = None) -> Engine:

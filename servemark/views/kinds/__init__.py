@@ -3,16 +3,15 @@
 A module has `article(saved)`; `records(saved)`, the rows of a spreadsheet; and `checks(saved)`, what a pipeline asks.
 """
 
-import importlib
-import pkgutil
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 from servemark.errors import ResultError
+from servemark.plugins import module_of, names_in
 from servemark.results.saved import Saved
 from servemark.views.blocks import Article, Check
 
-ELSEWHERE = {"kernels": "kernels.views.article"}
+ELSEWHERE = {"kernels": ("kernels.views", "article")}
 """The module of a kind that belongs to another room."""
 Record = Mapping[str, Any]
 
@@ -32,7 +31,7 @@ class Kind(Protocol):
 
 def kinds() -> list[str]:
     """The kinds of documents that can be shown."""
-    return sorted([*ELSEWHERE, *(module.name for module in pkgutil.iter_modules(__path__))])
+    return sorted([*ELSEWHERE, *names_in(__name__)])
 
 
 def kind_of(saved: Saved) -> Kind:
@@ -41,4 +40,5 @@ def kind_of(saved: Saved) -> Kind:
         raise ResultError(
             f"{saved.name} is of the kind {saved.kind!r}, which has no report", fix=f"name one of: {', '.join(kinds())}"
         )
-    return cast(Kind, importlib.import_module(ELSEWHERE.get(saved.kind, f"{__name__}.{saved.kind}")))
+    found: Kind = module_of(*ELSEWHERE.get(saved.kind, (__name__, saved.kind)))
+    return found
