@@ -12,12 +12,13 @@ import pytest
 
 from kernels.ceilings import ceiling, kept, parts, source, working_sets
 from kernels.measurement import measure as timed
-from kernels.measurement import other_work, process
+from kernels.measurement import other_work
 from kernels.measurement.case import Case, Method, cases_in
 from kernels.measurement.device import Device
 from kernels.measurement.timing import Samples
 from kernels.running import run
 from kernels.suites import cases_of
+from servemark.machine import own_process
 from servemark.machine.cpu_time import CannotTell, CpuUse
 from tests.support.command_line import BAD_INPUT, Servemark
 from tests.support.documents import validated
@@ -43,7 +44,7 @@ def _in_this_process_on_a_steady_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     def here(_: object, call: Callable[..., Any], *arguments: object, timeout_s: float) -> Any:  # noqa: ARG001
         return call(*arguments)
 
-    monkeypatch.setattr(process.OwnProcess, "run", here)
+    monkeypatch.setattr(own_process.OwnProcess, "run", here)
     monkeypatch.setattr(run, "busy_share", lambda: 0.25)
     others_take(monkeypatch, [QUIET])
     monkeypatch.setattr(timed, "time_on_cpu", lambda *_: Samples((1e-3,) * 30, calls=1))
@@ -290,10 +291,10 @@ def test_what_takes_its_process_down_is_a_failed_case(
 ) -> None:
     def killed(_: object, call: Callable[..., Any], *arguments: Any, timeout_s: float) -> Any:
         if call is timed.measure and arguments[0].family == "softmax":
-            raise process.Ended(f"not done within {timeout_s:g} s")
+            raise own_process.Ended(f"not done within {timeout_s:g} s")
         return call(*arguments)
 
-    monkeypatch.setattr(process.OwnProcess, "run", killed)
+    monkeypatch.setattr(own_process.OwnProcess, "run", killed)
     done = servemark("kernels", "softmax", "layer_norm", "--case-limit", "30", "--out", str(tmp_path))
     assert done.code == INVALID
     assert "FAILED softmax rows=512 width=1000 fp32: not done within 150 s" in done.out

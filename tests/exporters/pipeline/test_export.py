@@ -21,6 +21,7 @@ from exporters.pipeline import export
 from exporters.pipeline.job import Job
 from exporters.pipeline.registry import exporter
 from servemark.errors import ArtifactError, OptionError
+from servemark.output import SAYS
 from servemark.repository.entry import Entry
 from servemark.workload import Workload, get
 from tests.support.exporting import FROM_TORCH, Exports, variant
@@ -39,7 +40,10 @@ def linear(tmp_path: Path, *, engine: str = "pytorch", force: bool = False, **ch
     return exporters.export(dataclasses.replace(get("ncf_tiny"), **changes), engine, tmp_path, force=force)
 
 
-def test_export_says_nothing_on_its_own(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_export_says_nothing_on_its_own(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(SAYS, raising=False)
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         for engine in FROM_TORCH:

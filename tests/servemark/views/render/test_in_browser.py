@@ -1,8 +1,10 @@
 """Pages in a real browser: nothing is fetched, nothing fails, everything is drawn, also on a phone and on paper."""
 
 import base64
+import copy
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -67,6 +69,17 @@ def test_every_figure_is_drawn_and_the_page_never_scrolls_sideways(tab: browser.
     assert len(sizes) > 20
     assert all(wide > 300 and high > 40 and marks > 2 for wide, high, marks in sizes)
     assert tab.evaluate(_CLIPPED) == []
+
+
+def test_a_flag_is_never_broken(tab: browser.Page, saved: dict[str, Saved], tmp_path: Path) -> None:
+    document = copy.deepcopy(saved["history"].document)
+    document["series"][0]["reason"] = " ".join(["once", *["more --request-rate"] * 30, "<i>--x</i>"])
+    (tmp_path / "flags.html").write_text(page("flags", [replace(saved["history"], document=document)]))
+    shown(tab, tmp_path / "flags.html", width=360)
+    pieces = tab.evaluate("[...document.querySelectorAll('.flag')].map(flag => flag.getClientRects().length)")
+    assert pieces.count(1) == len(pieces) >= 31
+    assert tab.evaluate("document.querySelectorAll('i:not(.key)').length") == 0
+    assert tab.evaluate("document.documentElement.scrollWidth") <= 360
 
 
 def test_light_and_dark_by_the_system_and_by_the_button(tab: browser.Page, file: Path) -> None:
