@@ -124,7 +124,7 @@ def _outcome(used: int, listed: int, changes: Sequence[HistoryChange]) -> tuple[
 
 def _detectable_words(least: float | None, results: int) -> str:
     if least is None:
-        return f"{results} results of this level, with their noise, show no change of any size"
+        return f"{results} results of one level are too few, or too noisy, to show one of any size"
     return f"one of {least:.1%} for the worse in the latest {detectable_in(results)} would have been seen"
 
 

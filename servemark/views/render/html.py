@@ -29,7 +29,8 @@ def page(title: str, documents: Sequence[Saved]) -> str:
 
 def _said(value: object) -> Markup:
     """Escape words, and keep each flag in one piece: a browser would break the line after its hyphens."""
-    return Markup(_FLAG.sub(r'<span class="flag">\g<0></span>', escape(printable(str(value)))))  # noqa: S704 - escaped
+    escaped = str(escape(printable(str(value))))
+    return Markup(_FLAG.sub(r'<span class="flag">\g<0></span>', escaped))  # noqa: S704 - escaped above
 
 
 @functools.cache
