@@ -35,7 +35,7 @@ class Machine(OwnProcess):
     sets: list[int] = field(default_factory=list)
     disturbed: tuple[int, ...] = ()
 
-    def run(self, call: Callable[..., Any], *arguments: Any, timeout_s: float) -> Any:
+    def run(self, call: Callable[..., Any], *arguments: Any, timeout_s: float | None = None) -> Any:
         assert timeout_s > 0
         self.now += self.seconds
         if call in self.fails:
