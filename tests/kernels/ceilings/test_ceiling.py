@@ -36,6 +36,7 @@ class Machine(OwnProcess):
     disturbed: tuple[int, ...] = ()
 
     def run(self, call: Callable[..., Any], *arguments: Any, timeout_s: float | None = None) -> Any:
+        assert timeout_s
         assert timeout_s > 0
         self.now += self.seconds
         if call in self.fails:
