@@ -11,8 +11,9 @@ from pathlib import Path
 from exporters import engines, export, precisions
 from loadgen.load.load_config import LoadConfig
 from recipes.training import WEIGHTS
+from servemark.documents.live import Live
 from servemark.documents.load import ClosedLoop
-from servemark.documents.request import Inputs, Live, RunRequest, changed
+from servemark.documents.request import Inputs, RunRequest, changed
 from servemark.documents.server import Server
 from servemark.errors import ServemarkError
 from servemark.output import note

@@ -13,6 +13,7 @@ from loadgen.load.scenario import ClosedLoop, Scenario, scenario_of
 from loadgen.transport.access import Access
 from loadgen.transport.server_url import METRICS, metrics_url, normal_url, protocol_of
 from servemark.documents import request as documents
+from servemark.documents.live import Live
 from servemark.documents.load import Load
 from servemark.documents.request import DATASET, SYNTHETIC, RunRequest
 from servemark.documents.saved_load import title
@@ -176,7 +177,7 @@ class LoadConfig:
         return self.request.limits
 
     @property
-    def live(self) -> documents.Live:
+    def live(self) -> Live:
         """The request's group `live`."""
         return self.request.live
 

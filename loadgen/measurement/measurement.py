@@ -21,15 +21,20 @@ from loadgen.measurement.server_windows import ServerWindows
 from loadgen.measurement.worker_figures import WorkerFigures
 from loadgen.sut.target import Placement, Target
 from servemark import interrupts
+from servemark.documents.values.exporters import parse_all
 from servemark.errors import OptionError
 from servemark.machine.scheduling import GrantedPriority
 from servemark.repository.entry import Golden
+from servemark.results.objectives import Figure, Objectives, parse_objectives
 from servemark.results.schema.metrics import CpuLatencyFigures
+from servemark.stats.percentiles import allowed_beyond, samples_needed
 from servemark.telemetry.metrics.snapshot import Span
 from servemark.telemetry.run import RunTelemetry
 from servemark.workload.golden_check import GoldenCheck
 
 PROGRESS_NS = 1_000_000_000
+FEWEST_TO_ABORT = 20
+"""Requests below which a share of errors is not judged."""
 
 
 class Load(Protocol):
@@ -150,6 +155,7 @@ class Measurement:
         self.telemetry: RunTelemetry | None = None
         """Readings of the machines, None before the run."""
         self._on_progress = on_progress
+        self._abort_on = parse_objectives(config.limits.abort_on, "--abort-on")
         self._next_progress = self._last_tick = 0
 
     def prepare(self) -> PreparedLoad:
@@ -172,6 +178,7 @@ class Measurement:
             meters=[energy.command.meter] if energy.command else [],
             metrics_url=config.metrics_url,
             model=config.model,
+            exporters=parse_all(config.live.scrape),
         )
         self.telemetry.start()
         try:
@@ -236,6 +243,28 @@ class Measurement:
         if now >= self._next_progress:
             self._next_progress = now + PROGRESS_NS
             measured.recorder = sending.recorder
+            if now >= sending.interval.start and (reason := reason_to_abort(self._abort_on, measured.recorder)):
+                sending.stop(reason)
             self._on_progress((now - sending.interval.start) / 1e9, measured.recorder)
             for follow in self.on_second:
                 follow(now)
+
+
+def reason_to_abort(limits: Objectives, recorder: Recorder) -> str | None:
+    """Return the first limit that the measured requests so far break, in words; None if they break none.
+
+    A percentile is judged as an objective is: only as many requests may lie over its limit as that number allows, or
+    as the least number does that the percentile needs. Failed requests lie over every limit.
+    """
+    for limit in limits:
+        requests = recorder.scheduled
+        if limit.figure is Figure.ERRORS:
+            failed = recorder.errors.total()
+            if requests >= FEWEST_TO_ABORT and failed > limit.limit * requests:
+                return f"--abort-on {limit}: {failed:,} of {requests:,} requests failed"
+            continue
+        times = recorder.latency if limit.figure is Figure.LATENCY else recorder.service_time
+        over = times.count_above(limit.limit)
+        if over > allowed_beyond(limit.percentile, max(requests, samples_needed(limit.percentile))):
+            return f"--abort-on {limit}: {over:,} of {requests:,} requests failed or took longer"
+    return None

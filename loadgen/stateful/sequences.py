@@ -4,6 +4,8 @@ Source: Triton's sequence extension of KServe v2: the parameters `sequence_id`, 
 """
 
 import itertools
+import math
+import random
 import re
 from array import array
 from collections.abc import Callable, Mapping
@@ -73,17 +75,20 @@ class InSequence(Payload):
 class Sequences:
     """State that all connections of a run share: sequence lengths, correlation ids, and how a request is marked."""
 
-    def __init__(self, length: int, first_id: int, stamp: Stamp) -> None:
+    def __init__(self, length: int, first_id: int, stamp: Stamp, *, variation: float = 0.0, seed: int = 0) -> None:
         self.length, self._first_id, self._stamp = length, first_id, stamp
         self._ids = itertools.count(first_id)
+        self._least = max(math.ceil(length * (1 - variation)), 1)
+        self._most = max(math.floor(length * (1 + variation)), self._least)
+        self._random = random.Random(seed)  # noqa: S311 - lengths, no secret
 
-    def next_id(self) -> int:
-        """The correlation id of another sequence."""
-        return next(self._ids)
+    def begin(self) -> tuple[int, int]:
+        """Return the correlation id of another sequence, and its length: uniform within the variation."""
+        return next(self._ids), self._random.randint(self._least, self._most)
 
-    def stamp(self, channel: Channel, number: int, place: int, begun: int) -> int:
+    def stamp(self, channel: Channel, number: int, place: int, length: int, begun: int) -> int:
         """Make a channel's request the one at a place, from 0, of a sequence; returns the next place."""
-        last, payload = place == self.length - 1, channel.payload
+        last, payload = place == length - 1, channel.payload
         assert payload is not None
         request = self._stamp(payload.request, number, first=place == 0, last=last)
         channel.payload = InSequence(
@@ -105,10 +110,10 @@ def carrying(channel: Any, sequences: Sequences) -> Any:
     """
 
     class Carrying(channel):  # type: ignore[misc]
-        __slots__ = ("_begun", "_number", "_place")
+        __slots__ = ("_begun", "_length", "_number", "_place")
 
         def __init__(self, *arguments: Any) -> None:
-            self._place = self._number = self._begun = 0
+            self._place = self._number = self._length = self._begun = 0
             super().__init__(*arguments)
 
         def start(self) -> None:
@@ -116,8 +121,8 @@ def carrying(channel: Any, sequences: Sequences) -> Any:
                 sequences.stamp_alone(self)
             else:
                 if self._place == 0:
-                    self._number, self._begun = sequences.next_id(), self.scheduled
-                self._place = sequences.stamp(self, self._number, self._place, self._begun)
+                    (self._number, self._length), self._begun = sequences.begin(), self.scheduled
+                self._place = sequences.stamp(self, self._number, self._place, self._length, self._begun)
             super().start()
 
         def readable(self) -> Answer | None:

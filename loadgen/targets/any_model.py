@@ -47,7 +47,7 @@ def workload_of(request: RunRequest) -> Workload:
             "with `from servemark.workload import get`",
         )
     url, _ = server_address(request)
-    control = control_at(url, Access.of(request.server, url), request.server.model_version)
+    control = control_at(url, Access.of(request.server, url), request.server)
     return served_workload(control, name, request.inputs, declared)
 
 

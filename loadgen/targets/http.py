@@ -1,7 +1,7 @@
 """A model behind a KServe v2 server."""
 
 import ipaddress
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
@@ -23,7 +23,7 @@ from servemark.documents.load import AUTO
 from servemark.machine.addresses import listeners
 from servemark.repository.entry import Golden
 from servemark.results.schema.run import Resolved
-from servemark.workload import Arrays
+from servemark.workload import Arrays, Tensor
 
 
 class HttpTarget:
@@ -34,7 +34,9 @@ class HttpTarget:
     decoupled = False
     no_statistics = "the server gives no Triton statistics"
 
-    def __init__(self, config: LoadConfig, checker: type[ResponseChecker] = ResponseChecker) -> None:
+    def __init__(
+        self, config: LoadConfig, checker: Callable[[Sequence[Tensor], int], ResponseChecker] = ResponseChecker
+    ) -> None:
         self.url: str = config.url
         self.config: Resolved = {
             **config.resolved(),
@@ -82,7 +84,7 @@ class HttpTarget:
     def _choose_formats(self) -> None:
         """Take JSON where the server does not say that it knows binary tensors, and note what was taken."""
         config = self._config
-        if config.protocol != "http" or config.server.shared_memory != "none":
+        if config.protocol != "http" or config.server.shared_memory != "none" or config.server.endpoint_type:
             return
         asked = Formats(config.server.input_tensor_format, config.server.output_tensor_format)
         auto = "json" if AUTO in asked and not self.control.lists_binary_tensors() else "binary"
@@ -114,9 +116,17 @@ class HttpTarget:
 
 def in_sequences(channel: Any, config: LoadConfig, stamp: Stamp) -> Any:
     """The class of channels, or where a run has sequences one whose requests are theirs."""
-    if config.server.sequence_length is None:
+    server = config.server
+    if server.sequence_length is None:
         return channel
-    return carrying(channel, Sequences(config.server.sequence_length, config.server.start_sequence_id, stamp))
+    shared = Sequences(
+        server.sequence_length,
+        server.start_sequence_id,
+        stamp,
+        variation=server.sequence_length_variation,
+        seed=config.seed,
+    )
+    return carrying(channel, shared)
 
 
 def http_encoder(config: LoadConfig, host: str, formats: Formats = BINARY) -> Callable[[Arrays], bytes]:

@@ -19,4 +19,8 @@ def open_target(config: LoadConfig) -> Target:
         from loadgen.targets.grpc import GrpcTarget
 
         return GrpcTarget(config)
+    if config.server.endpoint_type:
+        from loadgen.targets.endpoint import EndpointTarget
+
+        return EndpointTarget(config)
     return HttpTarget(config)

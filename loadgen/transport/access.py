@@ -44,6 +44,8 @@ class Access:
     """Our own, for a server that asks for it; `key` where that is a file of its own."""
     key: Path | None = None
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    insecure: bool = False
+    """The server's certificate is not verified."""
 
     @classmethod
     def of(cls, server: Server, url: str) -> "Access":
@@ -52,20 +54,26 @@ class Access:
         given = [flag for name, flag in _TLS_FLAGS.items() if paths[name]]
         if given and not is_secure(url):
             raise OptionError(f"{given[0]} is for a server over TLS, not {url}", fix="--url https://... or grpcs://...")
+        if server.tls_insecure and (not is_secure(url) or paths["tls_ca"]):
+            raise OptionError(
+                "--tls-insecure verifies nothing: it is for a server over TLS, and excludes --tls-ca",
+                fix="leave one of them out",
+            )
         if paths["client_key"] and not paths["client_cert"]:
             raise OptionError("--client-key without its certificate", fix="--client-cert FILE")
         file = Path(server.headers) if server.headers else None
         headers = read_headers(file) if file else ()
-        access = cls(paths["tls_ca"], paths["client_cert"], paths["client_key"], headers)
+        access = cls(paths["tls_ca"], paths["client_cert"], paths["client_key"], headers, server.tls_insecure)
         if is_secure(url):
             access.context(url)
         return access
 
     def tls(self, url: str) -> Tls | None:
         """Describe how a connection is secured, for a result; None without TLS."""
-        return (
-            {"ca": str(self.ca or "system"), "client_certificate": bool(self.certificate)} if is_secure(url) else None
-        )
+        if not is_secure(url):
+            return None
+        found: Tls = {"ca": str(self.ca or "system"), "client_certificate": bool(self.certificate)}
+        return {**found, "unverified": True} if self.insecure else found
 
     def agreed(self, url: str, known: Tls) -> Tls:
         """Complete the description of TLS by the version and cipher that a connection agrees on. Raises ServerError."""
@@ -89,8 +97,11 @@ class Access:
         return resolve(url, functools.partial(TlsSocket, self.context(url), host, _alpn(url)))
 
     def context(self, url: str) -> ssl.SSLContext:
-        """Make the context of TLS connections: certificates and host names are checked. Raises OptionError."""
-        return _context(self.ca, self.certificate, self.key, _alpn(url))
+        """Make the context of TLS connections: certificates and host names are checked, unless that is switched off.
+
+        Raises OptionError.
+        """
+        return _context(self.ca, self.certificate, self.key, _alpn(url), insecure=self.insecure)
 
     def redact(self, text: str) -> str:
         """A server's words without the secrets that it may repeat."""
@@ -149,7 +160,9 @@ def _alpn(url: str) -> str:
 
 
 @functools.cache
-def _context(ca: Path | None, certificate: Path | None, key: Path | None, protocol: str) -> ssl.SSLContext:
+def _context(
+    ca: Path | None, certificate: Path | None, key: Path | None, protocol: str, *, insecure: bool
+) -> ssl.SSLContext:
     """Made once: reading the system's certificates takes milliseconds. Raises OptionError."""
     try:
         for file in filter(None, (ca, certificate, key)):
@@ -162,6 +175,8 @@ def _context(ca: Path | None, certificate: Path | None, key: Path | None, protoc
         raise OptionError(
             f"--tls-ca {ca}: {_reason(error)}", fix="name a PEM file with the CA's certificate"
         ) from error
+    if insecure:
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     if certificate is not None:
         try:
             # Without an answer OpenSSL would ask the terminal.

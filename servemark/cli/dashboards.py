@@ -7,7 +7,7 @@ import typer
 
 from servemark import interrupts
 from servemark.cli._options import DEFAULT_ENGINE, DEFAULT_REPOSITORY, Json, Repository
-from servemark.documents.request import MAX_PORT
+from servemark.documents.live import MAX_PORT
 from servemark.errors import OptionError
 from servemark.monitoring.files import GENERATOR, TRITON
 from servemark.output import note

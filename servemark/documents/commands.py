@@ -8,7 +8,7 @@ from msgspec import Struct
 from servemark.documents import fields
 from servemark.documents.comparison import TUNE_BUDGET_S
 from servemark.documents.fields import Names
-from servemark.documents.request import LOOPBACK, MAX_PORT
+from servemark.documents.live import LOOPBACK, MAX_PORT
 from servemark.documents.server import Device, EngineOptions, Instances
 from servemark.errors import OptionError
 from servemark.quantities import RATES, SECONDS, whole

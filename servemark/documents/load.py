@@ -5,8 +5,9 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from servemark.documents import fields, texts
+from servemark.documents import fields
 from servemark.documents.fields import LOADS, MEASURED, QUALITY, RUN, Names
+from servemark.documents.values import texts
 from servemark.errors import OptionError
 from servemark.quantities import RATES, SECONDS
 

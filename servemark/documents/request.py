@@ -8,16 +8,18 @@ import re
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
-from msgspec import Meta, Struct, field
+from msgspec import Struct, field
 
-from servemark.documents import fields, texts
+from servemark.documents import fields
 from servemark.documents.fields import LOADS, MEASURED, MLPERF, RUN, SERVED, Count, Names
+from servemark.documents.live import Live
 from servemark.documents.load import AUTO, ClosedLoop, Load, MaxRate
 from servemark.documents.server import Server
+from servemark.documents.values import texts
 from servemark.errors import OptionError
 from servemark.machine.scheduling import Priority
 from servemark.quantities import SECONDS, SHARES
-from servemark.results.objectives import parse_objectives, written
+from servemark.results.objectives import Figure, parse_objectives, written
 
 DEFAULT_ENGINE = "onnxruntime"
 PRECISIONS = ("fp32", "fp16", "bf16", "int8", "fp8")
@@ -27,10 +29,7 @@ PRIORITIES = (AUTO, *Priority)
 CPU_LATENCY = (AUTO, ON, OFF)
 SYNTHETIC, DRAWN, DATASET = "synthetic", ("random", "zero"), "dataset"
 """Inputs that are not a file."""
-LOOPBACK = "127.0.0.1"
-MAX_PORT = 65_535
 DEFAULT_STRING_LENGTH = 128
-MAX_SAMPLING_RATE_HZ = 100.0
 
 
 class Inputs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -156,6 +155,14 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         int,
         fields.whole("Open loop: most requests in flight; others wait.", commands=MEASURED | {MLPERF}),
     ] = 1024
+    abort_on: Annotated[
+        str,
+        fields.text(
+            "End the run early, as INVALID, where what is measured so far breaks a limit, like errors:0.1,p99:500ms.",
+            metavar="pXX:MS,...",
+            commands=MEASURED,
+        ),
+    ] = ""
     sender_priority: Annotated[
         Literal["auto", "realtime", "slice", "normal"],
         fields.choice(
@@ -178,107 +185,9 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         int, fields.whole("Processes that send the load, each a share of it.", of_locust=False, commands={RUN})
     ] = 1
 
-
-class Live(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Records of the run, and views of it while it goes on."""
-
-    out: Annotated[
-        str,
-        fields.text("Where result directories are made.", names=Names.PATH, metavar="DIR", default_below="results"),
-    ] = ""
-    request_log: Annotated[
-        bool, fields.switch("Keep each request's times: requests.csv in the result.", commands=MEASURED)
-    ] = False
-    explain: Annotated[
-        bool,
-        fields.switch(
-            "Explain the slowest requests: the server's trace of each (Triton), the queue replayed.",
-            of_locust=False,
-            commands={RUN},
-        ),
-    ] = False
-    power_command: Annotated[
-        str,
-        fields.text(
-            "Meter energy by this command: one figure in watts a line, until it is ended.",
-            names=Names.PROGRAM,
-            metavar="CMD",
-            commands=MEASURED,
-        ),
-    ] = ""
-    power_boundary: Annotated[
-        str, fields.text("What that command meters; wall if not given.", metavar="NAME", commands=MEASURED)
-    ] = ""
-    sampling_rate_hz: Annotated[
-        float,
-        fields.number(
-            "Readings of CPU, GPU and power a second, for series.json; 0: none.",
-            least=0,
-            most=MAX_SAMPLING_RATE_HZ,
-            metavar="HZ",
-            commands=MEASURED,
-        ),
-    ] = 10.0
-    metrics_port: Annotated[
-        Annotated[int, Meta(ge=0, le=MAX_PORT)] | None,
-        fields.whole(
-            optional=True,
-            help_="Prometheus metrics of the run while it goes on, at this port; 0: a free one.",
-            least=0,
-            most=MAX_PORT,
-            names=Names.HOST,
-            metavar="PORT",
-            commands=MEASURED | {MLPERF},
-        ),
-    ] = None
-    metrics_host: Annotated[
-        str,
-        fields.text("Where that port listens.", names=Names.HOST, metavar="HOST", commands=MEASURED | {MLPERF}),
-    ] = LOOPBACK
-    metrics_grace_s: Annotated[
-        float,
-        fields.number(
-            "Leave the final metrics at that port for so long after the run, or until Ctrl-C.",
-            units=SECONDS,
-            least=0,
-            metavar="S",
-            commands=MEASURED | {MLPERF},
-        ),
-    ] = 0.0
-    push_gateway: Annotated[
-        str,
-        fields.text(
-            "Push the metrics to a Prometheus Pushgateway, every 5 s and at the end.",
-            names=Names.HOST,
-            metavar="URL",
-            commands=MEASURED | {MLPERF},
-        ),
-    ] = ""
-    otlp: Annotated[
-        str,
-        fields.text(
-            "Send the metrics to this OpenTelemetry collector (HTTP), every 5 s and at the end.",
-            names=Names.HOST,
-            metavar="URL",
-            commands=MEASURED | {MLPERF},
-        ),
-    ] = ""
-    otlp_sample: Annotated[
-        Count | None,
-        fields.whole(
-            optional=True,
-            help_="HTTP: one in N requests carries a W3C traceparent, and its span goes to --otlp.",
-            commands=LOADS | {MLPERF},
-        ),
-    ] = None
-
     def __post_init__(self) -> None:
-        if self.metrics_grace_s and self.metrics_port is None:
-            raise OptionError("--metrics-grace is for the port of the metrics", fix="add --metrics-port PORT")
-        if self.otlp_sample and not self.otlp:
-            raise OptionError("--otlp-sample has nowhere to send its spans", fix="add --otlp URL")
-        if self.power_boundary and not self.power_command:
-            raise OptionError("--power-boundary needs --power-command", fix="--power-command CMD, or leave it out")
+        if any(limit.figure is Figure.THROUGHPUT for limit in parse_objectives(self.abort_on, "--abort-on")):
+            raise OptionError("--abort-on has no throughput: it is known at the end", fix="errors:SHARE or pXX:MS")
 
 
 class RunRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -343,6 +252,8 @@ class RunRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise OptionError(
                 "JSON tensors are for HTTP without shared memory", fix="--protocol http, or leave them out"
             )
+        if server.endpoint_type:
+            _check_endpoint(self)
         if server.streaming and self.protocol != "grpc":
             raise OptionError("--streaming is a way of gRPC", fix="add --protocol grpc")
         if self.live.otlp_sample and not by_http:
@@ -372,6 +283,27 @@ class RunRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def protocol(self) -> str:
         """Protocol of the server: http or grpc."""
         return "grpc" if self.server.protocol == "grpc" or re.match(r"\s*grpcs?://", self.server.url) else "http"
+
+
+def _check_endpoint(request: RunRequest) -> None:
+    """Check that nothing is asked that only KServe v2 has. Raises OptionError."""
+    server = request.server
+    only_kserve = {
+        "--shared-memory": server.shared_memory != "none",
+        "--input-tensor-format": server.input_tensor_format != AUTO,
+        "--output-tensor-format": server.output_tensor_format != AUTO,
+        "--request-parameter": bool(server.request_parameters),
+        "--sequence-length": bool(server.sequence_length),
+        "--bls-composing-models": bool(server.bls_composing_models),
+        "--otlp-sample": bool(request.live.otlp_sample),
+        "--explain": request.live.explain,
+        "--in-process": server.in_process,
+        "gRPC": request.protocol == "grpc",
+    }
+    if given := [flag for flag, is_given in only_kserve.items() if is_given]:
+        raise OptionError(f"--endpoint-type is HTTP without KServe v2, and excludes {given[0]}", fix="leave one out")
+    if not server.url:
+        raise OptionError("--endpoint-type is for a server that runs already", fix="add --url http://HOST:PORT")
 
 
 GROUPS: dict[str, type[Struct]] = {

@@ -4,13 +4,15 @@ from typing import Annotated, Literal
 
 from msgspec import Struct
 
-from servemark.documents import fields, texts
+from servemark.documents import fields
 from servemark.documents.fields import ALL, COMPARE, LOADS, MLPERF, QUALITY, RUN, SERVED, Count, Names
 from servemark.documents.load import AUTO
-from servemark.documents.request_parameters import Parameters
-from servemark.documents.request_parameters import parse as parse_parameters
-from servemark.documents.request_parameters import written as parameters_text
+from servemark.documents.values import texts
+from servemark.documents.values.request_parameters import Parameters
+from servemark.documents.values.request_parameters import parse as parse_parameters
+from servemark.documents.values.request_parameters import written as parameters_text
 from servemark.errors import OptionError
+from servemark.quantities import SHARES
 
 PROTOCOLS = ("", "http", "grpc")
 SHARED_MEMORY = ("none", "system", "cuda")
@@ -80,6 +82,18 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         Literal["", "http", "grpc"],
         fields.choice("http or grpc; http unless --url is grpc[s]://.", PROTOCOLS, short="-i", commands=SERVED),
     ] = ""
+    endpoint_type: Annotated[
+        str,
+        fields.text(
+            "What an HTTP server without KServe v2 speaks: kserve-v1, tensorflow-serving, torchserve, "
+            "openai-embeddings, rerank, predict, or a JSON file that describes it.",
+            names=Names.PATH,
+            plain=r"[a-z0-9-]+",
+            metavar="TYPE",
+            of_host=True,
+            commands={RUN, QUALITY},
+        ),
+    ] = ""
     streaming: Annotated[
         bool, fields.switch("gRPC: one stream for each connection instead of calls.", commands=SERVED)
     ] = False
@@ -103,6 +117,10 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             commands=SERVED,
         ),
     ] = ""
+    tls_insecure: Annotated[
+        bool,
+        fields.switch("Do not verify the server's certificate: anybody may answer in its place.", commands=SERVED),
+    ] = False
     client_cert: Annotated[
         str,
         fields.text(
@@ -206,6 +224,17 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             commands=SERVED,
         ),
     ] = None
+    sequence_length_variation: Annotated[
+        float,
+        fields.number(
+            "Lengths of sequences are drawn evenly from this share below to this share above.",
+            units=SHARES,
+            least=0,
+            most=1,
+            metavar="SHARE",
+            commands=SERVED,
+        ),
+    ] = 0.0
     num_of_sequences: Annotated[
         int,
         fields.whole("Open loop: concurrent sequences. (Closed loop: use --concurrency.)", commands=SERVED),
@@ -228,6 +257,8 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = ""
 
     def __post_init__(self) -> None:
+        if self.sequence_length_variation and not self.sequence_length:
+            raise OptionError("--sequence-length-variation needs --sequence-length", fix="add --sequence-length N")
         if bool(self.input_tensors) != bool(self.output_tensors):
             raise OptionError(
                 "a model without metadata needs its inputs and its outputs",

@@ -19,7 +19,7 @@ MET: ObjectiveStatus = "met"
 MISSED: ObjectiveStatus = "missed"
 UNDECIDED: ObjectiveStatus = "undecided"
 SYNTAX = "pXX:LIMIT, service_pXX:LIMIT, errors:SHARE or throughput:RATE"
-_EXAMPLE = "write it like --slo p99:50, or --slo p50:5ms,p99:20ms,errors:0.1%"
+_EXAMPLE = "write it like {0} p99:50, or {0} p50:5ms,p99:20ms,errors:0.1%"
 
 
 class Figure(StrEnum):
@@ -49,25 +49,27 @@ class Slo:
     _SYNTAX = re.compile(r"(?:(service_)?p(\d+(?:\.\d+)?)|(errors|throughput))\s*[:=]\s*(\S+)")
 
     @classmethod
-    def parse(cls, text: str) -> Self:
-        """Read one objective of the command line, like `p99:50` or `errors:0.1%`. Raises OptionError."""
+    def parse(cls, text: str, flag: str = "--slo") -> Self:
+        """Read one objective of a flag, like `p99:50` or `errors:0.1%`. Raises OptionError."""
+        example = _EXAMPLE.format(flag)
         match = cls._SYNTAX.fullmatch(text.strip())
         if not match:
-            raise OptionError(f"--slo {text.strip()!r} is not {SYNTAX}", fix=_EXAMPLE)
+            raise OptionError(f"{flag} {text.strip()!r} is not {SYNTAX}", fix=example)
         service, percentile, word, given = match.groups()
         if word is None:
             figure = Figure.SERVICE_TIME if service else Figure.LATENCY
-            found = cls(float(percentile), number("--slo", given, MILLISECONDS), figure)
+            found = cls(float(percentile), number(flag, given, MILLISECONDS), figure)
             if not 0 < found.percentile < 100 or found.limit <= 0:
                 raise OptionError(
-                    f"--slo {text!r}: the percentile must lie between 0 and 100 and the limit above 0 ms", fix=_EXAMPLE
+                    f"{flag} {text!r}: the percentile must lie between 0 and 100 and the limit above 0 ms",
+                    fix=example,
                 )
             return found
-        found = cls(0.0, number("--slo", given, SHARES if word == "errors" else RATES), Figure(word))
+        found = cls(0.0, number(flag, given, SHARES if word == "errors" else RATES), Figure(word))
         if word == "errors" and not 0 <= found.limit < 1:
-            raise OptionError(f"--slo {text!r}: the share of errors must lie between 0 and 1", fix=_EXAMPLE)
+            raise OptionError(f"{flag} {text!r}: the share of errors must lie between 0 and 1", fix=example)
         if word == "throughput" and found.limit <= 0:
-            raise OptionError(f"--slo {text!r}: the throughput must lie above 0 requests/s", fix=_EXAMPLE)
+            raise OptionError(f"{flag} {text!r}: the throughput must lie above 0 requests/s", fix=example)
         return found
 
     @property
@@ -94,12 +96,12 @@ class Slo:
 Objectives = tuple[Slo, ...]
 
 
-def parse_objectives(text: str) -> Objectives:
-    """Read the objectives of a command line, separated by commas; an empty text has none. Raises OptionError."""
-    found = tuple(Slo.parse(part) for part in text.split(",") if part.strip())
+def parse_objectives(text: str, flag: str = "--slo") -> Objectives:
+    """Read the objectives of a flag, separated by commas; an empty text has none. Raises OptionError."""
+    found = tuple(Slo.parse(part, flag) for part in text.split(",") if part.strip())
     names = [slo.name for slo in found]
     if twice := next((name for name in names if names.count(name) > 1), None):
-        raise OptionError(f"--slo has {twice} twice", fix="give each figure once")
+        raise OptionError(f"{flag} has {twice} twice", fix="give each figure once")
     return found
 
 

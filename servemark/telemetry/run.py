@@ -3,6 +3,7 @@
 import time
 from collections.abc import Mapping, Sequence
 
+from servemark.documents.values.exporters import Exporter
 from servemark.results.schema.header import SCHEMA_VERSION
 from servemark.results.schema.machine_series import MachineSeries
 from servemark.telemetry.energy import Meter
@@ -17,8 +18,8 @@ class RunTelemetry:
     """Threads that read while a run goes on, each at its rate. None of them can stop the run.
 
     This machine's meters are read `rate_hz` times a second, of its GPUs those with these numbers in CUDA, or all, and
-    `meters` besides. The server's metrics of `model` are read once a second where their URL is known. With a rate of 0
-    nothing is read.
+    `meters` besides. The server's metrics of `model` are read once a second where their URL is known, and those of
+    other exporters too. With a rate of 0 nothing is read.
     """
 
     def __init__(
@@ -29,12 +30,17 @@ class RunTelemetry:
         meters: Sequence[Meter] = (),
         metrics_url: str | None = None,
         model: str = "",
+        exporters: Sequence[Exporter] = (),
     ) -> None:
         self._machine = open_sampler(rate_hz, gpus, meters) if rate_hz else None
         self._server: Sampler | None = None
         if rate_hz and metrics_url:
             self._server = Sampler("triton", {"metrics": Scrape(metrics_url, model)}, SCRAPE_PERIOD_S)
-        self._samplers = [sampler for sampler in (self._machine, self._server) if sampler is not None]
+        others = [
+            Sampler(each.name, {"metrics": Scrape(each.url, None, prefixes=each.prefixes)}, SCRAPE_PERIOD_S)
+            for each in (exporters if rate_hz else ())
+        ]
+        self._samplers = [*(each for each in (self._machine, self._server) if each is not None), *others]
         self._start_s = self._end_s = 0.0
         self._start_epoch_s = 0.0
 

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, Protocol
+from typing import Protocol
 
 from servemark.results.schema.machine_series import SeriesOf
 from servemark.telemetry.energy import Meter, open_meters
@@ -29,7 +29,7 @@ class Sampler:
 
     def __init__(
         self,
-        name: Literal["machine", "triton"],
+        name: str,
         sources: Mapping[str, Source],
         period_s: float,
         *,

@@ -1,4 +1,7 @@
-"""Triton's own metrics of a model and its GPUs, read while a run goes on (Triton user guide, "Metrics")."""
+"""Prometheus metrics read while a run goes on: Triton's own of a model and its GPUs, and any other exporter's.
+
+Source: Triton user guide, "Metrics".
+"""
 
 import contextlib
 import socket
@@ -23,39 +26,43 @@ MAX_LINES = 2000
 
 
 class Scrape:
-    """The metrics at a URL that concern a model, or no model."""
+    """Metrics at a URL whose names begin with one of the prefixes; of a model, those that name it or no model."""
 
-    def __init__(self, url: str, model: str, timeout_s: float = 1.0) -> None:
-        self._url, self._model, self._timeout_s = url, model, timeout_s
+    def __init__(
+        self, url: str, model: str | None, timeout_s: float = 1.0, *, prefixes: tuple[str, ...] = PREFIXES
+    ) -> None:
+        self._url, self._model, self._timeout_s, self._prefixes = url, model, timeout_s, prefixes
 
     def read(self) -> Reading:
         """Ask for them. Raises UnavailableError."""
         try:
-            return metrics_in(_get(self._url, self._timeout_s), self._model)
+            return metrics_in(_get(self._url, self._timeout_s), self._model, self._prefixes)
         except (OSError, HTTPException, ValueError) as error:
             raise UnavailableError(f"{self._url}: {str(error) or type(error).__name__}") from error
 
 
-def metrics_in(text: str, model: str) -> Reading:
-    """Figures of a model in Prometheus' text format, and those of no model. Raises ValueError."""
+def metrics_in(text: str, model: str | None, prefixes: tuple[str, ...] = PREFIXES) -> Reading:
+    """Figures in Prometheus' text format, with a `model` its own and those of no model. Raises ValueError."""
     found: dict[Column, float | str] = {}
-    for family in text_string_to_metric_families("\n".join(_concerning(text, model)) + "\n"):
+    for family in text_string_to_metric_families("\n".join(_concerning(text, model, prefixes)) + "\n"):
         for sample in family.samples:
-            if sample.labels.get("model", model) == model and "le" not in sample.labels:
+            if (model is None or sample.labels.get("model", model) == model) and "le" not in sample.labels:
                 labels, counter = tuple(sorted(sample.labels.items())), family.type == "counter"
                 # The parser gives counters the suffix that Triton's names lack.
-                name = sample.name.removesuffix("_total") if counter else sample.name
+                name = sample.name.removesuffix("_total") if counter and model is not None else sample.name
                 found[Column(name, "", labels, counter)] = float(sample.value)
     return found
 
 
-def _concerning(text: str, model: str) -> Iterator[str]:
+def _concerning(text: str, model: str | None, prefixes: tuple[str, ...]) -> Iterator[str]:
     """The lines that may be wanted: to parse all of them would take ten times as long."""
     lines = 0
     quoted = f'model="{model}"'
     for line in text.split("\n"):
         name = line.removeprefix("# TYPE ")
-        if name.startswith(PREFIXES) and (name is not line or quoted in line or 'model="' not in line):
+        if not name.startswith(prefixes) or name.startswith("#"):
+            continue
+        if model is None or name is not line or quoted in line or 'model="' not in line:
             lines += 1
             if lines > MAX_LINES:
                 return

@@ -92,7 +92,7 @@ class Said(NamedTuple):
 Opens = Callable[[Address], Channel]
 
 
-def converse(opens: Opens, request: bytes, said: Sequence[bytes]) -> list[Said]:
+def converse(opens: Opens, request: bytes, said: Sequence[bytes], golden: tuple[int, ...] = ()) -> list[Said]:
     """Send a request, and a next one after each answer, until the server has said these pieces and closes.
 
     The outcomes, as the driver counts them: the last request has none where the connection may carry no more.
@@ -112,7 +112,7 @@ def converse(opens: Opens, request: bytes, said: Sequence[bytes]) -> list[Said]:
                 if channel.state is State.IDLE:
                     if outcomes and not wire.silent and not channel.on_unsolicited_data():
                         return outcomes
-                    channel.payload = Payload(request)
+                    channel.payload = Payload(request, golden)
                     channel.start()
                 answer = channel.readable()
                 if answer is not None:
@@ -140,11 +140,13 @@ def cuts(data: bytes) -> Iterator[list[bytes]]:
         yield [data[index : index + 1] for index in range(len(data))]
 
 
-def check_conversation(opens: Opens, request: bytes, outputs: Sequence[Tensor], data: bytes) -> Said:
+def check_conversation(
+    opens: Opens, request: bytes, outputs: Sequence[Tensor], data: bytes, golden: tuple[int, ...] = ()
+) -> Said:
     """Check the rules for all bytes of a server: cutting them changes no answer. Return the first outcome."""
     whole: Said | None = None
     for said in cuts(data):
-        outcomes = converse(opens, request, said)
+        outcomes = converse(opens, request, said, golden)
         for kind, answer in outcomes:
             assert kind is None or KINDS.fullmatch(kind), kind
             if answer is not None:

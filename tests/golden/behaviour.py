@@ -24,6 +24,7 @@ class Behaviour(behaviour.Behaviour):
     configuration: bool = True  # whether it tells Triton's configuration of the model
     metadata: bool = True  # whether it tells the model's tensors; MLServer does not where its settings have none
     infer_only: bool = False  # answers nothing of the protocol but inference, as a server of 30 lines may
+    json_api: str = ""  # speaks this API of tests.golden.json_apis instead of KServe v2
     json_only: bool = False  # knows no binary tensors, and answers 500 to them, as MLServer 1.7 does
     answers: str = ""  # a golden.npz whose outputs to answer with, instead of the inputs
     error_every: int = 0

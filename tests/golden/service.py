@@ -9,6 +9,7 @@ from typing import Any
 
 from servemark.calibration.golden import connection, record, service
 from servemark.calibration.golden.connection import Request, error, response
+from tests.golden import json_apis
 from tests.golden.behaviour import Behaviour
 from tests.golden.memory import ROUTE, Memory, over_http
 from tests.golden.model import Answers, compute, spoil
@@ -79,6 +80,9 @@ class Service(service.Service[Entry]):
             # It repeats a secret, as a careless server may.
             connection.write(error(401, f"golden refusal of {given!r}"))
             return
+        if (api := self.behaviour.json_api) and not request.path.startswith("/golden/"):
+            self._route_json(api, connection, request)
+            return
         if self.behaviour.infer_only and request.method == "GET" and request.path.startswith("/v2"):
             connection.write(error(404, "golden: only inference is here"))
             return
@@ -96,6 +100,32 @@ class Service(service.Service[Entry]):
         if self.asked in self.behaviour.aliases:
             request = request._replace(path=request.path.replace(name, self.behaviour.model, 1))
         super().route(connection, request)
+
+    def _route_json(self, api: str, connection: connection.Connection[Entry], request: Request) -> None:
+        """Answer as servers of another JSON API do."""
+        at = json_apis.PATHS[api].format(model=self.behaviour.model)
+        if request.method == "GET" and request.path == json_apis.READY.get(api, "").format(model=self.behaviour.model):
+            connection.write(response(200, b'{"name": "golden", "ready": true}'))
+            return
+        if request.method != "POST" or request.path.replace("/versions/1:", ":") != at:
+            connection.write(error(404, f"{request.method} {request.path} is not here"))
+            return
+        try:
+            inference = json_apis.read(api, request.body, self.inputs)
+        except BadRequestError as refusal:
+            self.record.rejected += 1
+            connection.write(error(400, str(refusal)))
+            return
+        came = {"batch": inference.batch, "bytes": len(request.body), "crc32": zlib.crc32(request.body)}
+        entry = self.record.admit(request.arrival_ns, request.connection, **came)
+        if entry.kind == "error":
+            connection.plan(entry, error(self.behaviour.error_status, f"golden error on request {entry.number}"))
+            return
+        known = self.answers
+        values = known.compute(inference, self.outputs) if known else compute(inference, self.outputs)
+        if entry.kind in {"wrong_shape", "wrong_value"}:
+            values = [spoil(value, entry.kind) for value in values]
+        connection.plan(entry, response(200, json_apis.written(api, inference, values)))
 
     def infer(self, connection: connection.Connection[Entry], request: Request) -> None:
         try:

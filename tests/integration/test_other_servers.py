@@ -1,4 +1,4 @@
-"""MLServer and KServe's Python server: a run by nothing but their word, whose answers are compared.
+"""Servers that are not Triton: a run by nothing but their word, or a description, whose answers are compared.
 
 docs/reference/servers.md has what was found.
 """
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.peer, pytest.mark.slow]
 DATA = {"data": [{"x": [1, 2]}, {"x": [3, 4]}], "validation_data": [{"y": [3, 5]}, {"y": [7, 9]}]}
 
 
-@pytest.fixture(scope="module", params=[*PEERS])
+@pytest.fixture(scope="module", params=[name for name, peer in PEERS.items() if peer.kserve_v2])
 def urls(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     with serving(request.param, tmp_path_factory.mktemp(request.param)) as found:
         yield found
@@ -39,3 +39,24 @@ def test_a_run(urls: dict[str, str], protocol: str, batch: str, tmp_path: Path) 
     assert result["metrics"]["latency_ms"]["count"] > 10
     if protocol == "http":
         assert result["resolved"]["input_tensor_format"] == "json"
+
+
+@pytest.mark.parametrize("name", [name for name, peer in PEERS.items() if peer.endpoint])
+def test_a_run_by_a_description_of_the_endpoint(name: str, tmp_path: Path) -> None:
+    data, description, endpoint = tmp_path / "in.json", tmp_path / "endpoint.json", PEERS[name].endpoint
+    batched = "-1," if endpoint == "kserve-v1" else ""
+    data.write_text(json.dumps(DATA))
+    description.write_text(json.dumps(endpoint))
+    flags = ["--endpoint-type", endpoint if isinstance(endpoint, str) else str(description)]
+    flags += ["--input", f"x:FP32:{batched}2", "--output", f"y:FP32:{batched}2", "--model-name", MODEL]
+    flags += ["--users", "2", "--duration", "2", "--warmup", "0.5", "--input-data", str(data), "--out", str(tmp_path)]
+    folder = tmp_path / "server"
+    folder.mkdir()
+    with serving(name, folder) as urls:
+        done = run("any_model", *flags, "--url", urls["http"])
+    assert done.returncode in {0, 2}, done.stderr
+    result = the_result(tmp_path)
+    check_schema(result)
+    agreement = result["metrics"]["correctness"]["output_agreement"]
+    assert (result["metrics"]["errors"]["count"], agreement["max_abs_error"]) == (0, 0)
+    assert result["metrics"]["latency_ms"]["count"] > 10

@@ -27,7 +27,7 @@ class Recorded(TypedDict):
 class SeriesOf(Recorded):
     """Readings of one thread."""
 
-    source: Annotated[Literal["machine", "triton"], "This machine's meters, or the server's own metrics."]
+    source: Annotated[str, "machine: its meters; triton: the server's own metrics; else a name given to --scrape."]
     period_s: Annotated[float, "Seconds between two readings."]
     readings_per_point: Annotated[int, "Readings of a point. Beyond 6,000 points neighbours are joined: 2, 4, 8, ..."]
     readings: Annotated[int, "How often it read."]

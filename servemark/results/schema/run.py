@@ -15,6 +15,7 @@ class Tls(TypedDict):
 
     ca: Annotated[str, "File of the trusted CA, or `system`."]
     client_certificate: Annotated[bool, "Whether the client has a certificate of its own."]
+    unverified: NotRequired[Annotated[bool, "There and true: --tls-insecure, so that anybody may have answered."]]
     version: NotRequired[Annotated[str, "TLS version that was agreed on."]]
     cipher: NotRequired[Annotated[str, "Cipher that was agreed on."]]
 

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-from servemark.documents.request import LOOPBACK, Live
+from servemark.documents.live import LOOPBACK, Live
 from servemark.errors import OptionError
 
 

@@ -112,6 +112,9 @@ def facts(saved: Saved) -> list[str]:
             f"sequences: {rate(sequences['sequences_per_s'])}/s of {sequences['length']} requests, at most "
             f"{sequences['in_flight']} in flight; {sequences['completed']:,} completed, {sequences['broken']:,} broken"
         )
+    tls = result["resolved"].get("tls")
+    if tls and tls.get("unverified"):
+        lines.append("TLS: the server's certificate was not verified (--tls-insecure), so anybody may have answered")
     lines += [*worst_seconds(saved), *_tail(metrics)]
     if server["queue_ms"] is not None:
         lines.append(_of_model("server", server))

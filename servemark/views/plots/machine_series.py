@@ -12,6 +12,9 @@ from servemark.views.drawing.plot import Plot
 MAX_POINTS = 240
 """Of a line: neighbours are joined to their mean beyond."""
 MAX_LINES = 8
+OWN = ("machine", "triton")
+MAX_FOREIGN = 12
+"""Figures of another exporter that the page draws; it may have hundreds."""
 _ROWS = 20
 _UNITS = {
     "bytes": (1e-9, "GB"),
@@ -27,7 +30,10 @@ def machine_series(found: MachineSeries) -> list[Block]:
     parts: list[Block] = []
     for source in found["series"]:
         names = dict.fromkeys(column["name"] for column in source["columns"] if not column["counter"])
-        parts += [drawn for name in names if (drawn := _figure(name, source, found))]
+        most = len(names) if source["source"] in OWN else MAX_FOREIGN
+        parts += [drawn for name in list(names)[:most] if (drawn := _figure(name, source, found))]
+        if len(names) > most:
+            parts.append(Lines([f"{source['source']}: {len(names) - most} more figures are in series.json"]))
         absent = [f"{name}: not read ({why})" for name, why in source["absent"].items()]
         parts += [Lines(absent)] if absent else []
     return parts
@@ -47,6 +53,8 @@ def _figure(name: str, source: SeriesOf, found: MachineSeries) -> Figure | None:
     title = name.removesuffix(f"_{given}").replace("_", " ")
     if name.startswith("nv_"):
         title = f"Triton: {title.removeprefix('nv ')}"
+    elif source["source"] not in OWN:
+        title = f"{source['source']}: {title}"
     plot = Plot(
         f"{title} over time",
         linear("s from the start of the measured interval", times, from_zero=False),

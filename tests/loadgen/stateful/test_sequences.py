@@ -87,6 +87,29 @@ def test_a_server_sees_each_sequence_whole_and_in_order(kind: type, server: Gold
     assert LENGTH in map(len, sequences.values())
 
 
+def test_lengths_vary_evenly_within_their_share_and_are_the_same_for_a_seed() -> None:
+    def lengths(seed: int) -> list[int]:
+        shared = Sequences(20, FIRST_ID, stamp_grpc, variation=0.25, seed=seed)
+        return [shared.begin()[1] for _ in range(2000)]
+
+    assert lengths(1) == lengths(1) != lengths(2)
+    assert {*lengths(1)} == {*range(15, 26)}
+    assert abs(np.mean(lengths(1)) - 20) < 0.5
+
+
+def test_a_server_sees_sequences_of_varied_lengths_end(server: GoldenGrpc) -> None:
+    kind: type = carrying(GrpcConnection, Sequences(4, FIRST_ID, stamp_grpc, variation=0.5, seed=3))
+    before = len(server.log()["sequences"])
+    GrpcLoad(server.port, kind=kind).closed(2, 0.5)
+    ended: dict[int, int] = {}
+    whole = []
+    for number, _, last in server.log()["sequences"][before:]:
+        ended[number] = ended.get(number, 0) + 1
+        whole += [ended[number]] if last else []
+    assert {*whole} <= {2, 3, 4, 5, 6}
+    assert len({*whole}) > 1
+
+
 def test_arrivals_go_to_the_sequences_in_turn(server: GoldenGrpc) -> None:
     load = GrpcLoad(server.port, kind=channels(GrpcConnection, 100), max_in_flight=5, connect=5, in_turn=True)
     load.open(constant_ns(100, 40))

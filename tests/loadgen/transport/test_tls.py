@@ -23,7 +23,7 @@ from tests.golden.load import Load, constant_ns, tensor
 from tests.golden.server import GoldenServer
 from tests.support.certificates import Authority, needs_openssl
 from tests.support.grpc_load import GrpcLoad
-from tests.support.load_config import config
+from tests.support.load_config import config, request_of
 from tests.support.raw_server import raw_server
 
 pytestmark = needs_openssl
@@ -122,6 +122,19 @@ def test_session_tickets_do_not_end_an_idle_connection(certificate: str, access:
         assert poller.poll(TIMEOUT_S * 1000)
         assert channel.on_unsolicited_data()
         channel.close()
+
+
+@protocols
+def test_a_certificate_is_not_verified_only_where_that_is_asked_for(protocol: str, certificate: str) -> None:
+    with serve(protocol, certificate) as server:
+        access = Access(insecure=True)
+        assert load_on(protocol, server, access).open(constant_ns(100, 5)).kinds == {"ok": 5}
+        described = access.tls(server.url)
+        assert described is not None
+        assert described["unverified"]
+    request = request_of("ranking", "--url", "http://h:1", "--tls-insecure")
+    with pytest.raises(OptionError, match="--tls-insecure"):
+        Access.of(request.server, request.server.url)
 
 
 @protocols

@@ -16,6 +16,7 @@ KINDS = {
     "DIR": {Names.PATH, Names.PROGRAM},
     "PATH": {Names.PROGRAM},
     "URL": {Names.HOST},
+    "NAME=URL[#PREFIX,...]": {Names.HOST},
     "HOST": {Names.HOST},
     "PORT": {Names.HOST},
     "CMD": {Names.PROGRAM},
@@ -24,15 +25,19 @@ KINDS = {
 """The metavar that a flag shows -> the kinds of things that it can name."""
 
 
+WORD_OR_FILE = {"input_data": "zero", "endpoint_type": "kserve-v1"}
+"""Flags that take a word or a file -> such a word."""
+
+
 @pytest.mark.parametrize("option", OPTIONS.values(), ids=OPTIONS)
 def test_a_flag_names_what_its_metavar_shows(option: Option) -> None:
     flag = option.flag
     if flag.metavar in KINDS:
         assert flag.names in KINDS[flag.metavar]
-    elif option.name == "input_data":
+    elif option.name in WORD_OR_FILE:
         assert flag.names is Names.PATH
         assert not re.fullmatch(flag.plain, "inputs.npz")
-        assert re.fullmatch(flag.plain, "zero")
+        assert re.fullmatch(flag.plain, WORD_OR_FILE[option.name])
     else:
         assert flag.names is Names.NOTHING
         assert not flag.plain

@@ -14,8 +14,9 @@ from servemark.cli import _explained
 from servemark.cli import run as command
 from servemark.documents.files import read_request, text_of
 from servemark.documents.flags import arguments, options_of, parse, request_of
+from servemark.documents.live import Live
 from servemark.documents.load import ClosedLoop, ConstantRate, Distribution, MaxRate, Stage, Stages, Trace
-from servemark.documents.request import Inputs, Limits, Live, Objectives, RunRequest, changed
+from servemark.documents.request import Inputs, Limits, Objectives, RunRequest, changed
 from servemark.documents.server import Server
 from servemark.errors import OptionError
 from servemark.results import directory

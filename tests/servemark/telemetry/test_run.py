@@ -1,5 +1,6 @@
 import time
 
+from servemark.documents.values.exporters import Exporter
 from servemark.telemetry.run import RunTelemetry
 from tests.support.documents import validated
 
@@ -32,3 +33,12 @@ def test_nothing_is_read_at_a_rate_of_0() -> None:
     telemetry.start()
     telemetry.stop()
     assert (telemetry.to_dict((0, S)), telemetry.cpu_utilization, dict(telemetry.latest())) == (None, None, {})
+
+
+def test_other_exporters_have_a_series_each_under_their_names() -> None:
+    silent = Exporter("node", "http://127.0.0.1:9/metrics", ("node_",))
+    telemetry = RunTelemetry(50, exporters=[silent])
+    telemetry.start()
+    telemetry.stop()
+    found = validated(telemetry.to_dict((0, S)))
+    assert [each["source"] for each in found["series"]] == ["machine", "node"]

@@ -94,3 +94,16 @@ def test_nobody_listens() -> None:
         pass
     with pytest.raises(UnavailableError, match=f"{url}: .*refused"):
         Scrape(url, "m").read()
+
+
+def test_another_exporter_is_read_by_the_beginnings_of_its_names() -> None:
+    text = (
+        "# TYPE node_load1 gauge\nnode_load1 0.5\n# TYPE node_cpu_seconds_total counter\n"
+        'node_cpu_seconds_total{cpu="0",model="x"} 7\n# TYPE go_threads gauge\ngo_threads 9\n'
+    )
+    cpu = (("cpu", "0"), ("model", "x"))
+    assert metrics_in(text, None, ("node_",)) == {
+        Column("node_load1", ""): 0.5,
+        Column("node_cpu_seconds_total", "", cpu, counter=True): 7,
+    }
+    assert Column("go_threads", "") in metrics_in(text, None, ("",))

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from servemark.documents.flags import arguments
 from servemark.documents.flags import parse as parse_flags
-from servemark.documents.request_parameters import parse, written
+from servemark.documents.values.request_parameters import parse, written
 from servemark.errors import OptionError
 from tests.support.load_config import config
 

@@ -1,0 +1,53 @@
+"""Control plane of a described endpoint."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import quote
+
+from loadgen.endpoints.endpoint import Endpoint, filled
+from loadgen.kserve.control import Control
+from loadgen.kserve.served_model import ServedModel, declared_model
+from loadgen.sut.target import Placement
+from servemark.documents.server import Tensors
+from servemark.errors import OptionError
+from servemark.workload import Workload
+
+
+@dataclass(frozen=True)
+class EndpointControl(Control):
+    """Control plane of a server of which only readiness may be asked."""
+
+    endpoint: Endpoint = field(kw_only=True)
+
+    def _ready(self, model: str, fix: str) -> bool:
+        values = {"model": quote(model, safe=""), "version": quote(self.version, safe="")}
+        path = str(filled(self.endpoint.ready or "/", values))
+        reply = self.ask(path, fix=fix)
+        if reply.status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
+            raise self._refused(f"HTTP {reply.status}", reply.body.decode(errors="replace"))
+        return not self.endpoint.ready or reply.status == HTTPStatus.OK
+
+    def served_model(self, model: str, declared: Mapping[str, Tensors] | None = None) -> ServedModel:
+        """Return a model's tensors as they are declared: no server of this kind tells them. Raises as Control's."""
+        if not declared:
+            raise OptionError(
+                f"a server of this endpoint type does not tell the tensors of {model!r}",
+                fix="--input NAME:FP32:-1,4 --output NAME:FP32:-1,3; or a workload of `servemark list`",
+            )
+        self.require_ready(model, "name a model that is served there", start="start the server, or correct --url")
+        return declared_model(f"{model!r} as declared", declared)
+
+    def require_model(self, model: str, _workload: Workload, _serve_command: str) -> None:
+        """Check that the server is ready; the first request tells more. Raises ServerError."""
+        self.require_ready(model, "name a model that is served there", start="start the server, or correct --url")
+
+    def versions(self, _model: str) -> list[str]:
+        return []
+
+    def placement(self, _model: str) -> Placement:
+        return Placement(None, None, None)
+
+    def statistics(self, _model: str) -> dict[str, Any] | None:
+        return None

@@ -1,0 +1,131 @@
+"""Description of an HTTP endpoint: the request that it takes, with places for values, and where its answer has them."""
+
+import re
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from servemark.errors import InputDataError, OptionError
+
+SUFFIX = ".json"
+PLACE = re.compile(r"\{\{\s*([^{}]*?)\s*\}\}")
+"""A place in a text, like {{model}}; a text that is nothing else is replaced by a JSON value."""
+EACH = "*"
+MAX_FILE_BYTES = 1 << 20
+FIX = "docs/guides/own_server.md shows the keys; copy one of loadgen/endpoints/types/"
+
+
+class Request(Struct, frozen=True, forbid_unknown_fields=True):
+    """A request. Its body is any JSON with places where values belong: see `loadgen.endpoints.messages.values_of`."""
+
+    path: str
+    body: Any
+    versioned_path: str = ""
+    """The path where a version of the model is asked for; empty: versions are refused."""
+    headers: dict[str, str] = {}
+
+
+class Answer(Struct, frozen=True, forbid_unknown_fields=True):
+    """JSON pointers (RFC 6901) to the values of an answer, exactly one of the three; * stands for each of a list."""
+
+    rows: str | None = None
+    """A list with a value for each sample: the value of the only output, or an object with one value per output."""
+    row: str | None = None
+    """The value of the only sample."""
+    outputs: dict[str, str] = {}
+    """Output -> its values of all samples."""
+
+
+class Endpoint(Struct, frozen=True, forbid_unknown_fields=True):
+    """An endpoint."""
+
+    about: str
+    """One sentence: which servers, and the page that specifies it."""
+    request: Request
+    answer: Answer
+    ready: str = ""
+    """Path that answers 200 where the model can be asked; empty: only the first request tells."""
+    bytes_as: Literal["text", "b64"] = "text"
+    """An element of BYTES as a text of UTF-8, or as {"b64": BASE64}, as TensorFlow Serving has it."""
+
+    def __post_init__(self) -> None:
+        answer = self.answer
+        if (answer.rows is not None) + (answer.row is not None) + bool(answer.outputs) != 1:
+            raise ValueError("answer: give one of rows, row, outputs")
+        for pointer in (answer.rows or "", answer.row or "", *answer.outputs.values()):
+            if pointer and not pointer.startswith("/"):
+                raise ValueError(f"answer: {pointer!r} is not a JSON pointer, which begins with /")
+        for path in (self.request.path, self.request.versioned_path or "/", self.ready or "/"):
+            if not path.startswith("/") or re.search(r"[\s\x00-\x1f]", path):
+                raise ValueError(f"{path!r} is not a path, which begins with / and has no spaces")
+        for name, value in self.request.headers.items():
+            if not re.fullmatch(r"[A-Za-z0-9-]+", name) or re.search(r"[\r\n]", value):
+                raise ValueError(f"request.headers: {name!r} cannot be a header field")
+
+
+def built_in() -> list[str]:
+    """List the endpoint types that servemark describes."""
+    folder = files("loadgen.endpoints") / "types"
+    return sorted(each.name.removesuffix(SUFFIX) for each in folder.iterdir() if each.name.endswith(SUFFIX))
+
+
+def endpoint_of(named: str) -> Endpoint:
+    """Read an endpoint type by its name, or a file that describes one. Raises OptionError, InputDataError."""
+    if named in built_in():
+        return msgspec.json.decode(
+            (files("loadgen.endpoints") / "types" / f"{named}{SUFFIX}").read_bytes(), type=Endpoint
+        )
+    file = Path(named)
+    if not file.is_file():
+        raise OptionError(
+            f"--endpoint-type {named}: it is not a type, and there is no such file",
+            fix=f"one of {', '.join(built_in())}; or a JSON file that describes it",
+        )
+    text = file.read_bytes()[:MAX_FILE_BYTES]
+    try:
+        return msgspec.json.decode(text, type=Endpoint)
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        raise InputDataError(f"{file} does not describe an endpoint: {error}", fix=FIX) from error
+
+
+def filled(template: Any, values: Mapping[str, Any]) -> Any:
+    """Return a template with its places filled. Raises KeyError with the name of a place that has no value."""
+    if isinstance(template, str):
+        whole = PLACE.fullmatch(template)
+        return values[whole[1]] if whole else PLACE.sub(lambda place: str(values[place[1]]), template)
+    if isinstance(template, list):
+        return [filled(each, values) for each in template]
+    if isinstance(template, dict):
+        return {key: filled(value, values) for key, value in template.items()}
+    return template
+
+
+def places(template: Any) -> set[str]:
+    """Names of the places in a template."""
+    if isinstance(template, str):
+        return set(PLACE.findall(template))
+    nested = template if isinstance(template, list) else list(template.values()) if isinstance(template, dict) else []
+    return {name for each in nested for name in places(each)}
+
+
+def at_pointer(document: Any, pointer: str) -> Any:
+    """Return what a JSON pointer points to, with a * the list of all. Raises LookupError where nothing is there."""
+    parts = pointer.split("/")[1:]
+    for place, part in enumerate(parts):
+        key = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(document, list):
+            if key == EACH:
+                rest = "".join(f"/{each}" for each in parts[place + 1 :])
+                return [at_pointer(each, rest) for each in document]
+            if not re.fullmatch(r"0|[1-9][0-9]{0,8}", key):
+                raise LookupError(pointer)
+            document = document[int(key)]
+        elif isinstance(document, dict):
+            document = document[key]
+        else:
+            raise LookupError(pointer)
+    return document

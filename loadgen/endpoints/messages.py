@@ -1,0 +1,206 @@
+"""Requests to a described endpoint, serialised ahead, and its answers, judged and decoded."""
+
+import base64
+import binascii
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from loadgen.endpoints.endpoint import Answer, Endpoint, at_pointer, filled, places
+from loadgen.kserve.http_messages import HEAD_END, REMEMBERED, Head, ResponseChecker
+from loadgen.transport.limits import MAX_REMEMBERED_BYTES
+from servemark.errors import InputDataError, OptionError
+from servemark.workload import Arrays, Tensor, Workload
+
+BYTES = "BYTES"
+NUMBER = b"0123456789+-.eE \t\r\n"
+_OTHER_LAYOUT = (AttributeError, LookupError, OverflowError, RecursionError, TypeError, ValueError)
+
+
+class Encoder:
+    """Serialises batches for one model at an endpoint. Raises OptionError where the description does not fit it."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        workload: Workload,
+        host: str,
+        model: str,
+        *,
+        version: str = "",
+        headers: Sequence[tuple[str, str]] = (),
+    ) -> None:
+        self._endpoint, self._workload = endpoint, workload
+        path = path_of(endpoint, model, version)
+        fields = {"Content-Type": "application/json", **endpoint.request.headers, **dict(headers)}
+        lines = [f"POST {path} HTTP/1.1", f"Host: {host}", *(f"{name}: {value}" for name, value in fields.items())]
+        self._head = "\r\n".join(lines).encode() + b"\r\nContent-Length: "
+        self._named = {"model": model, "version": version}
+        names = [tensor.name for tensor in workload.inputs]
+        known = {*self._named, "rows", "row", "object", *names}
+        known |= {f"row.{name}{index}" for name in names for index in ("", ".0")}
+        if unknown := sorted(places(endpoint.request.body) - known):
+            raise OptionError(
+                f"--endpoint-type: {{{{{unknown[0]}}}}} is not an input of {workload.name}",
+                fix=f"one of: {', '.join(sorted(known))}",
+            )
+
+    def __call__(self, arrays: Arrays) -> bytes:
+        """Make one whole request of a batch. Raises InputDataError for what JSON cannot carry."""
+        body = msgspec.json.encode(filled(self._endpoint.request.body, self._named | self._values(arrays)))
+        return self._head + str(len(body)).encode() + HEAD_END + body
+
+    def _values(self, arrays: Arrays) -> dict[str, Any]:
+        """Return the values of the places: all samples' by input, and by sample.
+
+        A sample is an object of its inputs, or the value of the only one; `object` is always the former.
+        """
+        nested = {name: nested_values(array, as_b64=self._endpoint.bytes_as == "b64") for name, array in arrays.items()}
+        count = len(next(iter(nested.values()))) if self._workload.batched else 1
+        by_sample = [
+            {name: values[row] if self._workload.batched else values for name, values in nested.items()}
+            for row in range(count)
+        ]
+        rows = [row if len(row) > 1 else next(iter(row.values())) for row in by_sample]
+        one = {f"row.{name}": value for name, value in by_sample[0].items()}
+        first = {f"{name}.0": value[0] for name, value in one.items() if isinstance(value, list) and value}
+        return {**nested, **one, **first, "rows": rows, "row": rows[0], "object": by_sample[0]}
+
+
+def path_of(endpoint: Endpoint, model: str, version: str) -> str:
+    """Return the path of requests. Raises OptionError where the endpoint has none for a version."""
+    request = endpoint.request
+    if version and not request.versioned_path:
+        raise OptionError("--model-version: this endpoint type has no versions", fix="leave it out")
+    template = request.versioned_path if version else request.path
+    return str(filled(template, {"model": quote(model, safe=""), "version": quote(version, safe="")}))
+
+
+def nested_values(array: npt.NDArray[np.generic], *, as_b64: bool) -> Any:
+    """Return an array as nested lists that JSON can carry. Raises InputDataError."""
+    if array.dtype.kind == "O":
+        flat: list[Any] = []
+        for element in array.ravel():
+            raw = bytes(element or b"")  # padding is 0
+            if as_b64:
+                flat.append({"b64": base64.b64encode(raw).decode()})
+                continue
+            try:
+                flat.append(raw.decode())
+            except UnicodeDecodeError as error:
+                raise InputDataError(
+                    f"JSON carries text, and an element of BYTES is not text: {error.reason}",
+                    fix='inputs of text; or "bytes_as": "b64" in the file of --endpoint-type',
+                ) from error
+        texts = np.empty(array.size, np.object_)
+        texts[:] = flat
+        return texts.reshape(array.shape).tolist()
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise InputDataError("JSON has no NaN and no infinity", fix="other inputs")
+    return array.tolist()
+
+
+class AnswerChecker(ResponseChecker):
+    """Checks every answer of one model: status, and number, kind and shape of the outputs' values.
+
+    Two good answers differ in their numbers only. So what is left without them is remembered, and compared: numbers
+    are counted where they stand, and not read.
+    """
+
+    def __init__(self, outputs: Sequence[Tensor], batch_size: int, answer: Answer) -> None:
+        super().__init__(outputs, batch_size)
+        self.answer = answer
+        self._shapes_of_answers: set[bytes] = set()
+        stripped = {tensor.name.encode().translate(None, NUMBER) for tensor in outputs}
+        self._names_differ = len(stripped) == len(outputs)
+
+    def judge(self, head: Head, body: bytes) -> str | None:
+        """Return the kind of error of a complete answer, None where it is right."""
+        if head.status != 200:
+            return f"http_{head.status}"
+        form = body.translate(None, NUMBER)
+        if form in self._shapes_of_answers:
+            return None
+        error = self.judge_values(body)
+        few = len(self._shapes_of_answers) < REMEMBERED and len(form) <= MAX_REMEMBERED_BYTES
+        if error is None and few and self._names_differ:
+            self._shapes_of_answers.add(form)
+        return error
+
+    def judge_values(self, body: bytes) -> str | None:
+        """Return the kind of error of an answer whose numbers are read, too; None where it is right."""
+        try:
+            document = msgspec.json.decode(body)
+        except (msgspec.DecodeError, ValueError, RecursionError):
+            return "malformed_response"
+        for tensor in self.outputs:
+            try:
+                values = self._values(document, tensor.name)
+            except (LookupError, TypeError):
+                return "missing_output"
+            try:
+                array = as_array(values, tensor)
+            except _OTHER_LAYOUT:
+                return "wrong_shape"
+            lead = [self.batch_size] if self.batch_size else []
+            if list(array.shape[: len(lead)]) != lead or not tensor.fits(array.shape[len(lead) :]):
+                return "wrong_shape"
+        return None
+
+    def _values(self, document: Any, name: str) -> Any:
+        """Return one output's values, of all samples where there are batches. Raises LookupError, TypeError."""
+        answer = self.answer
+        if answer.outputs:
+            return at_pointer(document, answer.outputs[name])
+        rows = (
+            at_pointer(document, answer.rows) if answer.rows is not None else [at_pointer(document, answer.row or "")]
+        )
+        if not isinstance(rows, list):
+            raise TypeError("the samples' values are not a list")
+        alone = len(self.outputs) == 1
+        values = [row[name] if isinstance(row, dict) else _only(row, alone=alone) for row in rows]
+        if self.batch_size:
+            return values
+        return values[0]
+
+    def decoded(self, body: bytes, outputs: Sequence[Tensor]) -> dict[str, npt.NDArray[np.generic]]:
+        """Return the outputs of an answer that was judged right, each with the batch dimension if there are batches."""
+        document = msgspec.json.decode(body)
+        return {tensor.name: as_array(self._values(document, tensor.name), tensor) for tensor in outputs}
+
+
+def _only(value: Any, *, alone: bool) -> Any:
+    """Return the value of the only output. Raises LookupError where there are several, since it names none."""
+    if not alone:
+        raise LookupError("a value without a name")
+    return value
+
+
+def as_array(values: Any, tensor: Tensor) -> npt.NDArray[np.generic]:
+    """Return an output's values as an array. Raises ValueError, TypeError where they are not of its datatype."""
+    if tensor.datatype != BYTES:
+        array = np.array(values)
+        if array.dtype.kind not in "biuf":
+            raise ValueError(f"values that are not {tensor.datatype}")
+        with np.errstate(all="ignore"):  # beyond the datatype: infinite, or any number
+            return array.astype(tensor.dtype)
+    texts = np.array(values, np.object_)
+    elements = np.empty(texts.size, np.object_)
+    elements[:] = [_raw(each) for each in texts.ravel()]
+    return elements.reshape(texts.shape)
+
+
+def _raw(element: Any) -> bytes:
+    """Return an element of BYTES. Raises ValueError."""
+    if isinstance(element, str):
+        return element.encode()
+    if isinstance(element, Mapping) and isinstance(element.get("b64"), str):
+        try:
+            return base64.b64decode(element["b64"], validate=True)
+        except binascii.Error as error:
+            raise ValueError("not base64") from error
+    raise ValueError(f"not a text: {element!r:.50}")

@@ -1,0 +1,37 @@
+"""A model behind an HTTP endpoint that a document describes."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlsplit
+
+from loadgen.endpoints.connection import EndpointConnection
+from loadgen.endpoints.endpoint import endpoint_of
+from loadgen.endpoints.messages import AnswerChecker, Encoder, path_of
+from loadgen.load.load_config import LoadConfig
+from loadgen.targets.http import HttpTarget
+from servemark.workload import Arrays
+
+
+class EndpointTarget(HttpTarget):
+    """A server at a URL, asked as the document that --endpoint-type names describes. Raises as `endpoint_of`."""
+
+    no_statistics = "the endpoint type has no statistics"
+
+    def __init__(self, config: LoadConfig) -> None:
+        self._endpoint = endpoint_of(config.server.endpoint_type)
+        path_of(self._endpoint, config.model, config.server.model_version)
+        checker = functools.partial(AnswerChecker, answer=self._endpoint.answer)
+        super().__init__(config, checker)
+        self._channel = EndpointConnection
+
+    def encoder(self) -> Callable[[Arrays], Any]:
+        config = self._config
+        return Encoder(
+            self._endpoint,
+            config.workload,
+            urlsplit(self.url).netloc,
+            config.model,
+            version=config.server.model_version,
+            headers=config.access.headers,
+        )

@@ -1,0 +1,98 @@
+"""Requests and answers of described endpoints without a server: places, pointers, and what is judged how."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from loadgen.endpoints.endpoint import Answer, Endpoint, Request, at_pointer
+from loadgen.endpoints.messages import AnswerChecker, Encoder
+from loadgen.kserve.http_messages import HEAD_END, Head
+from servemark.errors import InputDataError, OptionError
+from servemark.workload import Tensor, Workload
+
+X, TEXT = Tensor("x", "FP32", (2,)), Tensor("text", "BYTES", (1,))
+Y = Tensor("y", "INT64", (2,))
+
+
+def nothing(*_: Any) -> Any:
+    """Stand for a network and for samples, which are not asked for."""
+
+
+def workload(*inputs: Tensor, max_batch: int = 8) -> Workload:
+    outputs = (Y,)
+    return Workload(
+        name="m", title="m", inputs=inputs, outputs=outputs, max_batch=max_batch, build=nothing, samples=nothing
+    )
+
+
+def body_of(template: Any, arrays: dict[str, Any], *inputs: Tensor, max_batch: int = 8, **more: Any) -> Any:
+    endpoint = Endpoint("", Request("/p", template), Answer(row=""), **more)
+    request = Encoder(endpoint, workload(*inputs, max_batch=max_batch), "h:1", "m")(arrays)
+    head, _, body = request.partition(HEAD_END)
+    assert f"Content-Length: {len(body)}".encode() in head
+    return json.loads(body)
+
+
+def test_the_places_of_a_body() -> None:
+    arrays = {"x": np.array([[1, 2], [3, 4]], "f4"), "text": np.array([[b"a"], [b"b"]], object)}
+    assert body_of({"i": "{{rows}}"}, arrays, X, TEXT) == {
+        "i": [{"x": [1, 2], "text": ["a"]}, {"x": [3, 4], "text": ["b"]}]
+    }
+    assert body_of(["{{x}}", "of {{model}}", 7, None], arrays, X, TEXT) == [[[1, 2], [3, 4]], "of m", 7, None]
+    one = {"x": np.array([[1, 2]], "f4")}
+    assert body_of("{{rows}}", one, X) == [[1, 2]]
+    assert body_of(["{{row}}", "{{object}}", "{{row.x.0}}"], one, X) == [[1, 2], {"x": [1, 2]}, 1]
+    assert body_of("{{row}}", {"x": np.array([1, 2], "f4")}, X, max_batch=0) == [1, 2]
+    assert body_of("{{text}}", {"text": np.array([[b"\xff"]], object)}, TEXT, bytes_as="b64") == [[{"b64": "/w=="}]]
+
+
+def test_what_cannot_be_sent_is_said() -> None:
+    with pytest.raises(OptionError, match="is not an input of m"):
+        body_of("{{y}}", {}, X)
+    with pytest.raises(InputDataError, match="no NaN"):
+        body_of("{{x}}", {"x": np.array([[np.nan, 1]], "f4")}, X)
+    with pytest.raises(InputDataError, match="not text"):
+        body_of("{{text}}", {"text": np.array([[b"\xff"]], object)}, TEXT)
+
+
+def test_a_pointer_of_each_kind() -> None:
+    document = {"a/b": [{"~": 1}, {"~": 2}]}
+    assert at_pointer(document, "/a~1b/*/~0") == [1, 2]
+    assert at_pointer(document, "/a~1b/1/~0") == 2
+    assert at_pointer(document, "") is document
+    for nowhere in ("/a", "/a~1b/2", "/a~1b/01", "/a~1b/0/~0/x"):
+        with pytest.raises(LookupError):
+            at_pointer(document, nowhere)
+
+
+@pytest.mark.parametrize(
+    ("document", "kind"),
+    [
+        ({"rows": [[1, 2], [3, 4]]}, None),
+        ({"rows": [{"y": [1, 2]}, {"y": [3, 4]}]}, None),
+        ({"rows": [[1, 2]]}, "wrong_shape"),
+        ({"rows": [[1, 2], [3]]}, "wrong_shape"),
+        ({"rows": [["a", "b"], ["c", "d"]]}, "wrong_shape"),
+        ({"rows": [{"z": 1}, {"z": 2}]}, "missing_output"),
+        ({"rows": 7}, "missing_output"),
+        ({}, "missing_output"),
+        ([], "missing_output"),
+    ],
+)
+def test_an_answer_is_judged_by_its_values(document: Any, kind: str | None) -> None:
+    checker, body = AnswerChecker((Y,), 2, Answer(rows="/rows")), json.dumps(document).encode()
+    head = Head(200, len(body), None, keep_alive=True)
+    assert checker.judge(head, body) == checker.judge(head, body) == checker.judge_values(body) == kind
+
+
+def test_a_form_that_was_right_is_right_again_and_another_is_not() -> None:
+    checker = AnswerChecker((Y,), 1, Answer(rows="/rows"))
+    head = Head(200, 0, None, keep_alive=True)
+    assert checker.judge(head, b'{"rows":[[1,2]]}') is None
+    assert checker.judge(head, b'{"rows": [[-7e3, 25]]}') is None
+    assert checker.judge(head, b'{"rows":[[1,2,3]]}') == "wrong_shape"
+    assert checker.judge(head, b'{"rows":[[1,2]]') == "malformed_response"
+    assert checker.judge(Head(503, 0, None, keep_alive=True), b"") == "http_503"
+    assert checker.decoded(b'{"rows":[[1,2]]}', [Y])["y"].tolist() == [[1, 2]]

@@ -1,0 +1,157 @@
+"""Servers that speak other JSON APIs, driven over real sockets: the golden server speaks each from its own page."""
+
+import json
+from itertools import cycle, islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loadgen.endpoints.endpoint import built_in
+from loadgen.load.load_config import LoadConfig
+from loadgen.targets.any_model import workload_of
+from loadgen.targets.open import open_target
+from servemark.errors import InputDataError, OptionError, ServemarkError, ServerError
+from tests.golden.load import Load
+from tests.golden.server import GoldenServer
+from tests.support.load_config import request_of
+from tests.support.locust_run import run, the_result
+from tests.support.result_checks import check_counts, check_schema
+
+TENSORS = {
+    "kserve-v1": (["x:FP32:-1,4"], ["y:FP32:-1,4"]),
+    "tensorflow-serving": (["x:FP32:-1,4", "text:BYTES:-1,2"], ["y:FP32:-1,4", "said:BYTES:-1,2"]),
+    "torchserve": (["x:FP32:-1,4", "ids:INT64:-1,3"], ["y:FP32:-1,4", "z:INT64:-1,3"]),
+    "openai-embeddings": (["tokens:INT64:-1,5"], ["embedding:FP32:-1,8"]),
+    "rerank": (["query:BYTES:1", "documents:BYTES:6"], ["relevance_score:FP32:6"]),
+    "predict": (["input:FP32:-1,4"], ["output:FP32:-1,4"]),
+}
+
+
+def of_server(declared: str) -> str:
+    """Leave the batch dimension out, as the golden server names its tensors."""
+    name, datatype, shape = declared.split(":")
+    return f"{name}:{datatype}:{shape.removeprefix('-1,')}"
+
+
+def golden(api: str, **behaviour: Any) -> GoldenServer:
+    inputs, outputs = ([of_server(each) for each in tensors] for tensors in TENSORS[api])
+    return GoldenServer(json_api=api, model="m", inputs=inputs, outputs=outputs, **behaviour)
+
+
+def resolved(url: str, api: str, *flags: str, endpoint: str = "") -> LoadConfig:
+    inputs, outputs = TENSORS[api]
+    declared = [flag for each in inputs for flag in ("--input", each)]
+    declared += [flag for each in outputs for flag in ("--output", each)]
+    given = ["--model-name", "m", "--url", url, "--endpoint-type", endpoint or api, *declared, *flags]
+    return LoadConfig.of(request_of("", *given), workload_of)
+
+
+def outcomes(load: LoadConfig, count: int = 8) -> Load:
+    """Send `count` requests of a configuration, one after the other."""
+    target = open_target(load)
+    target.prepare()
+    requests = islice(target.payloads(None), count)
+
+    class Sent(Load):
+        def channels(self) -> Any:
+            return target.connect
+
+    return Sent(0, requests=cycle(list(requests))).closed(1, 0.1)
+
+
+@pytest.mark.parametrize("api", built_in())
+def test_every_endpoint_type_is_spoken(api: str) -> None:
+    batched = api in {"kserve-v1", "tensorflow-serving", "openai-embeddings"}
+    with golden(api, **({"max_batch_size": 0} if api == "rerank" else {})) as server:
+        sent = outcomes(resolved(server.url, api, *(["--batch-size", "3"] if batched else [])))
+        log = server.log()
+    assert {*sent.kinds} == {"ok"}, sent.outcomes[0].message
+    assert {entry["batch"] for entry in log["requests"]} == {3 if batched else 1}
+    assert len({entry["crc32"] for entry in log["requests"]}) > 1
+    assert log["rejected"] == 0
+
+
+@pytest.mark.parametrize(("api", "broken", "kind"), [
+    ("kserve-v1", "error", "http_500"),
+    ("kserve-v1", "wrong_shape", "wrong_shape"),
+    ("openai-embeddings", "wrong_shape", "wrong_shape"),
+    ("predict", "truncate", "connection_closed"),
+])  # fmt: skip
+def test_broken_answers_are_found_among_good_ones(api: str, broken: str, kind: str) -> None:
+    with golden(api, **{f"{broken}_every": 3}) as server:
+        kinds = outcomes(resolved(server.url, api)).kinds
+    assert {*kinds} == {"ok", kind}
+
+
+def test_a_version_is_asked_for_where_the_type_has_versions() -> None:
+    with golden("tensorflow-serving") as server:
+        assert {*outcomes(resolved(server.url, "tensorflow-serving", "--model-version", "1")).kinds} == {"ok"}
+        assert "POST /v1/models/m/versions/1:predict" in server.log()["paths"]
+    with golden("predict") as server, pytest.raises(OptionError, match="has no versions"):
+        open_target(resolved(server.url, "predict", "--model-version", "1"))
+
+
+def test_a_file_describes_a_server_of_ones_own(tmp_path: Path) -> None:
+    file = tmp_path / "mine.json"
+    described = {
+        "about": "mine",
+        "request": {"path": "/predict", "body": {"input": "{{row.input}}"}, "headers": {"X-Kind": "own"}},
+        "answer": {"outputs": {"output": "/output"}},
+    }
+    file.write_text(json.dumps(described))
+    with golden("predict", max_batch_size=0) as server:
+        flags = ["--model-name", "m", "--url", server.url, "--endpoint-type", str(file)]
+        tensors = ["--input", "input:FP32:4", "--output", "output:FP32:4"]
+        sent = outcomes(LoadConfig.of(request_of("", *flags, *tensors), workload_of))
+    assert {*sent.kinds} == {"ok"}, sent.outcomes[0].message
+
+
+@pytest.mark.parametrize(("flags", "says"), [
+    (("--endpoint-type", "nonesuch"), "it is not a type"),
+    (("--endpoint-type", "kserve-v1", "--shared-memory", "system"), "excludes --shared-memory"),
+    (("--endpoint-type", "kserve-v1", "--sequence-length", "3"), "excludes --sequence-length"),
+    (("--endpoint-type", "kserve-v1", "--protocol", "grpc"), "excludes gRPC"),
+    (("--endpoint-type", "kserve-v1"), "does not tell the tensors"),
+])  # fmt: skip
+def test_a_wrong_use_is_refused_with_words(flags: tuple[str, ...], says: str) -> None:
+    with golden("kserve-v1") as server:
+        url = server.url if "grpc" not in flags else server.url.replace("http", "grpc")
+        with pytest.raises(ServemarkError, match=says):
+            LoadConfig.of(request_of("", "--model-name", "m", "--url", url, *flags), workload_of)
+
+
+@pytest.mark.parametrize(("text", "says"), [
+    ("{", "does not describe an endpoint"),
+    ('{"about": "", "request": {"path": "predict", "body": 1}, "answer": {"row": ""}}', "is not a path"),
+    ('{"about": "", "request": {"path": "/p", "body": 1}, "answer": {}}', "give one of rows, row, outputs"),
+    ('{"about": "", "request": {"path": "/p", "body": 1}, "answer": {"rows": "x"}}', "JSON pointer"),
+    ('{"about": "", "request": {"path": "/p", "body": 1, "headers": {"a b": ""}}, "answer": {"row": ""}}', "headers"),
+])  # fmt: skip
+def test_a_wrong_file_is_refused_with_words(tmp_path: Path, text: str, says: str) -> None:
+    file = tmp_path / "wrong.json"
+    file.write_text(text)
+    with pytest.raises(InputDataError, match=says):
+        resolved("http://127.0.0.1:9", "kserve-v1", endpoint=str(file))
+
+
+def test_a_server_that_does_not_know_the_model_is_named() -> None:
+    server = GoldenServer(json_api="kserve-v1", model="other")
+    with server, pytest.raises(ServerError, match="does not serve"):
+        resolved(server.url, "kserve-v1")
+
+
+def test_a_whole_run_is_counted_and_compared_with_validation_data(tmp_path: Path) -> None:
+    steps = [{"x": [float(n), 1.0, 2.0, 3.0]} for n in range(3)]
+    data = tmp_path / "in.json"
+    data.write_text(json.dumps({"data": [steps], "validation_data": [[{"y": step["x"]} for step in steps]]}))
+    inputs, outputs = TENSORS["kserve-v1"]
+    flags = ["--model-name", "m", "--endpoint-type", "kserve-v1", "--input", inputs[0], "--output", outputs[0]]
+    flags += ["--input-data", str(data), "--duration", "0.6", "--warmup", "0.1", "--users", "2"]
+    with golden("kserve-v1", delay_s=0.005) as server:
+        run("any_model", *flags, "--url", server.url, "--out", str(tmp_path / "out"))
+        received = server.requests()
+    result = the_result(tmp_path / "out")
+    check_schema(result)
+    check_counts(result, len(received))
+    assert result["request"]["server"]["endpoint_type"] == "kserve-v1"
