@@ -19,7 +19,7 @@ MAX_FILE_BYTES = 1 << 20
 FIX = "docs/guides/own_server.md shows the keys; copy one of loadgen/endpoints/types/"
 
 
-class Request(Struct, frozen=True, forbid_unknown_fields=True):
+class RequestForm(Struct, frozen=True, forbid_unknown_fields=True):
     """A request. Its body is any JSON with places where values belong: see `loadgen.endpoints.messages.values_of`."""
 
     path: str
@@ -29,7 +29,7 @@ class Request(Struct, frozen=True, forbid_unknown_fields=True):
     headers: dict[str, str] = {}
 
 
-class Answer(Struct, frozen=True, forbid_unknown_fields=True):
+class AnswerForm(Struct, frozen=True, forbid_unknown_fields=True):
     """JSON pointers (RFC 6901) to the values of an answer, exactly one of the three; * stands for each of a list."""
 
     rows: str | None = None
@@ -45,8 +45,8 @@ class Endpoint(Struct, frozen=True, forbid_unknown_fields=True):
 
     about: str
     """One sentence: which servers, and the page that specifies it."""
-    request: Request
-    answer: Answer
+    request: RequestForm
+    answer: AnswerForm
     ready: str = ""
     """Path that answers 200 where the model can be asked; empty: only the first request tells."""
     bytes_as: Literal["text", "b64"] = "text"

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from loadgen.endpoints.endpoint import Answer, Endpoint, at_pointer, filled, places
+from loadgen.endpoints.endpoint import AnswerForm, Endpoint, at_pointer, filled, places
 from loadgen.kserve.http_messages import HEAD_END, REMEMBERED, Head, ResponseChecker
 from loadgen.transport.limits import MAX_REMEMBERED_BYTES
 from servemark.errors import InputDataError, OptionError
@@ -111,7 +111,7 @@ class AnswerChecker(ResponseChecker):
     are counted where they stand, and not read.
     """
 
-    def __init__(self, outputs: Sequence[Tensor], batch_size: int, answer: Answer) -> None:
+    def __init__(self, outputs: Sequence[Tensor], batch_size: int, answer: AnswerForm) -> None:
         super().__init__(outputs, batch_size)
         self.answer = answer
         self._shapes_of_answers: set[bytes] = set()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
 from loadgen.endpoints.connection import EndpointConnection
-from loadgen.endpoints.endpoint import Answer, endpoint_of
+from loadgen.endpoints.endpoint import AnswerForm, endpoint_of
 from loadgen.endpoints.messages import AnswerChecker
 from loadgen.transport.tcp import Address
 from servemark.errors import ServemarkError
@@ -22,8 +22,8 @@ from tests.fuzz.target import Target
 from tests.fuzz.wire import check_conversation, converse
 
 OUTPUTS = (Tensor("A", "FP32", (3,)), Tensor("B", "BYTES", (-1,)))
-POINTERS = Answer(outputs={"A": "/predictions/*/A", "B": "/predictions/*/B"})
-WAYS = (Answer(rows="/predictions"), POINTERS)
+POINTERS = AnswerForm(outputs={"A": "/predictions/*/A", "B": "/predictions/*/B"})
+WAYS = (AnswerForm(rows="/predictions"), POINTERS)
 WORDS = (b"[[", b"]]", b",", b"1.2.3", b"1e999", b"-", b"null", b'{"b64":"AA="}', b"[" * 600, b"1" * 400, b"NaN", b"*")
 
 
@@ -46,7 +46,7 @@ def answers(draw: DrawFn) -> bytes:
 PRIMER = render(200, json.dumps(right()).encode(), None)
 
 
-def connecting(way: Answer) -> Callable[[Address], EndpointConnection]:
+def connecting(way: AnswerForm) -> Callable[[Address], EndpointConnection]:
     """Return what opens connections that share a checker."""
     checker = AnswerChecker(OUTPUTS, 1, way)
     return lambda address: EndpointConnection(address, checker)

@@ -76,8 +76,9 @@ class Affine(litserve.LitAPI):
     def encode_response(self, y):
         return {"y": y}
 
-server = litserve.LitServer(Affine(), accelerator="cpu", workers_per_device=1)
-server.run(host="127.0.0.1", port=int(sys.argv[1]), generate_client_file=False)
+if __name__ == "__main__":
+    server = litserve.LitServer(Affine(), accelerator="cpu", workers_per_device=1)
+    server.run(host="127.0.0.1", port=int(sys.argv[1]), generate_client_file=False)
 """
 BENTOML_MODEL = """
 import bentoml
@@ -95,9 +96,10 @@ class Affine(Worker):
     def forward(self, data):
         return {"y": [2 * value + 1 for value in data["x"]]}
 
-server = Server()
-server.append_worker(Affine)
-server.run()
+if __name__ == "__main__":
+    server = Server()
+    server.append_worker(Affine)
+    server.run()
 """
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from loadgen.endpoints.endpoint import Answer, Endpoint, Request, at_pointer
+from loadgen.endpoints.endpoint import AnswerForm, Endpoint, RequestForm, at_pointer
 from loadgen.endpoints.messages import AnswerChecker, Encoder
 from loadgen.kserve.http_messages import HEAD_END, Head
 from servemark.errors import InputDataError, OptionError
@@ -28,7 +28,7 @@ def workload(*inputs: Tensor, max_batch: int = 8) -> Workload:
 
 
 def body_of(template: Any, arrays: dict[str, Any], *inputs: Tensor, max_batch: int = 8, **more: Any) -> Any:
-    endpoint = Endpoint("", Request("/p", template), Answer(row=""), **more)
+    endpoint = Endpoint("", RequestForm("/p", template), AnswerForm(row=""), **more)
     request = Encoder(endpoint, workload(*inputs, max_batch=max_batch), "h:1", "m")(arrays)
     head, _, body = request.partition(HEAD_END)
     assert f"Content-Length: {len(body)}".encode() in head
@@ -82,13 +82,13 @@ def test_a_pointer_of_each_kind() -> None:
     ],
 )
 def test_an_answer_is_judged_by_its_values(document: Any, kind: str | None) -> None:
-    checker, body = AnswerChecker((Y,), 2, Answer(rows="/rows")), json.dumps(document).encode()
+    checker, body = AnswerChecker((Y,), 2, AnswerForm(rows="/rows")), json.dumps(document).encode()
     head = Head(200, len(body), None, keep_alive=True)
     assert checker.judge(head, body) == checker.judge(head, body) == checker.judge_values(body) == kind
 
 
 def test_a_form_that_was_right_is_right_again_and_another_is_not() -> None:
-    checker = AnswerChecker((Y,), 1, Answer(rows="/rows"))
+    checker = AnswerChecker((Y,), 1, AnswerForm(rows="/rows"))
     head = Head(200, 0, None, keep_alive=True)
     assert checker.judge(head, b'{"rows":[[1,2]]}') is None
     assert checker.judge(head, b'{"rows": [[-7e3, 25]]}') is None
