@@ -103,6 +103,7 @@ def _claim(
     return {
         "subset": subset,
         "members": [names[member] for member in members],
+        "judged": len(found),
         "factor": factor,
         "interval": _interval(found, rng) if len(found) >= MINIMUM_PAIRS else unknown(few),
         "mean_factor": _factor(errors(logs, apart, members, by_mean=True)),
@@ -115,6 +116,7 @@ def _random(middle: float, low: float, high: float, mean_factor: float) -> Claim
     return {
         "subset": RANDOMLY,
         "members": [],
+        "judged": unknown("it differs between them"),
         "factor": middle,
         "interval": [low, high],
         "mean_factor": mean_factor,

@@ -200,13 +200,24 @@ def _costs(document: Characterisation) -> Data:
 
 
 def _claims(document: Characterisation) -> Data:
-    head = ["subset", "workloads", "factor", "low", "high", "by its mean", "worse random subsets"]
+    head = ["subset", "workloads", "judged", "factor", "low", "high", "by its mean", "worse random subsets"]
     found = document["prediction"]
     rows: list[list[Value]] = []
     for each in found["claims"] if found else []:
         low, high = each["interval"] or (None, None)
         members = " ".join(each["members"])
-        rows.append([each["subset"], members, each["factor"], low, high, each["mean_factor"], each["better_than"]])
+        rows.append(
+            [
+                each["subset"],
+                members,
+                each["judged"],
+                each["factor"],
+                low,
+                high,
+                each["mean_factor"],
+                each["better_than"],
+            ]
+        )
     return Data(head, rows)
 
 

@@ -80,6 +80,9 @@ class Claim(TypedDict):
 
     subset: Annotated[str, "Origin of the subset."]
     members: Annotated[list[str], "Its workloads. Empty: many subsets, of which this is the median."]
+    judged: Annotated[
+        int | None, "Workloads outside whose ratios are known, and known of the member that is nearest to them."
+    ]
     factor: Annotated[float, "Typical factor between predicted and measured ratio; 1 is perfect."]
     interval: Annotated[
         list[float] | None, "95 % interval over the workloads outside; of random subsets, over the subsets."

@@ -48,7 +48,7 @@ def radars(name: str, axes: Sequence[str], rows: Sequence[tuple[str, Sequence[fl
                 )
         shown = printable(words)
         shown = shown if len(shown) <= _LETTERS else f"{shown[: _LETTERS - 1]}…"
-        text(svg, middle_x, middle_y - _RADIUS - 18, shown, "middle", "name")
+        text(svg, middle_x, middle_y - _RADIUS - 21, shown, "middle", "name")
     return markup(svg)
 
 

@@ -22,6 +22,7 @@ def test_one_of_each_family_predicts_the_others() -> None:
     claims = {claim["subset"]: claim for claim in prediction["claims"]}
     assert claims[CHOSEN]["members"] == few
     assert claims[CHOSEN]["factor"] == pytest.approx(1)
+    assert claims[CHOSEN]["judged"] == 4
     # The mean of 1/2 and 2 is 1, so it is off by 2 in two contexts of three, as is no prediction at all.
     assert claims[CHOSEN]["mean_factor"] == pytest.approx(2 ** (2 / 3), rel=0.1)
     assert prediction["unchanged_factor"] == pytest.approx(2 ** (2 / 3), rel=0.1)
