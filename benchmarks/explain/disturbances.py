@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import os
-import signal
+import shlex
 import subprocess
 import sys
 import threading
@@ -28,82 +28,101 @@ def nothing(config: LoadConfig) -> Iterator[LoadConfig]:
 
 @contextlib.contextmanager
 def busy_neighbour(config: LoadConfig) -> Iterator[LoadConfig]:
-    """Keep two processes for each core busy."""
-    hogs = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * (os.cpu_count() or 1))]
+    """Keep two processes for each core busy. They are nobody's children, as other work is; each ends by itself."""
+    until = "import time; end = time.monotonic() + 120\nwhile time.monotonic() < end: pass"
+    start = f"{shlex.quote(sys.executable)} -c {shlex.quote(until)} >/dev/null & echo $!"
+    count = 2 * (os.cpu_count() or 1)
+    hogs = [psutil.Process(int(subprocess.check_output(["/bin/sh", "-c", start]))) for _ in range(count)]
     try:
         yield config
     finally:
         for hog in hogs:
-            hog.kill()
-            hog.wait()
-
-
-def _stopped(find: Callable[[], Sequence[psutil.Process]], stop_s: float, every_s: float) -> threading.Event:
-    """Stop processes for some time, again and again, until the event is set."""
-    over = threading.Event()
-
-    def run() -> None:
-        while not over.wait(every_s - stop_s):
-            found = find()
             with contextlib.suppress(psutil.NoSuchProcess):
-                for process in found:
-                    process.send_signal(signal.SIGSTOP)
-            time.sleep(stop_s)
-            for process in found:
-                with contextlib.suppress(psutil.NoSuchProcess):
-                    process.send_signal(signal.SIGCONT)
-
-    threading.Thread(target=run, daemon=True).start()
-    return over
+                hog.kill()
 
 
-@contextlib.contextmanager
-def stopped_server(config: LoadConfig) -> Iterator[LoadConfig]:
+def stopped_server(config: LoadConfig) -> contextlib.AbstractContextManager[LoadConfig]:
     """Stop the server's processes for 200 ms every 3 s."""
     host, port = config.access.address(config.url).sockaddr[:2]
     roots = [psutil.Process(pid) for pid in listeners(str(host), int(port))]
-    over = _stopped(lambda: [each for root in roots for each in (root, *root.children(recursive=True))], 0.2, 3.0)
-    try:
-        yield config
-    finally:
-        over.set()
-        time.sleep(0.3)
+    return _stopping(config, lambda: [each for root in roots for each in (root, *root.children(True))], 0.2, 3.0)
 
 
-@contextlib.contextmanager
-def slow_client(config: LoadConfig) -> Iterator[LoadConfig]:
+def slow_client(config: LoadConfig) -> contextlib.AbstractContextManager[LoadConfig]:
     """Stop the load generator for 60 ms three times a second."""
 
     def locusts() -> list[psutil.Process]:
         return [each for each in psutil.Process().children(recursive=True) if "locust" in " ".join(each.cmdline())]
 
-    over = _stopped(locusts, 0.06, 0.333)
+    return _stopping(config, locusts, 0.06, 0.333)
+
+
+@contextlib.contextmanager
+def _stopping(
+    config: LoadConfig, find: Callable[[], Sequence[psutil.Process]], stop_s: float, every_s: float
+) -> Iterator[LoadConfig]:
+    """Stop processes for some time, again and again."""
+    over = threading.Event()
+
+    def run() -> None:
+        while not over.wait(every_s - stop_s):
+            with contextlib.ExitStack() as going_on, contextlib.suppress(psutil.NoSuchProcess):
+                for process in find():
+                    process.suspend()
+                    going_on.callback(_resume, process)
+                time.sleep(stop_s)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
     try:
         yield config
     finally:
         over.set()
-        time.sleep(0.1)
+        thread.join()
+
+
+def _resume(process: psutil.Process) -> None:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        process.resume()
+
+
+def delaying_proxy(config: LoadConfig) -> contextlib.AbstractContextManager[LoadConfig]:
+    """Have each request pass a proxy that holds it for 25 ms."""
+    return _proxy(config, lambda _: 0.025)
+
+
+def throttling_proxy(config: LoadConfig) -> contextlib.AbstractContextManager[LoadConfig]:
+    """Have requests pass a proxy that forwards three times as many packets a second as there are requests."""
+    free, each = 0.0, 1 / (3 * config.scenario.rate)
+
+    def wait(now: float) -> float:
+        nonlocal free
+        free = max(free, now) + each
+        return free - now
+
+    return _proxy(config, wait)
 
 
 @contextlib.contextmanager
-def delaying_proxy(config: LoadConfig) -> Iterator[LoadConfig]:
-    """Have each request pass a proxy that holds it for 25 ms."""
+def _proxy(config: LoadConfig, wait: Callable[[float], float]) -> Iterator[LoadConfig]:
+    """Run a proxy that forwards what a client sends after a wait (s), given the time at which it came (s)."""
     url = urlsplit(config.url)
     ready, port = threading.Event(), 0
 
-    async def pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, delay_s: float) -> None:
-        while data := await reader.read(1 << 16):
-            await asyncio.sleep(delay_s)
+    async def pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, held: bool) -> None:
+        while data := await reader.read(1 << 20):
+            if held:
+                await asyncio.sleep(wait(time.monotonic()))
             writer.write(data)
         writer.close()
 
     async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         inner, outer = await asyncio.open_connection(url.hostname, url.port)
-        await asyncio.gather(pipe(reader, outer, 0.025), pipe(inner, writer, 0.0), return_exceptions=True)
+        await asyncio.gather(pipe(reader, outer, held=True), pipe(inner, writer, held=False), return_exceptions=True)
 
     async def serve() -> None:
         nonlocal port
-        server = await asyncio.start_server(accept, "127.0.0.1", 0)
+        server = await asyncio.start_server(accept, "127.0.0.1", 0, limit=1 << 22)
         port = server.sockets[0].getsockname()[1]
         ready.set()
         await server.serve_forever()

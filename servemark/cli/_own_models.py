@@ -59,6 +59,13 @@ def takes_own_models(command: Command) -> Command:
     return expanded
 
 
+def own_files() -> dict[str, Any]:
+    """Return the places of the user's own workloads and models, which a rerun needs."""
+    folder = os.environ.get(MODELS, "")
+    workloads = [place for place in os.environ.get(WORKLOADS, "").split(os.pathsep) if place]
+    return {"workload_file": workloads, "imports_dir": folder if folder and Path(folder).is_dir() else ""}
+
+
 @contextlib.contextmanager
 def _set(variable: str, value: str | None) -> Iterator[None]:
     """Set an environment variable, if there is a value, and set it back."""

@@ -2,37 +2,25 @@
 
 import contextlib
 import functools
-import os
 import subprocess
-from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
 
 import typer
 
 from loadgen.evaluation.mix import parse_mix
 from loadgen.load.load_config import LoadConfig
+from servemark.cli._asked import Asked, takes_run
 from servemark.cli._command import one_command
 from servemark.cli._explained import explained_run
-from servemark.cli._load_flags import requested, require_scoring, resolved, takes_load, takes_options
-from servemark.cli._options import (
-    DEFAULT_ENGINE,
-    DEFAULT_PRECISION,
-    Engine,
-    Json,
-    Precision,
-    Verbose,
-    completed,
-)
+from servemark.cli._load_flags import require_scoring, resolved, takes_load, takes_options
 from servemark.cli._own_models import takes_own_models
-from servemark.cli._report import Report, conclude, write_report
-from servemark.cli._run_file import ConfigFile, TakesDefaults
-from servemark.cli._trust import Trust
+from servemark.cli._report import conclude, write_report
+from servemark.cli._run_file import TakesDefaults
 from servemark.cli._watched import drawing_of, drive_watched
-from servemark.documents.fields import RUN, Names
+from servemark.documents.fields import RUN
 from servemark.documents.load import ConstantRate, MaxRate
 from servemark.documents.request import RunRequest, changed
 from servemark.documents.series import Series
@@ -51,48 +39,27 @@ from servemark.search.max_rate.runs import RateRuns, find_max_rate, write_max_ra
 from servemark.views.live.progress import ended, progress
 from servemark.views.live.watched import Drawing
 from servemark.views.render.terminal import show
-from servemark.workload.imported import MODELS
-from servemark.workload.registry import WORKLOADS
 
 
 @takes_options(Series)
 @takes_load(RUN)
-def run(
-    workload: Annotated[
-        str,
-        typer.Argument(
-            metavar="WORKLOAD",
-            help="Workload, a mix like ranking=0.7,ncf=0.3, or with --url any model of the server.",
-            autocompletion=completed,
-        ),
-        Names.NOTHING,
-    ],
-    engine: Engine = DEFAULT_ENGINE,
-    precision: Precision = DEFAULT_PRECISION,
-    *,
-    options: Series,
-    load: Namespace,
-    config_file: ConfigFile = None,  # noqa: ARG001 - its callback reads it
-    trust: Trust = False,  # noqa: ARG001 - what reads the command line looks at it
-    report: Report = False,
-    json: Json = False,
-    verbose: Verbose = False,  # noqa: ARG001 - its callback says so to the processes that report
-) -> None:
+@takes_run("WORKLOAD", "Workload, a mix like ranking=0.7,ncf=0.3, or with --url any model of the server.")
+def run(asked: Asked, options: Series) -> None:
     """Measure one workload under load and judge the run.
 
     Example: servemark run resnet50 --request-rate 10 --slo p90:200
     """
-    own = {"model": workload, "engine": engine, "precision": precision, **_own_files()}
-    requests = [requested(load, **own, **point) for point in options.points(vars(load))]
+    load, json = asked.load, asked.json
+    requests = [asked.request(**point) for point in options.points(vars(load))]
     options.require_fit(requests[0])
     require_scoring(load, "--quality", given=load.quality)
     request, search = requests[0], requests[0].load
     if request.live.explain:
         if len(requests) > 1 or options.repeat > 1:
             raise OptionError("--explain is for one run", fix="leave out --repeat and ranges")
-        raise typer.Exit(explained_run(request, report=report, json=json))
-    if "=" in workload:
-        raise typer.Exit(_mix(request, report=report, json=json))
+        raise typer.Exit(explained_run(request, report=asked.report, json=json))
+    if "=" in asked.workload:
+        raise typer.Exit(_mix(request, report=asked.report, json=json))
     # Everything is checked before a server is started.
     if isinstance(search, MaxRate):
         with server_for([resolved(changed(request, load=search.at(1.0)))]) as [config]:
@@ -107,7 +74,7 @@ def run(
         if options.request_rate_range:
             found = _curve(measure, configs, options.repeat, json=json)
             raise typer.Exit(int(ExitCode.worst(result["verdict"]["exit_code"] for result in found)))
-        each = functools.partial(_reported, measure, quiet=json) if report else measure
+        each = functools.partial(_reported, measure, quiet=json) if asked.report else measure
         found = [each(c.changed(seed=c.seed + number)) for c in configs for number in range(options.repeat)]
     if json:
         directory.print_json(found[0] if len(found) == 1 else {"results": found})
@@ -148,13 +115,6 @@ def _reported(measure: Measure, config: LoadConfig, *, quiet: bool) -> Result:
     result = measure(replace(config, result_dir=folder))
     write_report(folder, quiet=quiet)
     return result
-
-
-def _own_files() -> dict[str, Any]:
-    """Return the places of the user's own workloads and models, which a rerun needs."""
-    folder = os.environ.get(MODELS, "")
-    workloads = [place for place in os.environ.get(WORKLOADS, "").split(os.pathsep) if place]
-    return {"workload_file": workloads, "imports_dir": folder if folder and Path(folder).is_dir() else ""}
 
 
 def _mix(request: RunRequest, *, report: bool, json: bool) -> int:

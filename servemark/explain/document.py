@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from servemark.explain import spans
-from servemark.explain.fixes import p99_ms
-from servemark.explain.naming import NAMED_MS, NAMED_SHARE, name, sentence
+from servemark.explain.fixes import p50_ms, p99_ms
+from servemark.explain.naming import NAMED_MS, NAMED_SHARE_OF_TAIL, name, sentence
 from servemark.explain.replay import Replayed, measured_service, replay
-from servemark.explain.tail import CAUSES, Evidence, Parts, Row, parts_of, rows, tail_of
+from servemark.explain.tail import CAUSES, Evidence, Parts, Row, latency_of, parts_of, rows, tail_of
 from servemark.explain.timeline import Machine, Sent, Served, Setup, Times
 from servemark.quantities import figure
 from servemark.results.schema.explanation import ExplainedPart, Explanation, Pauses, Queueing
@@ -50,14 +50,12 @@ def explanation(
     evidence = Evidence(sent.only(chosen), served.only(chosen), machine, setup)
     parts = parts_of(evidence)
     found = rows(parts)
-    latency = np.sum(list(parts.values()), axis=0)
     queue, stopped = queueing(evidence), pauses(evidence)
-    p50, p99 = float(np.median(latency)) / 1e6, p99_ms(latency)
-    named = name(found, evidence, parts, p99)
+    named = name(found, evidence, parts)
     return {
         **_common(found, parts, note),
-        "sentence": sentence(named, found, p50, p99, queue, stopped),
-        "cause": named.cause,
+        "sentence": sentence(named, found, latency_of(parts), queue, stopped),
+        "cause": named.row and named.row.cause,
         "traced": True,
         "queueing": queue,
         "pauses": stopped if len(machine.at) else None,
@@ -66,7 +64,7 @@ def explanation(
 
 
 def _common(found: Sequence[Row], parts: Parts, note: str) -> Explanation:
-    latency = np.sum(list(parts.values()), axis=0)
+    latency = latency_of(parts)
     listed: list[ExplainedPart] = [
         {
             "cause": row.cause,
@@ -85,7 +83,7 @@ def _common(found: Sequence[Row], parts: Parts, note: str) -> Explanation:
         "note": note,
         "requests": len(latency),
         "slowest": len(tail_of(latency)[0]),
-        "p50_ms": float(np.median(latency)) / 1e6,
+        "p50_ms": p50_ms(latency),
         "p99_ms": p99_ms(latency),
         "excess_ms": sum(row.excess_ms for row in found),
         "parts": listed,
@@ -108,7 +106,7 @@ def _untraced(sent: Sent, note: str) -> Explanation:
     tail_ms = sum(row.tail_ms for row in found)
     ours = max(found[:2], key=lambda row: row.tail_ms)
     start = f"p99 is {figure(common['p99_ms'])} ms, p50 {figure(common['p50_ms'])} ms"
-    large = ours.tail_ms >= max(NAMED_SHARE * tail_ms, NAMED_MS)
+    large = ours.tail_ms >= max(NAMED_SHARE_OF_TAIL * tail_ms, NAMED_MS)
     row = ours if large else found[2]
     said = f"{start}: of the slowest 1 % ({figure(tail_ms)} ms), {figure(row.tail_ms)} ms are {WORDS[row.cause]}."
     return {**common, "sentence": said, "cause": ours.cause if large else None}

@@ -6,11 +6,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from servemark.explain.replay import Replayed, measured_service, replay
-from servemark.explain.tail import Evidence, Parts
+from servemark.explain.tail import Evidence, Parts, latency_of
 from servemark.explain.timeline import Floats, Setup
 from servemark.results.schema.explanation import Fix
 
 REPLAYED = "a replay of the measured arrivals and service times"
+IN_PROPORTION = "; no other batch size was executed, so the time of smaller ones is taken in proportion"
+FEW_CORES = "more instances share these cores: a replay predicts no shorter p99"
 TAKEN_OFF = "the measured latencies without this part"
 AT_MOST = "the measured latencies without this part: the least that p99 can become"
 
@@ -26,11 +28,11 @@ class Replays:
         """Replay the present."""
         return replay(self.evidence.served.queued, self.evidence.setup, measured_service(self.evidence.batches))
 
-    def p99_ms(self, setup: Setup, now: Replayed) -> float:
-        """p99 of the latency under another setup (ms)."""
+    def under(self, setup: Setup, now: Replayed) -> Floats:
+        """Latencies under another setup (ns)."""
         service, slower = measured_service(self.evidence.batches), self._crowding(setup)
         other = replay(self.evidence.served.queued, setup, lambda begin, size: slower * service(begin, size))
-        return p99_ms(np.maximum(self.latency + other.end - now.end, 0))
+        return np.maximum(self.latency + other.end - now.end, 0)
 
     def _crowding(self, setup: Setup) -> float:
         """Factor by which executions take longer where the cores are too few for all instances at once."""
@@ -45,6 +47,11 @@ class Replays:
         return max(1.0, setup.instances * each / free) / max(1.0, self.evidence.setup.instances * each / free)
 
 
+def p50_ms(latency: Floats) -> float:
+    """Median of latencies in ns (ms)."""
+    return float(np.median(latency)) / 1e6
+
+
 def p99_ms(latency: Floats) -> float:
     """p99 of latencies in ns (ms)."""
     return float(np.percentile(latency, 99)) / 1e6
@@ -52,16 +59,27 @@ def p99_ms(latency: Floats) -> float:
 
 def fixes_of(cause: str, evidence: Evidence, parts: Parts) -> list[Fix]:
     """Changes for a cause, those with the largest predicted gain first."""
-    latency = np.sum(list(parts.values()), axis=0)
+    latency = latency_of(parts)
     found = list(_settings(cause, evidence, latency) if cause in _SETUPS else _elsewhere(cause, latency, parts))
-    return sorted(found, key=lambda fix: np.inf if fix["p99_ms"] is None else fix["p99_ms"])
+    found.sort(key=lambda fix: (fix["p50_ms"] or 0.0) + (fix["p99_ms"] or 0.0))
+    if cause == "instance" and (found[0]["p99_ms"] or 0.0) >= p99_ms(latency):
+        words = "more cores, a faster engine or precision, or a lower rate"
+        return [_fix(words, FEW_CORES)]
+    return found
 
 
 def _settings(cause: str, evidence: Evidence, latency: Floats) -> Iterator[Fix]:
     replays = Replays(evidence, latency)
     now = replays.now()
+    basis = REPLAYED + IN_PROPORTION * (cause == "batch_size" and evidence.batches.usual.proportional)
     for words, settings, setup in _SETUPS[cause](evidence):
-        yield {"words": words, "settings": settings, "p99_ms": replays.p99_ms(setup, now), "basis": REPLAYED}
+        yield _fix(words, basis, replays.under(setup, now), settings)
+
+
+def _fix(words: str, basis: str, latency: Floats | None = None, settings: dict[str, int] | None = None) -> Fix:
+    """A change with the percentiles of the latencies that are predicted, where any are."""
+    p50, p99 = (None, None) if latency is None else (p50_ms(latency), p99_ms(latency))
+    return {"words": words, "settings": settings or {}, "p50_ms": p50, "p99_ms": p99, "basis": basis}
 
 
 Changes = Iterator[tuple[str, dict[str, int], Setup]]
@@ -102,6 +120,7 @@ _WORDS: Mapping[str, tuple[str, str]] = {
     "schedule": ("a load generator with a core of its own, or --workers", TAKEN_OFF),
     "connection": ("connections that are kept open, and as many as there are requests in flight", TAKEN_OFF),
     "network": ("a client nearer to the server, or --shared-memory system on the same machine", AT_MOST),
+    "cold": ("a warm model: model_warmup in its configuration, or --warmup", TAKEN_OFF),
     "other_work": ("a quiet machine: end the other work, or give the server cores of its own", TAKEN_OFF),
     "pause": ("find what stops the server's process: a quota, a debugger, swapping, a snapshot", TAKEN_OFF),
     "output": ("outputs that stay on the server, or --shared-memory system", AT_MOST),
@@ -110,8 +129,9 @@ _WORDS: Mapping[str, tuple[str, str]] = {
 
 def _elsewhere(cause: str, latency: Floats, parts: Parts) -> Iterator[Fix]:
     if cause == "slower":
-        words = "fewer threads for each instance (intra_op_thread_count)"
-        yield {"words": words, "settings": {}, "p99_ms": None, "basis": "no measured service time at fewer threads"}
+        yield _fix(
+            "fewer threads for each instance (intra_op_thread_count)", "no measured service time at fewer threads"
+        )
     elif cause in _WORDS:
         words, basis = _WORDS[cause]
-        yield {"words": words, "settings": {}, "p99_ms": p99_ms(latency - parts[cause]), "basis": basis}
+        yield _fix(words, basis, latency - parts[cause])

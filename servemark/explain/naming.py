@@ -1,80 +1,86 @@
-"""The cause that a sentence names: a large part of the slowest requests' time that a change would take away."""
+"""The cause that a sentence names: a large part of the requests' time that a change would take away."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from servemark.explain.fixes import fixes_of
-from servemark.explain.tail import CAUSES, Evidence, Parts, Row
+from servemark.explain.fixes import fixes_of, p50_ms, p99_ms
+from servemark.explain.tail import CAUSES, Evidence, Parts, Row, latency_of
+from servemark.explain.timeline import Floats
 from servemark.quantities import figure
 from servemark.results.schema.explanation import Fix, Pauses, Queueing
 
-NAMED_SHARE = 0.2
-"""A cause is named from this share of the slowest requests' latency on."""
+NAMED_SHARE, NAMED_SHARE_OF_TAIL = 0.2, 1 / 3
+"""A cause is named from these shares of the latency on, of the usual requests' or of the slowest ones'."""
 NAMED_MS = 0.5
 ORDINARY_NETWORK_MS = 1.0
 """Time for a front end and a network that nobody asks about."""
-ORDINARY_WAIT = 0.5
-"""Queueing is named where the mean wait for an instance is this share of a mean service time: below the knee a tail of
-waits is what random arrivals make."""
-GAIN = 0.9
-"""A setting is named where it is predicted to bring p99 down to this share."""
+ORDINARY_WAIT = 1.0
+"""Waits for an instance are named where their mean is this share of a mean service time. One instance is then busy for
+two thirds of the time (M/D/1). Below, a tail of waits is what random arrivals make."""
+GAIN = 0.1
+"""A batching setting is named where its change is predicted to take this share of p50 or p99 away."""
 UNAVOIDABLE = {"model", "unexplained"}
+BATCHING = {"batch_fill", "batch_size"}
 
 
 @dataclass(frozen=True)
 class Named:
-    """A cause with its part of the tail (ms) and its changes; without a cause none stands out."""
+    """A cause with its parts and its changes; without one none stands out."""
 
-    cause: str | None
-    tail_ms: float = 0.0
+    row: Row | None
     fixes: Sequence[Fix] = ()
 
 
-def name(rows: Sequence[Row], evidence: Evidence, parts: Parts, p99_ms: float) -> Named:
-    """Choose the largest cause that stands out. One of a setting must also have a change that is predicted to help."""
-    tail_ms = sum(row.tail_ms for row in rows)
-    avoidable = [
-        (row.tail_ms - ORDINARY_NETWORK_MS * (row.cause == "network"), row)
-        for row in rows
-        if row.cause not in UNAVOIDABLE and not (row.cause == "instance" and _ordinary(evidence, parts))
-    ]
-    for amount, row in sorted(avoidable, key=lambda each: -each[0]):
-        if amount < max(NAMED_SHARE * tail_ms, NAMED_MS):
-            break
+def name(rows: Sequence[Row], evidence: Evidence, parts: Parts) -> Named:
+    """Choose the cause with the largest share of the latency, that of the median and of the slowest alike.
+
+    A batching setting counts for what its change is predicted to save. Waits that random arrivals make are left aside.
+    """
+    asked = [row for row in rows if not (row.cause == "instance" and _ordinary(evidence, parts))]
+    median_ms, tail_ms = sum(row.median_ms for row in asked), sum(row.tail_ms for row in asked)
+    found = [(0.0, Named(None))]
+    for row in asked:
+        ordinary = ORDINARY_NETWORK_MS * (row.cause == "network")
+        median, tail = (max(amount - ordinary, 0.0) for amount in (row.median_ms, row.tail_ms))
+        shares = [median / max(median_ms, 1e-6), tail / max(tail_ms, 1e-6)]
+        of_median, of_tail = shares[0] >= NAMED_SHARE, shares[1] >= NAMED_SHARE_OF_TAIL
+        if row.cause in UNAVOIDABLE or max(median * of_median, tail * of_tail) < NAMED_MS:
+            continue
         fixes = fixes_of(row.cause, evidence, parts)
-        predicted = fixes[0]["p99_ms"] if fixes else None
-        if not (fixes and fixes[0]["settings"]) or (predicted is not None and predicted <= GAIN * p99_ms):
-            return Named(row.cause, row.tail_ms, fixes)
-    return Named(None)
+        if row.cause in BATCHING:
+            shares = [share * (share >= GAIN) for share in _gains(fixes, parts)]
+        found.append((sum(shares), Named(row, fixes)))
+    return max(found, key=lambda each: each[0])[1]
+
+
+def _gains(fixes: Sequence[Fix], parts: Parts) -> list[float]:
+    """Shares of p50 and p99 that the first change is predicted to take away."""
+    latency = latency_of(parts)
+    changes = [(fix["p50_ms"] or 0.0, fix["p99_ms"] or 0.0) for fix in fixes[:1]]
+    return [1 - pair[key] / now for pair in changes for key, now in enumerate((p50_ms(latency), p99_ms(latency)))]
 
 
 def _ordinary(evidence: Evidence, parts: Parts) -> bool:
     return float(parts["instance"].mean()) < ORDINARY_WAIT * float(evidence.batches.service.mean())
 
 
-def sentence(
-    named: Named, rows: Sequence[Row], p50_ms: float, p99_ms: float, queueing: Queueing, pauses: Pauses
-) -> str:
-    """Say the cause with its figures, and the first change with its predicted gain."""
+def sentence(named: Named, rows: Sequence[Row], latency: Floats, queueing: Queueing, pauses: Pauses) -> str:
+    """Say the cause with its figures, of the whole latency and of the slowest requests."""
+    by_cause = {row.cause: row for row in rows}
     tail_ms = sum(row.tail_ms for row in rows)
-    busy = f"{queueing['utilization']:.0%} utilisation"
-    start = f"p99 is {figure(p99_ms)} ms, p50 {figure(p50_ms)} ms"
-    unknown = next(row for row in rows if row.cause == "unexplained")
-    left = f"; {figure(unknown.tail_ms)} ms are not explained" if unknown.tail_ms > NAMED_SHARE * tail_ms else ""
-    if named.cause is None:
-        work = next(row for row in rows if row.cause == "model")
-        return (
-            f"Nothing stands out: {start}; of the slowest 1 % ({figure(tail_ms)} ms) the model alone computes "
-            f"{figure(work.tail_ms)} ms, at {busy}{left}."
-        )
-    said = f"{start}: of the slowest 1 % ({figure(tail_ms)} ms), {figure(named.tail_ms)} ms are {CAUSES[named.cause]}"
-    said += _more(named.cause, rows, queueing, pauses) + left
-    if not named.fixes:
-        return f"{said}."
-    fix = named.fixes[0]
-    if fix["p99_ms"] is None:
-        return f"{said}. Try {fix['words']}."
-    return f"{said}. Predicted with {fix['words']}: p99 {figure(fix['p99_ms'])} ms."
+    start = (
+        f"p50 is {figure(p50_ms(latency))} ms and p99 {figure(p99_ms(latency))} ms, of which the model alone computes"
+    )
+    start += f" {figure(by_cause['model'].median_ms)} ms"
+    unknown = by_cause["unexplained"].tail_ms
+    left = f"; {figure(unknown)} ms of those are not explained" if unknown > NAMED_SHARE * tail_ms else ""
+    if named.row is None:
+        return f"Nothing stands out: {start}, at {queueing['utilization']:.0%} utilisation{left}."
+    row, more = named.row, _more(named.row.cause, rows, queueing, pauses)
+    return (
+        f"{start}: {figure(row.median_ms)} ms of the median and {figure(row.tail_ms)} ms of the slowest 1 % "
+        f"({figure(tail_ms)} ms) are {CAUSES[row.cause]}{more}{left}."
+    )
 
 
 def _more(cause: str, rows: Sequence[Row], queueing: Queueing, pauses: Pauses) -> str:

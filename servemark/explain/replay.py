@@ -48,7 +48,7 @@ def replay(queued: Times, setup: Setup, service: Service) -> Replayed:
 def _next_batch(arrivals: list[int], first: int, ready: int, setup: Setup) -> tuple[int, int]:
     """Return when an instance that is `ready` begins with the oldest requests, and with how many of them."""
     waiting = _waiting(arrivals, first, ready, setup.max_batch)
-    wanted = max((size for size in setup.preferred if size <= setup.max_batch), default=setup.max_batch)
+    wanted = setup.wanted
     if not setup.delay_ns or waiting >= wanted:
         return ready, _preferred(waiting, setup)
     # Whichever comes first: the batch is full, or the oldest has waited long enough.

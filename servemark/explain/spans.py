@@ -1,12 +1,11 @@
 """Time in which something held, as a function that only grows: overlaps with many intervals are two look-ups each."""
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Self
 
 import numpy as np
 
-from servemark.explain.timeline import Batches, Floats, Machine, Served, Times
+from servemark.explain.timeline import Batches, Flags, Floats, Machine, Served, Times
 
 STILL_SHARE = 0.02
 """A process that used less of its time than this stood still."""
@@ -20,6 +19,8 @@ AROUND_NS = 250_000_000
 """The cores count in ticks of 10 ms: the share of other work is taken over this time, before and after."""
 LEAST_SHARE = 0.1
 """Less other work than this share of the used time is not told apart from the error of ticks."""
+STALL_READINGS, STALL_NS = 5, 50_000_000
+"""Readings this many periods and this long apart: the thread that reads, which comes first, had no core either."""
 
 
 @dataclass(frozen=True)
@@ -36,13 +37,9 @@ class Cumulated:
         lengths = np.stack([np.zeros(len(starts)), ends - starts], axis=1).reshape(-1)
         return cls(edges, np.cumsum(lengths))
 
-    @cached_property
-    def _usable(self) -> bool:
-        return len(self.at) > 0
-
     def within(self, starts: Times, ends: Times) -> Floats:
         """Return by how much it grows in each interval."""
-        if not self._usable:
+        if not len(self.at):
             return np.zeros(len(starts))
         grown: Floats = np.interp(ends, self.at, self.total) - np.interp(starts, self.at, self.total)
         return grown
@@ -68,7 +65,7 @@ def pauses(machine: Machine, batches: Batches, served: Served) -> tuple[Times, T
     """
     if len(machine.at) < 2 or not len(batches.start):
         return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
-    still = np.diff(machine.server_cpu) < STILL_SHARE * np.diff(machine.at)
+    still = (np.diff(machine.server_cpu) < STILL_SHARE * np.diff(machine.at)) & ~_stalled(machine)
     edge = np.diff(np.concatenate([[False], still, [False]]).astype(int))
     first, last = machine.at[np.flatnonzero(edge == 1)], machine.at[np.flatnonzero(edge == -1)]
     events = np.sort(np.concatenate([served.queued, served.started, served.ended]))
@@ -87,7 +84,7 @@ def pauses(machine: Machine, batches: Batches, served: Served) -> tuple[Times, T
         ],
         dtype=bool,
     )
-    starved = _waiting(machine).within(starts, ends) > STARVED_SHARE * (ends - starts)
+    starved = _waiting(machine, machine.waited).within(starts, ends) > STARVED_SHARE * (ends - starts)
     had_work = (executed & ~starved) | stopped
     return starts[had_work], ends[had_work]
 
@@ -102,21 +99,29 @@ def other_share(machine: Machine) -> Floats:
     return np.where(share < LEAST_SHARE, 0.0, share)
 
 
-def other_work(machine: Machine) -> Cumulated:
-    """Time for which a thread of the server had no core because of other work, or of other virtual machines."""
+def other_work(machine: Machine, waited: Times) -> Cumulated:
+    """Time for which a thread had no core because of other work, or of other virtual machines.
+
+    `waited` is the machine's counter of waits: of the server's threads, or of the load generator's.
+    """
     if len(machine.at) < 2:
         return Cumulated(machine.at, np.zeros(len(machine.at)))
     passed = np.diff(machine.at).astype(float)
-    waited = np.diff(_waiting(machine).total) * other_share(machine)
-    lost = np.minimum(waited + np.diff(machine.stolen) / max(machine.cores, 1), passed)
+    lost = np.diff(_waiting(machine, waited).total) * other_share(machine) + np.diff(machine.stolen) / machine.cores
+    lost = np.where(_stalled(machine), passed, np.minimum(lost, passed))
     return Cumulated(machine.at, np.concatenate([[0.0], np.cumsum(lost)]))
 
 
-def _waiting(machine: Machine) -> Cumulated:
-    """Time for which a thread of the server had no core."""
+def _stalled(machine: Machine) -> Flags:
+    """Intervals in which the whole machine stood still: nobody had a core, not even the thread that reads."""
+    passed = np.diff(machine.at)
+    return passed > max(STALL_READINGS * float(np.median(passed)), STALL_NS)
+
+
+def _waiting(machine: Machine, waited: Times) -> Cumulated:
+    """Time for which a thread had no core."""
     passed = np.diff(machine.at).astype(float)
-    waited = _spread(np.diff(machine.waited).astype(float), passed)
-    return Cumulated(machine.at, np.concatenate([[0.0], np.cumsum(waited)]))
+    return Cumulated(machine.at, np.concatenate([[0.0], np.cumsum(_spread(np.diff(waited).astype(float), passed))]))
 
 
 def _spread(waited: Floats, passed: Floats) -> Floats:

@@ -1,6 +1,6 @@
 """Parts of each request's latency by cause, and how the slowest 1 % differ from the median."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from servemark.explain import spans
 from servemark.explain.replay import measured_service, replay
-from servemark.explain.timeline import Batches, Floats, Machine, Sent, Served, Setup, Usual
+from servemark.explain.timeline import Batches, Flags, Floats, Machine, Sent, Served, Setup, Times, Usual
 
 TAIL_SHARE = 0.01
 FEWEST_IN_TAIL = 5
@@ -20,9 +20,10 @@ CAUSES = {
     "connection": "opening a connection",
     "network": "network, front end and client",
     "instance": "waiting for a free instance",
-    "batch_fill": "waiting for the batch to fill",
+    "batch_fill": "waiting out the queue delay",
     "model": "computing, as usual alone",
-    "batch_size": "computing a larger batch",
+    "batch_size": "filling and computing a larger batch",
+    "cold": "the first executions of a cold model",
     "slower": "computing slower at the same batch",
     "output": "writing outputs",
     "other_work": "other work on the cores",
@@ -30,6 +31,12 @@ CAUSES = {
     "unexplained": "not explained",
 }
 """Each cause in words, in the order of a request's way; the last is what no other explains."""
+FASTEST = 5
+"""Percentile of a step's time that nothing disturbed."""
+LATE_NS = 1_000_000
+"""A load generator that is so late with a request stood still."""
+COLD_SHARE, WARM_EXECUTIONS = 0.5, 5
+"""A model is cold until this many executions in a row take less than this share more than usual."""
 Places = npt.NDArray[np.intp]
 Parts = Mapping[str, Floats]
 """Each cause's part of each request's latency (ns); together they are the latency."""
@@ -50,100 +57,151 @@ class Evidence:
         return Batches.recognised(self.served, self.setup.delay_ns)
 
 
-@dataclass(frozen=True)
-class Taken:
-    """Stretches that interrupted a request's steps, by step (ns)."""
-
-    way_in: Floats
-    queue: Floats
-    compute: Floats
-    output: Floats
-    way_out: Floats
-
-    @property
-    def total(self) -> Floats:
-        """All of it."""
-        return self.way_in + self.queue + self.compute + self.output + self.way_out
+def latency_of(parts: Parts) -> Floats:
+    """Each request's latency (ns)."""
+    found: Floats = np.sum(list(parts.values()), axis=0)
+    return found
 
 
-def taken(held: spans.Cumulated, sent: Sent, served: Served) -> Taken:
-    """Return how long something held within each step."""
-    within = held.within
-    return Taken(
-        within(sent.sent, served.queued),
-        within(served.queued, served.started),
-        within(served.started, served.output_start),
-        within(served.output_start, served.ended),
-        within(served.ended, sent.done),
-    )
+class Interruptions:
+    """Stretches that interrupted requests: pauses of the server, and other work on the cores."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        machine = evidence.machine
+        self.paused = spans.Cumulated.of_spans(*spans.pauses(machine, evidence.batches, evidence.served)).within
+        self.starved = spans.other_work(machine, machine.waited).within
+        """Time without a core in which a thread of the server wanted one."""
+        self.client_starved = spans.other_work(machine, machine.client_waited).within
+
+    def step(self, start: Times, end: Times, lost: Floats, cause: str) -> dict[str, Floats]:
+        """Split a step of the way into pauses, what it `lost` to other work, and the rest, which is the cause's.
+
+        The fastest ones have lost nothing, so they say how long the step takes.
+        """
+        pause = self.paused(start, end)
+        step = (end - start) - pause
+        other = np.clip(lost, 0, np.maximum(step - np.percentile(step, FASTEST), 0))
+        return {cause: step - other, "pause": pause, "other_work": other}
 
 
 def parts_of(evidence: Evidence) -> dict[str, Floats]:
     """Split each request's latency by cause. `unexplained` is the difference to the latency, so the sum is exact."""
-    sent, served, batches = evidence.sent, evidence.served, evidence.batches
+    sent, held = evidence.sent, Interruptions(evidence)
     latency = (sent.done - sent.due).astype(float)
-    paused = taken(spans.Cumulated.of_spans(*spans.pauses(evidence.machine, batches, served)), sent, served)
-    compute = (served.output_start - served.started).astype(float) - paused.compute
-    starved = taken(spans.other_work(evidence.machine), sent, served)
-    # The usual time of a step is that of one with a core: other work may slow every request alike.
-    alone, of_size = _usual_compute(batches, np.maximum(compute - starved.compute, 0))
-    way_in = served.queued - sent.sent - paused.way_in
-    way_out = sent.done - served.ended - paused.way_out
-    output = served.ended - served.output_start - paused.output
-    # A wait of a server's thread says nothing of the network and the client, whatever the time.
-    slow_output = np.clip(starved.output, 0, np.maximum(output - np.median(output - starved.output), 0))
-    slow_compute = np.clip(starved.compute, 0, np.maximum(compute - of_size, 0))
-    queue = (served.started - served.queued).astype(float)
-    full = spans.all_busy(batches, evidence.setup.instances).within(served.queued, served.started)
-    # A pause while all instances are busy holds the batches before; it counts as the pause.
-    instance = np.clip(full - paused.queue, 0, None)
-    fill = np.clip(queue - paused.queue - instance, 0, evidence.setup.delay_ns)
-    # The thread that takes requests from the queue wants a core, too.
-    slow_queue = np.clip(starved.queue, 0, np.maximum(queue - paused.queue - instance - fill, 0))
-    parts = {
-        "schedule": (sent.begun - sent.due).astype(float),
-        "connection": (sent.sent - sent.begun).astype(float),
-        "network": way_in + way_out,
-        "instance": instance,
-        "batch_fill": fill,
-        "model": np.full(len(latency), alone),
-        "batch_size": of_size - alone,
-        "slower": compute - of_size - slow_compute,
-        "output": output - slow_output,
-        "other_work": slow_output + slow_compute + slow_queue,
-        "pause": paused.total,
-    }
-    _follow_on(evidence, parts, paused.compute, slow_compute)
-    parts["unexplained"] = latency - np.sum(list(parts.values()), axis=0)
+    parts = {cause: np.zeros(len(latency)) for cause in CAUSES}
+    compute = _compute(evidence, held)
+    for found in (*_ways(evidence, held), _queue(evidence, held), compute):
+        for cause, time in found.items():
+            parts[cause] = parts[cause] + time
+    _follow_on(evidence, parts, {cause: compute[cause] for cause in ("pause", "other_work", "cold", "slower")})
+    parts["unexplained"] = latency - latency_of(parts)
     return parts
 
 
-def _usual_compute(batches: Batches, compute: Floats) -> tuple[float, Floats]:
-    """The usual compute of the smallest batch, and that of each request's own batch size (ns)."""
+def _ways(evidence: Evidence, held: Interruptions) -> Iterator[dict[str, Floats]]:
+    """Split everything before the queue and after the execution; threads of both sides work on those."""
+    sent, served = evidence.sent, evidence.served
+    late = (sent.begun - sent.due).astype(float)
+    other = np.clip(held.client_starved(sent.due, sent.begun), 0, np.maximum(late - np.percentile(late, FASTEST), 0))
+    yield {"schedule": late - other, "other_work": other, "connection": (sent.sent - sent.begun).astype(float)}
+    steps = [
+        held.step(start, end, np.maximum(held.starved(start, end), held.client_starved(start, end)), "network")
+        for start, end in ((sent.sent, served.queued), (served.ended, sent.done))
+    ]
+    # An answer that came while the load generator was late with other requests was read late.
+    back = steps[1]["network"]
+    read_late = np.minimum(_stalls(sent).within(served.ended, sent.done), np.maximum(back - np.median(back), 0))
+    yield from (*steps, {"schedule": read_late, "network": -read_late})
+    start, end = served.output_start, served.ended
+    yield held.step(start, end, held.starved(start, end), "output")
+
+
+def _queue(evidence: Evidence, held: Interruptions) -> dict[str, Floats]:
+    """Split the wait in the queue. A batch that was full ended it, or else the queue delay."""
+    served, batches, setup = evidence.served, evidence.batches, evidence.setup
+    pause = held.paused(served.queued, served.started)
+    waited = (served.started - served.queued) - pause
+    # A pause while all instances are busy holds the batches before; it counts as the pause.
+    busy = spans.all_busy(batches, setup.instances).within(served.queued, served.started)
+    instance = np.minimum(np.maximum(busy - pause, 0), waited)
+    fill = np.minimum(waited - instance, setup.delay_ns)
+    # The thread that takes requests from the queue wants a core, too.
+    other = np.minimum(held.starved(served.queued, served.started), waited - instance - fill)
+    full = batches.size[batches.of] >= setup.wanted
+    return {
+        "pause": pause,
+        "instance": instance,
+        "batch_fill": np.where(full, 0, fill),
+        "batch_size": np.where(full, fill, 0),
+        "other_work": other,
+    }
+
+
+def _compute(evidence: Evidence, held: Interruptions) -> dict[str, Floats]:
+    """Split the execution. The usual time is that with a core: other work may slow every request alike."""
+    served, batches = evidence.served, evidence.batches
+    start, end = served.started, served.output_start
+    pause, lost = held.paused(start, end), held.starved(start, end)
+    compute = (end - start) - pause
     each = np.zeros(len(batches.size))
-    each[batches.of] = compute  # alike for all requests of a batch
+    each[batches.of] = np.maximum(compute - lost, 0)  # alike for all requests of a batch
     usual = Usual(batches.size, each)
-    return usual.at(int(batches.size.min())), usual.each(batches.size)[batches.of]
+    alone, of_size = usual.at(1), usual.each(batches.size)[batches.of]
+    other = np.clip(lost, 0, np.maximum(compute - of_size, 0))
+    slower = compute - of_size - other
+    cold = np.where(_cold(batches, slower, of_size), np.maximum(slower, 0), 0)
+    return {
+        "model": np.full(len(compute), alone),
+        "batch_size": of_size - alone,
+        "cold": cold,
+        "slower": slower - cold,
+        "other_work": other,
+        "pause": pause,
+    }
 
 
-def _follow_on(evidence: Evidence, parts: dict[str, Floats], paused: Floats, starved: Floats) -> None:
-    """Give a wait for an instance to the cause that held the instance: a replay without it tells by how much.
+def _stalls(sent: Sent) -> spans.Cumulated:
+    """Time in which the load generator was late with a request."""
+    late = sent.begun - sent.due >= LATE_NS
+    order = np.argsort(sent.due[late], kind="stable")
+    starts, ends = sent.due[late][order], np.maximum.accumulate(sent.begun[late][order])
+    if not len(starts):
+        return spans.Cumulated(starts, np.zeros(0))
+    first = np.concatenate([[True], starts[1:] > ends[:-1]])
+    return spans.Cumulated.of_spans(starts[first], ends[np.concatenate([first[1:], [True]])])
 
-    `paused` and `starved` are what each request's own batch lost (ns).
+
+def _cold(batches: Batches, slower: Floats, of_size: Floats) -> Flags:
+    """Requests of the executions before the first that were as fast as usual."""
+    warm = np.zeros(len(batches.size), dtype=bool)
+    warm[batches.of] = slower <= COLD_SHARE * of_size
+    ran = np.convolve(warm, np.ones(WARM_EXECUTIONS), "valid") == WARM_EXECUTIONS
+    return batches.of < (int(np.argmax(ran)) if ran.any() else 0)
+
+
+def _follow_on(evidence: Evidence, parts: dict[str, Floats], lost: Mapping[str, Floats]) -> None:
+    """Give a wait for an instance to the cause that made it: a replay without that tells by how much.
+
+    `lost` is what each request's own batch lost, by cause (ns). A load generator that is late sends in bursts.
     """
     served, batches, setup = evidence.served, evidence.batches, evidence.setup
-    if not (paused.any() or starved.any()):
-        return
-    lost = {"pause": np.zeros(len(batches.start)), "other_work": np.zeros(len(batches.start))}
-    lost["pause"][batches.of] = paused
-    lost["other_work"][batches.of] = starved
-    waits = replay(served.queued, setup, measured_service(batches)).start - served.queued
-    for cause, spared in lost.items():
-        if spared.any():
-            without = replay(served.queued, setup, measured_service(batches, spared)).start - served.queued
-            moved = np.clip((waits - without).astype(float), 0, parts["instance"])
-            parts["instance"] = parts["instance"] - moved
-            parts[cause] = parts[cause] + moved
+    service = measured_service(batches)
+    waits = replay(served.queued, setup, service).start - served.queued
+
+    def move(cause: str, without: Times) -> None:
+        moved = np.clip((waits - without).astype(float), 0, parts["instance"])
+        parts["instance"] = parts["instance"] - moved
+        parts[cause] = parts[cause] + moved
+
+    late = evidence.sent.begun - evidence.sent.due
+    if (late >= LATE_NS).any():
+        in_time = served.queued - late
+        move("schedule", replay(in_time, setup, service).start - in_time)
+    for cause, own in lost.items():
+        if own.any():
+            spared = np.zeros(len(batches.start))
+            spared[batches.of] = own
+            move(cause, replay(served.queued, setup, measured_service(batches, spared)).start - served.queued)
 
 
 @dataclass(frozen=True)
@@ -168,7 +226,7 @@ def tail_of(latency: Floats) -> tuple[Places, Places]:
 
 def rows(parts: Parts) -> list[Row]:
     """Compare the slowest with the median, cause by cause. The excesses add up to the whole, exactly by its own row."""
-    latency = np.sum(list(parts.values()), axis=0)
+    latency = latency_of(parts)
     slow, middle = tail_of(latency)
     found = {
         cause: (float(np.mean(part[middle])) / 1e6, float(np.mean(part[slow])) / 1e6) for cause, part in parts.items()

@@ -98,27 +98,28 @@ def _handover(batches: Times, ready: Times) -> float:
 class Usual:
     """Usual time of executions by batch size: the median of a size, where it was executed often enough.
 
-    Others lie on the line between those; beyond the largest the line goes on, from one size alone in proportion. One
-    slow execution of a rare size is not what that size usually takes: a rare one is as fast as its line at the least.
+    Others lie between those; beyond the smallest and the largest, the line through everything that was executed goes
+    on. Where that is one size alone, time is in proportion to the size. One slow execution of a rare size is not what
+    that size usually takes: a rare one is as fast as its line at the least.
     """
 
     def __init__(self, sizes: Times, times: Floats) -> None:
         found, counts = np.unique(sizes, return_counts=True)
-        self._rare = {int(size): float(np.median(times[sizes == size])) for size in found}
-        often = found[counts >= FEWEST_OF_SIZE]
-        self._sizes = often if len(often) else found[:1]
-        self._known = [self._rare.pop(int(size)) for size in self._sizes]
+        medians = np.array([float(np.median(times[sizes == size])) for size in found])
+        often = counts >= FEWEST_OF_SIZE if (counts >= FEWEST_OF_SIZE).any() else np.arange(len(found)) == 0
+        self._sizes, self._known = found[often], medians[often]
+        self._rare = dict(zip(found[~often].tolist(), medians[~often].tolist(), strict=True))
+        self.proportional = len(found) == 1
+        """Nothing but one size was executed."""
+        in_proportion = float(self._known[0] / self._sizes[0])
+        slope = in_proportion if self.proportional else float(np.polyfit(found, medians, 1, w=np.sqrt(counts))[0])
+        # An execution takes some time whatever the size, and no larger batch takes less.
+        self._slope = min(max(slope, 0.0), in_proportion)
 
     def at(self, size: int) -> float:
         """Return the usual time of a size."""
-        first, last = int(self._sizes[0]), int(self._sizes[-1])
-        if size <= last:
-            line = float(np.interp(size, self._sizes, self._known))
-        elif first == last:
-            line = self._known[-1] * size / last
-        else:
-            slope = max((self._known[-1] - self._known[0]) / (last - first), 0.0)
-            line = self._known[-1] + slope * (size - last)
+        beyond = min(size - int(self._sizes[0]), 0) + max(size - int(self._sizes[-1]), 0)
+        line = float(np.interp(size, self._sizes, self._known)) + self._slope * beyond
         return min(line, self._rare.get(size, line))
 
     def each(self, sizes: Times) -> Floats:
@@ -137,6 +138,8 @@ class Machine:
     """CPU time of all of the server's processes."""
     waited: Times
     """Time for which the server's threads wanted a core and had none: in each interval that of the worst."""
+    client_waited: Times
+    """The same of the load generator's threads."""
     others: Times
     """CPU time of neither the server nor the load generator, all cores together."""
     busy: Times
@@ -167,6 +170,11 @@ class Setup:
     delay_ns: int = 0
     """Longest wait for a batch to fill: the queue delay."""
     preferred: tuple[int, ...] = ()
+
+    @property
+    def wanted(self) -> int:
+        """A batch of this size waits no longer."""
+        return max((size for size in self.preferred if size <= self.max_batch), default=self.max_batch)
 
 
 def save(file: Path, sent: Sent, served: Served | None, machine: Machine) -> None:

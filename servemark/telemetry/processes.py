@@ -1,4 +1,4 @@
-"""A server's processes in short intervals: CPU time, waits for a core, and what else the cores did.
+"""Processes of server and generator in short intervals: CPU time, waits for a core, and what else the cores did.
 
 proc(5): /proc/PID/task/TID/schedstat has a thread's wait for a core in ns; clock_getcpuclockid(3): the CPU time of
 another process in ns. /proc/stat counts the cores in ticks of 10 ms.
@@ -18,14 +18,14 @@ from servemark.telemetry.periodic import PeriodicThread
 
 PERIOD_S = 0.005
 MAX_THREADS = 8
-"""Threads of the server whose waits are read: those that used the most CPU time lately."""
+"""Threads of a tree whose waits are read: those that used the most CPU time lately."""
 RELIST_S = 1.0
 MAX_SHARE = 0.05
 """Of one core, for readings that are short enough."""
 _TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 _USED, _STEAL = slice(0, 3), 7
 """Fields of /proc/stat. Time of interrupts is left out: the network's belongs to the traffic of the run itself."""
-COLUMNS = ("at", "server_cpu", "waited", "others", "busy", "stolen", "stopped")
+COLUMNS = ("at", "server_cpu", "waited", "client_waited", "others", "busy", "stolen", "stopped")
 
 
 class ProcessWatch:
@@ -38,9 +38,8 @@ class ProcessWatch:
         self._roots = {*server}, {*generator}
         self._server: list[int] = []
         self._generator: list[int] = []
-        self._threads: dict[Path, int] = {}
-        """File of each watched thread -> its wait when it was last read (ns)."""
-        self._waited = self._stopped = 0
+        self._server_waits, self._generator_waits = _Waits(), _Waits()
+        self._stopped = 0
         self._cpu: dict[int, int] = {}
         self._kept = array("q")
         self._prompt = False
@@ -68,9 +67,9 @@ class ProcessWatch:
             at = time.monotonic_ns()
             server = self._used(self._server)
             others = busy - server - self._used(self._generator)
-            self._wait()
+            waited, client_waited = self._server_waits.read(), self._generator_waits.read()
             self._stopped += _is_stopped(self._server)
-            self._kept.extend((at, server, self._waited, others, busy, stolen, self._stopped))
+            self._kept.extend((at, server, waited, client_waited, others, busy, stolen, self._stopped))
 
     def columns(self) -> dict[str, npt.NDArray[np.int64]]:
         """Return what was read, by the names of COLUMNS: counters in ns, `stopped` in readings, a value each."""
@@ -84,8 +83,26 @@ class ProcessWatch:
                 self._cpu[pid] = time.clock_gettime_ns((~pid << 3) | 2)  # CPUCLOCK_SCHED of a process
         return sum(self._cpu.get(pid, 0) for pid in processes)
 
-    def _wait(self) -> None:
-        """Add the longest wait of a thread since the last reading."""
+    def find(self) -> None:
+        """Find the processes of both trees, and their busiest threads."""
+        trees = process_trees(self._roots)
+        # One that has ended stays: a sum that falls would be taken for other work.
+        self._server = list(dict.fromkeys([*self._server, *trees[0]]))
+        self._generator = list(dict.fromkeys([*self._generator, *trees[1]]))
+        self._server_waits.follow(trees[0])
+        self._generator_waits.follow(trees[1])
+
+
+class _Waits:
+    """Waits for a core of the busiest threads of some processes."""
+
+    def __init__(self) -> None:
+        self._threads: dict[Path, int] = {}
+        """File of each watched thread -> its wait when it was last read (ns)."""
+        self._waited = 0
+
+    def read(self) -> int:
+        """Add the longest wait of a thread since the last reading; return the sum (ns)."""
         longest = 0
         for file, before in self._threads.items():
             with contextlib.suppress(OSError, ValueError, IndexError):
@@ -93,15 +110,12 @@ class ProcessWatch:
                 longest = max(longest, waited - before)
                 self._threads[file] = waited
         self._waited += longest
+        return self._waited
 
-    def find(self) -> None:
-        """Find the processes of both trees, and the server's busiest threads."""
-        trees = process_trees(self._roots)
-        # One that has ended stays: a sum that falls would be taken for other work.
-        self._server = list(dict.fromkeys([*self._server, *trees[0]]))
-        self._generator = list(dict.fromkeys([*self._generator, *trees[1]]))
+    def follow(self, processes: Iterable[int]) -> None:
+        """Watch the threads that have used the most CPU time."""
         used: list[tuple[int, Path, int]] = []
-        for pid in trees[0]:
+        for pid in processes:
             with contextlib.suppress(OSError):
                 for task in Path(f"/proc/{pid}/task").iterdir():
                     with contextlib.suppress(OSError, ValueError, IndexError):

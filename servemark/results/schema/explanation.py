@@ -1,4 +1,4 @@
-"""Explanation of a run's tail, in its result: `servemark explain`, `servemark run --explain`."""
+"""Explanation of a run's latency, in its result: `servemark explain`, `servemark run --explain`."""
 
 from typing import Annotated, Any, TypedDict
 
@@ -19,6 +19,7 @@ class Fix(TypedDict):
 
     words: Annotated[str, "The change."]
     settings: Annotated[dict[str, Any], "Settings of the model that make it, for --try. Empty: it is none of these."]
+    p50_ms: Annotated[float | None, "Median latency that is predicted (ms). Null: nothing measured here tells it."]
     p99_ms: Annotated[float | None, "p99 that is predicted (ms). Null: nothing measured here tells it."]
     basis: Annotated[str, "Basis of the prediction, or why there is none."]
 

@@ -11,6 +11,8 @@ from servemark.views.drawing.plot import Bar, bars
 
 LEAST_SHARE = 0.005
 """Parts below this share of the slowest requests' latency are in the table alone."""
+LEAST_MS = 0.0005
+"""Parts below this are not there."""
 _WIDTH = 40
 """Characters of a waterfall on a terminal."""
 
@@ -23,12 +25,13 @@ def slow_requests(result: Result) -> list[Block]:
 
 def explained(found: Explanation) -> list[Block]:
     """The blocks of an explanation."""
-    return [Lines([found["sentence"]]), waterfall(found), Lines([*_said(found)])]
+    return [Lines([found["sentence"], *_changes(found)]), waterfall(found), Lines([*_said(found)])]
 
 
 def waterfall(found: Explanation) -> Figure:
     """Draw each part of the slowest requests' latency from the end of the one before; the model's own work is first."""
-    parts = sorted(found["parts"], key=lambda part: (part["cause"] != "model", -part["tail_ms"]))
+    present = [part for part in found["parts"] if max(abs(part["tail_ms"]), abs(part["median_ms"])) >= LEAST_MS]
+    parts = sorted(present, key=lambda part: (part["cause"] != "model", -part["tail_ms"]))
     whole = sum(part["tail_ms"] for part in parts)
     median = sum(part["median_ms"] for part in parts)
     drawn, rows, start = [], [], 0.0
@@ -54,13 +57,19 @@ def _row(part: ExplainedPart, start: float, whole: float) -> list[str]:
     return [part["words"], *(figure(part[key]) for key in ("tail_ms", "median_ms", "excess_ms")), share, bar]
 
 
-def _said(found: Explanation) -> Iterator[str]:
-    """Each fix, the queue beside its replay, the pauses, and what is missing."""
+def _changes(found: Explanation) -> Iterator[str]:
+    """Each fix with what it is predicted to bring, and what the first brought where it was tried."""
     for fix in found["fixes"][:3]:
-        predicted = "not predicted" if fix["p99_ms"] is None else f"p99 {figure(fix['p99_ms'])} ms predicted"
-        yield f"fix: {fix['words']}: {predicted} ({fix['basis']})"
+        known = [
+            f"{name} {figure(value)} ms" for name, value in (("p50", fix["p50_ms"]), ("p99", fix["p99_ms"])) if value
+        ]
+        yield f"fix: {fix['words']}: {' and '.join(known) or 'not'} predicted ({fix['basis']})"
     if (tried := found["tried"]) is not None:
         yield _tried(tried)
+
+
+def _said(found: Explanation) -> Iterator[str]:
+    """The queue beside its replay, the pauses, and what is missing."""
     if (queue := found["queueing"]) is not None:
         yield (
             f"queue: p99 of the wait {figure(queue['wait_p99_ms'])} ms at {queue['utilization']:.0%} utilisation of "

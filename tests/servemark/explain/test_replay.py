@@ -1,14 +1,15 @@
 """The replay against queueing theory, and against Triton's rules of batching one by one."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from servemark.explain.fixes import Replays
+from benchmarks.explain.synthetic import MS, Synthetic
+from servemark.explain.fixes import Replays, p99_ms
 from servemark.explain.replay import replay
-from servemark.explain.timeline import Setup, Times
-from tests.support.explained import MS, Synthetic
+from servemark.explain.timeline import Setup, Times, Usual
 
 
 def _poisson(rate: float, count: int, seed: int = 5) -> Times:
@@ -53,10 +54,38 @@ def test_batches_are_formed_as_triton_forms_them(name: str) -> None:
     assert [*zip(found.start // MS, found.end // MS, strict=True)] == expected
 
 
-def test_predicted_p99_of_one_more_instance_is_that_of_a_run_with_it() -> None:
-    now, more = Synthetic(rate=105), Synthetic(rate=105, setup=Setup(2))
-    before, after = now.evidence(), more.evidence()
+FULL = Setup(1, 64, 2_000 * MS, (8,))
+CHANGED = {
+    "one more instance": (Synthetic(rate=105), Setup(2)),
+    "no queue delay": (Synthetic(rate=30, setup=Setup(1, 64, 20 * MS)), Setup(1, 64)),
+    "smaller batches than any that was executed": (Synthetic(rate=60, setup=FULL), Setup(1, 2, 2_000 * MS)),
+}
+
+
+@pytest.mark.parametrize("name", CHANGED)
+def test_predicted_p99_is_that_of_a_run_with_the_change(name: str) -> None:
+    now, setup = CHANGED[name]
+    before, after = now.evidence(), replace(now, setup=setup).evidence()
     replays = Replays(before, (before.sent.done - before.sent.due).astype(float))
-    predicted = replays.p99_ms(Setup(2), replays.now())
-    measured = float(np.percentile(after.sent.done - after.sent.due, 99)) / 1e6
-    assert predicted == pytest.approx(measured, rel=0.25)
+    predicted = p99_ms(replays.under(setup, replays.now()))
+    assert predicted == pytest.approx(float(np.percentile(after.sent.done - after.sent.due, 99)) / 1e6, rel=0.25)
+
+
+def test_sizes_that_were_never_executed_lie_on_the_line() -> None:
+    sizes = np.repeat([4, 8], 10)
+    usual = Usual(sizes, 2.0 + 0.5 * sizes)
+    assert [usual.at(size) for size in (1, 4, 6, 16)] == pytest.approx([2.5, 4.0, 5.0, 10.0])
+    assert not usual.proportional
+
+
+def test_one_size_alone_is_in_proportion() -> None:
+    usual = Usual(np.repeat(8, 10), np.full(10, 40.0))
+    assert [usual.at(size) for size in (1, 4, 16)] == pytest.approx([5.0, 20.0, 80.0])
+    assert usual.proportional
+
+
+def test_no_batch_takes_less_than_a_smaller_one() -> None:
+    sizes = np.repeat([2, 4], 10)
+    usual = Usual(sizes, np.where(sizes == 2, 9.0, 8.0))
+    assert usual.at(1) == pytest.approx(9.0)
+    assert usual.at(8) == pytest.approx(8.0)

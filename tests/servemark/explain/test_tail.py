@@ -1,68 +1,94 @@
-"""Requests of known causes: each one's part of the slowest 1 % is what was put in, and its name is in the sentence."""
+"""Requests of known causes: each one's part of the latency is what was put in, and its name is in the sentence."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from benchmarks.explain.synthetic import MS, PLANTED, Synthetic, planted
 from servemark.explain.document import explanation
 from servemark.explain.spans import pauses
-from servemark.explain.tail import CAUSES, parts_of, rows
+from servemark.explain.tail import CAUSES, Row, parts_of, rows
 from servemark.explain.timeline import Setup
-from servemark.results.schema.explanation import Explanation
-from tests.support.explained import Synthetic
 
-PLANTED = {
-    None: Synthetic(rate=20),
-    "instance": Synthetic(rate=105),
-    "batch_fill": Synthetic(rate=20, setup=Setup(1, 32, 20_000_000)),
-    "schedule": Synthetic(rate=20, late_ms=60),
-    "connection": Synthetic(rate=20, connect_ms=60),
-    "network": Synthetic(rate=20, way_ms=15),
-    "pause": Synthetic(rate=40, pauses=tuple((at, 0.2) for at in range(3, 60, 3))),
-    "other_work": Synthetic(rate=40, other_share=0.6),
-    "batch_size": Synthetic(rate=100, service_ms=4, grows=0.6, setup=Setup(1, 64, 200_000_000, (32,))),
-}
+SEEDS = 5
+PAUSED = Synthetic(rate=40, seconds=60, pauses=tuple((at, 0.2) for at in range(3, 60, 3)))
+DELAYED = Synthetic(rate=20, setup=Setup(1, 32, 20 * MS))
+FULL = Synthetic(rate=60, setup=Setup(1, 64, 2_000 * MS, (8,)))
 
 
-def _explained(case: Synthetic) -> Explanation:
-    evidence = case.evidence()
-    found = explanation(evidence.sent, evidence.served, evidence.machine, evidence.setup)
-    assert found is not None
-    return found
+def _rows(case: Synthetic) -> dict[str, Row]:
+    return {row.cause: row for row in rows(parts_of(case.evidence()))}
 
 
-@pytest.mark.parametrize("cause", PLANTED)
-def test_names_the_cause_that_was_planted(cause: str | None) -> None:
-    found = _explained(PLANTED[cause])
-    named = {cause, "batch_fill"} if cause == "batch_size" else {cause}
-    assert found["cause"] in named, found["sentence"]
-    assert (CAUSES[found["cause"]] if found["cause"] else "Nothing stands out") in found["sentence"]
+def test_names_95_of_100_causes_that_were_planted() -> None:
+    wrong = []
+    for cause, right in PLANTED.items():
+        for seed in range(SEEDS):
+            found = planted(cause, seed).explained()
+            assert (CAUSES[found["cause"]] if found["cause"] else "Nothing stands out") in found["sentence"]
+            if found["cause"] != right:
+                wrong.append(f"{cause} {seed}: {found['sentence']}")
+    assert len(wrong) <= 0.05 * len(PLANTED) * SEEDS, "\n".join(wrong)
 
 
 @pytest.mark.parametrize("cause", PLANTED)
-def test_parts_are_each_latency_and_shares_the_excess(cause: str | None) -> None:
-    evidence = PLANTED[cause].evidence()
+def test_parts_are_each_latency_and_shares_the_excess(cause: str) -> None:
+    evidence = planted(cause, 1).evidence()
     parts = parts_of(evidence)
     latency = evidence.sent.done - evidence.sent.due
     assert np.allclose(np.sum(list(parts.values()), axis=0), latency, atol=0.01, rtol=0)
     found = rows(parts)
-    slow = np.sort(latency)[-round(len(latency) / 100) :].mean()
+    slow = np.sort(latency)[-max(5, round(len(latency) / 100)) :].mean()
     assert sum(row.tail_ms for row in found) == pytest.approx(slow / 1e6)
     assert sum(row.share for row in found) == pytest.approx(1.0)
 
 
 def test_parts_have_the_size_that_was_planted() -> None:
-    late = {row.cause: row for row in rows(parts_of(PLANTED["schedule"].evidence()))}
-    assert late["schedule"].tail_ms == pytest.approx(60, rel=0.02)
-    fill = {row.cause: row for row in rows(parts_of(PLANTED["batch_fill"].evidence()))}
-    assert fill["batch_fill"].tail_ms == pytest.approx(20, rel=0.05)
-    way = {row.cause: row for row in rows(parts_of(PLANTED["network"].evidence()))}
-    assert way["network"].median_ms == pytest.approx(30, rel=0.01)
+    assert _rows(Synthetic(rate=20, connect_ms=60))["connection"].tail_ms == pytest.approx(60, rel=0.02)
+    # Those that join a batch wait for less.
+    assert _rows(DELAYED)["batch_fill"].median_ms == pytest.approx(19, rel=0.06)
+    assert _rows(Synthetic(rate=20, way_ms=15))["network"].median_ms == pytest.approx(30, rel=0.02)
+    assert _rows(Synthetic(rate=20))["model"].median_ms == pytest.approx(8, rel=0.03)
+
+
+def test_a_batch_that_is_always_full_is_too_large_and_not_delayed() -> None:
+    found = _rows(FULL)
+    assert found["batch_fill"].tail_ms == pytest.approx(0, abs=0.1)
+    # The oldest waits for 7 more; then 8 are computed in 4.5 times the time of one.
+    assert found["batch_size"].tail_ms > 7 / 60 * 1000
+    told = FULL.explained()
+    assert told["cause"] == "batch_size"
+    assert "max_requests" in told["fixes"][0]["settings"]
+    assert told["fixes"][0]["p99_ms"] is not None
+    assert told["fixes"][0]["p99_ms"] < 0.5 * told["p99_ms"]
+
+
+def test_waits_behind_bursts_of_a_load_generator_that_was_late_are_its_own() -> None:
+    stops = tuple((at / 2, 0.1) for at in range(1, 120))
+    late = _rows(Synthetic(rate=40, seconds=60, client_stops=stops))
+    assert late["schedule"].tail_ms > 100
+    assert late["instance"].tail_ms < 10
+
+
+def test_waits_behind_the_executions_of_a_cold_model_are_its_own() -> None:
+    found = _rows(Synthetic(rate=40, seconds=60, cold_s=2.0))
+    assert found["cold"].tail_ms > 10 * found["instance"].tail_ms
+
+
+def test_an_instance_more_is_not_advised_where_it_shares_the_cores_that_are_used() -> None:
+    busy = Synthetic(rate=105)
+    evidence = busy.evidence()
+    crowded = replace(evidence.machine, cores=1)
+    found = explanation(evidence.sent, evidence.served, crowded, evidence.setup)
+    assert found is not None
+    assert found["cause"] == "instance"
+    assert found["fixes"][0]["settings"] == {}
+    assert busy.explained()["fixes"][0]["settings"] == {"instances": 2}
 
 
 def test_pauses_are_counted_with_their_length_and_period() -> None:
-    found = _explained(PLANTED["pause"])
+    found = PAUSED.explained()
     pauses = found["pauses"]
     assert pauses is not None
     assert pauses["count"] == pytest.approx(19, abs=1)
@@ -71,7 +97,7 @@ def test_pauses_are_counted_with_their_length_and_period() -> None:
 
 
 def test_a_server_without_a_core_does_not_pause() -> None:
-    evidence = PLANTED["pause"].evidence()
+    evidence = PAUSED.evidence()
     machine = replace(evidence.machine, stopped=np.zeros_like(evidence.machine.at))
     free = len(pauses(machine, evidence.batches, evidence.served)[0])
     starved = replace(machine, waited=machine.at - machine.at[0])
@@ -80,7 +106,7 @@ def test_a_server_without_a_core_does_not_pause() -> None:
 
 
 def test_queue_delay_is_not_a_pause() -> None:
-    found = _explained(PLANTED["batch_fill"])
+    found = DELAYED.explained()
     assert found["pauses"] is not None
     assert found["pauses"]["count"] == 0
 
@@ -103,14 +129,14 @@ def test_wait_that_nobody_explains_is_not_distributed() -> None:
 
 
 def test_without_a_trace_tells_what_the_load_generator_knows_and_no_more() -> None:
-    evidence = PLANTED["instance"].evidence()
+    evidence = Synthetic(rate=105).evidence()
     found = explanation(evidence.sent, None, evidence.machine, evidence.setup, "the server has no trace")
     assert found is not None
     assert not found["traced"]
     assert [part["cause"] for part in found["parts"]] == ["schedule", "connection", "service"]
     assert found["cause"] is None
     assert found["note"] == "the server has no trace"
-    late = PLANTED["schedule"].evidence()
+    late = Synthetic(rate=20, client_stops=tuple((at / 2, 0.1) for at in range(1, 60))).evidence()
     told = explanation(late.sent, None, late.machine, late.setup)
     assert told is not None
     assert told["cause"] == "schedule"

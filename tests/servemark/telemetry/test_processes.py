@@ -1,5 +1,6 @@
 """Readings of processes: CPU time of another one, its tree, and the cores' counters."""
 
+import os
 import subprocess
 import sys
 import time
@@ -29,6 +30,25 @@ def test_cpu_time_of_another_process_is_that_which_it_used() -> None:
     assert {*columns} == {*COLUMNS}
     # One that has ended keeps what it had.
     assert columns["server_cpu"][2] >= columns["server_cpu"][1]
+
+
+def test_waits_for_a_core_are_those_of_each_side() -> None:
+    core = next(iter(os.sched_getaffinity(0)))
+    spin = f"import os; os.sched_setaffinity(0, {{{core}}})\nwhile True: pass"
+    both = [subprocess.Popen([sys.executable, "-c", spin]) for _ in range(2)]
+    try:
+        watch = ProcessWatch([], [both[0].pid])
+        watch.find()
+        # A thread that shares its core waits for half of the time, and the kernel counts a wait when it ends.
+        watch.read()
+        while not watch.columns()["client_waited"][-1]:
+            time.sleep(0.005)
+            watch.read()
+        assert not watch.columns()["waited"].any()
+    finally:
+        for each in both:
+            each.kill()
+            each.wait()
 
 
 def test_a_process_below_two_roots_belongs_to_the_first() -> None:
