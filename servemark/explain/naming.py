@@ -19,7 +19,7 @@ ORDINARY_WAIT = 1.0
 two thirds of the time (M/D/1). Below, a tail of waits is what random arrivals make."""
 GAIN = 0.1
 """A batching setting is named where its change is predicted to take this share of p50 or p99 away."""
-UNAVOIDABLE = {"model", "unexplained"}
+UNAVOIDABLE = {"model", "variation", "unexplained"}
 BATCHING = {"batch_fill", "batch_size"}
 
 

@@ -91,6 +91,8 @@ def pauses(machine: Machine, batches: Batches, served: Served) -> tuple[Times, T
 
 def other_share(machine: Machine) -> Floats:
     """The share of the used CPU time around each interval that neither server nor load generator used."""
+    if len(machine.at) < 2:
+        return np.zeros(0)
     before = np.searchsorted(machine.at, machine.at[1:] - AROUND_NS)
     after = np.minimum(np.searchsorted(machine.at, machine.at[1:] + AROUND_NS), len(machine.at) - 1)
     busy = machine.busy[after] - machine.busy[before]

@@ -24,7 +24,8 @@ CAUSES = {
     "model": "computing, as usual alone",
     "batch_size": "filling and computing a larger batch",
     "cold": "the first executions of a cold model",
-    "slower": "computing slower at the same batch",
+    "variation": "computing, as it usually varies",
+    "slower": "executions that are slower than they vary",
     "output": "writing outputs",
     "other_work": "other work on the cores",
     "pause": "pauses of the server's process",
@@ -35,6 +36,8 @@ FASTEST = 5
 """Percentile of a step's time that nothing disturbed."""
 LATE_NS = 1_000_000
 """A load generator that is so late with a request stood still."""
+SLOW = 3
+"""An execution that takes this many times as long as usual does not vary, but is slower."""
 COLD_SHARE, WARM_EXECUTIONS = 0.5, 5
 """A model is cold until this many executions in a row take less than this share more than usual."""
 Places = npt.NDArray[np.intp]
@@ -72,6 +75,14 @@ class Interruptions:
         self.starved = spans.other_work(machine, machine.waited).within
         """Time without a core in which a thread of the server wanted one."""
         self.client_starved = spans.other_work(machine, machine.client_waited).within
+        self._at, self._share = machine.at, spans.other_share(machine)
+
+    def others_share(self, at: Times) -> Floats:
+        """Return the share of the used cores that others had around these times."""
+        if not len(self._share):
+            return np.zeros(len(at))
+        found: Floats = self._share[np.clip(np.searchsorted(self._at, at) - 1, 0, len(self._share) - 1)]
+        return found
 
     def step(self, start: Times, end: Times, lost: Floats, cause: str) -> dict[str, Floats]:
         """Split a step of the way into pauses, what it `lost` to other work, and the rest, which is the cause's.
@@ -147,14 +158,20 @@ def _compute(evidence: Evidence, held: Interruptions) -> dict[str, Floats]:
     each[batches.of] = np.maximum(compute - lost, 0)  # alike for all requests of a batch
     usual = Usual(batches.size, each)
     alone, of_size = usual.at(1), usual.each(batches.size)[batches.of]
-    other = np.clip(lost, 0, np.maximum(compute - of_size, 0))
-    slower = compute - of_size - other
-    cold = np.where(_cold(batches, slower, of_size), np.maximum(slower, 0), 0)
+    longer = compute - of_size
+    # Other work also slows who has a core: caches and hyperthreads are shared.
+    lost = np.maximum(lost, held.others_share(start) * longer)
+    other = np.clip(lost, 0, np.maximum(longer, 0))
+    rest = longer - other
+    exceptional = np.where(longer > (SLOW - 1) * of_size, np.maximum(rest, 0), 0)
+    cold = np.where(_cold(batches, longer, of_size), np.maximum(rest, 0), 0)
+    slower = np.where(cold > 0, 0, exceptional)
     return {
         "model": np.full(len(compute), alone),
         "batch_size": of_size - alone,
         "cold": cold,
-        "slower": slower - cold,
+        "variation": rest - cold - slower,
+        "slower": slower,
         "other_work": other,
         "pause": pause,
     }
