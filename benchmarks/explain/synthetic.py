@@ -3,7 +3,7 @@
 `python -m benchmarks.explain --simulated 100` counts how often each cause is named in them.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -89,7 +89,7 @@ class Synthetic:
         return (some * rng.exponential(8 * MS, count)).astype(np.int64)
 
     def _service(self, rng: np.random.Generator, count: int) -> Callable[[int, int], float]:
-        factor = iter(rng.lognormal(0, 0.05, count).tolist())
+        factor: Iterator[float] = iter(rng.lognormal(0, 0.05, count).tolist())
         number = iter(range(1, count + 1))
 
         def service(begin: int, size: int) -> float:

@@ -55,7 +55,7 @@ def explanation(
     return {
         **_common(found, parts, note),
         "sentence": sentence(named, found, latency_of(parts), queue, stopped),
-        "cause": named.row and named.row.cause,
+        "cause": named.row.cause if named.row else None,
         "traced": True,
         "queueing": queue,
         "pauses": stopped if len(machine.at) else None,

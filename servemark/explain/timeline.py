@@ -108,7 +108,7 @@ class Usual:
         medians = np.array([float(np.median(times[sizes == size])) for size in found])
         often = counts >= FEWEST_OF_SIZE if (counts >= FEWEST_OF_SIZE).any() else np.arange(len(found)) == 0
         self._sizes, self._known = found[often], medians[often]
-        self._rare = dict(zip(found[~often].tolist(), medians[~often].tolist(), strict=True))
+        self._rare: dict[int, float] = dict(zip(found[~often].tolist(), medians[~often].tolist(), strict=True))
         self.proportional = len(found) == 1
         """Nothing but one size was executed."""
         in_proportion = float(self._known[0] / self._sizes[0])
