@@ -9,7 +9,7 @@ from servemark.explain.timeline import Floats
 from servemark.quantities import figure
 from servemark.results.schema.explanation import Fix, Pauses, Queueing
 
-NAMED_SHARE, NAMED_SHARE_OF_TAIL = 0.2, 1 / 3
+NAMED_SHARE, NAMED_SHARE_OF_TAIL = 0.2, 0.25
 """A cause is named from these shares of the latency on, of the usual requests' or of the slowest ones'."""
 NAMED_MS = 0.5
 ORDINARY_NETWORK_MS = 1.0
@@ -34,7 +34,7 @@ class Named:
 def name(rows: Sequence[Row], evidence: Evidence, parts: Parts) -> Named:
     """Choose the cause with the largest share of the latency, that of the median and of the slowest alike.
 
-    A batching setting counts for what its change is predicted to save. Waits that random arrivals make are left aside.
+    A batching setting must have a change that is predicted to help. Waits that random arrivals make are left aside.
     """
     asked = [row for row in rows if not (row.cause == "instance" and _ordinary(evidence, parts))]
     median_ms, tail_ms = sum(row.median_ms for row in asked), sum(row.tail_ms for row in asked)
@@ -47,9 +47,8 @@ def name(rows: Sequence[Row], evidence: Evidence, parts: Parts) -> Named:
         if row.cause in UNAVOIDABLE or max(median * of_median, tail * of_tail) < NAMED_MS:
             continue
         fixes = fixes_of(row.cause, evidence, parts)
-        if row.cause in BATCHING:
-            shares = [share * (share >= GAIN) for share in _gains(fixes, parts)]
-        found.append((sum(shares), Named(row, fixes)))
+        if row.cause not in BATCHING or max(_gains(fixes, parts), default=0.0) >= GAIN:
+            found.append((sum(shares), Named(row, fixes)))
     return max(found, key=lambda each: each[0])[1]
 
 

@@ -20,7 +20,7 @@ CAUSES = {
     "connection": "opening a connection",
     "network": "network, front end and client",
     "instance": "waiting for a free instance",
-    "batch_fill": "waiting out the queue delay",
+    "batch_fill": "the queue delay: waiting it out, and computing what came meanwhile",
     "model": "computing, as usual alone",
     "batch_size": "filling and computing a larger batch",
     "cold": "the first executions of a cold model",
@@ -104,6 +104,9 @@ def parts_of(evidence: Evidence) -> dict[str, Floats]:
     for found in (*_ways(evidence, held), _queue(evidence, held), compute):
         for cause, time in found.items():
             parts[cause] = parts[cause] + time
+    # What made a batch is the cause of the wait for it, and of its longer execution.
+    batch, delayed = parts["batch_fill"] + parts["batch_size"], _delayed(evidence, parts["batch_fill"])
+    parts["batch_fill"], parts["batch_size"] = np.where(delayed, batch, 0), np.where(delayed, 0, batch)
     _follow_on(evidence, parts, {cause: compute[cause] for cause in ("pause", "other_work", "cold", "slower")})
     parts["unexplained"] = latency - latency_of(parts)
     return parts
@@ -138,14 +141,16 @@ def _queue(evidence: Evidence, held: Interruptions) -> dict[str, Floats]:
     fill = np.minimum(waited - instance, setup.delay_ns)
     # The thread that takes requests from the queue wants a core, too.
     other = np.minimum(held.starved(served.queued, served.started), waited - instance - fill)
-    full = batches.size[batches.of] >= setup.wanted
-    return {
-        "pause": pause,
-        "instance": instance,
-        "batch_fill": np.where(full, 0, fill),
-        "batch_size": np.where(full, fill, 0),
-        "other_work": other,
-    }
+    return {"pause": pause, "instance": instance, "batch_fill": fill, "other_work": other}
+
+
+def _delayed(evidence: Evidence, fill: Floats) -> Flags:
+    """Requests of batches that the queue delay made: one of them waited for others, and the batch was not full."""
+    batches = evidence.batches
+    waited = np.zeros(len(batches.size))
+    np.maximum.at(waited, batches.of, fill)
+    found: Flags = ((waited > 0) & (batches.size < evidence.setup.wanted))[batches.of]
+    return found
 
 
 def _compute(evidence: Evidence, held: Interruptions) -> dict[str, Floats]:
