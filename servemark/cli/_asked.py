@@ -1,4 +1,4 @@
-"""What `run` and `explain` are asked alike: the workload, its engine, the load, and how the result is shown."""
+"""A run as `run` and `explain` are asked for it: the workload, its engine, the load, and how the result is shown."""
 
 import functools
 import inspect
