@@ -22,7 +22,7 @@ from servemark.profiling.document import engine_profile, failed
 from servemark.profiling.engines import profilers
 from servemark.profiling.measure import Order
 from servemark.profiling.run import ERRORS, apart, ceilings_of, installed, words
-from servemark.quantities import figure, one_of, text_of, whole
+from servemark.quantities import duration_text, figure, one_of, text_of, whole
 from servemark.repository.entry import FULL, Entry
 from servemark.results import directory as results
 from servemark.results.kinds import conformed
@@ -141,8 +141,11 @@ class Characterised:
                 self._measure_ceiling()
             for number, (row, contender) in enumerate(steps, start=1):
                 what = contender.label if contender else f"server start {len(row['starts']) + 1}"
-                note(f"[{number}/{len(steps)}] {row['workload']}, {what}: {self._step(row, contender)}")
-                document["spent_s"] = before_s + time.monotonic() - begun
+                found = self._step(row, contender)
+                spent_s = time.monotonic() - begun
+                left = duration_text(spent_s / number * (len(steps) - number))
+                note(f"[{number}/{len(steps)}] {row['workload']}, {what}: {found} (about {left} left)")
+                document["spent_s"] = before_s + spent_s
                 self.write()
             document["partial"] = False
         finally:

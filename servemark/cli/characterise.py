@@ -13,7 +13,7 @@ from servemark.cli._options import DEFAULT_REPOSITORY, Json, Repository
 from servemark.cli._own_models import takes_own_models
 from servemark.cli._report import Report, conclude, write_report
 from servemark.documents.commands import Characterising
-from servemark.errors import ExitCode
+from servemark.errors import ExitCode, OptionError
 from servemark.paths import RESULTS
 from servemark.results import directory as results
 from servemark.results.saved import Saved
@@ -42,6 +42,8 @@ def characterise(
     if options.resume:
         folder = Path(options.resume)
         document = results.read_as(folder, Characterisation)
+        if document["suite"] != name:
+            raise OptionError(f"{folder} is of the suite {document['suite']}, not {name}", fix="name that suite")
     else:
         document = begin(name, options)
         folder = results.new_directory(Path(options.out or RESULTS), f"characterise-{name}")

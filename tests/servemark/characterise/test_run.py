@@ -52,6 +52,8 @@ def test_a_tiny_suite_is_measured_and_told(
     assert len(shown["analysis"]["chosen"]) == 1
     assert not shown["partial"]
     assert (folder / "report.html").is_file()
+    code, _, err = servemark("characterise", "aibench", "--resume", str(folder))
+    assert (code, "is of the suite own, not aibench" in err) == (3, True)
     assert (folder / "figure_5.csv").read_text().startswith("workload,engine,convolution,gemm")
 
 
