@@ -1,14 +1,16 @@
 """When requests go out: the open loop's schedule, generated whole from a seed, and the closed loop."""
 
+import heapq
+import random
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from operator import length_hint
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from servemark.documents.load import Distribution, Stage
+from servemark.documents.load import NO_PAUSE, Distribution, Stage
 
 Seed = int | Sequence[int]
 """Of numpy's generator; several numbers are one seed."""
@@ -176,3 +178,61 @@ class ClosedLoopArrivals:
     def stop(self) -> None:
         """Send no more."""
         self._over = lambda _now: True
+
+
+class Users(NamedTuple):
+    """Users of a closed loop."""
+
+    number: int
+    think_time_s: tuple[float, float] = NO_PAUSE
+    """Shortest and longest pause of each before a request."""
+    seed: str = ""
+
+
+class ThinkingUsers(ClosedLoopArrivals):
+    """A closed loop whose users pause before each request: evenly drawn between two numbers of seconds.
+
+    A request is due when its user's pause is over, and its latency counts from there. At the start the users are
+    spread over a pause, so that they do not come all at once.
+    """
+
+    def __init__(self, users: Users, over: Callable[[int], bool], start_ns: int) -> None:
+        super().__init__(users.number, over, start_ns)
+        self._think_time_s = users.think_time_s
+        self._random = random.Random(users.seed)  # noqa: S311 - a load, no secret
+        self._due: list[int] = []
+        self._spread = users.number
+        """Users that have not sent yet."""
+
+    def next_due(self) -> int | None:
+        """Time at which the next user's pause is over."""
+        return self._due[0] if self._due else None
+
+    def pop(self) -> int:
+        """Take it."""
+        return heapq.heappop(self._due)
+
+    def wanted(self, in_flight: int, now: int) -> int:
+        """None: users whose request was answered begin their pause, and are due when it ends."""
+        if self._over(now):
+            self._due.clear()
+            return 0
+        for _ in range(self.concurrency - in_flight - len(self._due)):
+            pause_s = self._random.uniform(*self._think_time_s)
+            if self._spread:
+                self._spread -= 1
+                pause_s = self._random.uniform(0, pause_s)
+            heapq.heappush(self._due, max(now, self._start) + round(pause_s * 1e9))
+        return 0
+
+    def stop(self) -> None:
+        """Send no more."""
+        super().stop()
+        self._due.clear()
+
+
+def closed_loop(users: Users, over: Callable[[int], bool], start_ns: int) -> ClosedLoopArrivals:
+    """Return the arrivals of a closed loop, with pauses where its users have some."""
+    if users.think_time_s == NO_PAUSE:
+        return ClosedLoopArrivals(users.number, over, start_ns)
+    return ThinkingUsers(users, over, start_ns)

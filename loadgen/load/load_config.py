@@ -8,13 +8,15 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from loadgen.load.arrivals import Users
 from loadgen.load.order import Order
 from loadgen.load.scenario import ClosedLoop, Scenario, scenario_of
+from loadgen.load.share import Share
 from loadgen.transport.access import Access
 from loadgen.transport.server_url import METRICS, metrics_url, normal_url, protocol_of
 from servemark.documents import request as documents
 from servemark.documents.live import Live
-from servemark.documents.load import Load
+from servemark.documents.load import NO_PAUSE, Load
 from servemark.documents.request import DATASET, SYNTHETIC, RunRequest
 from servemark.documents.saved_load import title
 from servemark.documents.server import Server
@@ -270,6 +272,11 @@ class LoadConfig:
     def concurrency(self) -> int | None:
         """Requests that a closed loop keeps in flight, None for an open one."""
         return self.scenario.load.concurrency if isinstance(self.scenario, ClosedLoop) else None
+
+    def users(self, share: Share) -> Users:
+        """This share of the users of a closed loop; one where there is none."""
+        pause = self.scenario.load.think_time_s if isinstance(self.scenario, ClosedLoop) else NO_PAUSE
+        return Users(share.count(self.concurrency or 1), pause, f"{self.seed} {share.index}")
 
     @property
     def most_in_flight(self) -> int:

@@ -22,7 +22,7 @@ from loadgen.driver.pauses import Pauses
 from loadgen.driver.priority import SendersPriority
 from loadgen.driver.traced import Tracing
 from loadgen.driver.traffic import Traffic, scheduled_by
-from loadgen.load.arrivals import ClosedLoopArrivals, OpenLoopArrivals
+from loadgen.load.arrivals import ClosedLoopArrivals, OpenLoopArrivals, closed_loop
 from loadgen.load.load_config import LoadConfig
 from loadgen.load.share import ALL, Share
 from loadgen.load.warm_up import WarmUp, WarmUpOutcome
@@ -205,7 +205,7 @@ class ActiveLoad:
             on_good=self.recorder.on_good if self._log is None and self.recorder.answers is None else None,
         )
         self._arrivals: OpenLoopArrivals | ClosedLoopArrivals = (
-            ClosedLoopArrivals(sender.share.count(connections or 1), self.recorder.is_over, start)
+            closed_loop(config.users(sender.share), self.recorder.is_over, start)
             if self._schedule is None
             else OpenLoopArrivals(sender.share.arrivals(self._schedule).tolist(), start, interval.end)
         )

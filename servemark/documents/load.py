@@ -13,6 +13,7 @@ from servemark.quantities import RATES, SECONDS
 
 AUTO: Literal["auto"] = "auto"
 MAX_STAGES = 50
+NO_PAUSE = (0.0, 0.0)
 MIN_CV, MAX_CV, DEFAULT_CV = 0.1, 10.0, 2.0
 STAGES_EXAMPLE = 'write it like --stages "10:100,10:400" (seconds:rate)'
 SAME_WARMUP_S = 3.0
@@ -108,14 +109,32 @@ class _Load(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_f
 
 
 class ClosedLoop(_Load, frozen=True, kw_only=True, tag="closed-loop"):
-    """`concurrency` requests in flight at any time: the next one goes out when one is answered."""
+    """`concurrency` users: each sends its next request when one is answered, after a think time where there is one."""
 
     concurrency: Annotated[
         int,
         fields.whole("Closed loop: requests in flight.", commands=LOADS | {QUALITY}, locust_dest="num_users"),
     ] = 1
+    think_time_s: Annotated[
+        tuple[Annotated[float, Meta(ge=0)], Annotated[float, Meta(ge=0)]],
+        fields.text(
+            "Closed loop: pause of each of them before its next request, drawn evenly between the two.",
+            read=texts.think_time,
+            write=texts.think_time_text,
+            metavar="S[:S]",
+            commands=LOADS,
+            in_web_ui=True,
+        ),
+    ] = NO_PAUSE
     duration_s: Duration = 15.0
     warmup: WarmUp = AUTO
+
+    def __post_init__(self) -> None:
+        if self.think_time_s[0] > self.think_time_s[1]:
+            raise OptionError(
+                f"--think-time {texts.think_time_text(self.think_time_s)} ends before it begins",
+                fix="--think-time LEAST:MOST",
+            )
 
 
 class ConstantRate(_Load, frozen=True, kw_only=True, tag="constant-rate"):

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from servemark.documents.load import ClosedLoop, ConstantRate, Distribution, Load, MaxRate, SingleLoad, Stage, Stages
+from servemark.documents.values import texts
 from servemark.errors import OptionError, ResultError
 from servemark.quantities import figure
 from servemark.results.schema.load import Scenario
@@ -65,7 +66,8 @@ def describe(load: SingleLoad, scenario: Scenario, most_stages: int = SHOWN_STAG
     """Return a short label of a load: "400/s poisson", "concurrency 8", "10 s at 100/s, 10 s at 400/s constant"."""
     match load:
         case ClosedLoop():
-            return f"concurrency {load.concurrency}"
+            pause = texts.think_time_text(load.think_time_s).replace(":", " to ")
+            return f"concurrency {load.concurrency}" + (f", think time {pause} s" if load.think_time_s[1] else "")
         case Stages():
             more = f", {len(load.stages) - most_stages} more" if len(load.stages) > most_stages else ""
             return f"{', '.join(map(_stage, load.stages[:most_stages]))}{more} {_gaps(load, scenario)}"

@@ -21,6 +21,19 @@ def warm_up_text(value: float | str) -> str:
     return value if isinstance(value, str) else text_of(value)
 
 
+def think_time(what: str, given: str) -> tuple[float, float]:
+    """Read seconds, or LEAST:MOST. Raises OptionError."""
+    least, _, most = given.partition(":")
+    first = at_least(what, least, 0, SECONDS)
+    return first, at_least(what, most, 0, SECONDS) if most else first
+
+
+def think_time_text(value: tuple[float, float]) -> str:
+    """Write what `think_time` reads."""
+    least, most = map(text_of, value)
+    return least if least == most else f"{least}:{most}"
+
+
 def stages(what: str, given: str, stage: Callable[[float, float, float | None], T]) -> tuple[T, ...]:
     """Read "10:100,10:100-400" (seconds:rate; two rates are a ramp). Raises OptionError."""
     found = []

@@ -7,9 +7,10 @@ import numpy.typing as npt
 import pytest
 from scipy import stats
 
-from loadgen.load.arrivals import ClosedLoopArrivals, OpenLoopArrivals, schedule, staged
+from loadgen.load.arrivals import ClosedLoopArrivals, OpenLoopArrivals, Users, closed_loop, schedule, staged
 from servemark.documents.load import Distribution, Stage
 
+MS = 1_000_000
 RATES = [(0.5, 30.0), (100.0, 10.0), (2000.0, 3.0)]
 
 
@@ -201,3 +202,27 @@ def test_closed_loop_fills_up_to_its_concurrency_until_its_time() -> None:
     assert (loop.finished(99), loop.finished(100)) == (False, True)
     loop.stop()
     assert loop.finished(0)
+
+
+def test_users_think_before_each_request_and_do_not_come_at_once() -> None:
+    over_at, users = 10_000, Users(50, (0.1, 0.3), "0 0")
+    arrivals = closed_loop(users, lambda now: now >= over_at * MS, 1000 * MS)
+    assert arrivals.wanted(0, 0) == 0
+    first = [arrivals.pop() for _ in range(50)]
+    assert first == sorted(first)
+    assert 1000 * MS <= first[0] < first[-1] <= 1300 * MS
+    assert len(set(first)) == 50
+    assert arrivals.next_due() is None  # all are in flight
+    arrivals.wanted(48, 2000 * MS)  # two are answered
+    due = [arrivals.pop(), arrivals.pop()]
+    assert all(2100 * MS <= each <= 2300 * MS for each in due)
+    arrivals.wanted(49, 3000 * MS)
+    assert arrivals.next_due() is not None
+    assert arrivals.wanted(49, over_at * MS) == 0
+    assert arrivals.next_due() is None
+    assert arrivals.finished(over_at * MS)
+
+
+def test_a_closed_loop_without_pauses_sends_at_once() -> None:
+    arrivals = closed_loop(Users(4), lambda _: False, 0)
+    assert (arrivals.wanted(1, 5), arrivals.next_due()) == (3, None)
