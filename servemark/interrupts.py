@@ -12,9 +12,10 @@ import ctypes
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -41,6 +42,7 @@ class _State:
     anywhere = 0
     finishing = 0
     insisted = False
+    report: Callable[["sys.UnraisableHookArgs"], object] = staticmethod(sys.__unraisablehook__)
 
 
 _state = _State()
@@ -51,6 +53,8 @@ def install() -> None:
     for number in SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _note)
+    if sys.unraisablehook is not _lost:
+        _state.report, sys.unraisablehook = sys.unraisablehook, _lost
     let_through()
 
 
@@ -192,6 +196,14 @@ def _note(number: int, _frame: FrameType | None) -> None:
         if not _state.finishing:
             os._exit(EXIT_CODE)
         _state.insisted = True
+
+
+def _lost(found: "sys.UnraisableHookArgs") -> None:
+    """Raise an interrupt again, after RAISE_S, that came in a callback whose exceptions nobody hears."""
+    if isinstance(found.exc_value, KeyboardInterrupt):
+        _state.raised = False
+    else:
+        _state.report(found)
 
 
 def _insists(number: int) -> bool:

@@ -81,10 +81,10 @@ def _roofline(ceiling: Ceiling, cases: list[KernelCase]) -> Figure:
     x = logarithmic("FLOP/byte", [*(case["intensity"] for case in cases), *ridges])
     y = logarithmic("GFLOP/s", [*(gflops(case["tflops"]) for case in cases), highest])
     plot = Plot(f"Roofline in {ceiling['precision']}", x, y)
-    for each, ridge in zip(levels, ridges, strict=True):
+    for colour, (each, ridge) in enumerate(zip(levels, ridges, strict=True), start=len(BOUNDS) + 1):
         under = [x.low, min(max(ridge, x.low), x.high), x.high]
         roof = [(at, min(highest, at * each["gbps"])) for at in under]
-        plot.line(roof, f"{figure(each['gbps'])} GB/s of {each['mib']:g} MiB", 0)
+        plot.line(roof, f"{figure(each['gbps'])} GB/s of {each['mib']:g} MiB", colour)
     for colour, bound in enumerate(BOUNDS, start=1):
         own = [case for case in cases if case["bound"] == bound]
         speeds = [gflops(case["tflops"]) for case in own]

@@ -14,11 +14,8 @@ class ApacheBench(Peer):
 
     name: ClassVar[str] = "ab"
     install: ClassVar[str] = "apt install apache2-utils"
-
-    def _refusal(self, load: PeerLoad) -> str | None:
-        if load.protocol != "http":
-            return "it speaks HTTP/1.0 only"
-        return None if load.rate is None else "it has no open loop"
+    speaks: ClassVar[str] = "HTTP/1.0"
+    closed_only: ClassVar[str] = "it has no open loop"
 
     def command(self, load: PeerLoad, folder: Path) -> list[str]:
         path, fields, body = load.parts()

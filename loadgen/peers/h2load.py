@@ -22,11 +22,9 @@ class H2load(Peer):
 
     name: ClassVar[str] = "h2load"
     install: ClassVar[str] = "apt install nghttp2-client"
+    closed_only: ClassVar[str] = "its rate is that of connections, not of requests"
     timed: bool = True
     """Log each request, without which there are no percentiles. It costs one system call for each."""
-
-    def _refusal(self, load: PeerLoad) -> str | None:
-        return None if load.rate is None else "its rate is that of connections, not of requests"
 
     def command(self, load: PeerLoad, folder: Path) -> list[str]:
         if load.protocol == "grpc":

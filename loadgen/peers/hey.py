@@ -12,12 +12,8 @@ class Hey(Peer):
 
     name: ClassVar[str] = "hey"
     install: ClassVar[str] = "apt install hey"
+    speaks: ClassVar[str] = "HTTP"
     paced: ClassVar[bool] = True
-
-    def _refusal(self, load: PeerLoad) -> str | None:
-        if load.protocol != "http":
-            return "it speaks HTTP only"
-        return "it has no Poisson arrivals" if load.rate is not None and load.poisson else None
 
     def command(self, load: PeerLoad, folder: Path) -> list[str]:
         path, fields, body = load.parts()

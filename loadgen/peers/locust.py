@@ -33,17 +33,13 @@ class Locust(Peer):
 
     name: ClassVar[str] = "locust"
     install: ClassVar[str] = "pip install locust"
+    speaks: ClassVar[str] = "HTTP"
     paced: ClassVar[bool] = True
 
     @property
     def program(self) -> str | None:
         """Return the one beside this Python, which servemark needs anyway."""
         return shutil.which(os.environ.get("LOCUST") or Path(sys.executable).with_name("locust"))
-
-    def _refusal(self, load: PeerLoad) -> str | None:
-        if load.protocol != "http":
-            return "it speaks HTTP only"
-        return "it has no Poisson arrivals" if load.rate is not None and load.poisson else None
 
     def command(self, load: PeerLoad, folder: Path) -> list[str]:
         path, fields, body = load.parts()

@@ -77,8 +77,12 @@ class Peer(ABC):
     name: ClassVar[str]
     install: ClassVar[str]
     """The command that installs it, or words."""
+    speaks: ClassVar[str] = ""
+    """All that it speaks; empty: gRPC too."""
+    closed_only: ClassVar[str] = ""
+    """The reason why it makes no open loop; empty: it makes one."""
     paced: ClassVar[bool] = False
-    """True: its rate only slows a closed loop down, which still waits for answers."""
+    """True: its rate only slows a closed loop down, at constant distances, which still waits for answers."""
 
     @property
     def program(self) -> str | None:
@@ -89,7 +93,11 @@ class Peer(ABC):
         """Return the reason why it cannot make a load; None if it can."""
         if self.program is None:
             return f"not on PATH, nor where {self.name.upper()}= says: {self.install}"
-        return self._refusal(load)
+        if self.speaks and load.protocol != "http":
+            return f"it speaks {self.speaks} only"
+        if load.rate is None:
+            return None
+        return "it has no Poisson arrivals" if self.paced and load.poisson else self.closed_only or None
 
     def measure(self, load: PeerLoad, run: Callable[[Sequence[str]], str] | None = None) -> PeerFigures:
         """Run it once. `run` runs a command and returns what it prints. Raises PeerError."""
@@ -102,10 +110,6 @@ class Peer(ABC):
                 return self.read(output, Path(folder))
             except (OSError, LookupError, TypeError, ValueError) as error:
                 raise PeerError(f"{self.name} reported nothing that can be read:\n{output.strip()}") from error
-
-    @abstractmethod
-    def _refusal(self, load: PeerLoad) -> str | None:
-        """Return the reason why such a program cannot make a load."""
 
     @abstractmethod
     def command(self, load: PeerLoad, folder: Path) -> list[str]:

@@ -24,9 +24,6 @@ class PerfAnalyzer(Peer):
     more: tuple[str, ...] = ()
     """Further flags; everything else is its default, as its documentation shows it."""
 
-    def _refusal(self, load: PeerLoad) -> str | None:  # noqa: ARG002 - the interface
-        return None
-
     def command(self, load: PeerLoad, folder: Path) -> list[str]:
         window_ms = round(load.duration_s * 1000 / WINDOWS)
         command = [str(self.program), "-m", load.model, "-u", load.endpoint, "-i", load.protocol, *self.more]

@@ -32,11 +32,8 @@ class Wrk(Peer):
 
     name: ClassVar[str] = "wrk"
     install: ClassVar[str] = "apt install wrk"
-
-    def _refusal(self, load: PeerLoad) -> str | None:
-        if load.protocol != "http":
-            return "it speaks HTTP/1.1 only"
-        return None if load.rate is None else "it has no open loop"
+    speaks: ClassVar[str] = "HTTP/1.1"
+    closed_only: ClassVar[str] = "it has no open loop"
 
     def command(self, load: PeerLoad, folder: Path) -> list[str]:
         path, fields, body = load.parts()

@@ -21,8 +21,10 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     before = {number: signal.getsignal(number) for number in interrupts.SIGNALS}
     for number in interrupts.SIGNALS:
         signal.signal(number, signal.SIG_DFL)
+    hook = sys.unraisablehook
     interrupts.install()
     yield
+    sys.unraisablehook = hook
     for number, handler in before.items():
         signal.signal(number, handler)
 
@@ -73,6 +75,27 @@ def test_in_the_code_of_others_a_signal_raises_at_once() -> None:
 def _raise_and_fail() -> None:
     signal.raise_signal(signal.SIGINT)
     pytest.fail("it went on")
+
+
+def test_one_that_a_callback_loses_is_no_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    class Loses:
+        def __del__(self) -> None:
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt), interrupts.anywhere():
+        Loses()
+    assert capsys.readouterr().err == ""
+
+
+def test_a_child_that_starts_holds_a_signal_back_until_it_lets_it_through() -> None:
+    code = "import signal, sys; sys.stdin.readline(); from servemark import interrupts; interrupts.install();"
+    code += "sys.exit(7 if interrupts.requested() else 0)"
+    with interrupts.held_back():
+        child = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, cwd=CHECKOUT)
+    child.send_signal(signal.SIGINT)
+    child.communicate(b"\n")
+    assert child.returncode == 7
+    assert not signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
 
 def test_one_that_others_code_loses_is_raised_after_it() -> None:

@@ -63,7 +63,7 @@ def percentiles(title: str, count: int) -> Axis:
     """
     last = 1 - 1 / max(count, 10)
     nines = math.floor(-math.log10(1 - last) + 1e-9)
-    ticks = [0.0, *([0.5] if nines < _MAX_TAIL_TICKS else []), *(1 - 10.0**-number for number in range(1, nines + 1))]
+    ticks = [0.5 if nines < _MAX_TAIL_TICKS else 0.0, *(1 - 10.0**-number for number in range(1, nines + 1))]
     return Axis(title, 0.0, last, tuple((tick, f"{100 * tick:.10g}%") for tick in ticks), _nines)
 
 

@@ -49,7 +49,7 @@ def answer(found: History) -> str:
     said = [each for each in series if each["outcome"] == found["outcome"]]
     if found["outcome"] == "not shown":
         beyond = f"by more than {100 * found['threshold']:g} %"
-        return f"not shown: {counted}, no change for the worse {beyond} is shown at any end; {_detectable(series)}"
+        return f"not shown: {counted}, none shows a change for the worse {beyond} at its end; {_detectable(series)}"
     return f"{found['outcome']}: {counted}; {len(said)} {found['outcome']}, first {name(said[0])}: {said[0]['reason']}"
 
 
@@ -57,7 +57,7 @@ def _detectable(series: Sequence[HistorySeries]) -> str:
     """Say which changes would have been seen, because what is not shown may still be there."""
     known = [each["detectable_change"] for each in series if each["detectable_change"] is not None]
     blind = len(series) - len(known)
-    few = f"{blind} of {len(series)} series cannot show any yet" if blind else ""
+    few = f"{blind} of {len(series)} cannot show one of any size yet" if blind else ""
     if not known:
         return few
     least, most = (f"{100 * share:.2g} %" for share in (min(known), max(known)))

@@ -20,6 +20,8 @@ def figures(rows: Sequence[ComparisonRow]) -> list[Block]:
     parts: list[Block] = []
     for name in ("p50", "p99"):
         found = [(figure_of(row["latency_ms"], name), row["latency_ms"]["ci95"].get(name)) for row in rows]
+        if all(value is None for value, _ in found):
+            continue
         drawn = [Bar(_name(row), *each, number) for number, (row, each) in enumerate(zip(rows, found, strict=True))]
         head = ["engine", "ms", "95 % interval"]
         parts.append(Figure.of_bars(f"{name} of each engine", linear("ms", ends(drawn)), drawn, head))

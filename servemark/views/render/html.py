@@ -13,6 +13,7 @@ from servemark.output import printable
 from servemark.results.saved import Saved
 from servemark.views.kinds import kind_of
 
+_CODE = re.compile(r"`([^`]+)`")
 _FLAG = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
 
 
@@ -28,8 +29,8 @@ def page(title: str, documents: Sequence[Saved]) -> str:
 
 
 def _said(value: object) -> Markup:
-    """Escape words, and keep each flag in one piece: a browser would break the line after its hyphens."""
-    escaped = str(escape(printable(str(value))))
+    """Escape words, show `code` as code, and keep a flag in one piece: a browser would break it after its hyphens."""
+    escaped = _CODE.sub(r"<code>\1</code>", str(escape(printable(str(value)))))
     return Markup(_FLAG.sub(r'<span class="flag">\g<0></span>', escaped))  # noqa: S704 - escaped above
 
 
