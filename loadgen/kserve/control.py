@@ -16,11 +16,11 @@ from loadgen.kserve.served_model import ServedModel, declared_model, read_served
 from loadgen.kserve.server_statistics import is_whole
 from loadgen.sut.target import Placement
 from loadgen.transport.access import NO_ACCESS, Access
-from loadgen.transport.http_request import Reply, ask
 from loadgen.transport.server_url import is_secure
 from loadgen.transport.tls import reason
 from servemark.documents.server import Tensors
 from servemark.errors import ServerError
+from servemark.machine.http_request import Reply, ask
 from servemark.workload import Tensor, Workload
 
 TIMEOUT_S = 5.0

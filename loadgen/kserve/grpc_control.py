@@ -14,10 +14,10 @@ from loadgen.kserve.grpc_call import PREFIX_BYTES, GrpcAnswer, Method, enclose
 from loadgen.kserve.grpc_connection import GrpcConnection
 from loadgen.kserve.grpc_messages import SERVICE, message, parse, to_dict
 from loadgen.sut.channel import WRITE, ConnectionFailed, Payload, State
-from loadgen.transport.http_request import MAX_BYTES
 from loadgen.transport.server_url import is_secure
 from loadgen.transport.tls import TLS_ERROR
 from servemark.errors import ServerError
+from servemark.machine.http_request import MAX_BYTES
 
 _METHODS = {"": "ModelMetadata", "config": "ModelConfig", "stats": "ModelStatistics"}
 

@@ -3,24 +3,19 @@
 Source: Triton user guide, "Metrics".
 """
 
-import contextlib
-import socket
-import time
 from collections.abc import Iterator
 from http import HTTPStatus
-from http.client import HTTPConnection, HTTPException
+from http.client import HTTPException
 from urllib.parse import urlsplit
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from servemark.machine.addresses import places
+from servemark.machine.http_request import ask
 from servemark.telemetry.energy.meter import UnavailableError
 from servemark.telemetry.os_threads import native
 from servemark.telemetry.recording import Column, Reading
 
 PREFIXES = ("nv_inference_", "nv_gpu_", "nv_energy_", "nv_cpu_")
-MAX_BYTES = 8 << 20
-"""Of an answer; the metrics of many models are some 100 KiB."""
 MAX_LINES = 2000
 """Of those that are parsed; a model on 16 GPUs has some 200."""
 
@@ -35,8 +30,15 @@ class Scrape:
 
     def read(self) -> Reading:
         """Ask for them. Raises UnavailableError."""
+        parts = urlsplit(self._url)
         try:
-            return metrics_in(_get(self._url, self._timeout_s), self._model, self._prefixes)
+            # Under gevent too a socket of the operating system: its loop is the load generator's.
+            reply = ask(
+                parts.netloc, parts.path or "/", timeout_s=self._timeout_s, make_socket=native("socket", "socket")
+            )
+            if reply.status != HTTPStatus.OK:
+                raise HTTPException(f"answered {reply.status}")
+            return metrics_in(reply.body.decode(errors="replace"), self._model, self._prefixes)
         except (OSError, HTTPException, ValueError) as error:
             raise UnavailableError(f"{self._url}: {str(error) or type(error).__name__}") from error
 
@@ -67,37 +69,3 @@ def _concerning(text: str, model: str | None, prefixes: tuple[str, ...]) -> Iter
             if lines > MAX_LINES:
                 return
             yield line
-
-
-def _get(url: str, timeout_s: float) -> str:
-    """GET over a socket of the operating system, under gevent too: its loop is the load generator's.
-
-    Raises OSError, HTTPException.
-    """
-    deadline_s = time.monotonic() + timeout_s
-    parts = urlsplit(url)
-    connection = HTTPConnection(parts.hostname or "", parts.port or 80)
-    with contextlib.closing(connection):
-        connection.sock = _connected(parts.hostname or "", parts.port or 80, timeout_s)
-        connection.request("GET", parts.path or "/")
-        with connection.getresponse() as response:
-            if response.status != HTTPStatus.OK:
-                raise HTTPException(f"answered {response.status}")
-            body = b""
-            while part := response.read1(1 << 16):
-                body += part
-                if len(body) > MAX_BYTES or time.monotonic() > deadline_s:
-                    raise HTTPException("an answer that is too long, or too late")
-    return body.decode(errors="replace")
-
-
-def _connected(host: str, port: int, timeout_s: float) -> socket.socket:
-    family, address = places(host, port)[0]
-    connected: socket.socket = native("socket", "socket")(family, socket.SOCK_STREAM)
-    try:
-        connected.settimeout(timeout_s)
-        connected.connect(address)
-    except BaseException:
-        connected.close()
-        raise
-    return connected

@@ -14,8 +14,8 @@ from loadgen.kserve.grpc_call import GrpcAnswer, enclose
 from loadgen.kserve.server_statistics import restarted, server_metrics
 from loadgen.sut.target import Placement
 from loadgen.targets import engine_info
-from loadgen.transport.http_request import Reply
 from servemark.errors import ServerError
+from servemark.machine.http_request import Reply
 from servemark.results.directory import to_json
 from servemark.workload import get
 from tests.fuzz.damage import damaged, hostile_json

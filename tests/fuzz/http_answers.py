@@ -101,6 +101,8 @@ def _same_as_h11(answer: Any, data: bytes) -> None:
     limit = ResponseChecker(OUTPUTS, 1).max_bytes
     if answer is None and (len(body) > limit or not re.fullmatch(b"[0-9]{1,18}", json_length)):
         return
+    if answer is None and re.search(rb"(?<!\r)\n", data.partition(b"{")[0]):
+        return  # h11 takes a lone LF as the end of a line too, which RFC 9112 leaves open
     assert isinstance(answer, Response), f"h11 reads {status} and {len(body)} bytes"
     assert (answer.head.status, answer.body) == (status, body)
 

@@ -238,7 +238,7 @@ def _notes(document: Profile) -> Iterator[str]:
         for key, words in (("ipc", "IPC"), ("top_down", "top-down"), ("gpu", "GPU counters")):
             if reason := reason_of(done[0], key):
                 yield f"no {words}: {reason}"
-    if (share := document["other_cpu_share"]) is not None and share > 0.05:
+    if (share := document["other_cpu_share"]) is not None and share > QUIET_SHARE:
         yield f"other work took {share:.0%} of the cores: times are upper bounds"
 
 

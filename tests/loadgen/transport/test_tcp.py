@@ -10,9 +10,9 @@ import pytest
 
 from loadgen.targets.open import open_target
 from loadgen.transport import tcp
-from loadgen.transport.http_request import ask
 from servemark.errors import ServerError
 from servemark.machine import addresses
+from servemark.machine.http_request import ask
 from servemark.telemetry.energy.meter import UnavailableError
 from servemark.telemetry.scrape import Scrape
 from tests.golden.server import GoldenServer

@@ -81,7 +81,11 @@ def test_they_are_read_over_http() -> None:
 
 @pytest.mark.parametrize(
     ("status", "body", "words"),
-    [(503, b"", "answered 503"), (200, b"nv_gpu_utilization{ 1\n", "metrics: "), (200, b"x" * (9 << 20), "too long")],
+    [
+        (503, b"", "answered 503"),
+        (200, b"nv_gpu_utilization{ 1\n", "metrics: "),
+        (200, b"x" * (9 << 20), "more than 8 MiB"),
+    ],
     ids=["status", "no metrics", "too long"],
 )
 def test_what_is_no_answer_has_a_reason(status: int, body: bytes, words: str) -> None:

@@ -5,7 +5,7 @@ import io
 import socket
 import ssl
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import NamedTuple, cast
 
@@ -30,15 +30,17 @@ def ask(
     body: bytes | None = None,
     headers: Mapping[str, str] | None = None,
     tls: ssl.SSLContext | None = None,
+    make_socket: Callable[[int, int], socket.socket] = socket.socket,
 ) -> Reply:
     """GET from "host:port", or POST where there is a body; no proxy is asked, no redirect followed, nothing unpacked.
 
+    Under gevent the socket is one of its loop, unless `make_socket` makes another.
     Raises OSError, also where the answer is late or too long, and HTTPException.
     """
     deadline = time.monotonic() + timeout_s
     connection = HTTPSConnection(endpoint, context=tls) if tls else HTTPConnection(endpoint)
     with contextlib.closing(connection):
-        connection.sock = _connected(connection.host, connection.port, deadline)
+        connection.sock = _connected(connection.host, connection.port, deadline, make_socket)
         if tls:
             connection.sock = tls.wrap_socket(connection.sock, server_hostname=connection.host)
         method = "GET" if body is None else "POST"
@@ -53,11 +55,13 @@ def ask(
                 raise HTTPException(f"an answer that cannot be read: {error}") from error
 
 
-def _connected(host: str, port: int, deadline: float) -> socket.socket:
+def _connected(
+    host: str, port: int, deadline: float, make_socket: Callable[[int, int], socket.socket]
+) -> socket.socket:
     """Connect to the first address of a name that takes it. Raises OSError, and that of the last address."""
     last: OSError = OSError(f"{host} has no address")
     for family, address in places(host, port):
-        connected = socket.socket(family, socket.SOCK_STREAM)
+        connected = make_socket(family, socket.SOCK_STREAM)
         try:
             connected.settimeout(max(deadline - time.monotonic(), 0.001))
             connected.connect(address)
