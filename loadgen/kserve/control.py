@@ -20,7 +20,7 @@ from loadgen.transport.server_url import is_secure
 from loadgen.transport.tls import reason
 from servemark.documents.server import Tensors
 from servemark.errors import ServerError
-from servemark.machine.http_request import Reply, ask
+from servemark.telemetry.http_request import Reply, ask
 from servemark.workload import Tensor, Workload
 
 TIMEOUT_S = 5.0

@@ -17,7 +17,7 @@ from loadgen.sut.channel import WRITE, ConnectionFailed, Payload, State
 from loadgen.transport.server_url import is_secure
 from loadgen.transport.tls import TLS_ERROR
 from servemark.errors import ServerError
-from servemark.machine.http_request import MAX_BYTES
+from servemark.telemetry.http_request import MAX_BYTES
 
 _METHODS = {"": "ModelMetadata", "config": "ModelConfig", "stats": "ModelStatistics"}
 

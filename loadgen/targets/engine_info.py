@@ -6,7 +6,7 @@ from http.client import HTTPException
 from urllib.parse import urlsplit
 
 from loadgen.sut.target import Placement
-from servemark.machine.http_request import ask
+from servemark.telemetry.http_request import ask
 
 ENGINE_METRIC = "servemark_engine_info"
 """Always 1; its labels say engine, device and provider of each instance (servers/triton_backend/adapter.py)."""

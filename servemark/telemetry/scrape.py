@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from servemark.machine.http_request import ask
 from servemark.telemetry.energy.meter import UnavailableError
+from servemark.telemetry.http_request import ask
 from servemark.telemetry.os_threads import native
 from servemark.telemetry.recording import Column, Reading
 

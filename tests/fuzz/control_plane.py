@@ -15,8 +15,8 @@ from loadgen.kserve.server_statistics import restarted, server_metrics
 from loadgen.sut.target import Placement
 from loadgen.targets import engine_info
 from servemark.errors import ServerError
-from servemark.machine.http_request import Reply
 from servemark.results.directory import to_json
+from servemark.telemetry.http_request import Reply
 from servemark.workload import get
 from tests.fuzz.damage import damaged, hostile_json
 from tests.fuzz.grpc_answers import NEWER, method

@@ -12,8 +12,8 @@ from loadgen.targets.open import open_target
 from loadgen.transport import tcp
 from servemark.errors import ServerError
 from servemark.machine import addresses
-from servemark.machine.http_request import ask
 from servemark.telemetry.energy.meter import UnavailableError
+from servemark.telemetry.http_request import ask
 from servemark.telemetry.scrape import Scrape
 from tests.golden.server import GoldenServer
 from tests.support.load_config import config

@@ -11,8 +11,8 @@ from threading import Thread
 
 import pytest
 
-from servemark.machine import http_request
-from servemark.machine.http_request import Reply, ask
+from servemark.telemetry import http_request
+from servemark.telemetry.http_request import Reply, ask
 
 HEAD = b"HTTP/1.1 200 OK\r\n"
 
