@@ -49,6 +49,7 @@ COMMANDS = {
     "kernels": "Time the operations that models are made of.",
     "profile": "Time one inference by operator, and its memory.",
     "characterise": "Find the few of a suite that stand for all.",
+    "synthesise": "Make one network that stands for several.",
     "show": "Show a saved result again.",
     "report": "Write saved results as one HTML page.",
     "history": "Find where a figure changed over all saved results.",

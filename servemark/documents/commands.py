@@ -178,6 +178,34 @@ class Characterising(Struct, frozen=True, kw_only=True):
     ] = ""
 
 
+class Synthesising(Struct, frozen=True, kw_only=True):
+    """Options of `servemark synthesise`: the network's name, the search, and what it is measured on."""
+
+    name: Annotated[str, fields.text("Name of the network, a workload from then on.", metavar="NAME")] = "synthetic"
+    seed: Annotated[int, fields.whole("Seed of the search.", least=0)] = 0
+    engines: Annotated[
+        str,
+        fields.text("Also time it beside its workloads on these, like onnxruntime,openvino@int8.", metavar="E,..."),
+    ] = ""
+    batches: Annotated[str, fields.text("Batch sizes beside 1 for that; none.", metavar="B,...")] = "8"
+    held_out: Annotated[
+        tuple[str, ...],
+        fields.text(
+            "Workload that it is not made of, to be timed as well; may come again.",
+            metavar="WORKLOAD",
+            repeatable=True,
+            many=True,
+        ),
+    ] = ()
+    out: Annotated[
+        str, fields.text("Where results are made.", names=Names.PATH, metavar="DIR", default_below="results")
+    ] = ""
+
+    def __post_init__(self) -> None:
+        if self.held_out and not self.engines:
+            raise OptionError("--held-out is for times", fix="add --engines onnxruntime,openvino")
+
+
 PROFILE_BUDGET_S = 600.0
 
 

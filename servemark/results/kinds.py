@@ -16,6 +16,7 @@ from servemark.results.schema.profile import Profile
 from servemark.results.schema.quality import QualityResult
 from servemark.results.schema.run import PendingResult, Result, Series
 from servemark.results.schema.suite import SuiteDocument
+from servemark.results.schema.synthesis import Synthesis
 from servemark.results.schema.tuning import TuningDocument
 
 SERIES = "series"
@@ -36,6 +37,7 @@ KINDS: dict[str, tuple[type, ...]] = {
     "calibration": (Calibration,),
     "profile": (Profile,),
     "characterisation": (Characterisation,),
+    "synthesis": (Synthesis,),
 }
 """Each kind of document, and the types that it may have."""
 
