@@ -93,6 +93,7 @@ def documents(folder: Path) -> dict[str, Saved]:
         "quality": Saved("quality", _quality(header, result)),
         "calibration": Saved("calibration", dict(calibrated.document())),
         "characterisation": Saved("characterisation", dict(characterised.document())),
+        "synthesis": Saved("synthesis", _synthesis(header)),
         "profile": Saved("profile", profiled.profile_of(Order("ranking", "onnxruntime", folder), ceiling())),
     }
 
@@ -298,4 +299,33 @@ def _mlperf(header: dict[str, Any], result: dict[str, Any]) -> dict[str, Any]:
         "loadgen": official,
         "metrics": {**{key: result["metrics"][key] for key in ("latency_ms", "cpu")}, "errors": errors},
         "verdict": result["verdict"],
+    }
+
+
+def _synthesis(header: dict[str, Any]) -> dict[str, Any]:
+    def candidate(name: str, distance: float, operations: float) -> dict[str, Any]:
+        return {
+            "name": name,
+            "layers": 8,
+            "distances": [
+                {"feature": feature, "wasserstein": distance, "kolmogorov_smirnov": distance / 2}
+                for feature in ("kernel", "flops")
+            ],
+            "totals": [{"name": "their operations", "ours": operations, "given": 100.0}],
+        }
+
+    context = {"engine": "onnxruntime", "batch_size": 1, "predicted_ms": 12.0, "measured_ms": 15.0}
+    return {
+        **header,
+        "kind": "synthesis",
+        "name": "made",
+        "file": "results/made.py",
+        "given": ["googlenet", "vgg16"],
+        "left_out": {"googlenet": 0.03, "vgg16": 0.0},
+        "seed": 0,
+        "search_s": 14.0,
+        "candidates": [candidate("made", 0.1, 101.0), candidate("synnet", 0.7, 314.0)],
+        "contexts": [context],
+        "shares": [{"engine": "onnxruntime", "category": "convolution", "ours": 0.9, "given": 0.8}],
+        "held_out": [{"workload": "resnet50", "rank_correlation": 0.8}],
     }

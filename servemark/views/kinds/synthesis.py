@@ -5,7 +5,9 @@ from typing import Any
 from servemark.quantities import figure
 from servemark.results.saved import Saved
 from servemark.results.schema.synthesis import Candidate, Synthesis
-from servemark.views.blocks import Article, Check, Lines, Section, Table
+from servemark.views.blocks import Article, Check, Figure, Lines, Section, Table
+from servemark.views.drawing.axis import linear
+from servemark.views.drawing.plot import Bar, ends
 from servemark.views.plots.circumstances import environment, made
 from servemark.views.wording import listed
 
@@ -20,10 +22,11 @@ def article(saved: Saved) -> Article:
     return Article(
         about=f"{document['name']}, a network of {ours['layers']} convolutions for {listed(document['given'])}  |  "
         f"synthesis, seed {document['seed']}",
-        answer=[_answer(document)],
+        answer=_answer(document),
         explained=[],
         sections=[
             Section("Distributions of the layers", [_distances(document), Lines(_words(document))], titled=True),
+            Section("Mean distance", lambda: [_mean_distances(document)]),
             Section("Totals", [_totals(each) for each in (ours, *others)], titled=True),
             Section("Time", [_times(document)] if document["contexts"] else [], titled=True),
             Section("Time by category", [_shares(document)] if document["shares"] else [], titled=True),
@@ -53,6 +56,12 @@ def _answer(document: Synthesis) -> str:
 
 def _off(total: Any) -> float:
     return abs(total["ours"] / total["given"] - 1) if total["given"] else float(total["ours"])
+
+
+def _mean_distances(document: Synthesis) -> Figure:
+    drawn = [Bar(each["name"], _mean_distance(each), colour=n) for n, each in enumerate(document["candidates"])]
+    axis = linear("standard deviations of the given layers", ends(drawn))
+    return Figure.of_bars("Mean Wasserstein distance of the features", axis, drawn, ["network", "distance"])
 
 
 def _distances(document: Synthesis) -> Table:

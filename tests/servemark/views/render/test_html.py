@@ -36,6 +36,7 @@ NAMES = (
     "quality",
     "calibration",
     "characterisation",
+    "synthesis",
     "profile",
 )
 VOID = {"meta", "link", "br", "img"}
