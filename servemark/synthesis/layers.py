@@ -1,5 +1,6 @@
 """Layers of a workload: its convolutions and fully connected layers, as PyTorch calls them for one sample."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -86,4 +87,4 @@ def _layer(kernel: Any) -> Layer | None:
 
 
 def _mean(sides: Sequence[int]) -> int:
-    return max(round((sides[0] * sides[1]) ** 0.5), 1)
+    return max(round(math.sqrt(sides[0] * sides[1])), 1)

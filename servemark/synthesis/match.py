@@ -73,7 +73,8 @@ def _quantiles(found: Floats, weights: Floats, number: int) -> Floats:
     order = np.argsort(found, kind="stable")
     reached = np.cumsum(weights[order]) / weights.sum()
     middles = (np.arange(number) + 0.5) / number
-    return found[order][np.searchsorted(reached, middles - 1e-12).clip(max=len(found) - 1)]
+    taken: Floats = found[order][np.searchsorted(reached, middles - 1e-12).clip(max=len(found) - 1)]
+    return taken
 
 
 def wasserstein(ours: Floats, theirs: Floats) -> float:
