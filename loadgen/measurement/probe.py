@@ -30,6 +30,13 @@ _REMEDIES = {
     "timeout": "--request-timeout with more seconds, or see what the server does",
 }
 """Remedies for a failure, by the server's message or by the start of its kind."""
+_NOT_KSERVE = "--endpoint-type where the server does not speak KServe v2; else the model's name and version"
+_OTHER_API = {
+    "http_4": "another --endpoint-type, or another request.path in its file; the server says what it wants",
+    "wrong_": "--output NAME:TYPE:SHAPE as the server answers, or other pointers in the file of --endpoint-type",
+    "missing_": "the pointers under `answer` in the file of --endpoint-type, or the names of --output",
+}
+"""The same for a server that is asked by a description."""
 
 
 def require_answer(
@@ -55,7 +62,10 @@ def require_answer(
     if seen[-1].error:
         failed, _ = Failures(config.access).named(seen[0])
         kind, words = str(failed.error), failed.message
-        remedy = next((fix for sign, fix in _REMEDIES.items() if sign in words or kind.startswith(sign)), None)
+        remedies = _REMEDIES | (_OTHER_API if config.server.endpoint_type else {"http_404": _NOT_KSERVE})
+        # the longest sign first: http_404 says more than http_4
+        signs = sorted(remedies, key=len, reverse=True)
+        remedy = next((remedies[sign] for sign in signs if sign in words or kind.startswith(sign)), None)
         raise ServerError(
             f"{config.model} fails at a first request, {failed.error}: {_last(failed.message)}", fix=remedy
         )

@@ -10,6 +10,7 @@ from loadgen.endpoints.endpoint import endpoint_of
 from loadgen.endpoints.messages import AnswerChecker, Encoder, path_of
 from loadgen.load.load_config import LoadConfig
 from loadgen.targets.http import HttpTarget
+from servemark.errors import OptionError
 from servemark.workload import Arrays
 
 
@@ -21,6 +22,13 @@ class EndpointTarget(HttpTarget):
     def __init__(self, config: LoadConfig) -> None:
         self._endpoint = endpoint_of(config.server.endpoint_type)
         path_of(self._endpoint, config.model, config.server.model_version)
+        pointed = self._endpoint.answer.outputs
+        if pointed and (lacking := [each.name for each in config.workload.outputs if each.name not in pointed]):
+            raise OptionError(
+                f"--endpoint-type {config.server.endpoint_type}: answer.outputs does not have {lacking[0]}, an output "
+                f"of {config.workload.name}",
+                fix=f"it has {', '.join(pointed)}: correct --output, or the file",
+            )
         checker = functools.partial(AnswerChecker, answer=self._endpoint.answer)
         super().__init__(config, checker)
         self._channel = EndpointConnection

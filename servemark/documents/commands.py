@@ -58,7 +58,7 @@ class Tuning(Struct, frozen=True, kw_only=True):
         ),
     ] = TUNE_BUDGET_S
     oversubscribe: Annotated[bool, fields.switch("Try instances times threads up to twice the cores.")] = False
-    dry_run: Annotated[bool, fields.switch("Write nothing to the model repository.")] = False
+    dry_run: Annotated[bool, fields.switch("Measure all the same, and write nothing to the model repository.")] = False
     despite_busy: Annotated[
         bool, fields.switch("Go on where other work disturbs each of the first three runs at a rate.")
     ] = False

@@ -88,7 +88,7 @@ class Objectives(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         fields.text(
             "Objectives, like p50:5,p99:20ms,errors:0.001; MET or MISSED.",
             read=lambda _, given: written(parse_objectives(given)),
-            metavar="pXX:MS,...",
+            metavar="errors:SHARE,pXX:MS",
             repeatable=True,
             in_web_ui=True,
             commands=MEASURED | {MLPERF},

@@ -135,7 +135,9 @@ def judge(seen: Observations) -> Verdict:
 
 
 def _completed(seen: Observations) -> Constraint:
-    remedy = "; ".join(filter(None, [seen.interrupted, "let the run end by itself"]))
+    asked = (seen.interrupted or "").startswith("--abort-on")
+    advice = "lower the load, or raise that limit" if asked else "let the run end by itself"
+    remedy = "; ".join(filter(None, [seen.interrupted, advice]))
     return Constraint(Kind.COMPLETED, seen.interrupted is None, None, None, "", remedy)
 
 

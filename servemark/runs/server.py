@@ -51,7 +51,7 @@ def server_for(configs: Sequence[LoadConfig], more: Sequence[str] = ()) -> Itera
         ) as server,
     ):
         address = address_of(server, first.protocol)
-        note(f"serving at {address}")
+        note(f"serving at {address.replace(METRICS, ', metrics at ')}")
         yield [config.at(address) for config in configs]
         note_death(server)
 

@@ -23,6 +23,7 @@ from servemark.views.plots.circumstances import configuration, environment, made
 from servemark.views.plots.distribution import Level, by_percentile, cumulated
 from servemark.views.plots.explanation import slow_requests
 from servemark.views.plots.machine import machine
+from servemark.views.plots.machine_series import OWN
 from servemark.views.plots.max_rate import search
 from servemark.views.plots.over_time import heatmap, windows
 from servemark.views.plots.server import batches, breakdown
@@ -72,6 +73,8 @@ def heading(result: Result) -> str:
     seconds = f"{scenario['duration_s']:g} s"
     if (measured_s := scenario["measured_s"] or 0.0) > scenario["duration_s"]:
         seconds += f" prolonged to {measured_s:.3g} s"
+    elif result["partial"] and measured_s < scenario["duration_s"]:
+        seconds = f"{measured_s:.2g} of {seconds}"
     if scenario["warmup_s"] and "warmup" in scenario:
         seconds += f" after {scenario['warmup_s']:.2g} s of warm-up"
     known: list[str | None] = [result["engine"], result["device"], result["precision"], result["protocol"]]
@@ -115,7 +118,7 @@ def facts(saved: Saved) -> list[str]:
     tls = result["resolved"].get("tls")
     if tls and tls.get("unverified"):
         lines.append("TLS: the server's certificate was not verified (--tls-insecure), so anybody may have answered")
-    lines += [*worst_seconds(saved), *_tail(metrics)]
+    lines += [*_scraped(saved), *worst_seconds(saved), *_tail(metrics)]
     if server["queue_ms"] is not None:
         lines.append(_of_model("server", server))
     lines += [
@@ -135,6 +138,21 @@ def facts(saved: Saved) -> list[str]:
         lines.append(f"energy: {energy['joules_per_inference']:.3g} J/inference ({interval}{energy['boundary']})")
     else:
         lines.append(Routine(f"energy: not known ({reason_of(energy, 'joules_per_inference')})"))
+    return lines
+
+
+def _scraped(saved: Saved) -> list[str]:
+    """Say of each exporter of --scrape that it was read, or why not."""
+    found = saved.machine_series
+    if not saved.of(Result)["request"]["live"].get("scrape") or found is None:
+        return []
+    lines: list[str] = []
+    for each in found["series"]:
+        if each["source"] in OWN:
+            continue
+        absent = "; ".join(each["absent"].values())
+        read = f"{each['readings']} readings of {len(each['columns'])} figures, in series.json"
+        lines.append(f"scrape {each['source']}: not read ({absent})" if absent else Routine(f"scrape {each['source']}: {read}"))
     return lines
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from locust import argument_parser
 from locust.env import Environment
+from locust.runners import WorkerRunner
 
 from loadgen.distributed.messages import MESSAGE
 from loadgen.load.load_config import in_zoo
@@ -17,12 +18,12 @@ from servemark.documents.flags import add_arguments
 from tests.support.load_config import request_of
 
 
-class Runner:
-    """The part of Locust's runner that a session uses."""
+class Runner(WorkerRunner):
+    """The part of Locust's runner that a session uses, without a master to connect to."""
 
     last_heartbeat_timestamp: float | None = None
 
-    def __init__(self) -> None:
+    def __init__(self) -> None:  # no connection: the base class would make one
         self.sent: list[dict[str, Any]] = []
         self.heard: dict[str, Any] = {}
 

@@ -26,6 +26,12 @@ from tests.support.measured import evenly, load_result
 RUN = build().commands["run"]
 NAMING = {n: o for n, o in OPTIONS.items() if o.flag.names is not Names.NOTHING}
 DECLARED = declared(RUN)
+VALUES: dict[str, dict[str, Any]] = {
+    "metrics_port": {"metrics_port": "9999"},
+    "endpoint_type": {"endpoint_type": "/somewhere", "url": "http://h:1"},
+    "scrape": {"scrape": ["node=http://h:1/metrics"]},
+}
+"""Options that take no path, or need another one -> options that name something of theirs."""
 
 
 @pytest.fixture
@@ -66,9 +72,9 @@ def test_an_option_that_says_nothing_is_asked_for() -> None:
 def test_what_a_result_names_waits_for_a_yes(
     option: Option, servemark: Servemark, tmp_path: Path, stopped: list[Any]
 ) -> None:
-    value = ["/somewhere"] if option.flag.many else "9999" if option.name == "metrics_port" else "/somewhere"
+    value = ["/somewhere"] if option.flag.many else "/somewhere"
     assert not option.flag.switch
-    result = result_with(tmp_path, **{option.name: value})
+    result = result_with(tmp_path, **VALUES.get(option.name, {option.name: value}))
     code, out, err = servemark("rerun", str(result))
     assert (code, out, stopped) == (BAD_INPUT, "", [])
     assert f"{option.flag.names}: {option.spelled} " in err
