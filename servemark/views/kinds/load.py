@@ -152,7 +152,9 @@ def _scraped(saved: Saved) -> list[str]:
             continue
         absent = "; ".join(each["absent"].values())
         read = f"{each['readings']} readings of {len(each['columns'])} figures, in series.json"
-        lines.append(f"scrape {each['source']}: not read ({absent})" if absent else Routine(f"scrape {each['source']}: {read}"))
+        lines.append(
+            f"scrape {each['source']}: not read ({absent})" if absent else Routine(f"scrape {each['source']}: {read}")
+        )
     return lines
 
 
