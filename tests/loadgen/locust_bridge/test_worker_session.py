@@ -27,12 +27,12 @@ class Runner(WorkerRunner):
         self.sent: list[dict[str, Any]] = []
         self.heard: dict[str, Any] = {}
 
-    def register_message(self, kind: str, listener: Any) -> None:
-        self.heard[kind] = listener
+    def register_message(self, msg_type: str, listener: Any, concurrent: bool = False) -> None:  # noqa: ARG002 - Locust's signature
+        self.heard[msg_type] = listener
 
-    def send_message(self, kind: str, message: dict[str, Any]) -> None:
-        assert kind == MESSAGE
-        self.sent.append(message)
+    def send_message(self, msg_type: str, data: Any = None, client_id: str | None = None) -> None:  # noqa: ARG002 - Locust's signature
+        assert msg_type == MESSAGE
+        self.sent.append(data)
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def session(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> WorkerSession:
     add_arguments(parser, ["ranking_tiny"], locust=False)
     options = parser.parse_args(["--model-repository", "/here", "--seed", "1", "--duration", "1"])
     environment = Environment(parsed_options=options)
-    environment.runner = runner  # type: ignore[assignment] # the part of one that a session uses
+    environment.runner = runner
     made = WorkerSession(environment, in_zoo)
     made.begin()
     return made
