@@ -24,6 +24,7 @@ class Runner(WorkerRunner):
     last_heartbeat_timestamp: float | None = None
 
     def __init__(self) -> None:  # no connection: the base class would make one
+        self.greenlet = None  # looked at when it is collected
         self.sent: list[dict[str, Any]] = []
         self.heard: dict[str, Any] = {}
 
