@@ -27,6 +27,8 @@ from servemark.telemetry.processes import ProcessWatch
 
 KEPT = "explained.npz"
 """Everything that an explanation is made of, beside the result."""
+MOST_LOST = 0.01
+"""Share of answered requests that may lack the server's trace: the slowest 1 % may be among them."""
 TOO_FEW = "too few answered requests for a slowest 1 %"
 
 
@@ -134,8 +136,11 @@ def _joined(sent: Sent, run: _Run) -> tuple[Served | None, str]:
         return None, "the server has traced no request of this run"
     place = np.minimum(np.searchsorted(numbers, sent.number), len(numbers) - 1)
     held = np.where((numbers[place] == sent.number)[:, None], stamps[place], 0)
-    lost = int((held[:, 0] == 0).sum())
-    words = f"{lost} of {len(held)} requests have no trace of the server's" if lost else ""
+    answered = sent.good & (sent.sent > 0)
+    lost = int((held[answered, 0] == 0).sum())
+    words = f"{lost:,} of {answered.sum():,} answered requests have no trace of the server's" if lost else ""
+    if lost > MOST_LOST * answered.sum():
+        return None, f"{words}, so that a cause would be a guess"
     return Served(*held.T), "; ".join(filter(None, [run.note, words]))
 
 
