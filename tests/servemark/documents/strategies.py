@@ -23,6 +23,10 @@ tensors = st.dictionaries(
 )
 SPECIAL: dict[str, st.SearchStrategy[Any]] = {
     "url": st.sampled_from(["http://h:8000", "grpc://h:8001", "grpc://h:9#metrics=other:7", "http://[::1]:5"]),
+    "abort_on": st.sampled_from(["errors:0.1", "p99:500,errors:0.2"]),
+    "endpoint_type": st.sampled_from(["", "", "", "kserve-v1"]),
+    "scrape": st.lists(st.sampled_from(["a=http://h:1/m", "b=http://h:2/m#x,y"]), unique=True).map(tuple),
+    "think_time_s": st.tuples(st.floats(0, 10), st.floats(10, 1e3)),
     "slo": st.sampled_from(["p50:5", "p99:20.5,errors:0.001", "service_p90:7,throughput:100"]),
     "bls_composing_models": st.dictionaries(names, st.sampled_from(["", "2"]), max_size=3),
     "request_parameters": st.dictionaries(

@@ -94,7 +94,7 @@ BASES: dict[type, Any] = {
     Trace: Trace(file="t.csv"),
 }
 CHANGES: dict[type, dict[str, Any]] = {
-    ClosedLoop: {"concurrency": 4},
+    ClosedLoop: {"concurrency": 4, "think_time_s": (0.0, 0.5)},
     ConstantRate: {"rate": 101.0, "distribution": CONSTANT},
     Stages: {"stages": (*EIGHT[:7], Stage(10.0, 900.0)), "distribution": CONSTANT},
     Trace: {"speed": 2.0},
