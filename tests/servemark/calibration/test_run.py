@@ -35,13 +35,11 @@ class Client(Peer):
 
     name: ClassVar[str] = "servemark"
     install: ClassVar[str] = ""
+    closed_only: ClassVar[str] = "it has no open loop"
 
     @property
     def program(self) -> str | None:
         return sys.executable
-
-    def _refusal(self, load: PeerLoad) -> str | None:
-        return None if load.rate is None else "it has no open loop"
 
     def command(self, load: PeerLoad, folder: Path) -> list[str]:
         (folder / "request").write_bytes(load.request)

@@ -38,7 +38,8 @@ def test_a_network_of_tiny_ones_is_made_and_timed(
     assert shown == read_as(folder, Synthesis)
     assert [each["batch_size"] for each in shown["contexts"]] == [1, 2, 4]
     assert all(each["predicted_ms"] > 0 and each["measured_ms"] > 0 for each in shown["contexts"])
-    assert sum(each["ours"] for each in shown["shares"]) == pytest.approx(1, abs=0.35)
+    # the rest of a tiny network's time lies between its operators
+    assert 0.1 < sum(each["ours"] for each in shown["shares"]) <= 1.001
     assert -1 <= shown["held_out"][0]["rank_correlation"] <= 1
     assert [each["name"] for each in shown["candidates"]] == ["made"]
     page = (folder / "report.html").read_text()
