@@ -6,19 +6,20 @@ from typing import Any
 import numpy as np
 import pytest
 
+from loadgen.traces import triton
 from servemark.explain import capture
 from servemark.explain.timeline import Sent
 
 COUNT = 1000
 NUMBERS = np.arange(COUNT)
-SENT = Sent(*(NUMBERS + shift for shift in (0, 100, 100, 100, 900)), np.ones(COUNT, bool))
+SENT = Sent(NUMBERS, NUMBERS + 100, NUMBERS + 100, NUMBERS + 100, NUMBERS + 900, np.ones(COUNT, bool))
 
 
 @pytest.mark.parametrize(("lost", "told"), [(0, True), (10, True), (11, False), (COUNT, False)])
 def test_less_than_99_of_100_traces_name_no_cause(monkeypatch: pytest.MonkeyPatch, lost: int, told: bool) -> None:
     known = NUMBERS[lost:]
     traced = SimpleNamespace(numbers=known, stamps=np.stack([known + 200 + step for step in range(5)], axis=1))
-    monkeypatch.setattr(capture.triton, "read", lambda _: traced)
+    monkeypatch.setattr(triton, "read", lambda _: traced)
     run: Any = SimpleNamespace(trace="trace.json", note="")
     served, words = capture._joined(SENT, run)
     assert (served is not None) is told
