@@ -13,8 +13,8 @@ Floats = npt.NDArray[np.float64]
 FEATURES = ("kernel", "stride", "inputs", "outputs", "side", "flops", "bytes")
 LOGARITHMIC = {"inputs", "outputs", "side", "flops", "bytes"}
 """Features whose ratios matter: they are compared as logarithms to base 2."""
-TOTALS = 4.0
-"""Weight of the totals: 1 % off counts as 0.04 standard deviations of one feature."""
+TOTALS = 10.0
+"""Weight of the totals: 1 % off counts as 0.1 standard deviations of one feature."""
 
 
 def values(layers: Sequence[Layer], feature: str) -> Floats:
