@@ -33,6 +33,9 @@ class EndpointTarget(HttpTarget):
         super().__init__(config, checker)
         self._channel = EndpointConnection
 
+    def _choose_formats(self) -> None:
+        """Nothing: the description says how values are written."""
+
     def encoder(self) -> Callable[[Arrays], Any]:
         config = self._config
         return Encoder(

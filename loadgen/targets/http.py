@@ -84,7 +84,7 @@ class HttpTarget:
     def _choose_formats(self) -> None:
         """Take JSON where the server does not say that it knows binary tensors, and note what was taken."""
         config = self._config
-        if config.protocol != "http" or config.server.shared_memory != "none" or config.server.endpoint_type:
+        if config.protocol != "http" or config.server.shared_memory != "none":
             return
         asked = Formats(config.server.input_tensor_format, config.server.output_tensor_format)
         auto = "json" if AUTO in asked and not self.control.lists_binary_tensors() else "binary"
