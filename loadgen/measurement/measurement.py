@@ -243,8 +243,10 @@ class Measurement:
         if now >= self._next_progress:
             self._next_progress = now + PROGRESS_NS
             measured.recorder = sending.recorder
-            if now >= sending.interval.start and (reason := reason_to_abort(self._abort_on, measured.recorder)):
-                sending.stop(reason)
+            if sending.interrupted is None and now >= sending.interval.start:
+                reason = reason_to_abort(self._abort_on, measured.recorder)
+                if reason is not None:
+                    sending.stop(reason)
             self._on_progress((now - sending.interval.start) / 1e9, measured.recorder)
             for follow in self.on_second:
                 follow(now)
