@@ -7,7 +7,7 @@ from pathlib import Path
 
 from servemark.errors import ServerError
 from servers.launch.process import Command
-from servers.launch.server import ServerJob
+from servers.launch.server import TUNABLES, ServerJob
 
 NAME = "docker"
 IMAGE = "nvcr.io/nvidia/tritonserver:26.09-py3"
@@ -42,6 +42,7 @@ def command(job: ServerJob) -> Command:
     name, user = job.scratch.name, f"{os.getuid()}:{os.getgid()}"
     gpus = ["--gpus", "all"] if Path("/dev/nvidiactl").exists() else []
     container = ["--rm", "--init", "--name", name, "--network", "host", "--shm-size", "1g", *gpus]
+    passed = ["--env", TUNABLES]  # none where this process has none
     locked = ["--user", user, "--cap-drop", "ALL", "--security-opt", "no-new-privileges"]
     image = os.environ.get("SERVEMARK_TRITON_IMAGE", IMAGE)
     # Docker reads a mount as a line of CSV, in which a path may hold commas.
@@ -50,7 +51,7 @@ def command(job: ServerJob) -> Command:
         for model in sorted(job.repository.iterdir())
     ]
     return Command(
-        argv=["docker", "run", *container, *locked, *mounts, image, "tritonserver", *job.arguments("/models")],
+        argv=["docker", "run", *container, *passed, *locked, *mounts, image, "tritonserver", *job.arguments("/models")],
         # The container is the engine's child, not ours: it outlives the killed client unless it is removed by name.
         afterwards=["docker", "rm", "--force", name],
     )

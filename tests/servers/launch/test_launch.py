@@ -26,6 +26,7 @@ from tests.support.triton import START_S, triton_only
 pytestmark = triton_only
 
 MODELS = ["affine_onnxruntime"]
+CACHED = "glibc.malloc.tcache_count=65535"
 
 
 @pytest.fixture(scope="module")
@@ -260,3 +261,22 @@ def test_other_modes_restrict_model_control(mode: ModuleType, tmp_path: Path) ->
     assert wanted | {f"--grpc-restricted-protocol={restricted}"} <= set(mode.command(reloadable).argv)
     assert fixed.key != reloadable.key
     assert fixed.key not in repr(fixed)
+
+
+@pytest.mark.parametrize(
+    ("more", "kept"),
+    [((), "glibc.malloc.arena_max=2"), (("--trace-config=rate=1",), "glibc.malloc.arena_max=2:" + CACHED)],
+)
+def test_a_server_that_traces_keeps_freed_memory_with_its_thread(
+    more: tuple[str, ...], kept: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("GLIBC_TUNABLES", "glibc.malloc.arena_max=2")
+    says = [sys.executable, "-c", "import os; print(os.environ['GLIBC_TUNABLES'])"]
+    server = Server("own", lambda _: Command(says), tmp_path, [], more=more)
+    server.start()
+    try:
+        log = server.log
+        assert log is not None
+        until(lambda: log.read_text() == f"{kept}\n", "the process's words")
+    finally:
+        server.stop()
