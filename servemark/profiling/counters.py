@@ -1,6 +1,7 @@
 """Hardware counters of this process during inferences, through perf(1), where the kernel and the CPU grant them."""
 
 import contextlib
+import itertools
 import os
 import shutil
 import signal
@@ -62,6 +63,16 @@ def _parsed(said: str, events: Sequence[str]) -> dict[str, float] | str:
     if "<not supported>" in found.values():
         return "the CPU, or the virtual machine, has no such counters (perf: not supported)"
     if set(found) != set(events) or not all(count.replace(".", "").isdecimal() for count in found.values()):
-        words = " ".join(said.split()).partition(" Run 'perf list'")[0].removeprefix("Run 'perf list' for")
-        return f"perf does not count {', '.join(events[:2])}, ...: {words[:120] or 'it said nothing'}"
+        return f"perf does not count {events[0]} and others: {_reason(said)}"
     return {event: float(found[event]) for event in events}
+
+
+def _reason(said: str) -> str:
+    """Return why perf counts nothing, in one line, without the usage text that follows it."""
+    if "perf_event_paranoid" in said:
+        return "the kernel's setting kernel.perf_event_paranoid forbids it"
+    lines = (line.strip() for line in said.splitlines())
+    before_usage = itertools.takewhile(lambda line: not line.startswith(("Usage:", "Run 'perf list'")), lines)
+    return next(
+        (line for line in before_usage if any(map(str.isalpha, line)) and "," not in line), "it did not say why"
+    )

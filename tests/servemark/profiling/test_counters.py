@@ -48,6 +48,15 @@ def test_what_it_does_not_count_has_its_reason(line: str, reason: str, tmp_path:
     assert reason in str(reason_of(found, "ipc"))
 
 
+def test_the_reason_is_one_line_without_usage() -> None:
+    usage = "\n\n Usage: perf stat [<options>] [<command>]\n\n    -a, --all-cpus  collection from all CPUs\n"
+    unknown = "event syntax error: 'topdown-retiring'\n          \\___ unknown term\nRun 'perf list' for more"
+    assert counters._reason(unknown + usage) == "event syntax error: 'topdown-retiring'"
+    assert counters._reason(usage) == "it did not say why"
+    forbidden = "Error:\nAccess is limited.\nConsider adjusting /proc/sys/kernel/perf_event_paranoid"
+    assert "kernel.perf_event_paranoid" in counters._reason(forbidden + usage)
+
+
 def test_without_perf(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.which", lambda _: None)
     assert "linux-perf" in str(reason_of(counters.read(lambda: None, "cpu"), "ipc"))
