@@ -60,6 +60,8 @@ def compare(
 
     Example: servemark compare resnet50 --engines onnxruntime,pytorch
 
+    Example: servemark compare resnet50 --engines onnxruntime,openvino --rounds 20 --until-decided
+
     Example: servemark compare resnet50 --urls main=http://127.0.0.1:8000,pr=http://127.0.0.1:9000 --fail-on p99
 
     Example: servemark compare results/before results/after --fail-on regression
@@ -99,6 +101,7 @@ def _request(what: list[str], precision: str, options: Comparison, load: Namespa
         config,
         search_load(load),
         rounds=options.rounds,
+        until_decided=options.until_decided,
         sweep=options.sweep,
         urls=servers,
         server_runs=bool(load.url or servers),

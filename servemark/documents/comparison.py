@@ -40,6 +40,10 @@ class Comparison(Struct, frozen=True, kw_only=True):
         str, fields.text("A saved result: compare it with what `servemark baseline NAME` kept.", metavar="NAME")
     ] = ""
     rounds: Annotated[int, fields.whole("Interleaved rounds.")] = 5
+    until_decided: Annotated[
+        bool,
+        fields.switch("Stop once each engine is told apart from the first, or equal; --rounds is the most."),
+    ] = False
     server_per_turn: Annotated[bool, fields.switch("A server of its own for each turn.")] = False
     skip_unavailable: Annotated[bool, fields.switch("Leave out engines that cannot be used, and say so.")] = False
     max_rate: Annotated[
@@ -91,6 +95,11 @@ class Comparison(Struct, frozen=True, kw_only=True):
             raise OptionError(f"{flag} with {len(what)} workloads", fix=fix)
         if self.urls and run.server.url:
             raise OptionError("--urls with --url", fix="name all servers with --urls")
+        if self.until_decided and self.fail_on:
+            raise OptionError(
+                "--until-decided with --fail-on: a gate judges a number of rounds that is chosen before",
+                fix="leave one out",
+            )
         if (self.max_rate or self.tuned) and not run.objectives.slo:
             flag = "--max-rate" if self.max_rate else "--tuned"
             raise OptionError(f"{flag} needs an objective", fix="give one, like --slo p99:50")

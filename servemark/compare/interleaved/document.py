@@ -1,10 +1,12 @@
 """Engines side by side: what interleaved rounds of real runs say about each, and about each against the first."""
 
+import functools
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from servemark.compare.interleaved.quality import against_full, quality_of
 from servemark.compare.interleaved.validity import disturbed, unmet, unsteady
@@ -25,6 +27,7 @@ from servemark.results.schema.comparison import (
 from servemark.results.schema.header import reason_of
 from servemark.results.schema.run import Result
 from servemark.search.max_rate.refinement import HighestRate
+from servemark.stats.anytime import MINIMUM_LOOK, anytime_ratio
 from servemark.stats.histogram import Histogram
 from servemark.stats.percentiles import percentile_key, samples_needed
 from servemark.stats.ratios import (
@@ -46,9 +49,18 @@ from servemark.stats.unknown import explained, or_unknown, unknown
 COMPARISON_FILE = "comparison.json"
 PERCENTILES = (50.0, 90.0, 99.0)
 SPARE = 1.1
+EQUAL = 0.02
+"""An engine is equal to the first where the interval of the ratio lies within this of 1."""
 NOT_SEARCHED = "not searched for: --max-rate --slo p99:MS"
 
 _UNSAID = "the run does not say why"
+
+
+class RatioOf(Protocol):
+    """Ratio of two sides over interleaved pairs, with its interval and test."""
+
+    def __call__(self, pairs: Sequence[tuple[float, float]], *, slack: float) -> Ratio:
+        """Return the ratio; values may be off by the share `slack` because they are rounded."""
 
 
 @dataclass(frozen=True)
@@ -86,11 +98,17 @@ class Turn:
         }
 
 
-def rows(turns: Sequence[Turn], labels: Sequence[str]) -> list[ComparisonRow]:
-    """One row for each engine that has a whole run, the first being what the others are compared with."""
+def rows(turns: Sequence[Turn], labels: Sequence[str], *, anytime: bool = False) -> list[ComparisonRow]:
+    """One row for each engine that has a whole run, the first being what the others are compared with.
+
+    `anytime`: the number of rounds depends on what they found, so the ratios' tests must hold at every look.
+    """
     whole = {label: [t for t in turns if t.label == label and not t.result["partial"]] for label in labels}
     first = whole[labels[0]]
-    made = [_row(label, whole[label], first if label != labels[0] else None) for label in labels if whole[label]]
+    ratios = functools.partial(_ratios, ratio=anytime_ratio if anytime else ratio_of_pairs)
+    made = [
+        _row(label, whole[label], first if label != labels[0] else None, ratios) for label in labels if whole[label]
+    ]
     against_full(made)
     return made
 
@@ -121,7 +139,25 @@ def p99(result: Result) -> float | None:
     return result["metrics"]["latency_ms"]["p99"]
 
 
-def _row(label: str, turns: Sequence[Turn], first: Sequence[Turn] | None) -> ComparisonRow:
+def decided(document: ComparisonDocument) -> bool:
+    """Tell whether each engine is told apart from the baseline by its median and its throughput, or equal to it."""
+    found = [row["ratio"] for row in document["rows"] if row["label"] != document["baseline"]]
+    return all(_decided(ratio["p50"]) and _decided(ratio["inferences_per_s"]) for ratio in found)
+
+
+def _decided(ratio: RatioFigures | None) -> bool:
+    if ratio is None or ratio["ci95"] is None:
+        return False
+    low, high = ratio["ci95"]
+    return bool(ratio["significant"]) or (low >= 1 - EQUAL and high <= 1 + EQUAL)
+
+
+def _row(
+    label: str,
+    turns: Sequence[Turn],
+    first: Sequence[Turn] | None,
+    ratios: Callable[[Sequence[Turn], Sequence[Turn] | None], RowRatios],
+) -> ComparisonRow:
     found = [turn.result for turn in turns]
     rates = [throughput(result) for result in found]
     first_run = found[0]
@@ -141,7 +177,7 @@ def _row(label: str, turns: Sequence[Turn], first: Sequence[Turn] | None) -> Com
         "verdict": _verdict(found),
         "variation": _variations(found),
         "drift": _drift(rates),
-        "ratio": _ratios(turns, first),
+        "ratio": ratios(turns, first),
         "configuration": None,
     }
 
@@ -266,7 +302,7 @@ def _variations(found: Sequence[Result]) -> Variations:
     return out
 
 
-def _ratios(turns: Sequence[Turn], first: Sequence[Turn] | None) -> RowRatios:
+def _ratios(turns: Sequence[Turn], first: Sequence[Turn] | None, *, ratio: RatioOf) -> RowRatios:
     """This engine to the first, from the rounds that both have."""
     if first is None:
         return {
@@ -281,8 +317,12 @@ def _ratios(turns: Sequence[Turn], first: Sequence[Turn] | None) -> RowRatios:
 
     def ratio_of(figure: Callable[[Result], float | None]) -> RatioFigures | None:
         pairs = [(figure(one), figure(other)) for one, other in both]
-        ratio = _ratio(pairs, rounded=figure is not throughput)
-        return ratio.to_dict() if ratio else unknown("a round lacks the figure, or there is no whole round of both")
+        known = [(one, other) for one, other in pairs if one and other]
+        if not known or len(known) < len(pairs):
+            return unknown("a round lacks the figure, or there is no whole round of both")
+        # Latencies lie in a histogram's slots.
+        slack = 0.0 if figure is throughput else max(map(Histogram.resolution, min(known)))
+        return ratio(known, slack=slack).to_dict()
 
     ratios: RowRatios = {
         "of_invalid_runs": any(unmet(result) for pair in both for result in pair),
@@ -291,17 +331,10 @@ def _ratios(turns: Sequence[Turn], first: Sequence[Turn] | None) -> RowRatios:
         "inferences_per_s": ratio_of(throughput),
         "max_rate": unknown(NOT_SEARCHED),
     }
-    if len(both) < MINIMUM_PAIRS:
-        ratios["ci95_reason"] = f"needs {MINIMUM_PAIRS} rounds, has {len(both)}: raise --rounds"
+    needed = MINIMUM_LOOK if ratio is anytime_ratio else MINIMUM_PAIRS
+    if len(both) < needed:
+        ratios["ci95_reason"] = f"needs {needed} rounds, has {len(both)}: raise --rounds"
     return ratios
-
-
-def _ratio(pairs: Sequence[tuple[float | None, float | None]], *, rounded: bool) -> Ratio | None:
-    """Return the ratio over the rounds; `rounded` values are latencies in ms, in a histogram's slots."""
-    known = [(one, other) for one, other in pairs if one and other]
-    if not known or len(known) < len(pairs):
-        return None
-    return ratio_of_pairs(known, slack=max(map(Histogram.resolution, min(known))) if rounded else 0.0)
 
 
 def _tested_together(rows: Sequence[ComparisonRow]) -> None:
@@ -326,7 +359,7 @@ def document(
     why it is not whole.
     """
     whole = [sum(not turn.result["partial"] for turn in turns if turn.label == label) for label in labels]
-    made = rows(turns, labels)
+    made = rows(turns, labels, anytime="until_decided" in opened)
     for row in made:
         _add_rate(row, opened, labels[0], highest)
     _tested_together(made)

@@ -41,6 +41,8 @@ class Request:
     search: ConstantRate
     """A run of what searches for highest rates, but for its rate: `max_rate`, and tuning."""
     rounds: int = 5
+    until_decided: bool = False
+    """True if the rounds end once every ratio is decided; `rounds` is the most then."""
     sweep: str = ""
     """`precision=fp32,int8 instances=1,2`: each engine with each combination; "": as it is named."""
     urls: Mapping[str, str] = field(default_factory=dict)

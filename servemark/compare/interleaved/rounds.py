@@ -35,8 +35,13 @@ class Rounds:
     keep: Callable[[], None]
     warm_each_turn: bool
 
-    def run(self, count: int, measure: Measure, name: str = "round") -> None:
-        """Measure `count` rounds. Raises ServerError, NoResultError if a run has none, KeyboardInterrupt."""
+    def run(
+        self, count: int, measure: Measure, name: str = "round", *, enough: Callable[[], bool] = lambda: False
+    ) -> None:
+        """Measure `count` rounds, or until they are enough.
+
+        Raises ServerError, NoResultError if a run has none, KeyboardInterrupt.
+        """
         for number in range(1, count + 1):
             for participant in round_order(measure.sides(), number):
                 with self.server(participant) as address:
@@ -45,6 +50,8 @@ class Rounds:
                     found = measure.turn(participant, address, number)
                 note(f"{name} {number}/{count}  {participant.label}: {found}")
             self.keep()
+            if enough():
+                return
 
 
 @dataclass

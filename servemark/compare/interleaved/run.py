@@ -1,11 +1,12 @@
 """Comparison of engines: prepare all of them, measure in rounds, keep the measurements."""
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
-from servemark.compare.interleaved.document import COMPARISON_FILE, Turn, document
+from servemark.compare.interleaved.document import COMPARISON_FILE, Turn, decided, document
 from servemark.compare.interleaved.preparation import Preparation, Request
 from servemark.compare.interleaved.rate_rounds import RateTurns
 from servemark.compare.interleaved.rounds import LoadTurns, Rounds
@@ -65,6 +66,9 @@ class Comparison:
             },
         }
 
+        if self._request.until_decided:
+            self._opened["until_decided"] = {"decided": False, "saved_s": 0.0}
+
     @property
     def exit_code(self) -> ExitCode:
         """Exit code of the worst round or search."""
@@ -107,10 +111,21 @@ class Comparison:
             participants = [participant.lasting(times.round_s) for participant in participants]
             self._opened["duration_s"] = times.round_s
         rounds = Rounds(self.folder, prepared.server, self._go_on, each)
-        rounds.run(request.rounds, LoadTurns(participants, self.folder, self.turns))
+        begun = time.monotonic()
+        turns = LoadTurns(participants, self.folder, self.turns)
+        rounds.run(request.rounds, turns, enough=lambda: self._enough(time.monotonic() - begun))
         if request.max_rate:
             load = msgspec.structs.replace(request.search, duration_s=times.search_s)
             RateTurns(participants, request.config.slo, load, self.rates).run(rounds, times.rate_rounds)
+
+    def _enough(self, spent_s: float) -> bool:
+        """Tell whether the rounds may end, because each engine is told apart from the first or equal to it."""
+        done, most = self.document["rounds_done"], self._request.rounds
+        if not self._request.until_decided or not decided(self.document) or done == most:
+            return False
+        self._opened["until_decided"] = {"decided": True, "saved_s": (most - done) * spent_s / done}
+        note(f"decided after {done} of {most} rounds")
+        return True
 
     def _go_on(self) -> None:
         self._write("the rounds go on")

@@ -170,6 +170,13 @@ class ComparisonRow(TypedDict):
     configuration: Annotated[CandidateSettings | None, "Configuration of the model."]
 
 
+class UntilDecided(TypedDict):
+    """Rounds that end once every engine is told apart from the baseline, or is equal to it (--until-decided)."""
+
+    decided: Annotated[bool, "Whether that came about."]
+    saved_s: Annotated[float, "Time of the rounds that were not needed (s)."]
+
+
 class ComparisonTurn(TypedDict):
     """One run of one engine in one round."""
 
@@ -252,6 +259,9 @@ class ComparisonHeader(Header):
     duration_s: Annotated[float, "Measured seconds of a round."]
     slo: Annotated[str | None, "Objectives, like `p99:50,errors:0.001`."]
     rounds_requested: Annotated[int, "Rounds that were asked for."]
+    until_decided: NotRequired[
+        Annotated[UntilDecided, "With --until-decided: intervals and tests of ratios hold at each look. Else absent."]
+    ]
     left_out: Annotated[list[LeftOut], "Engines that take no part."]
     tuned: Annotated[dict[str, TunedFirst], "Engine -> what tuning it first came to."]
     configurations: Annotated[dict[str, CandidateSettings], "Engine -> configuration of its model."]

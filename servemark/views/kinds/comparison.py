@@ -80,6 +80,11 @@ def notes(document: ComparisonDocument) -> list[str]:
     """One line for each thing a reader must know: gaps with their reasons, invalid rounds, mixed precisions."""
     rows = document["rows"]
     lines = [f"partial: {reason_of(document, 'partial')}"] if document["partial"] else []
+    if (stopping := document.get("until_decided")) is not None:
+        done, most, saved_s = document["rounds_done"], document["rounds_requested"], stopping["saved_s"]
+        end = f"decided after {done} of {most} rounds, {saved_s / 60:.1f} min less"
+        end = end if stopping["decided"] else f"not decided in {done} rounds"
+        lines.append(f"{end}: the ratios' intervals and tests hold at each look, and are wider for it")
     lines += [f"{left['label']} was left out: {left['reason']}" for left in document["left_out"]]
     for label, tuned in document.get("tuned", {}).items():
         lines.append(f"{label} was tuned first, {tuned['outcome']}: {tuned['reason']}; it ran with {tuned['taken']}")

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from servemark.compare.interleaved.document import Turn, rows
+from servemark.compare.interleaved.document import Turn, decided, rows
 from servemark.results.saved import Saved
 from servemark.search.max_rate.refinement import HighestRate
 from servemark.stats.unknown import explained
@@ -182,3 +182,25 @@ def test_the_table_says_how_each_engine_ran_and_what_its_tuning_came_to() -> Non
     given = document_of(turns, ["a", "b"], configurations={})
     page = to_markdown([Saved("c", given)])
     assert "| configuration | a server that was already running has its own |" in page
+
+
+def test_rounds_until_decided_have_intervals_that_hold_at_each_look() -> None:
+    turns = [
+        turn(number, label, 10 * ratio * noise)
+        for number, noise in enumerate([1.02, 0.99, 1.01, 0.98, 1.0], start=1)
+        for label, ratio in {"ort": 1.0, "same": noise, "slow": 2.0 * noise}.items()
+    ]
+    plain = document_of(turns, ["ort", "same", "slow"])
+    found = document_of(turns, ["ort", "same", "slow"], until_decided={"decided": False, "saved_s": 0.0})
+    for one, other in zip(plain["rows"][1:], found["rows"][1:], strict=True):
+        (low, high), (wide_low, wide_high) = one["ratio"]["p50"]["ci95"], other["ratio"]["p50"]["ci95"]
+        assert wide_low < low < high < wide_high
+    assert found["rows"][2]["ratio"]["p50"]["significant"]
+    assert not found["rows"][1]["ratio"]["p50"]["significant"]
+
+
+@pytest.mark.parametrize(("count", "expected"), [(2, False), (5, True)])
+def test_it_is_decided_when_each_is_told_apart_or_equal(count: int, expected: bool) -> None:
+    turns = rounds_of(count, ort=1.0, slow=2.0)
+    found = document_of(turns, ["ort", "slow"], until_decided={"decided": False, "saved_s": 0.0})
+    assert decided(found) is expected
