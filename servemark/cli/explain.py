@@ -26,6 +26,8 @@ def explain(asked: Asked, options: Explaining) -> None:
     Experimental: how often the named cause is the right one is not known yet.
 
     Example: servemark explain ranking --request-rate 400 --duration 30 --try
+
+    Example: servemark explain resnet50 --concurrency 4 --duration 20 --ladder
     """
     folder = Path(asked.workload)
     if (folder / directory.RESULT_FILE).is_file():
@@ -33,9 +35,8 @@ def explain(asked: Asked, options: Explaining) -> None:
         result["explanation"] = explained_again(folder)
         conclude(folder, result, report=asked.report, json=asked.json)
         return
-    rounds = options.rounds if options.try_it else 0
     request = asked.request(explain=True)
-    raise typer.Exit(explained_run(request, report=asked.report, json=asked.json, try_rounds=rounds))
+    raise typer.Exit(explained_run(request, options, report=asked.report, json=asked.json))
 
 
 app = one_command(takes_own_models(explain), cls=TakesDefaults)

@@ -40,12 +40,15 @@ class Serving(Struct, frozen=True, kw_only=True):
 
 
 class Explaining(Struct, frozen=True, kw_only=True):
-    """Options of `servemark explain`: whether the fix is measured too."""
+    """Options of `servemark explain`: what is measured besides the run."""
 
     try_it: Annotated[
         bool, fields.switch("Measure the fix against now, in interleaved rounds on one server.", name="try_")
     ] = False
-    rounds: Annotated[int, fields.whole("--try: rounds, each with one run of both; 5 have an interval.")] = 5
+    ladder: Annotated[
+        bool, fields.switch("Measure the latency rung by rung, from the engine's operators to p99 under the load.")
+    ] = False
+    rounds: Annotated[int, fields.whole("Interleaved rounds of --try and --ladder; 5 have an interval.")] = 5
 
 
 class Tuning(Struct, frozen=True, kw_only=True):

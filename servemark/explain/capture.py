@@ -145,7 +145,8 @@ def _joined(sent: Sent, run: _Run) -> tuple[Served | None, str]:
 
 
 def _setup(result: Result) -> Setup:
-    return setup_of(result.get("model_config"), result["batch_size"])
+    setup = setup_of(result.get("model_config"), result["batch_size"])
+    return replace(setup, in_flight=result["request"]["limits"]["max_in_flight"])
 
 
 def explained_again(folder: Path) -> Explanation:
@@ -162,4 +163,6 @@ def explained_again(folder: Path) -> Explanation:
     found = explanation(sent, served, machine, _setup(result), before["note"] if before else "")
     if found is None:
         raise ResultError(f"{folder}: {TOO_FEW}", fix="a longer run: --duration")
-    return {**found, "tried": before["tried"] if before else None}
+    if before:
+        found["tried"], found["ladder"] = before["tried"], before["ladder"]
+    return found

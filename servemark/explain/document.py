@@ -10,7 +10,7 @@ from servemark.explain import spans
 from servemark.explain.fixes import p50_ms, p99_ms
 from servemark.explain.naming import NAMED_MS, NAMED_SHARE_OF_TAIL, name, sentence
 from servemark.explain.replay import Replayed, measured_service, replay
-from servemark.explain.tail import CAUSES, Evidence, Parts, Row, latency_of, parts_of, rows, tail_of
+from servemark.explain.tail import CAUSES, Evidence, Parts, Row, held_back, latency_of, parts_of, rows, tail_of
 from servemark.explain.timeline import Machine, Sent, Served, Setup, Times
 from servemark.quantities import figure
 from servemark.results.schema.explanation import ExplainedPart, Explanation, Pauses, Queueing
@@ -46,7 +46,7 @@ def explanation(
     if chosen.sum() < FEWEST:
         return None
     if served is None:
-        return _untraced(sent.only(chosen), note or NO_TRACE)
+        return _untraced(sent.only(chosen), setup, note or NO_TRACE)
     evidence = Evidence(sent.only(chosen), served.only(chosen), machine, setup)
     parts = parts_of(evidence)
     found = rows(parts)
@@ -91,23 +91,26 @@ def _common(found: Sequence[Row], parts: Parts, note: str) -> Explanation:
         "pauses": None,
         "fixes": [],
         "tried": None,
+        "ladder": None,
     }
 
 
-def _untraced(sent: Sent, note: str) -> Explanation:
+def _untraced(sent: Sent, setup: Setup, note: str) -> Explanation:
     """Tell what the load generator alone knows: lateness, connections, and the rest as one part."""
+    behind = held_back(sent, setup)
     parts = {
-        "schedule": (sent.begun - sent.due).astype(float),
+        "in_flight": behind,
+        "schedule": sent.begun - sent.due - behind,
         "connection": (sent.sent - sent.begun).astype(float),
         WAY: (sent.done - sent.sent).astype(float),
     }
     found = rows(parts)
     common = _common(found, parts, note)
     tail_ms = sum(row.tail_ms for row in found)
-    ours = max(found[:2], key=lambda row: row.tail_ms)
+    ours = max(found[:-1], key=lambda row: row.tail_ms)
     start = f"p99 is {figure(common['p99_ms'])} ms, p50 {figure(common['p50_ms'])} ms"
     large = ours.tail_ms >= max(NAMED_SHARE_OF_TAIL * tail_ms, NAMED_MS)
-    row = ours if large else found[2]
+    row = ours if large else found[-1]
     said = f"{start}: of the slowest 1 % ({figure(tail_ms)} ms), {figure(row.tail_ms)} ms are {WORDS[row.cause]}."
     return {**common, "sentence": said, "cause": ours.cause if large else None}
 

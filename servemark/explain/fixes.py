@@ -117,6 +117,7 @@ def _smaller_batches(evidence: Evidence) -> Changes:
 _SETUPS = {"instance": _more_instances, "batch_fill": _shorter_delay, "batch_size": _smaller_batches}
 
 _WORDS: Mapping[str, tuple[str, str]] = {
+    "in_flight": ("a lower rate, or a server that answers more: the others' causes say how", TAKEN_OFF),
     "schedule": ("a load generator with a core of its own, or --workers", TAKEN_OFF),
     "connection": ("connections that are kept open, and as many as there are requests in flight", TAKEN_OFF),
     "network": ("a client nearer to the server, or --shared-memory system on the same machine", AT_MOST),

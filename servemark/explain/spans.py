@@ -47,13 +47,17 @@ class Cumulated:
 
 def all_busy(batches: Batches, instances: int) -> Cumulated:
     """Time in which each instance executed a batch, or was handed the next."""
-    at = np.concatenate([batches.start, batches.end + round(batches.handover)])
-    step = np.repeat([1, -1], len(batches.start))
-    # At one time an end comes before a start: the instance takes the next batch.
+    return at_least(instances, batches.start, batches.end + round(batches.handover))
+
+
+def at_least(count: int, starts: Times, ends: Times) -> Cumulated:
+    """Time in which at least `count` of the spans (ns) are open."""
+    at = np.concatenate([starts, ends])
+    step = np.repeat([1, -1], len(starts))
+    # At one time an end comes before a start: an instance takes the next batch, a connection the next request.
     order = np.lexsort((step, at))
-    at, running = at[order], np.cumsum(step[order])
-    busy = running >= instances
-    length = np.where(busy[:-1], np.diff(at), 0)
+    at, open_ = at[order], np.cumsum(step[order])
+    length = np.where(open_[:-1] >= count, np.diff(at), 0)
     return Cumulated(at, np.concatenate([[0.0], np.cumsum(length, dtype=float)]))
 
 

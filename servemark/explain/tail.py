@@ -17,6 +17,7 @@ MEDIAN = (0.4, 0.6)
 """Requests between these quantiles stand for the median."""
 CAUSES = {
     "schedule": "sent late by the load generator",
+    "in_flight": "waiting to be sent: the server is behind, with --max-in-flight requests unanswered",
     "connection": "opening a connection",
     "network": "network, front end and client",
     "instance": "waiting for a free instance",
@@ -115,16 +116,18 @@ def parts_of(evidence: Evidence) -> dict[str, Floats]:
 def _ways(evidence: Evidence, held: Interruptions) -> Iterator[dict[str, Floats]]:
     """Split everything before the queue and after the execution; threads of both sides work on those."""
     sent, served = evidence.sent, evidence.served
-    late = (sent.begun - sent.due).astype(float)
+    behind = held_back(sent, evidence.setup)
+    late = sent.begun - sent.due - behind
     other = np.clip(held.client_starved(sent.due, sent.begun), 0, np.maximum(late - np.percentile(late, FASTEST), 0))
-    yield {"schedule": late - other, "other_work": other, "connection": (sent.sent - sent.begun).astype(float)}
+    yield {"in_flight": behind, "schedule": late - other, "other_work": other}
+    yield {"connection": (sent.sent - sent.begun).astype(float)}
     steps = [
         held.step(start, end, np.maximum(held.starved(start, end), held.client_starved(start, end)), "network")
         for start, end in ((sent.sent, served.queued), (served.ended, sent.done))
     ]
     # An answer that came while the load generator was late with other requests was read late.
     back = steps[1]["network"]
-    read_late = np.minimum(_stalls(sent).within(served.ended, sent.done), np.maximum(back - np.median(back), 0))
+    read_late = np.minimum(_stalls(sent, late).within(served.ended, sent.done), np.maximum(back - np.median(back), 0))
     yield from (*steps, {"schedule": read_late, "network": -read_late})
     start, end = served.output_start, served.ended
     yield held.step(start, end, held.starved(start, end), "output")
@@ -182,11 +185,18 @@ def _compute(evidence: Evidence, held: Interruptions) -> dict[str, Floats]:
     }
 
 
-def _stalls(sent: Sent) -> spans.Cumulated:
-    """Time in which the load generator was late with a request."""
-    late = sent.begun - sent.due >= LATE_NS
-    order = np.argsort(sent.due[late], kind="stable")
-    starts, ends = sent.due[late][order], np.maximum.accumulate(sent.begun[late][order])
+def held_back(sent: Sent, setup: Setup) -> Floats:
+    """Return for how long each request waited because as many as the limit were in flight (ns)."""
+    return spans.at_least(setup.in_flight, sent.begun, sent.done).within(sent.due, sent.begun)
+
+
+def _stalls(sent: Sent, by: Floats) -> spans.Cumulated:
+    """Time in which the load generator was late with a request, each by some ns."""
+    late = by >= LATE_NS
+    ends = sent.begun[late]
+    starts = ends - by[late].astype(np.int64)
+    order = np.argsort(starts, kind="stable")
+    starts, ends = starts[order], np.maximum.accumulate(ends[order])
     if not len(starts):
         return spans.Cumulated(starts, np.zeros(0))
     first = np.concatenate([[True], starts[1:] > ends[:-1]])
@@ -215,9 +225,9 @@ def _follow_on(evidence: Evidence, parts: dict[str, Floats], lost: Mapping[str, 
         parts["instance"] = parts["instance"] - moved
         parts[cause] = parts[cause] + moved
 
-    late = evidence.sent.begun - evidence.sent.due
+    late = evidence.sent.begun - evidence.sent.due - held_back(evidence.sent, setup)
     if (late >= LATE_NS).any():
-        in_time = served.queued - late
+        in_time = served.queued - late.astype(np.int64)
         move("schedule", replay(in_time, setup, service).start - in_time)
     for cause, own in lost.items():
         if own.any():

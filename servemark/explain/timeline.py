@@ -1,5 +1,6 @@
 """Each request's steps, by its own stamps and the server's: arrays of equal length, one place for each request."""
 
+import sys
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -162,7 +163,7 @@ COUNTERS = tuple(each.name for each in fields(Machine) if each.name != "cores")
 
 @dataclass(frozen=True)
 class Setup:
-    """The queue of a model, as it is configured; sizes are requests."""
+    """The queue of a model, as it is configured, and the limit before it; sizes are requests."""
 
     instances: int = 1
     max_batch: int = 1
@@ -170,6 +171,8 @@ class Setup:
     delay_ns: int = 0
     """Longest wait for a batch to fill: the queue delay."""
     preferred: tuple[int, ...] = ()
+    in_flight: int = sys.maxsize
+    """Most requests that the load generator has in flight: others wait for an answer."""
 
     @property
     def wanted(self) -> int:

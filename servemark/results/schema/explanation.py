@@ -58,6 +58,42 @@ class Tried(TypedDict):
     predicted_ratio: Annotated[float | None, "The ratio that was predicted."]
 
 
+class ServerSteps(TypedDict):
+    """Mean time of a request in the server, by its own statistics."""
+
+    queue_ms: Annotated[float, "Waiting in the queue (ms)."]
+    input_ms: Annotated[float, "Preparing the inputs (ms)."]
+    infer_ms: Annotated[float, "Executing the batch (ms)."]
+    output_ms: Annotated[float, "Preparing the outputs (ms)."]
+
+
+class LadderRung(TypedDict):
+    """One rung of the ladder: all that the rung below has, and one thing more."""
+
+    rung: Annotated[str, "Its name, like `served`."]
+    words: Annotated[str, "What is measured there."]
+    ms: Annotated[list[float], "Latency in each round: a median, but for `p99` (ms)."]
+    mean_ms: Annotated[float, "Mean of the rounds (ms)."]
+    step_ms: Annotated[float, "Mean difference to the rung below (ms); to 0 of the lowest. All of them add up to p99."]
+    step_ci95_ms: Annotated[list[float] | None, "95 % interval of that. Null: fewer than 5 rounds."]
+    server: Annotated[ServerSteps | None, "The server's own steps there. Null: there is no server, or it tells none."]
+
+
+class LeftOut(TypedDict):
+    """A measurement that could not be made."""
+
+    rung: Annotated[str, "The rung."]
+    reason: Annotated[str, "Why it could not be measured."]
+
+
+class Ladder(TypedDict):
+    """The latency from the engine's operators to p99 under load, in interleaved rounds (--ladder)."""
+
+    rounds: Annotated[int, "Rounds, each with one measurement of all rungs."]
+    rungs: Annotated[list[LadderRung], "From the lowest to the highest."]
+    left_out: Annotated[list[LeftOut], "Rungs that could not be measured."]
+
+
 class Explanation(TypedDict):
     """Time of a run's slowest requests, by cause."""
 
@@ -75,3 +111,4 @@ class Explanation(TypedDict):
     pauses: Annotated[Pauses | None, "The pauses of the server. Null: its processes could not be watched."]
     fixes: Annotated[list[Fix], "Changes for the named cause, the best first. Empty: there is none."]
     tried: Annotated[Tried | None, "The first fix, as it was measured. Null: without --try."]
+    ladder: Annotated[Ladder | None, "From the operators to p99. Null: without --ladder."]

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from servemark.quantities import figure, interval_words
-from servemark.results.schema.explanation import ExplainedPart, Explanation, Tried
+from servemark.results.schema.explanation import ExplainedPart, Explanation, Ladder, ServerSteps, Tried
 from servemark.results.schema.run import Result
 from servemark.views.blocks import Block, Figure, Lines, Table
 from servemark.views.drawing.axis import linear
@@ -25,7 +25,8 @@ def slow_requests(result: Result) -> list[Block]:
 
 def explained(found: Explanation) -> list[Block]:
     """The blocks of an explanation."""
-    return [Lines([found["sentence"], *_changes(found)]), waterfall(found), Lines([*_said(found)])]
+    climbed = [] if found["ladder"] is None else ladder(found["ladder"])
+    return [Lines([found["sentence"], *_changes(found)]), waterfall(found), Lines([*_said(found)]), *climbed]
 
 
 def waterfall(found: Explanation) -> Figure:
@@ -50,11 +51,40 @@ def waterfall(found: Explanation) -> Figure:
     return Figure(title, bars(title, axis, drawn), Table(head, rows), tabled=True)
 
 
+def ladder(found: Ladder) -> list[Block]:
+    """Draw each rung from the end of the one below; the table has the intervals of the differences."""
+    drawn, rows, start = [], [], 0.0
+    whole = max(rung["mean_ms"] for rung in found["rungs"])
+    for number, rung in enumerate(found["rungs"]):
+        step, ends = rung["step_ms"], rung["step_ci95_ms"]
+        drawn.append(Bar(rung["words"], step, None, number % 7, unit=" ms", start=start))
+        steps = [] if rung["server"] is None else [figure(ms) for ms in _steps(rung["server"])]
+        interval = "-" if ends is None else interval_words(ends)
+        bar = _bar(start, rung["mean_ms"], whole)
+        rows.append([rung["words"], figure(rung["mean_ms"]), figure(step), interval, *(steps or ["-"] * 4), bar])
+        start = rung["mean_ms"]
+    head = ["ms, mean of the rounds", "latency", "more than above", "95 % interval"]
+    head += ["queue", "input", "infer", "output", ""]
+    title = f"From the engine to p99, in {found['rounds']} rounds"
+    axis = linear("ms", [0.0, whole, *(bar.start + (bar.value or 0.0) for bar in drawn)])
+    missing = [f"no {each['rung'].replace('_', ' ')}: {each['reason']}" for each in found["left_out"]]
+    return [Figure(title, bars(title, axis, drawn), Table(head, rows), tabled=True), Lines(missing)]
+
+
 def _row(part: ExplainedPart, start: float, whole: float) -> list[str]:
-    left, right = (round(_WIDTH * min(max(end / whole, 0), 1)) for end in sorted((start, start + part["tail_ms"])))
-    bar = " " * left + "#" * (right - left)
+    bar = _bar(start, start + part["tail_ms"], whole)
     share = f"{100 * part['share']:.0f} %"
     return [part["words"], *(figure(part[key]) for key in ("tail_ms", "median_ms", "excess_ms")), share, bar]
+
+
+def _steps(server: ServerSteps) -> tuple[float, ...]:
+    return server["queue_ms"], server["input_ms"], server["infer_ms"], server["output_ms"]
+
+
+def _bar(start: float, end: float, whole: float) -> str:
+    """Draw from one value to another on a terminal."""
+    left, right = (round(_WIDTH * min(max(each / whole, 0), 1)) for each in sorted((start, end)))
+    return " " * left + "#" * (right - left)
 
 
 def _changes(found: Explanation) -> Iterator[str]:

@@ -9,12 +9,20 @@ from benchmarks.explain.synthetic import MS, PLANTED, Synthetic, planted
 from servemark.explain.document import explanation
 from servemark.explain.spans import pauses
 from servemark.explain.tail import CAUSES, Row, parts_of, rows
-from servemark.explain.timeline import Setup
+from servemark.explain.timeline import Machine, Sent, Setup
+from servemark.results.schema.explanation import Explanation
 
 SEEDS = 5
 PAUSED = Synthetic(rate=40, seconds=60, pauses=tuple((at, 0.2) for at in range(3, 60, 3)))
 DELAYED = Synthetic(rate=20, setup=Setup(1, 32, 20 * MS))
 FULL = Synthetic(rate=60, setup=Setup(1, 64, 2_000 * MS, (8,)))
+
+
+def _untold(sent: Sent) -> Explanation:
+    """Explain requests of which neither the server nor a limit is known."""
+    found = explanation(sent, None, Machine.none(), Setup())
+    assert found is not None
+    return found
 
 
 def _rows(case: Synthetic) -> dict[str, Row]:
@@ -69,6 +77,22 @@ def test_waits_behind_bursts_of_a_load_generator_that_was_late_are_its_own() -> 
     late = _rows(Synthetic(rate=40, seconds=60, client_stops=stops))
     assert late["schedule"].tail_ms > 100
     assert late["instance"].tail_ms < 10
+
+
+def test_requests_that_wait_for_the_limit_in_flight_are_not_sent_late_by_the_load_generator() -> None:
+    count, limit, service = 2_000, 4, 10 * MS
+    due = np.arange(count) * service // 2  # twice what the server answers
+    done = (np.arange(count) + 1) * service
+    begun = np.maximum(due, np.concatenate([np.zeros(limit, np.int64), done[:-limit]]))
+    sent = Sent(np.arange(count), due, begun, begun + 1, done, np.ones(count, bool))
+    found = explanation(sent, None, Machine.none(), Setup(in_flight=limit))
+    assert found is not None
+    assert found["cause"] == "in_flight"
+    parts = {part["cause"]: part["tail_ms"] for part in found["parts"]}
+    assert parts["schedule"] == pytest.approx(0, abs=0.01)
+    assert parts["service"] == pytest.approx(limit * 10, abs=0.01)
+    [unlimited] = [part for part in _untold(sent)["parts"] if part["cause"] == "schedule"]
+    assert unlimited["tail_ms"] == pytest.approx(parts["in_flight"])
 
 
 def test_waits_behind_the_executions_of_a_cold_model_are_its_own() -> None:
@@ -133,7 +157,7 @@ def test_without_a_trace_tells_what_the_load_generator_knows_and_no_more() -> No
     found = explanation(evidence.sent, None, evidence.machine, evidence.setup, "the server has no trace")
     assert found is not None
     assert not found["traced"]
-    assert [part["cause"] for part in found["parts"]] == ["schedule", "connection", "service"]
+    assert [part["cause"] for part in found["parts"]] == ["in_flight", "schedule", "connection", "service"]
     assert found["cause"] is None
     assert found["note"] == "the server has no trace"
     late = Synthetic(rate=20, client_stops=tuple((at / 2, 0.1) for at in range(1, 60))).evidence()

@@ -1,0 +1,197 @@
+"""The ladder: the latency from the engine's operators to p99 under load, one rung at a time, in interleaved rounds.
+
+Each rung has all that the one below has, and one thing more. So the differences between neighbours add up to p99.
+"""
+
+import functools
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from loadgen.load.load_config import LoadConfig
+from servemark.documents.load import ClosedLoop
+from servemark.errors import ServemarkError
+from servemark.machine.own_process import OwnProcess
+from servemark.output import note
+from servemark.profiling.measure import Measured, Order, measure
+from servemark.profiling.run import ERRORS, installed, words
+from servemark.profiling.timeline import wall_us
+from servemark.quantities import figure
+from servemark.results import directory
+from servemark.results.schema.explanation import Ladder, LadderRung, LeftOut, ServerSteps
+from servemark.results.schema.run import Result
+from servemark.runs.locust_process import drive
+from servemark.runs.server import server_for
+from servemark.search.max_rate.refinement import round_order
+from servemark.stats.ratios import mean_interval
+
+OPERATORS, ENGINE, SHARED, SERVED, MEDIAN, TAIL = "operators", "engine", "shared_memory", "served", "median", "p99"
+RUNGS = {
+    OPERATORS: "the engine's operators",
+    ENGINE: "the engine, called directly",
+    SHARED: "the server with one request in flight, tensors in shared memory",
+    SERVED: "the server with one request in flight, tensors in messages",
+    MEDIAN: "the load that was asked for: p50",
+    TAIL: "the load that was asked for: p99",
+}
+"""From the lowest to the highest: a name, and what is measured there."""
+ENGINE_S, ALONE_S, WARM_UP_S = 2.0, 3.0, 0.5
+"""Seconds of a round in which the engine is called, in which one request is in flight, and of the warm-up before."""
+ENGINE_TIMEOUT_S = 300.0
+RUN_OVERHEAD_S = 4.0
+"""Time of a run besides its load: to start a process and to end it."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """Latencies of one measurement by rung (ms), and the server's own steps there."""
+
+    ms: Mapping[str, float]
+    server: ServerSteps | None = None
+
+
+Measurement = Callable[[int], Found]
+"""Round, from 1 -> what was found. Raises ServemarkError, or what an engine raises."""
+
+
+def climb(config: LoadConfig, folder: Path, result: Result, rounds: int) -> None:
+    """Measure the ladder of a run, and write it into the explanation of its result.
+
+    Does nothing where there is no explanation. Raises ServemarkError where the load that was asked for has no result.
+    """
+    explanation = result.get("explanation")
+    if explanation is None:
+        return
+    plain = config.changed(explain=False)
+    runs_s = 2 * (ALONE_S + WARM_UP_S) + plain.duration_s + plain.warmup_s + 3 * RUN_OVERHEAD_S + 2 * ENGINE_S
+    note(f"the ladder: {rounds} rounds, about {rounds * runs_s / 60:.0f} min")
+    with OwnProcess() as process, server_for([plain]) as [served]:
+        left_out = _no_engine(plain)
+        measurements = _runs(served, folder)
+        if left_out is None:
+            measurements = {ENGINE: functools.partial(_engine, process, _order(plain)), **measurements}
+        explanation["ladder"] = measured(measurements, rounds, left_out)
+    directory.write(folder, result)
+
+
+def measured(measurements: Mapping[str, Measurement], rounds: int, no_engine: str | None = None) -> Ladder:
+    """Make the rounds; what fails in the first is left out, unless it is the load that was asked for."""
+    found: dict[str, list[Found]] = {name: [] for name in measurements}
+    left_out: list[LeftOut] = [] if no_engine is None else [{"rung": ENGINE, "reason": no_engine}]
+    for number in range(1, rounds + 1):
+        for name in round_order(list(found), number):
+            try:
+                found[name].append(measurements[name](number))
+            except ERRORS as error:
+                if number > 1 or name == MEDIAN:
+                    raise
+                left_out.append({"rung": name, "reason": words(error)})
+                note(f"the ladder has no {RUNGS[name]}: {words(error)}")
+                del found[name]
+                continue
+            said = ", ".join(f"{RUNGS[rung]} {figure(ms)} ms" for rung, ms in found[name][-1].ms.items())
+            note(f"round {number}/{rounds}  {said}")
+    return {"rounds": rounds, "rungs": rungs(list(found.values())), "left_out": left_out}
+
+
+def rungs(measurements: Sequence[Sequence[Found]]) -> list[LadderRung]:
+    """The rungs that each round has, with the difference of each to the one below, over rounds."""
+    listed: list[LadderRung] = []
+    for name, means in RUNGS.items():
+        rounds = next((rounds for rounds in measurements if all(name in each.ms for each in rounds)), [])
+        if not rounds:
+            continue
+        ms = [each.ms[name] for each in rounds]
+        below = listed[-1]["ms"] if listed else [0.0] * len(ms)
+        steps = [upper - lower for upper, lower in zip(ms, below, strict=True)]
+        listed.append(
+            {
+                "rung": name,
+                "words": means,
+                "ms": ms,
+                "mean_ms": statistics.fmean(ms),
+                "step_ms": statistics.fmean(steps),
+                "step_ci95_ms": mean_interval(steps),
+                "server": _mean_steps([each.server for each in rounds]) if name != TAIL else None,
+            }
+        )
+    return listed
+
+
+def _no_engine(config: LoadConfig) -> str | None:
+    """Say why the engine cannot be called here as the server has it. None: it can."""
+    device = config.server.device or "cpu"
+    if config.server.url:
+        return f"the engine of the server at {config.url} is its own"
+    if config.server.engine_options:
+        return "--engine-option is for the server"
+    if config.engine not in installed(device):
+        return f"{config.engine} has no profiler on {device}"
+    return None
+
+
+def _order(config: LoadConfig) -> Order:
+    device = config.server.device or "cpu"
+    return Order(
+        config.workload.name,
+        config.engine,
+        config.model_repository,
+        config.batch_size,
+        config.precision,
+        device,
+        ENGINE_S,
+    )
+
+
+def _engine(process: OwnProcess, order: Order, _: int) -> Found:
+    return of_engine(process.run(measure, order, timeout_s=ENGINE_TIMEOUT_S))
+
+
+def of_engine(measured: Measured) -> Found:
+    """The inference without the profiler; operators have the share of it that they have with it."""
+    plain_ms, inference = measured.cost["plain_ms"], measured.inference
+    share = sum(wall_us(inference)) / (inference.seconds * 1e6)
+    return Found({OPERATORS: share * plain_ms, ENGINE: plain_ms})
+
+
+def _runs(config: LoadConfig, folder: Path) -> dict[str, Measurement]:
+    """The measurements at a server, by name."""
+    alone = config.changed(load=ClosedLoop(concurrency=1, duration_s=ALONE_S, warmup=WARM_UP_S), slo="")
+    configs = {SHARED: alone.changed(shared_memory="system"), SERVED: alone, MEDIAN: config}
+
+    def run(name: str, number: int) -> Found:
+        below = folder / f"ladder-{number:02}-{name}"
+        below.mkdir()
+        each = configs[name].changed(seed=config.seed + number)
+        return of_run(name, drive(replace(each, result_dir=below)))
+
+    return {name: functools.partial(run, name) for name in configs}
+
+
+def of_run(name: str, result: Result) -> Found:
+    """The rungs of a run: its median, and under the load that was asked for its p99 if it has one.
+
+    Raises ServemarkError where it has no median.
+    """
+    latency, server = result["metrics"]["latency_ms"], result["metrics"]["server"]
+    if latency["p50"] is None:
+        raise ServemarkError(f"{RUNGS[name]}: too few requests for a median", fix="a longer run: --duration")
+    ms = {name: latency["p50"]}
+    if name == MEDIAN and isinstance(latency["p99"], float):
+        ms[TAIL] = latency["p99"]
+    steps = [server[key] for key in ("queue_ms", "compute_input_ms", "compute_infer_ms", "compute_output_ms")]
+    return Found(ms, None if None in steps else _steps([step or 0.0 for step in steps]))
+
+
+def _steps(values: Sequence[float]) -> ServerSteps:
+    queue, input_, infer, output = values
+    return {"queue_ms": queue, "input_ms": input_, "infer_ms": infer, "output_ms": output}
+
+
+def _mean_steps(rounds: Sequence[ServerSteps | None]) -> ServerSteps | None:
+    known = [steps for steps in rounds if steps is not None]
+    if not known or len(known) < len(rounds):
+        return None
+    by_step = zip(*((s["queue_ms"], s["input_ms"], s["infer_ms"], s["output_ms"]) for s in known), strict=True)
+    return _steps([statistics.fmean(each) for each in by_step])

@@ -1,0 +1,121 @@
+"""The ladder: rungs add up to p99, and what cannot be measured is left out with its reason."""
+
+import itertools
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from servemark.errors import ServerError
+from servemark.explain.ladder import (
+    ENGINE,
+    MEDIAN,
+    OPERATORS,
+    SERVED,
+    SHARED,
+    TAIL,
+    Found,
+    Measurement,
+    measured,
+    of_engine,
+    of_run,
+)
+from servemark.profiling.timeline import Event, Inference
+from servemark.results.schema.explanation import Ladder, ServerSteps
+from servemark.views.blocks import Figure, Lines
+from servemark.views.plots.explanation import ladder
+
+STEPS: ServerSteps = {"queue_ms": 0.1, "input_ms": 0.2, "infer_ms": 0.3, "output_ms": 0.4}
+
+
+def climbed(rounds: int = 5) -> Ladder:
+    return measured(
+        {
+            ENGINE: lambda number: Found({OPERATORS: 1.0 + number, ENGINE: 1.5 + number}),
+            SHARED: lambda number: Found({SHARED: 3.0 + number}, STEPS),
+            SERVED: lambda number: Found({SERVED: 2.5 + 1.1 * number}, STEPS),
+            MEDIAN: lambda number: Found({MEDIAN: 6.0 + number, TAIL: 9.0 + 2 * number}),
+        },
+        rounds,
+    )
+
+
+def test_the_differences_of_neighbours_add_up_to_p99() -> None:
+    rungs = climbed()["rungs"]
+    assert [rung["rung"] for rung in rungs] == [OPERATORS, ENGINE, SHARED, SERVED, MEDIAN, TAIL]
+    assert sum(rung["step_ms"] for rung in rungs) == pytest.approx(9.0 + 2 * 3)
+    assert rungs[-1]["mean_ms"] == pytest.approx(15.0)
+
+
+def test_the_interval_is_of_the_difference_in_each_round_and_needs_five() -> None:
+    _, engine, _, served, *_ = climbed()["rungs"]
+    assert engine["step_ci95_ms"] == pytest.approx([0.5, 0.5])  # the rounds differ, and the rungs with them
+    assert served["step_ci95_ms"] is not None
+    low, high = served["step_ci95_ms"]
+    assert low < served["step_ms"] < high
+    assert {rung["step_ci95_ms"] is None for rung in climbed(rounds=4)["rungs"]} == {True}
+
+
+def test_the_order_turns_from_round_to_round() -> None:
+    seen: list[str] = []
+
+    def measurement(name: str) -> Measurement:
+        def measure(_: int) -> Found:
+            seen.append(name)
+            return Found({name: 1.0})
+
+        return measure
+
+    measured({name: measurement(name) for name in (SHARED, SERVED, MEDIAN)}, 2)
+    assert seen == [SHARED, SERVED, MEDIAN, MEDIAN, SERVED, SHARED]
+
+
+def test_what_fails_in_the_first_round_is_left_out_with_its_reason() -> None:
+    def refuse(_: int) -> Found:
+        raise ServerError("the server runs on another machine")
+
+    found = measured({SHARED: refuse, MEDIAN: lambda _: Found({MEDIAN: 2.0})}, 2, "the engine is its own")
+    assert [rung["rung"] for rung in found["rungs"]] == [MEDIAN]
+    assert {each["rung"]: each["reason"] for each in found["left_out"]} == {
+        ENGINE: "the engine is its own",
+        SHARED: "the server runs on another machine",
+    }
+    with pytest.raises(ServerError):
+        measured({MEDIAN: refuse}, 1)
+
+
+def test_what_fails_later_is_an_error() -> None:
+    calls = itertools.count()
+
+    def fail_later(_: int) -> Found:
+        if next(calls):
+            raise ServerError("gone")
+        return Found({SHARED: 1.0})
+
+    with pytest.raises(ServerError, match="gone"):
+        measured({SHARED: fail_later, MEDIAN: lambda _: Found({MEDIAN: 2.0})}, 2)
+
+
+def test_operators_have_the_share_of_the_inference_that_they_have_beside_the_profiler() -> None:
+    inference = Inference(0.004, [Event("conv", "Conv", 0.0, 3000.0)])
+    one: Any = SimpleNamespace(cost={"plain_ms": 2.0}, inference=inference)
+    assert of_engine(one).ms == pytest.approx({OPERATORS: 1.5, ENGINE: 2.0})
+
+
+@pytest.mark.parametrize("p99", [None, 7.0])
+def test_a_run_without_p99_ends_at_its_median(p99: float | None) -> None:
+    server = dict.fromkeys(("queue_ms", "compute_input_ms", "compute_infer_ms", "compute_output_ms"), 0.25)
+    result: Any = {"metrics": {"latency_ms": {"p50": 2.0, "p99": p99}, "server": server}}
+    found = of_run(MEDIAN, result)
+    assert found.ms == ({MEDIAN: 2.0} if p99 is None else {MEDIAN: 2.0, TAIL: 7.0})
+    assert found.server == dict.fromkeys(("queue_ms", "input_ms", "infer_ms", "output_ms"), 0.25)
+
+
+def test_the_page_shows_each_rung_and_what_is_missing() -> None:
+    found = climbed()
+    found["left_out"] = [{"rung": SHARED, "reason": "another machine"}]
+    figure, lines = ladder(found)
+    assert isinstance(figure, Figure)
+    assert [row[0] for row in figure.table.rows] == [rung["words"] for rung in found["rungs"]]
+    assert isinstance(lines, Lines)
+    assert lines.lines == ["no shared memory: another machine"]
