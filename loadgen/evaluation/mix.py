@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import msgspec
 
@@ -11,6 +12,7 @@ from servemark.documents.load import ConstantRate
 from servemark.documents.request import RunRequest
 from servemark.errors import OptionError
 from servemark.machine.scheduling import Priority, least
+from servemark.quantities import whole
 from servemark.results.bottleneck import GENERATOR, NETWORK, SERVER
 from servemark.results.schema.header import figure_of, reason_of
 from servemark.results.schema.metrics import (
@@ -30,30 +32,29 @@ from servemark.stats.histogram import Histogram, Latency
 from servemark.stats.unknown import explained, unknown, unknown_group
 from servemark.workload.golden_check import unchecked
 
+BATCH = "batch"
+_EXAMPLE = "write it like ranking=0.7,ncf=0.3 or ranking:batch=1=0.7,ranking:batch=8=0.3"
 _OWN = "each workload has its own, under `mix`"
 
 
 @dataclass(frozen=True)
 class Part:
-    """One workload's share of a mix, its result and its histograms (HdrHistogram V2, µs)."""
+    """A part's share of a mix, its result and its histograms (HdrHistogram V2, µs)."""
 
+    name: str
+    """As the mix names it, like `ranking` or `ranking:batch=8`."""
     share: float
     directory: str
     result: Result
     histograms: Mapping[str, str]
 
-    @property
-    def name(self) -> str:
-        """The workload."""
-        return self.result["workload"]
-
 
 def parse_mix(text: str) -> dict[str, float]:
-    """Read "ranking=7,ncf=3" as shares that add up to 1. Raises OptionError."""
-    example = "write it like ranking=0.7,ncf=0.3"
+    """Read "ranking=7,ncf=3" or "ranking:batch=1=7,ranking:batch=8=3": shares that add up to 1. Raises OptionError."""
+    example = _EXAMPLE
     shares: dict[str, float] = {}
     for part in text.split(","):
-        name, separator, number = (piece.strip() for piece in part.partition("="))
+        name, separator, number = (piece.strip() for piece in part.rpartition("="))
         try:
             weight = float(number) if separator and name else math.nan
         except ValueError:
@@ -65,8 +66,31 @@ def parse_mix(text: str) -> dict[str, float]:
         shares[name] = weight
     if len(shares) < 2:
         raise OptionError(f"{text!r} is a mix of one workload", fix=example)
+    for name in shares:
+        requests_of(name)
     total = sum(shares.values())
     return {name: weight / total for name, weight in shares.items()}
+
+
+def requests_of(name: str) -> tuple[str, dict[str, Any]]:
+    """The workload of a mix's part, and what its requests have of their own, by the request's fields.
+
+    `ranking:batch=8` has 8 samples in a request, `deepspeech2:spect=161x400` an input of this shape.
+
+    Raises OptionError.
+    """
+    workload, *options = name.split(":")
+    values: dict[str, Any] = {}
+    shape: dict[str, tuple[int, ...]] = {}
+    for option in options:
+        key, _, text = option.partition("=")
+        if not key:
+            raise OptionError(f"{name!r} is not WORKLOAD, or WORKLOAD:batch=N", fix=_EXAMPLE)
+        if key == BATCH:
+            values["batch_size"] = whole(f"the mix's {key}", text, least=1)
+        else:
+            shape[key] = tuple(whole(f"the mix's {key}", size, least=1) for size in text.split("x"))
+    return workload, values | ({"shape": shape} if shape else {})
 
 
 def total(parts: Sequence[Part], request: RunRequest) -> Result:
@@ -89,7 +113,7 @@ def total(parts: Sequence[Part], request: RunRequest) -> Result:
     ]
     sent = [each for part in parts for each in part.result.get("telemetry", [])]
     skipped = {f"{p.name}.{k}": why for p in parts for k, why in p.result["verdict"]["skipped"].items()}
-    whole: Result = {
+    document: Result = {
         **first,
         "workload": "mix",
         "task": "mix",
@@ -116,8 +140,8 @@ def total(parts: Sequence[Part], request: RunRequest) -> Result:
         "partial": any(part.result["partial"] for part in parts),
     }
     if sent:
-        whole["telemetry"] = sent
-    return whole
+        document["telemetry"] = sent
+    return document
 
 
 @explained
@@ -165,7 +189,7 @@ def _metrics(parts: Sequence[Part]) -> Metrics:
             "output_agreement": {**unchecked(_OWN), "checked": unknown(_OWN)},
             "quality": unknown_group(Quality, _OWN),
         },
-        "energy": _energy(metrics, throughput["inferences_per_s"]),
+        "energy": _energy(metrics, throughput),
         "server": unknown_group(ServerFigures, _OWN),
         "client": _client(parts),
         # All processes watched the same machine.
@@ -211,16 +235,16 @@ def _joined(join: Callable[[list[float]], float], groups: Sequence[Mapping[str, 
 
 
 def _merged(parts: Sequence[Part], name: str, failed: int) -> Histogram:
-    whole = Histogram()
-    whole.failed = failed
+    merged = Histogram()
+    merged.failed = failed
     for part in parts:
-        whole.merge(Histogram.decode(part.histograms[name]))
-    return whole
+        merged.merge(Histogram.decode(part.histograms[name]))
+    return merged
 
 
-def _summary(whole: Histogram, parts: Sequence[Latency]) -> Latency:
+def _summary(histogram: Histogram, parts: Sequence[Latency]) -> Latency:
     """The merged percentiles; mean, deviation and extremes from the parts' own, which are exact."""
-    merged = whole.summary()
+    merged = histogram.summary()
     counted = [part for part in parts if part["count"]]
     if not counted:
         return merged
@@ -236,18 +260,18 @@ def _summary(whole: Histogram, parts: Sequence[Latency]) -> Latency:
     }
 
 
-def _energy(metrics: Sequence[Metrics], inferences_per_s: float | None) -> EnergyFigures:
+def _energy(metrics: Sequence[Metrics], throughput: Throughput) -> EnergyFigures:
     """Every process metered the same device: one reading is that of all workloads together."""
+    inferences_per_s, requests_per_s = throughput["inferences_per_s"], throughput["requests_per_s"]
     energy, own = metrics[0]["energy"], metrics[0]["throughput"]["inferences_per_s"]
-    if energy["joules_per_inference"] is None or own is None or not inferences_per_s:
+    if energy["joules_per_inference"] is None or own is None or not inferences_per_s or not requests_per_s:
         return energy
     share = own / inferences_per_s
     found: EnergyFigures = {**energy, "joules_per_inference": energy["joules_per_inference"] * share}
     if (ends := energy.get("joules_per_inference_ci95")) is not None:
         found["joules_per_inference_ci95"] = [end * share for end in ends]
     if (per_request := energy.get("joules_per_request")) is not None:
-        # All requests of a mix have the same batch size.
-        found["joules_per_request"] = per_request * share
+        found["joules_per_request"] = per_request * (metrics[0]["throughput"]["requests_per_s"] or 0.0) / requests_per_s
     return found
 
 

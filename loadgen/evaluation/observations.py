@@ -24,19 +24,23 @@ from servemark.results.constraints import (
     schedule_delay_limit_ms,
 )
 from servemark.results.objectives import Figure, Seen, Slo
+from servemark.results.recovery import slowest as slowest_recovery
+from servemark.results.schema.recovery import Recovery
 from servemark.stats.histogram import Histogram
 from servemark.stats.order_statistics import Ranks
 from servemark.stats.trend import FEWEST, is_growing
 
 
-def observe(config: LoadConfig, measured: Measured, mismatch: str | None) -> Observations:
+def observe(
+    config: LoadConfig, measured: Measured, mismatch: str | None, recoveries: Sequence[Recovery] = ()
+) -> Observations:
     """Collect the figures that the verdict judges; `mismatch` names the output that differs from the golden one."""
     recorder = measured.recorder
     open_loop = config.open_loop
     good = recorder.scheduled - recorder.errors.total()
     # Scheduled inside and answered inside, or carried in and answered inside: the difference is the growth.
     growth = good - recorder.completed
-    changing = isinstance(config.scenario, Stages | TraceReplay)
+    changing = isinstance(config.scenario, Stages | TraceReplay) or bool(config.live.at)
     long_stages = [
         windows
         for stage, windows in windows_of_stages(config, recorder)
@@ -68,7 +72,12 @@ def observe(config: LoadConfig, measured: Measured, mismatch: str | None) -> Obs
         relief=config.scenario.relief,
         not_realtime=_not_realtime(measured.granted),
         latency_p99_ms=_p99(recorder.latency),
-        objectives=[seen(slo, recorder, measured.measured_s, open_loop=open_loop) for slo in config.slo],
+        objectives=[
+            Seen(slo, slowest_recovery(recoveries))
+            if slo.figure is Figure.RECOVERY
+            else seen(slo, recorder, measured.measured_s, open_loop=open_loop)
+            for slo in config.slo
+        ],
         output_mismatch=mismatch,
         outputs_checked=measured.checked.answers if measured.checked else None,
         server_restarted=restarted(statistics.before, last, recorder.completed),
@@ -87,12 +96,16 @@ def _skipped(config: LoadConfig, measured: Measured, *, judged_stages: int, long
     skipped: dict[str, str] = {}
     if measured.interrupted is not None:
         skipped[Kind.STEADY_STATE] = "the run was cut short"
+    elif config.live.at:
+        skipped[Kind.STEADY_STATE] = "commands were run beside the load (--at)"
     elif isinstance(config.scenario, TraceReplay):
         skipped[Kind.STEADY_STATE] = "the rate of a trace changes by itself"
     elif isinstance(config.scenario, Stages) and not judged_stages:
         shortest = f"stages at one rate, of {FEWEST * SHORTEST_WINDOW_S:g} s or more"
         overloaded = "in all of them requests piled up, or a pile was worked off" if long_stages else "there is none"
         skipped[Kind.STEADY_STATE] = f"it is judged within {shortest}: {overloaded}"
+    if config.live.at:
+        skipped |= dict.fromkeys((Kind.ERROR_RATE, Kind.SERVER_ALIVE), "commands may have caused it (--at)")
     if measured.machine.use is None:
         skipped[Kind.OTHER_LOAD] = measured.machine.reason
     if measured.cpu_utilization is None:

@@ -9,9 +9,11 @@ from loadgen.measurement.windows import Window
 from servemark.results.bottleneck import bottleneck
 from servemark.results.constraints import judge
 from servemark.results.objectives import latency_objective
+from servemark.results.recovery import recovery
 from servemark.results.schema.header import opening
 from servemark.results.schema.load import Scenario
 from servemark.results.schema.metrics import StageFigures, WindowFigures
+from servemark.results.schema.recovery import CommandRun
 from servemark.results.schema.run import PendingResult, Result
 from servemark.results.served_config import recorded
 from servemark.stats.truncation import METHOD
@@ -72,7 +74,8 @@ def complete(result: PendingResult, measurement: Measurement) -> Result:
     config, measured = measurement.config, measurement.measured
     assert measured is not None
     correctness, mismatch = correctness_of(config, measured, measurement.golden)
-    verdict = judge(observe(config, measured, mismatch)).to_dict()
+    windows, commands = _windows(config, measured), _commands(config, measured)
+    verdict = judge(observe(config, measured, mismatch, commands)).to_dict()
     metrics = figures(measurement, measured, correctness)
     whole: Result = {
         **result,
@@ -80,10 +83,12 @@ def complete(result: PendingResult, measurement: Measurement) -> Result:
         "verdict": verdict,
         "bottleneck": bottleneck(metrics, verdict, open_loop=config.open_loop),
         "metrics": metrics,
-        "windows": _windows(config, measured),
+        "windows": windows,
         "stages": _stages(config, measured),
         "partial": measured.interrupted is not None,
     }
+    if config.live.at:
+        whole["commands"] = commands
     if measured.workers:
         whole["workers"] = [worker.to_dict() for worker in measured.workers]
     return whole
@@ -136,6 +141,22 @@ def _counted(config: LoadConfig, measured: Measured) -> list[WindowFigures]:
         return measured.recorder.seconds.figures(measured_s, limit_ms)
     placed = [(*interval.window(index), window) for index, window in enumerate(measured.recorder.windows)]
     return [w.to_dict(s, min(length_s, measured_s - s), limit_ms) for s, length_s, w in placed if s < measured_s]
+
+
+def _commands(config: LoadConfig, measured: Measured) -> list[CommandRun]:
+    """The commands that were run beside the load, each with the recovery from it."""
+    windows = _counted(config, measured)
+    begins = [0.0, *(ran.at_s for ran in measured.commands)]
+    return [
+        {
+            "command": ran.command,
+            "at_s": round(ran.at_s, 6),
+            "exit_code": ran.exit_code,
+            "said": ran.said,
+            **recovery(windows, ran.at_s, before_s),
+        }
+        for ran, before_s in zip(measured.commands, begins, strict=False)
+    ]
 
 
 def _stages(config: LoadConfig, measured: Measured) -> list[StageFigures]:

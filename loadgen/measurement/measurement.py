@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from loadgen.driver.labelled import LabelledAnswers
+from loadgen.driver.timed_commands import Ran, TimedCommands
 from loadgen.driver.traffic import Traffic
 from loadgen.inputs.sources import golden_of
 from loadgen.load.load_config import LoadConfig
@@ -21,6 +22,7 @@ from loadgen.measurement.server_windows import ServerWindows
 from loadgen.measurement.worker_figures import WorkerFigures
 from loadgen.sut.target import Placement, Target
 from servemark import interrupts
+from servemark.documents.values import timed_commands
 from servemark.documents.values.exporters import parse_all
 from servemark.errors import OptionError
 from servemark.machine.scheduling import GrantedPriority
@@ -131,6 +133,8 @@ class Measured:
     """Result of a warm-up that ends by itself."""
     server_windows: ServerWindows | None = None
     """The server's counters in each window; None where the rate does not change."""
+    commands: Sequence[Ran] = ()
+    """Commands that were run beside the load."""
     measured_s: float = 0.0
     """Length of the interval that has passed: all of it, unless the run was cut short."""
 
@@ -191,15 +195,22 @@ class Measurement:
     def _run(self, prepared: PreparedLoad, directory: Path, energy: Energy) -> Measured:
         statistics = Statistics(self.target)
         machine = MachineUse(self.target, self._workers_here)
-        sending = self.sending = prepared.start(directory)
+        commands = TimedCommands(timed_commands.parse_all(self.config.live.at))
+        try:
+            sending = self.sending = prepared.start(directory)
+        except BaseException:
+            commands.finish()
+            raise
         boundaries = Boundaries(statistics, energy, machine, *sending.readings)
         measured = self.measured = Measured(sending.recorder, statistics, energy, machine)
         if isinstance(self.config.scenario, Stages | TraceReplay):
             measured.server_windows = ServerWindows(self.target, available=statistics.available)
         try:
-            sending.run(partial(self._tick, sending, boundaries, measured))
+            sending.run(partial(self._tick, sending, boundaries, measured, commands))
         finally:
             with interrupts.finishing():
+                commands.finish()
+                measured.commands = commands.ran
                 boundaries.finish()
                 self._finish(sending, measured)
         return measured
@@ -234,10 +245,18 @@ class Measurement:
                 raise LookupError(f"{worker} runs on another machine, whose cores are not watched")
         return [worker.pid for worker in workers]
 
-    def _tick(self, sending: ActiveLoad, boundaries: Boundaries, measured: Measured, now: int) -> None:
+    def _tick(
+        self,
+        sending: ActiveLoad,
+        boundaries: Boundaries,
+        measured: Measured,
+        commands: TimedCommands,
+        now: int,
+    ) -> None:
         self._last_tick = now
         interrupts.check()
         boundaries.tick(now, sending)
+        commands.tick((now - sending.interval.start) / 1e9)
         if measured.server_windows is not None:
             measured.server_windows.tick(now, sending)
         if now >= self._next_progress:

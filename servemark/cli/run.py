@@ -10,7 +10,7 @@ from pathlib import Path
 
 import typer
 
-from loadgen.evaluation.mix import parse_mix
+from loadgen.evaluation.mix import parse_mix, requests_of
 from loadgen.load.load_config import LoadConfig
 from servemark.cli._asked import Asked, takes_run
 from servemark.cli._command import one_command
@@ -20,6 +20,7 @@ from servemark.cli._own_models import takes_own_models
 from servemark.cli._report import conclude, write_report
 from servemark.cli._run_file import TakesDefaults
 from servemark.cli._watched import drawing_of, drive_watched
+from servemark.documents.commands import Explaining
 from servemark.documents.fields import RUN
 from servemark.documents.load import ConstantRate, MaxRate
 from servemark.documents.request import RunRequest, changed
@@ -57,7 +58,7 @@ def run(asked: Asked, options: Series) -> None:
     if request.live.explain:
         if len(requests) > 1 or options.repeat > 1:
             raise OptionError("--explain is for one run", fix="leave out --repeat and ranges")
-        raise typer.Exit(explained_run(request, report=asked.report, json=json))
+        raise typer.Exit(explained_run(request, Explaining(), report=asked.report, json=json))
     if "=" in asked.workload:
         raise typer.Exit(_mix(request, report=asked.report, json=json))
     # Everything is checked before a server is started.
@@ -120,7 +121,8 @@ def _reported(measure: Measure, config: LoadConfig, *, quiet: bool) -> Result:
 def _mix(request: RunRequest, *, report: bool, json: bool) -> int:
     """Drive a mix of workloads and report it; the exit code."""
     shares = parse_mix(request.workload)
-    config = replace(resolved(changed(request, workload=next(iter(shares)))), request=request)
+    first, own = requests_of(next(iter(shares)))
+    config = replace(resolved(changed(request, workload=first, **own)), request=request)
 
     def observed(load: ConstantRate) -> AbstractContextManager[Drawing | None]:
         in_all = f"open loop, {load.distribution.value} {load.rate:g} requests/s in all"

@@ -1,4 +1,4 @@
-"""Group `live` of a request: records of the run, and views of it while it goes on."""
+"""Group `live` of a request: records of the run, views of it, and what is done while it goes on."""
 
 from typing import Annotated
 
@@ -6,7 +6,7 @@ from msgspec import Meta, Struct
 
 from servemark.documents import fields
 from servemark.documents.fields import LOADS, MEASURED, MLPERF, RUN, Count, Names
-from servemark.documents.values import exporters
+from servemark.documents.values import exporters, timed_commands
 from servemark.errors import OptionError
 from servemark.quantities import SECONDS
 
@@ -33,6 +33,19 @@ class Live(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             commands={RUN},
         ),
     ] = False
+    at: Annotated[
+        tuple[str, ...],
+        fields.text(
+            "Run a command at this second of the measured interval; the result says how long the latency took to "
+            "recover from it; may come again.",
+            names=Names.PROGRAM,
+            metavar="S:COMMAND",
+            repeatable=True,
+            many=True,
+            of_locust=False,
+            commands={RUN},
+        ),
+    ] = ()
     power_command: Annotated[
         str,
         fields.text(
@@ -127,5 +140,6 @@ class Live(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if self.otlp_sample and not self.otlp:
             raise OptionError("--otlp-sample has nowhere to send its spans", fix="add --otlp URL")
         exporters.parse_all(self.scrape)
+        timed_commands.parse_all(self.at)
         if self.power_boundary and not self.power_command:
             raise OptionError("--power-boundary needs --power-command", fix="--power-command CMD, or leave it out")

@@ -186,8 +186,9 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = 1
 
     def __post_init__(self) -> None:
-        if any(limit.figure is Figure.THROUGHPUT for limit in parse_objectives(self.abort_on, "--abort-on")):
-            raise OptionError("--abort-on has no throughput: it is known at the end", fix="errors:SHARE or pXX:MS")
+        late = {Figure.THROUGHPUT, Figure.RECOVERY}
+        if found := next((each for each in parse_objectives(self.abort_on, "--abort-on") if each.figure in late), None):
+            raise OptionError(f"--abort-on has no {found.name}: it is known at the end", fix="errors:SHARE or pXX:MS")
 
 
 class RunRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -274,6 +275,7 @@ class RunRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 "--explain gives each request an id of its own, in messages without shared memory and traceparent",
                 fix="leave out --shared-memory, --otlp-sample",
             )
+        _check_commands(self)
         if server.sequence_length and (self.live.otlp_sample or server.shared_memory != "none"):
             raise OptionError(
                 "--sequence-length excludes --otlp-sample and --shared-memory", fix="leave out what is not needed"
@@ -283,6 +285,15 @@ class RunRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def protocol(self) -> str:
         """Protocol of the server: http or grpc."""
         return "grpc" if self.server.protocol == "grpc" or re.match(r"\s*grpcs?://", self.server.url) else "http"
+
+
+def _check_commands(request: RunRequest) -> None:
+    """Check that commands have a run, and an objective on the recovery from them has commands. Raises OptionError."""
+    asked = any(slo.figure is Figure.RECOVERY for slo in parse_objectives(request.objectives.slo))
+    if asked and not request.live.at:
+        raise OptionError("--slo recovery is that from a command", fix="add --at S:COMMAND")
+    if request.live.at and isinstance(request.load, MaxRate):
+        raise OptionError("--at is for a run, not for a search", fix="leave out --max-rate")
 
 
 def _check_endpoint(request: RunRequest) -> None:

@@ -111,7 +111,8 @@ def judge(seen: Observations) -> Verdict:
     constraints = [_completed(seen)]
     if seen.machine is not None:
         constraints.append(other_load(seen.machine))
-    constraints.append(_errors(seen))
+    if Kind.ERROR_RATE not in seen.skipped:
+        constraints.append(_errors(seen))
     if seen.open_loop:
         constraints += [_achieved(seen), _schedule_delay(seen)]
     if Kind.CLIENT_CPU not in seen.skipped:
@@ -119,7 +120,8 @@ def judge(seen: Observations) -> Verdict:
     constraints += [_pause(seen), _samples(seen)]
     if Kind.STEADY_STATE not in seen.skipped:
         constraints.append(_steady(seen))
-    constraints.append(_server(seen))
+    if Kind.SERVER_ALIVE not in seen.skipped:
+        constraints.append(_server(seen))
     if seen.generator_errors:
         remedy = "an error of servemark, not of the server: report it with the words of generator_error"
         constraints.append(Constraint(Kind.GENERATOR_ERRORS, False, seen.generator_errors, 0, "requests", remedy))

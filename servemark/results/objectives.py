@@ -3,6 +3,7 @@
 An objective is not a constraint of the verdict, because a well measured run may show either outcome.
 """
 
+import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from enum import StrEnum
 from typing import Self
 
 from servemark.errors import OptionError
-from servemark.quantities import MILLISECONDS, RATES, SHARES, number, text_of
+from servemark.quantities import MILLISECONDS, RATES, SECONDS, SHARES, number, text_of
 from servemark.results.schema.verdict import JudgedObjective, ObjectiveStatus, Shown
 from servemark.stats.order_statistics import BOUND_CONFIDENCE, TooLittle
 from servemark.stats.percentiles import allowed_beyond, samples_needed
@@ -18,7 +19,7 @@ from servemark.stats.percentiles import allowed_beyond, samples_needed
 MET: ObjectiveStatus = "met"
 MISSED: ObjectiveStatus = "missed"
 UNDECIDED: ObjectiveStatus = "undecided"
-SYNTAX = "pXX:LIMIT, service_pXX:LIMIT, errors:SHARE or throughput:RATE"
+SYNTAX = "pXX:LIMIT, service_pXX:LIMIT, errors:SHARE, throughput:RATE or recovery:TIME"
 _EXAMPLE = "write it like {0} p99:50, or {0} p50:5ms,p99:20ms,errors:0.1%"
 
 
@@ -29,24 +30,32 @@ class Figure(StrEnum):
     SERVICE_TIME = "service_time"
     ERRORS = "errors"
     THROUGHPUT = "throughput"
+    RECOVERY = "recovery"
 
 
-_UNITS = {Figure.LATENCY: "ms", Figure.SERVICE_TIME: "ms", Figure.ERRORS: "share", Figure.THROUGHPUT: "requests/s"}
+_UNITS = {
+    Figure.LATENCY: "ms",
+    Figure.SERVICE_TIME: "ms",
+    Figure.ERRORS: "share",
+    Figure.THROUGHPUT: "requests/s",
+    Figure.RECOVERY: "s",
+}
+_READ = {"errors": SHARES, "throughput": RATES, "recovery": SECONDS}
 
 
 @dataclass(frozen=True)
 class Slo:
     """One objective: a percentile of the latency in ms, unless `figure` says otherwise.
 
-    `percentile` (0 < p < 100) is that of a latency or service time. `limit` is in ms, a share, or requests/s. It is an
-    upper limit, except for the throughput.
+    `percentile` (0 < p < 100) is that of a latency or service time. `limit` is in ms, a share, requests/s, or for the
+    recovery s. It is an upper limit, except for the throughput.
     """
 
     percentile: float
     limit: float
     figure: Figure = Figure.LATENCY
 
-    _SYNTAX = re.compile(r"(?:(service_)?p(\d+(?:\.\d+)?)|(errors|throughput))\s*[:=]\s*(\S+)")
+    _SYNTAX = re.compile(r"(?:(service_)?p(\d+(?:\.\d+)?)|(errors|throughput|recovery))\s*[:=]\s*(\S+)")
 
     @classmethod
     def parse(cls, text: str, flag: str = "--slo") -> Self:
@@ -65,16 +74,16 @@ class Slo:
                     fix=example,
                 )
             return found
-        found = cls(0.0, number(flag, given, SHARES if word == "errors" else RATES), Figure(word))
+        found = cls(0.0, number(flag, given, _READ[word]), Figure(word))
         if word == "errors" and not 0 <= found.limit < 1:
             raise OptionError(f"{flag} {text!r}: the share of errors must lie between 0 and 1", fix=example)
-        if word == "throughput" and found.limit <= 0:
-            raise OptionError(f"{flag} {text!r}: the throughput must lie above 0 requests/s", fix=example)
+        if word != "errors" and found.limit <= 0:
+            raise OptionError(f"{flag} {text!r}: the {word} must lie above 0 {found.unit}", fix=example)
         return found
 
     @property
     def name(self) -> str:
-        """Name of the figure with its percentile: `p99`, `service_p99`, `errors`, `throughput`."""
+        """Name of the figure with its percentile: `p99`, `service_p99`, `errors`, `throughput`, `recovery`."""
         if not self.timed:
             return self.figure.value
         return f"{'service_' if self.figure is Figure.SERVICE_TIME else ''}p{text_of(self.percentile)}"
@@ -123,7 +132,7 @@ def latency_objective(objectives: Iterable[Slo]) -> Slo | None:
 
 @dataclass(frozen=True)
 class Seen:
-    """A run's figure for an objective: `value` in its unit, None if the run has none.
+    """A run's figure for an objective: `value` in its unit, None if the run has none, infinite: it never recovered.
 
     For a percentile, `over` counts the `requests` that exceeded the limit; both include failed ones. `bound` is what
     the percentile does not exceed with 99 % confidence (infinite: failed requests), or `no_bound` says why there is
@@ -163,7 +172,7 @@ def judge_objective(seen: Seen, longer: str, relief: str) -> JudgedObjective:
         "figure": slo.figure.value,
         "percentile": slo.percentile if slo.timed else None,
         "status": status,
-        "value": seen.value,
+        "value": None if seen.value == math.inf else seen.value,
         "limit": slo.limit,
         "unit": slo.unit,
         "remedy": _remedy(seen, status, longer, relief),
@@ -194,6 +203,9 @@ def _remedy(seen: Seen, status: ObjectiveStatus, longer: str, relief: str) -> st
     slo = seen.slo
     if status == UNDECIDED and slo.timed:
         return f"{slo.name} needs {samples_needed(slo.percentile):,} requests, these are {seen.requests:,}: {longer}"
+    if slo.figure is Figure.RECOVERY:
+        unknown = "too little is known of the seconds before a command: start it later, or raise the rate"
+        return unknown if status == UNDECIDED else "the latency took longer to recover than the objective allows"
     if status == UNDECIDED:
         return f"{slo.name} needs more requests to be known: {longer}"
     if slo.figure is Figure.ERRORS:

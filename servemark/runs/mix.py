@@ -1,4 +1,4 @@
-"""Several workloads on one server, each with a share of the arrivals: ranking=0.7,ncf=0.3.
+"""Several workloads on one server, or sizes of requests, each with a share of the arrivals: ranking=0.7,ncf=0.3.
 
 A Poisson process whose arrivals are dealt out at random with fixed shares is as many independent Poisson processes
 with these shares of its rate (Kingman, Poisson Processes, section 5.1). So each workload is driven by a process of its
@@ -6,6 +6,7 @@ own, at its share of the rate and with its own recorder and verdict; they begin 
 """
 
 import contextlib
+import re
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,7 +17,7 @@ from typing import IO, Any
 
 import msgspec
 
-from loadgen.evaluation.mix import Part, histograms, total, without_energy
+from loadgen.evaluation.mix import Part, histograms, requests_of, total, without_energy
 from loadgen.load.load_config import LoadConfig
 from loadgen.load.scenario import same_warmup
 from loadgen.targets.open import open_target
@@ -60,18 +61,20 @@ def run_mix(
     whole = same_warmup(config.request.load)
     if not isinstance(whole, ConstantRate) or whole.distribution is not Distribution.POISSON:
         raise OptionError("a mix has Poisson arrivals at one rate", fix="--request-rate R")
+    requests = [requests_of(name) for name in shares]
     loads = [
         replace(
             config.changed(
-                workload=name,
+                workload=workload,
+                **own,
                 load=msgspec.structs.replace(whole, rate=whole.rate * share),
                 seed=config.seed + number,
                 # One meter for the whole mix.
                 **({"power_command": "", "power_boundary": ""} if number else {}),
             ),
-            workload=get(name),
+            workload=get(workload),
         )
-        for number, (name, share) in enumerate(shares.items())
+        for number, ((workload, own), share) in enumerate(zip(requests, shares.values(), strict=True))
     ]
     with server_for(loads) as served:
         _require(served)
@@ -102,6 +105,12 @@ def with_own_port(config: LoadConfig, number: int) -> LoadConfig:
     return config.changed(metrics_port=port + number) if port else config
 
 
+def _directory(name: str, model: str) -> str:
+    """Directory of a part: its model, and what its requests have of their own."""
+    _, _, own = name.partition(":")
+    return "-".join([model, *re.findall(r"[\w.]+", own)])
+
+
 class _Mix:
     """The processes of one mix, in the order of its shares."""
 
@@ -111,24 +120,26 @@ class _Mix:
         self.folder = folder
         self._shares, self._request = shares, request
         self._begin = folder / "begin"
-        self._configs = [
-            replace(with_own_port(config, number), result_dir=folder / config.model, start_file=self._begin)
-            for number, config in enumerate(configs)
-        ]
+        self._configs = {
+            folder / _directory(name, config.model): with_own_port(config, number)
+            for number, (name, config) in enumerate(zip(shares, configs, strict=True))
+        }
         self._processes: list[subprocess.Popen[bytes]] = []
 
     def run(self, output: IO[Any] | int | None, observer: Observer | None) -> None:
         """Start a process for each workload, tell all of them to begin once they are ready, and wait for their end."""
-        shares = self._shares.values()
-        names = [f"{config.model}, {share:.1%}" for config, share in zip(self._configs, shares, strict=True)]
+        names = [
+            f"{folder.name}, {share:.1%}" for folder, share in zip(self._configs, self._shares.values(), strict=True)
+        ]
         if observer:
             observer.started(*names)
         with stopping(self._processes):
-            for config, name in zip(self._configs, names, strict=True):
-                (self.folder / config.model).mkdir()
+            for (folder, config), name in zip(self._configs.items(), names, strict=True):
+                folder.mkdir()
+                placed = replace(config, result_dir=folder, start_file=self._begin)
                 with observer.figures_of(name) if observer else contextlib.nullcontext() as figures:
                     errors = observer.words if observer else None
-                    self._processes.append(launch(config, output=output, errors=errors, figures=figures))
+                    self._processes.append(launch(placed, output=output, errors=errors, figures=figures))
             try:
                 self._wait_until_ready()
                 results.write_atomically(self._begin, f"{time.monotonic_ns() + round(TOGETHER_S * 1e9)}\n")
@@ -139,11 +150,10 @@ class _Mix:
 
     def write(self) -> Result:
         """Add up what the processes left. Raises NoResultError where one has no result."""
-        folders = [self.folder / config.model for config in self._configs]
-        found = [read_result(f, process.returncode) for f, process in zip(folders, self._processes, strict=True)]
+        found = [read_result(f, process.returncode) for f, process in zip(self._configs, self._processes, strict=True)]
         parts = [
-            Part(share, folder.name, result, results.read_histograms(folder))
-            for share, folder, result in zip(self._shares.values(), folders, found, strict=True)
+            Part(name, share, folder.name, result, results.read_histograms(folder))
+            for (name, share), folder, result in zip(self._shares.items(), self._configs, found, strict=True)
         ]
         for part in parts:
             results.write(self.folder / part.directory, without_energy(part.result))
@@ -154,7 +164,7 @@ class _Mix:
     def _wait_until_ready(self) -> None:
         """A run writes its result, marked partial, when it is ready to send. Raises NoResultError where one ended."""
         deadline = time.monotonic() + READY_TIMEOUT_S
-        files = [self.folder / config.model / RESULT_FILE for config in self._configs]
+        files = [folder / RESULT_FILE for folder in self._configs]
         while not all(file.exists() for file in files):
             ended = [process.returncode for process in self._processes if process.poll() is not None]
             if ended:

@@ -37,7 +37,7 @@ def server_for(configs: Sequence[LoadConfig], more: Sequence[str] = ()) -> Itera
         return
     import servers
 
-    names = [config.workload.name for config in configs]
+    names = list(dict.fromkeys(config.workload.name for config in configs))
     export_where_needed(names, first.engine, first.model_repository, first.precision)
     found = entries(names, first.engine, first.model_repository, first.precision)
     with (

@@ -6,6 +6,7 @@ from servemark.results.schema.explanation import Explanation
 from servemark.results.schema.header import KIND, Header
 from servemark.results.schema.load import Scenario
 from servemark.results.schema.metrics import Metrics, StageFigures, WindowFigures
+from servemark.results.schema.recovery import CommandRun
 from servemark.results.schema.search import Curve, MaxRateSearch
 from servemark.results.schema.verdict import LimitedBy, VerdictOfRun
 
@@ -57,7 +58,9 @@ class Resolved(TypedDict):
     shared_memory_device: NotRequired[Annotated[str | None, "The GPU whose memory is shared."]]
     instances: NotRequired[Annotated[int, "In-process: instances of the model."]]
     engine_options: NotRequired[Annotated[dict[str, Any], "In-process: options of the engine."]]
-    mix: NotRequired[Annotated[dict[str, float], "Mix: workload -> its share of the arrivals."]]
+    mix: NotRequired[
+        Annotated[dict[str, float], "Mix: workload, with its requests' sizes -> its share of the arrivals."]
+    ]
     rate: NotRequired[Annotated[float, "--max-rate: arrivals per second of the run that stands for the search."]]
 
 
@@ -94,7 +97,7 @@ class Telemetry(TypedDict):
 class MixPart(TypedDict):
     """One workload of a mix."""
 
-    workload: Annotated[str, "Name of the workload."]
+    workload: Annotated[str, "As the mix names it, like `ranking` or `ranking:batch=8`."]
     share: Annotated[float, "Its share of the arrivals."]
     directory: Annotated[str, "Directory with its whole result, beside this file."]
     batch_size: Annotated[int, "Samples in a request."]
@@ -134,6 +137,7 @@ class RunHeader(Header):
         Annotated[list[Telemetry], "--push-gateway and such: where the metrics of the run went. They change no figure."]
     ]
     mix: NotRequired[Annotated[list[MixPart], "Mix: each workload's own figures."]]
+    commands: NotRequired[Annotated[list[CommandRun], "--at: commands that were run beside the load."]]
     explanation: NotRequired[Annotated[Explanation, "--explain: where the time of the slowest requests went."]]
     max_rate: NotRequired[Annotated[MaxRateSearch, "--max-rate: the search. The rest is the run that stands for it."]]
 

@@ -32,7 +32,7 @@ class JudgedObjective(TypedDict):
     """One objective, and whether the run met it."""
 
     objective: Annotated[str, "As `--slo` writes it. In a mix the workload's name stands before it."]
-    figure: Annotated[Literal["latency", "service_time", "errors", "throughput"], "What it is about."]
+    figure: Annotated[Literal["latency", "service_time", "errors", "throughput", "recovery"], "What it is about."]
     percentile: Annotated[float | None, "Percentile of a latency or service time."]
     status: Annotated[ObjectiveStatus, "`undecided`: too few requests to tell."]
     value: Annotated[float | None, "What was seen."]

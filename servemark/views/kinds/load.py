@@ -29,7 +29,7 @@ from servemark.views.plots.over_time import heatmap, windows
 from servemark.views.plots.server import batches, breakdown
 from servemark.views.slow_seconds import worst_seconds
 from servemark.views.verdict import badges, judged, meaning, verdict_of
-from servemark.views.wording import RANDOM_WEIGHTS, agreement_words, cells, low_and_high, only_agreement
+from servemark.views.wording import RANDOM_WEIGHTS, agreement_words, cells, listed, low_and_high, only_agreement
 from servemark.views.wording import answer as found_rate
 
 ALIKE = 0.999999
@@ -53,6 +53,7 @@ def article(saved: Saved) -> Article:
             Section("Search for the highest rate", search(result) if found else []),
             Section(stands, [Lines([answer(result)])] if found else [], titled=True),
             Section("Latency", [_latencies(result), Lines(facts(saved))]),
+            Section("Commands", _commands(result)),
             Section("Verdict", [verdict_of(result["verdict"])]),
             Section("Workloads of the mix", _mix(result)),
             Section("Distribution of latencies", lambda: _distributions(saved)),
@@ -81,7 +82,8 @@ def heading(result: Result) -> str:
     if "json" in {result["resolved"].get(f"{which}_tensor_format") for which in ("input", "output")}:
         known.append("JSON tensors")
     where = ", ".join(str(each) for each in known if each)
-    return f"{result['workload']} on {where}  |  {title_of(result)}, batch {result['batch_size']}, {seconds}"
+    sizes = sorted({part["batch_size"] for part in result.get("mix", [])}) or [result["batch_size"]]
+    return f"{result['workload']} on {where}  |  {title_of(result)}, batch {listed(list(map(str, sizes)))}, {seconds}"
 
 
 def _latencies(result: Result) -> Table:
@@ -280,6 +282,26 @@ def _stages(result: Result) -> list[Block]:
         for stage in result["stages"]
     ]
     return [Table(head, rows, caption="Stages")]
+
+
+def _commands(result: Result) -> list[Block]:
+    """The commands that were run beside the load, and the recovery from each."""
+    head = ["at s", "command", "exit code", "percentile", "before ms", "at worst ms", "failed", "recovered after s"]
+    rows = [
+        [
+            *(f"{each['at_s']:.1f}", each["command"], "-" if each["exit_code"] is None else str(each["exit_code"])),
+            *(each["percentile"] or "-", *cells(each, ("before_ms", "worst_ms")), f"{each['errors']:,}"),
+            "not by the end" if each["recovered"] is False else figure(each["recovery_s"]),
+        ]
+        for each in result.get("commands", [])
+    ]
+    reasons = [
+        f"{each['command']}: {reason}"
+        for each in result.get("commands", [])
+        if (reason := reason_of(each, "recovery_s")) is not None
+    ]
+    said = [f"{each['command']} said: {each['said']}" for each in result.get("commands", []) if each["exit_code"]]
+    return [Table(head, rows), Lines([*reasons, *said])] if rows else []
 
 
 def _mix(result: Result) -> list[Block]:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from loadgen.evaluation.mix import Part, parse_mix, total
+from loadgen.evaluation.mix import Part, parse_mix, requests_of, total
 from loadgen.load.arrivals import schedule
 from loadgen.measurement.sender import start_time
 from servemark.documents.load import ConstantRate, Distribution
@@ -30,6 +30,13 @@ def test_shares_add_up_to_one() -> None:
     assert parse_mix(" a=3, b=1 ") == {"a": 0.75, "b": 0.25}
 
 
+def test_a_part_may_have_its_own_batch_and_shapes() -> None:
+    assert parse_mix("ranking:batch=1=3,ranking:batch=8=1") == {"ranking:batch=1": 0.75, "ranking:batch=8": 0.25}
+    assert requests_of("ranking:batch=8") == ("ranking", {"batch_size": 8})
+    assert requests_of("deepspeech2:spect=161x400") == ("deepspeech2", {"shape": {"spect": (161, 400)}})
+    assert requests_of("ranking") == ("ranking", {})
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -40,6 +47,9 @@ def test_shares_add_up_to_one() -> None:
         ("ranking=1,ncf=much", "'ncf=much' is not WORKLOAD=SHARE"),
         ("ranking=1,ncf=inf", "share above 0"),
         ("ranking=1,ranking=2", "'ranking' is twice in the mix"),
+        ("ranking=1,ranking:batch=none=2", "the mix's batch"),
+        ("ranking=1,ranking:=2", "is not WORKLOAD"),
+        ("ranking=1,deepspeech2:spect=0x2=1", "the mix's spect"),
     ],
 )
 def test_bad_mixes(text: str, words: str) -> None:
@@ -94,7 +104,7 @@ def part(name: str, latencies_ms: list[float], *, errors: int = 0, code: int = 0
         "partial": False,
     }  # fmt: skip
     encoded = dict.fromkeys(("latency_us", "service_time_us", "schedule_delay_us"), histogram.encode())
-    return Part(rate, name, result, encoded)
+    return Part(name, rate, name, result, encoded)
 
 
 def request(rate: float) -> RunRequest:
@@ -213,3 +223,21 @@ def test_a_workload_that_the_server_does_not_have_ends_the_mix(servemark: Servem
         code, _, err = servemark(*line, "--out", str(tmp_path))
         assert (code, server.requests()) == (BAD_INPUT, [])
     assert "does not serve 'ranking_onnxruntime'" in err
+
+
+def test_a_mix_of_two_batch_sizes_of_one_workload(servemark: Servemark, tmp_path: Path) -> None:
+    with server_of(get("ranking_tiny")) as server:
+        flags = ["--request-rate", "80", "--duration", "1.5", "--warmup", "0.2", "--json"]
+        flags += ["--model-repository", str(tmp_path / "none"), "--out", str(tmp_path / "out")]
+        code, out, err = servemark("run", "ranking_tiny:batch=1=1,ranking_tiny:batch=4=1", "-u", server.url, *flags)
+    assert code in {0, 2}, err
+    document = json.loads(out)
+    assert [part["batch_size"] for part in document["mix"]] == [1, 4]
+    assert {part["directory"] for part in document["mix"]} == {
+        "ranking_tiny_onnxruntime-batch-1",
+        "ranking_tiny_onnxruntime-batch-4",
+    }
+    rates = [part["metrics"]["throughput"] for part in document["mix"]]
+    assert rates[1]["inferences_per_s"] == pytest.approx(4 * rates[1]["requests_per_s"])
+    whole = document["metrics"]["throughput"]["inferences_per_s"]
+    assert whole == pytest.approx(rates[0]["inferences_per_s"] + rates[1]["inferences_per_s"])

@@ -120,3 +120,33 @@ def test_a_missed_objective_has_an_exit_code_of_its_own(drive: Servemark, tmp_pa
     assert failed <= {"other_load", "steady_state", "client_cpu", "generator_pause"}
     assert code == verdict["exit_code"] == (2 if failed else 4)
     assert f"Result is : {'INVALID' if failed else 'VALID'}; objective MISSED" in shown
+
+
+def test_commands_beside_the_load_and_the_recovery_from_them(servemark: Servemark, tmp_path: Path) -> None:
+    with server_of(get("ranking_tiny")) as server:
+        flags = ["--request-rate", "60", "--duration", "1.5", "--warmup", "0.1", "--slo", "recovery:5s", "--json"]
+        flags += ["--at", "0.5:echo it was done", "-u", server.url, "--out", str(tmp_path)]
+        code, out, _ = servemark("run", "ranking_tiny", *flags)
+    result = json.loads(out)
+    [command] = result["commands"]
+    assert (command["command"], command["exit_code"], command["said"]) == ("echo it was done", 0, "it was done")
+    assert 0.5 <= command["at_s"] < 1.0
+    assert "before the first 5 seconds" in command["recovery_s_reason"]
+    assert {"steady_state", "error_rate", "server_alive"} <= set(result["verdict"]["skipped"])
+    assert [window["start_s"] for window in result["windows"]] == [0.0, 1.0]
+    assert result["verdict"]["objective"] == "undecided"
+    assert code in {2, 4}
+
+
+@pytest.mark.slow
+def test_a_server_that_stood_still_recovers(servemark: Servemark, tmp_path: Path) -> None:
+    with server_of(get("ranking_tiny"), delay_s=0.005) as server:
+        still = f"sh -c 'kill -STOP {server.pid}; sleep 2; kill -CONT {server.pid}'"
+        flags = ["--request-rate", "50", "--duration", "18", "--warmup", "0.5", "--slo", "recovery:6s", "--json"]
+        flags += ["-u", server.url, "--out", str(tmp_path)]
+        _, out, _ = servemark(
+            "run", "ranking_tiny", *flags, "--at", f"7:{still}", "-u", server.url, "--out", str(tmp_path)
+        )
+    [command] = json.loads(out)["commands"]
+    assert command["worst_ms"] > 900
+    assert 1.5 <= command["recovery_s"] <= 6.0

@@ -29,6 +29,7 @@ DECLARED = declared(RUN)
 VALUES: dict[str, dict[str, Any]] = {
     "metrics_port": {"metrics_port": "9999"},
     "endpoint_type": {"endpoint_type": "/somewhere", "url": "http://h:1"},
+    "at": {"at": ["1:true"]},
     "scrape": {"scrape": ["node=http://h:1/metrics"]},
 }
 """Options that take no path, or need another one -> options that name something of theirs."""

@@ -23,6 +23,7 @@ tensors = st.dictionaries(
 )
 SPECIAL: dict[str, st.SearchStrategy[Any]] = {
     "url": st.sampled_from(["http://h:8000", "grpc://h:8001", "grpc://h:9#metrics=other:7", "http://[::1]:5"]),
+    "at": st.lists(st.sampled_from(["1.5:true", "3:sh -c 'a; b'"]), unique=True).map(tuple),
     "abort_on": st.sampled_from(["errors:0.1", "p99:500,errors:0.2"]),
     "endpoint_type": st.sampled_from(["", "", "", "kserve-v1"]),
     "scrape": st.lists(st.sampled_from(["a=http://h:1/m", "b=http://h:2/m#x,y"]), unique=True).map(tuple),

@@ -20,6 +20,7 @@ KINDS = {
     "HOST": {Names.HOST},
     "PORT": {Names.HOST},
     "CMD": {Names.PROGRAM},
+    "S:COMMAND": {Names.PROGRAM},
     "KEY[=VALUE]": {Names.PROGRAM},
 }
 """The metavar that a flag shows -> the kinds of things that it can name."""
