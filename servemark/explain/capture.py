@@ -164,5 +164,7 @@ def explained_again(folder: Path) -> Explanation:
     if found is None:
         raise ResultError(f"{folder}: {TOO_FEW}", fix="a longer run: --duration")
     if before:
-        found["tried"], found["ladder"] = before["tried"], before["ladder"]
+        found["tried"] = before["tried"]
+        if "ladder" in before:
+            found["ladder"] = before["ladder"]
     return found

@@ -91,7 +91,6 @@ def _common(found: Sequence[Row], parts: Parts, note: str) -> Explanation:
         "pauses": None,
         "fixes": [],
         "tried": None,
-        "ladder": None,
     }
 
 

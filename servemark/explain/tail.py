@@ -1,5 +1,6 @@
 """Parts of each request's latency by cause, and how the slowest 1 % differ from the median."""
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -35,6 +36,8 @@ CAUSES = {
 """Each cause in words, in the order of a request's way; the last is what no other explains."""
 FASTEST = 5
 """Percentile of a step's time that nothing disturbed."""
+FULL_SHARE = 0.99
+"""With this share of --max-in-flight in flight, a request that has not been sent waits for the server."""
 LATE_NS = 1_000_000
 """A load generator that is so late with a request stood still."""
 SLOW = 3
@@ -186,8 +189,11 @@ def _compute(evidence: Evidence, held: Interruptions) -> dict[str, Floats]:
 
 
 def held_back(sent: Sent, setup: Setup) -> Floats:
-    """Return for how long each request waited because as many as the limit were in flight (ns)."""
-    return spans.at_least(setup.in_flight, sent.begun, sent.done).within(sent.due, sent.begun)
+    """Return for how long each request waited because as many as the limit were in flight (ns).
+
+    An answer leaves its place free until the load generator has read it and sent the next request.
+    """
+    return spans.at_least(math.ceil(FULL_SHARE * setup.in_flight), sent.begun, sent.done).within(sent.due, sent.begun)
 
 
 def _stalls(sent: Sent, by: Floats) -> spans.Cumulated:

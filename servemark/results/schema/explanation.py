@@ -1,6 +1,6 @@
 """Explanation of a run's latency, in its result: `servemark explain`, `servemark run --explain`."""
 
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, NotRequired, TypedDict
 
 
 class ExplainedPart(TypedDict):
@@ -111,4 +111,4 @@ class Explanation(TypedDict):
     pauses: Annotated[Pauses | None, "The pauses of the server. Null: its processes could not be watched."]
     fixes: Annotated[list[Fix], "Changes for the named cause, the best first. Empty: there is none."]
     tried: Annotated[Tried | None, "The first fix, as it was measured. Null: without --try."]
-    ladder: Annotated[Ladder | None, "From the operators to p99. Null: without --ladder."]
+    ladder: NotRequired[Annotated[Ladder, "From the operators to p99. With --ladder."]]

@@ -25,7 +25,7 @@ def slow_requests(result: Result) -> list[Block]:
 
 def explained(found: Explanation) -> list[Block]:
     """The blocks of an explanation."""
-    climbed = [] if found["ladder"] is None else ladder(found["ladder"])
+    climbed = ladder(found["ladder"]) if "ladder" in found else []
     return [Lines([found["sentence"], *_changes(found)]), waterfall(found), Lines([*_said(found)]), *climbed]
 
 
