@@ -1,5 +1,6 @@
 """An HTTP/2 connection below a channel: one stream at a time, and whatever else the server says."""
 
+from abc import ABC, abstractmethod
 from typing import ClassVar
 
 from loadgen.sut.channel import ConnectionFailed, State
@@ -36,7 +37,7 @@ _SIZES = {RST_STREAM: 4, PING: 8, WINDOW_UPDATE: 4}
 """Frames of one size (RFC 9113, sections 6.4, 6.7 and 6.9)."""
 
 
-class Http2Channel(Http2Sender):
+class Http2Channel(Http2Sender, ABC):
     """The transport: a subclass sends with `_send_data`, and learns through `_on_headers`, `_on_data` and `_on_reset`.
 
     Requests go out on odd streams, one after the other. Every frame that the server may send is understood; one that it
@@ -218,14 +219,14 @@ class Http2Channel(Http2Sender):
         self._unsent.append(window_update(0, self._consumed))
         self._consumed = 0
 
+    @abstractmethod
     def _on_headers(self, block: bytes, flags: int) -> None:
         """Take a complete header block of the current stream."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _on_data(self, piece: bytes, flags: int) -> None:
         """Take a piece of the current stream's data."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _on_reset(self, code: int) -> None:
         """Take the end of the current stream by RST_STREAM."""
-        raise NotImplementedError
