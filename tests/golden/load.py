@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -15,7 +15,9 @@ from loadgen.driver.event_loop import Driver
 from loadgen.kserve.http_connection import Connection
 from loadgen.kserve.http_messages import Asked, ResponseChecker, encode_request
 from loadgen.load.arrivals import Arrivals, ClosedLoopArrivals, OpenLoopArrivals
+from loadgen.load.load_config import LoadConfig
 from loadgen.sut.channel import Channel, Outcome, Payload
+from loadgen.targets.open import open_target
 from loadgen.transport.access import NO_ACCESS, Access
 from loadgen.transport.tcp import Address
 from servemark.workload import Tensor
@@ -113,3 +115,16 @@ class Load:
     def kinds(self) -> Counter[str]:
         """Count the outcomes of each kind; "ok" for the good ones."""
         return Counter(outcome.error or "ok" for outcome in self.outcomes)
+
+
+def answers(config: LoadConfig, count: int = 8) -> Load:
+    """Send `count` requests of a run's configuration, one after the other."""
+    target = open_target(config)
+    target.prepare()
+    requests = list(itertools.islice(target.payloads(None), count))
+
+    class Sent(Load):
+        def channels(self) -> Any:
+            return target.connect
+
+    return Sent(0, requests=itertools.cycle(requests)).closed(1, 0.1)

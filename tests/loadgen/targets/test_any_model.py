@@ -1,19 +1,16 @@
 """A workload made of a server's own words, over HTTP and gRPC, and driven."""
 
 import json
-from itertools import cycle, islice
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from loadgen.load.load_config import LoadConfig
 from loadgen.targets.any_model import workload_of
-from loadgen.targets.open import open_target
 from servemark.errors import OptionError, ServerError
 from servemark.workload import Tensor, get
 from tests.golden.grpc import GoldenGrpc
-from tests.golden.load import Load
+from tests.golden.load import answers
 from tests.golden.server import GoldenServer
 from tests.support.load_config import config, request_of
 from tests.support.locust_run import run, server_of, the_result
@@ -26,19 +23,6 @@ INPUTS = ("x/1:0:FP32:-1,4", "ids:INT64:3", "text:BYTES:2", "half:BF16:2", "mask
 
 def resolved(url: str, *flags: str) -> LoadConfig:
     return LoadConfig.of(request_of("", "--url", url, *flags), workload_of)
-
-
-def answers(load: LoadConfig, count: int = 8) -> Load:
-    """Send `count` requests of a configuration, one after the other."""
-    target = open_target(load)
-    target.prepare()
-    requests = islice(target.payloads(None), count)
-
-    class Sent(Load):
-        def channels(self) -> Any:
-            return target.connect
-
-    return Sent(0, requests=cycle(list(requests))).closed(1, 0.1)
 
 
 @pytest.mark.parametrize("batch", [8, 0])

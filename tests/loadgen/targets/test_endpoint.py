@@ -1,7 +1,6 @@
 """Servers that speak other JSON APIs, driven over real sockets: the golden server speaks each from its own page."""
 
 import json
-from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from loadgen.load.load_config import LoadConfig
 from loadgen.targets.any_model import workload_of
 from loadgen.targets.open import open_target
 from servemark.errors import InputDataError, OptionError, ServemarkError, ServerError
-from tests.golden.load import Load
+from tests.golden.load import answers
 from tests.golden.server import GoldenServer
 from tests.support.load_config import request_of
 from tests.support.locust_run import run, the_result
@@ -47,24 +46,11 @@ def resolved(url: str, api: str, *flags: str, endpoint: str = "") -> LoadConfig:
     return LoadConfig.of(request_of("", *given), workload_of)
 
 
-def outcomes(load: LoadConfig, count: int = 8) -> Load:
-    """Send `count` requests of a configuration, one after the other."""
-    target = open_target(load)
-    target.prepare()
-    requests = islice(target.payloads(None), count)
-
-    class Sent(Load):
-        def channels(self) -> Any:
-            return target.connect
-
-    return Sent(0, requests=cycle(list(requests))).closed(1, 0.1)
-
-
 @pytest.mark.parametrize("api", built_in())
 def test_every_endpoint_type_is_spoken(api: str) -> None:
     batched = api in {"kserve-v1", "tensorflow-serving", "openai-embeddings"}
     with golden(api, **({"max_batch_size": 0} if api == "rerank" else {})) as server:
-        sent = outcomes(resolved(server.url, api, *(["--batch-size", "3"] if batched else [])))
+        sent = answers(resolved(server.url, api, *(["--batch-size", "3"] if batched else [])))
         log = server.log()
     assert {*sent.kinds} == {"ok"}, sent.outcomes[0].message
     assert {entry["batch"] for entry in log["requests"]} == {3 if batched else 1}
@@ -80,13 +66,13 @@ def test_every_endpoint_type_is_spoken(api: str) -> None:
 ])  # fmt: skip
 def test_broken_answers_are_found_among_good_ones(api: str, broken: str, kind: str) -> None:
     with golden(api, **{f"{broken}_every": 3}) as server:
-        kinds = outcomes(resolved(server.url, api)).kinds
+        kinds = answers(resolved(server.url, api)).kinds
     assert {*kinds} == {"ok", kind}
 
 
 def test_a_version_is_asked_for_where_the_type_has_versions() -> None:
     with golden("tensorflow-serving") as server:
-        assert {*outcomes(resolved(server.url, "tensorflow-serving", "--model-version", "1")).kinds} == {"ok"}
+        assert {*answers(resolved(server.url, "tensorflow-serving", "--model-version", "1")).kinds} == {"ok"}
         assert "POST /v1/models/m/versions/1:predict" in server.log()["paths"]
     with golden("predict") as server, pytest.raises(OptionError, match="has no versions"):
         open_target(resolved(server.url, "predict", "--model-version", "1"))
@@ -103,7 +89,7 @@ def test_a_file_describes_a_server_of_ones_own(tmp_path: Path) -> None:
     with golden("predict", max_batch_size=0) as server:
         flags = ["--model-name", "m", "--url", server.url, "--endpoint-type", str(file)]
         tensors = ["--input", "input:FP32:4", "--output", "output:FP32:4"]
-        sent = outcomes(LoadConfig.of(request_of("", *flags, *tensors), workload_of))
+        sent = answers(LoadConfig.of(request_of("", *flags, *tensors), workload_of))
     assert {*sent.kinds} == {"ok"}, sent.outcomes[0].message
 
 
