@@ -7,6 +7,7 @@ from msgspec import Struct
 from kernels.libraries import TORCH
 from kernels.measurement.precisions import PRECISIONS
 from servemark.documents import fields
+from servemark.documents.commands import OneDevice, Out
 from servemark.documents.fields import Names
 from servemark.errors import OptionError
 from servemark.quantities import SECONDS, one_of
@@ -23,7 +24,7 @@ class KernelsOptions(Struct, frozen=True, kw_only=True):
     ] = ""
     workload: Annotated[str, fields.text("Take the kernels that this workload executes.", metavar="WORKLOAD")] = ""
     batch_size: Annotated[int, fields.whole("Samples of the inference of --workload.", short="-b")] = 1
-    device: Annotated[str, fields.text("cpu or cuda:N.", metavar="DEVICE")] = "cpu"
+    device: OneDevice = "cpu"
     precision: Annotated[
         tuple[str, ...],
         fields.text(
@@ -45,9 +46,7 @@ class KernelsOptions(Struct, frozen=True, kw_only=True):
         float, fields.number("Skip a case that would take longer.", units=SECONDS, least=1, metavar="S")
     ] = 60.0
     published: Annotated[bool, fields.switch("Show DeepBench's published figures of the same sizes beside.")] = False
-    out: Annotated[
-        str, fields.text("Where results are made.", names=Names.PATH, metavar="DIR", default_below="results")
-    ] = ""
+    out: Out = ""
     new_ceilings: Annotated[bool, fields.switch("Measure ceilings again that an earlier run has kept.")] = False
     resume: Annotated[str, fields.text("Go on with a run that was cut short.", names=Names.PATH, metavar="DIR")] = ""
 

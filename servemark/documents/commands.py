@@ -13,6 +13,14 @@ from servemark.documents.server import Device, EngineOptions, Instances
 from servemark.errors import OptionError
 from servemark.quantities import RATES, SECONDS, whole
 
+Out = Annotated[str, fields.text("Where results are made.", names=Names.PATH, metavar="DIR", default_below="results")]
+Only = Annotated[
+    tuple[str, ...],
+    fields.text("Only this one of the suite; more than once.", metavar="WORKLOAD", repeatable=True, many=True),
+]
+OneDevice = Annotated[str, fields.text("cpu or cuda:N.", metavar="DEVICE")]
+NoCeilings = Annotated[bool, fields.switch("Leave out the ceilings, and the shares of them.")]
+
 
 class Serving(Struct, frozen=True, kw_only=True):
     """Options of `servemark serve`: where an engine runs, and where Triton listens."""
@@ -116,19 +124,14 @@ class Suite(Struct, frozen=True, kw_only=True):
             shown_default="all",
         ),
     ] = ()
-    only: Annotated[
-        tuple[str, ...],
-        fields.text("Only this one of the suite; more than once.", metavar="WORKLOAD", repeatable=True, many=True),
-    ] = ()
+    only: Only = ()
     duration_s: Annotated[
         float, fields.number("Measured seconds, at the least.", units=SECONDS, least=0.1, metavar="S")
     ] = 5.0
     warmup_s: Annotated[
         float, fields.number("Seconds before, which do not count.", units=SECONDS, least=0, metavar="S")
     ] = 1.0
-    out: Annotated[
-        str, fields.text("Where results are made.", names=Names.PATH, metavar="DIR", default_below="results")
-    ] = ""
+    out: Out = ""
     remove: Annotated[bool, fields.switch("Remove each exported model after its run.")] = False
     dry_run: Annotated[bool, fields.switch("Say what would run and about how long it takes, and run nothing.")] = False
 
@@ -141,9 +144,7 @@ class Calibrating(Struct, frozen=True, kw_only=True):
     ] = "all"
     cases: Annotated[str, fields.text("Some of the cases, like stall,queue; all.", metavar="C,...")] = "all"
     full: Annotated[bool, fields.switch("Longer loads, and three rounds.")] = False
-    out: Annotated[
-        str, fields.text("Where results are made.", names=Names.PATH, metavar="DIR", default_below="results")
-    ] = ""
+    out: Out = ""
 
 
 class Characterising(Struct, frozen=True, kw_only=True):
@@ -166,19 +167,14 @@ class Characterising(Struct, frozen=True, kw_only=True):
     duration_s: Annotated[
         float, fields.number("Seconds of each measurement, at the least.", units=SECONDS, least=0.1, metavar="S")
     ] = 3.0
-    device: Annotated[str, fields.text("cpu or cuda:N.", metavar="DEVICE")] = "cpu"
-    only: Annotated[
-        tuple[str, ...],
-        fields.text("Only this one of the suite; more than once.", metavar="WORKLOAD", repeatable=True, many=True),
-    ] = ()
-    no_ceilings: Annotated[bool, fields.switch("Leave out the ceilings, and the shares of them.")] = False
+    device: OneDevice = "cpu"
+    only: Only = ()
+    no_ceilings: NoCeilings = False
     resume: Annotated[
         str,
         fields.text("Go on with this one, which keeps its own options.", names=Names.PATH, metavar="DIR"),
     ] = ""
-    out: Annotated[
-        str, fields.text("Where results are made.", names=Names.PATH, metavar="DIR", default_below="results")
-    ] = ""
+    out: Out = ""
 
 
 class Synthesising(Struct, frozen=True, kw_only=True):
@@ -200,9 +196,7 @@ class Synthesising(Struct, frozen=True, kw_only=True):
             many=True,
         ),
     ] = ()
-    out: Annotated[
-        str, fields.text("Where results are made.", names=Names.PATH, metavar="DIR", default_below="results")
-    ] = ""
+    out: Out = ""
 
     def __post_init__(self) -> None:
         if self.held_out and not self.engines:
@@ -228,14 +222,12 @@ class Profiling(Struct, frozen=True, kw_only=True):
             "Batch sizes of the memory curve, like 1,2,4,8; none: no memory.", metavar="B,...", shown_default="-b"
         ),
     ] = ""
-    device: Annotated[str, fields.text("cpu or cuda:N.", metavar="DEVICE")] = "cpu"
-    no_ceilings: Annotated[bool, fields.switch("Leave out the ceilings, and the shares of them.")] = False
+    device: OneDevice = "cpu"
+    no_ceilings: NoCeilings = False
     budget_s: Annotated[
         float, fields.number("Leave out what is not done by then.", units=SECONDS, least=1, metavar="S")
     ] = PROFILE_BUDGET_S
-    out: Annotated[
-        str, fields.text("Where results are made.", names=Names.PATH, metavar="DIR", default_below="results")
-    ] = ""
+    out: Out = ""
 
     @property
     def memory_batches(self) -> list[int]:

@@ -8,28 +8,36 @@ from servemark.results.schema.search import MaxRateSearch
 from servemark.stats.ratios import RatioFigures
 
 
-class CandidateSettings(TypedDict):
-    """Settings of a model's configuration that a tuning changes."""
+class Layout(TypedDict):
+    """Instances and threads."""
 
     instances: Annotated[int, "Instances of the model."]
     threads: Annotated[int, "Threads of each instance. 0 leaves the number to the engine."]
+
+
+class CandidateSettings(Layout):
+    """Settings of a model's configuration that a tuning changes."""
+
     max_batch: Annotated[int, "Largest batch that the server makes (samples)."]
     queue_delay_us: Annotated[int | None, "How long a request waits for others (µs). Null: no dynamic batching."]
 
 
-class NamedCandidate(TypedDict):
-    """A configuration with its text."""
+class WordedCandidate(TypedDict):
+    """A configuration in words."""
 
     candidate: Annotated[CandidateSettings, "Its settings."]
     text: Annotated[str, "Its settings in words."]
+
+
+class NamedCandidate(WordedCandidate):
+    """A configuration with its file."""
+
     config: Annotated[str, "The whole config.pbtxt."]
 
 
-class CandidateFigures(TypedDict):
+class CandidateFigures(WordedCandidate):
     """Figures of one candidate, as far as they are known."""
 
-    candidate: Annotated[CandidateSettings, "Its settings."]
-    text: Annotated[str, "Its settings in words."]
     screens_requests_per_s: Annotated[list[float], "Throughput of each of its screening runs (requests/s)."]
     failure: Annotated[str | None, "Why it cannot be used. Null where it can."]
     max_rate: Annotated[MaxRateSearch | None, "Search for its highest rate. Null: none was made."]
@@ -44,13 +52,6 @@ class Screens(TypedDict):
     warmed_s: Annotated[float, "How long a loaded model answers first (s)."]
     warmup_s: Annotated[float, "Warm-up of each screening run (s)."]
     duration_s: Annotated[float, "Measured seconds of each."]
-
-
-class Layout(TypedDict):
-    """Instances and threads."""
-
-    instances: Annotated[int, "Instances of the model."]
-    threads: Annotated[int, "Threads of each."]
 
 
 class SearchSpace(TypedDict):
