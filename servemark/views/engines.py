@@ -35,7 +35,21 @@ def answer(document: ComparisonDocument) -> list[str]:
         return [f"{first} alone: {figure(rows[0]['inferences_per_s']['mean'])} inferences/s" if rows else "no figures"]
     closed = load is not None and isinstance(read_single_load(load), ClosedLoop)
     shown = [known[0], *(key for key in known[1:] if key == "inferences_per_s" and closed)]
-    return [_fastest(first, rows, key) for key in shown]
+    return [*(_fastest(first, rows, key) for key in shown), *_tested_together(rows, shown)]
+
+
+def _tested_together(rows: Sequence[ComparisonRow], shown: Sequence[RatioName]) -> list[str]:
+    """Explain ratios that may be chance, although the interval of each leaves out 1."""
+    found = [(str(row["label"]), ratio) for key in shown for row in rows if (ratio := ratio_of(row, key))]
+    odd = {name for name, ratio in found if not ratio["significant"] and _leaves_out_1(ratio)}
+    if not odd:
+        return []
+    names = listed([name for name in dict(found) if name in odd])
+    return [f"{names}: an interval leaves out 1, which may still be luck: all ratios are tested together (Holm)"]
+
+
+def _leaves_out_1(ratio: RatioFigures) -> bool:
+    return ratio["ci95"] is not None and not ratio["ci95"][0] <= 1 <= ratio["ci95"][1]
 
 
 def _fastest(first: str, rows: Sequence[ComparisonRow], key: RatioName) -> str:

@@ -54,3 +54,11 @@ def test_without_intervals_nobody_is_fastest() -> None:
     found = compared({"ort": None, "a": SLOW})
     found["rows"][1]["ratio"]["p50"] |= {"ci95": None, "significant": None}
     assert answer(found) == ["too few rounds to tell who is faster: a 2.4x the p50 of ort, without an interval"]
+
+
+def test_why_a_ratio_may_be_chance_although_its_interval_leaves_out_1() -> None:
+    found = compared({"ort": None, "a": (0.47, 0.23, 0.95), "b": SLOW})
+    found["rows"][1]["ratio"]["p50"]["significant"] = False
+    first, footnote = answer(found)
+    assert first == "none is faster than ort beyond chance: a 0.47x (0.23 to 0.95) its p50; slower: b 2.4x"
+    assert footnote == "a: an interval leaves out 1, which may still be luck: all ratios are tested together (Holm)"
