@@ -15,7 +15,7 @@ from locust.env import Environment
 from locust.runners import MasterRunner, WorkerRunner
 
 from loadgen.locust_bridge.locust_internals import (
-    leave_out_empty_tables,
+    adapt_tables,
     leave_with_own_code,
     watch_on_without_descriptors,
 )
@@ -156,7 +156,7 @@ def _quitting(environment: Environment, **_: Any) -> None:
 
 
 interrupts.end_with_owner()
-leave_out_empty_tables()
+adapt_tables()
 watch_on_without_descriptors()
 # Locust leaves a process that it forks (--processes) behind, looking for its master for a minute or five. What that
 # has measured has been sent by then.

@@ -109,8 +109,13 @@ def watch_on_without_descriptors() -> None:
     setattr(Runner, "monitor_cpu_and_memory", watch_on)  # noqa: B010 - mypy refuses an assignment
 
 
-def leave_out_empty_tables() -> None:
-    """Have Locust print no statistics before there is a request (`stats.print_stats` and the two after it).
+ALL_REQUESTS = (
+    "Locust's tables count all requests, those of the warm-up too. servemark's figures are of the measured interval."
+)
+
+
+def adapt_tables() -> None:
+    """Have Locust print no tables without requests, and say what the last ones count (`stats.print_stats` and others).
 
     Three empty tables would stand around the one line that says why a run did not start.
     """
@@ -124,6 +129,8 @@ def _of_requests(print_table: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(print_table)
     def print_where_some(all_stats: stats.RequestStats, *arguments: Any, **named: Any) -> None:
         if all_stats.total.num_requests:
+            if named.get("current") is False:
+                stats.console_logger.info(ALL_REQUESTS)
             print_table(all_stats, *arguments, **named)
 
     return print_where_some

@@ -2,19 +2,22 @@
 
 import errno
 import itertools
+import logging
 import time
 
 import gevent
 import msgpack  # type: ignore[import-untyped]  # it has no stubs
 import pytest
 from gevent import GreenletExit
-from locust import __version__, argument_parser, runners
+from locust import __version__, argument_parser, runners, stats
 from locust.argument_parser import LocustArgumentParser
 from locust.env import Environment
 from locust.rpc import Message
 from locust.rpc.zmqrpc import Client
 
 from loadgen.locust_bridge.locust_internals import (
+    ALL_REQUESTS,
+    adapt_tables,
     count_heartbeats_steadily,
     leave_with_own_code,
     pass_over_garbage,
@@ -117,3 +120,21 @@ def test_a_clock_that_is_set_moves_no_heartbeat(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(time, "time", lambda: 4_000_000_000.0)
     assert 0 <= clock.time() - before < 3600
     assert clock.sleep is time.sleep
+
+
+def test_the_last_tables_say_that_they_count_the_warm_up(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("print_stats", "print_percentile_stats", "print_error_report"):
+        monkeypatch.setitem(vars(stats), name, getattr(stats, name))
+    adapt_tables()
+    monkeypatch.setattr(stats.console_logger, "propagate", True)
+    caplog.set_level(logging.INFO, logger=stats.console_logger.name)
+    found = stats.RequestStats()
+    stats.print_stats(found, current=False)
+    assert not caplog.messages
+    found.log_request("infer", "ranking", 5, 100)
+    stats.print_stats(found)
+    assert ALL_REQUESTS not in caplog.messages
+    stats.print_stats(found, current=False)
+    assert caplog.messages.count(ALL_REQUESTS) == 1
