@@ -5,6 +5,7 @@ import itertools
 import json
 import os
 import platform
+import shlex
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -68,7 +69,8 @@ def import_model(path: Path, name: str, models: Path, wishes: Wishes, *, force: 
     target = models / name
     taken = own()
     if name in taken and (taken[name].source is None or not force):
-        raise OptionError(f"{name!r} is a workload already", fix="take another --name, or --force to import it again")
+        again = shlex.join([*wishes.command, "--force"])
+        raise OptionError(f"{name!r} is a workload already", fix=f"take another --name, or import it again: {again}")
     if not path.exists():
         raise OptionError(f"{path} is not there", fix="name an ONNX file, a .pt2 file or a SavedModel folder")
     if entry := triton_entry.read(path):

@@ -1,6 +1,7 @@
 """Samples of a file's tensors: with a batch dimension or without, and with sizes that the user has to give."""
 
-from collections.abc import Callable, Iterator, Mapping
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ from servemark.errors import OptionError
 from servemark.workload import Sample, Workload
 
 DEFAULT_MAX_BATCH = 32
+EXAMPLE = 224
+"""Size that an error shows in the place of one that the file leaves open."""
 Ranges = Mapping[str, tuple[float, float]]
 """Input -> least and greatest random value."""
 
@@ -27,6 +30,8 @@ class Wishes:
     """Most samples in a request; 0: its tensors have no batch dimension. None: what the file shows."""
     requests_from: str | None = None
     """Path of the user's own data; None: requests are random."""
+    command: Sequence[str] = ("servemark", "import", "PATH")
+    """The user's command, which the fix of an error completes."""
 
 
 def largest_batch(path: Path, found: ModelDescription, wishes: Wishes) -> tuple[int, str | None]:
@@ -64,12 +69,13 @@ def inputs_of(path: Path, found: ModelDescription, wishes: Wishes, *, batched: b
         bounds = wishes.ranges.get(port.name) or found.ranges.get(port.name)
         inputs.append({**described, "range": list(bounds)} if bounds else described)
     if still := [port for port, each in zip(found.inputs, inputs, strict=True) if OPEN in each["shape"]]:
-        flags = " ".join(f"--shape {_example(port, batched=batched)}" for port in still)
-        first = (
-            "" if batched or OPEN not in {port.sizes[0] for port in still} else "; --max-batch 32 if it is the batch"
-        )
+        flags = [word for port in still for word in ("--shape", _example(port, batched=batched))]
+        note = f"  # {EXAMPLE} stands for your sizes"
+        if not batched and OPEN in {port.sizes[0] for port in still}:
+            note += "; --max-batch 32 if the first is the batch"
         raise OptionError(
-            f"{path} leaves sizes open: {', '.join(map(_written, still))}", fix=f"give them, like {flags}{first}"
+            f"{path} leaves sizes open: {', '.join(map(_written, still))}",
+            fix=shlex.join([*wishes.command, *flags]) + note,
         )
     return inputs
 
@@ -94,4 +100,4 @@ def _written(port: TensorInfo) -> str:
 
 def _example(port: TensorInfo, *, batched: bool) -> str:
     sizes = port.sizes[1 if batched else 0 :]
-    return f"{port.name}:{','.join('N' if size == OPEN else str(size) for size in sizes)}"
+    return f"{port.name}:{','.join(str(EXAMPLE if size == OPEN else size) for size in sizes)}"

@@ -21,6 +21,7 @@ from servemark.errors import OptionError
 from servemark.output import note
 from servemark.paths import shown
 from servemark.results.directory import print_json
+from servemark.results.schema.header import command
 from servemark.workload import Sample, Workload
 from servemark.workload.imported import models_folder
 
@@ -82,6 +83,7 @@ def import_model(
         max_batch=max_batch,
         requests=_Requests(input_data, wished),
         requests_from=str(Path(input_data).absolute()) if input_data else None,
+        command=command(),
     )
     report = import_model(path, name or path.name.partition(".")[0], models_folder(), wishes, force=force)
     if json:

@@ -51,6 +51,8 @@ def test_open_sizes_without_a_batch() -> None:
     found = of((OPEN, 6), (4,))
     with pytest.raises(OptionError, match=r"leaves sizes open: x FP32\[\?,6\]") as error:
         inputs_of(FILE, found, wishes(), batched=False)
-    assert "--shape x:N,6; --max-batch 32 if it is the batch" in str(error.value.fix)
+    assert "import PATH --shape x:224,6  # 224 stands for your sizes; --max-batch 32 if the first" in str(
+        error.value.fix
+    )
     [taken] = inputs_of(FILE, found, wishes(shapes={"x": (9, 6)}), batched=False)
     assert taken["shape"] == [9, 6]
