@@ -123,15 +123,26 @@ def detectable(values: Sequence[float] | Floats, sign: int) -> float | None:
     It is a share, tried in the direction of the sign from 1 % to 300 %; None: the values are too few, or too noisy.
     """
     series = np.asarray(values, dtype=np.float64)
-    latest = detectable_in(len(series))
     if len(series) < MIN_RESULTS:
         return None
-    for share in _SHARES:
-        changed = series.copy()
-        changed[-latest:] += sign * math.log1p(share)
-        if look(changed).evidence >= RUN_LENGTH:
-            return float(share)
-    return None
+    return next((float(share) for share in _SHARES if _is_seen(series, sign * math.log1p(share))), None)
+
+
+def results_needed(values: Sequence[float] | Floats, sign: int) -> int | None:
+    """Return how many values like these would show the largest change that `detectable` tries.
+
+    None: not even MAX_AGE of them would, so that they are too noisy.
+    """
+    series, most = np.asarray(values, dtype=np.float64), sign * math.log1p(_SHARES[-1])
+    counts = range(max(len(series), MIN_RESULTS), MAX_AGE + 1)
+    return next((count for count in counts if _is_seen(np.resize(series, count), most)), None)
+
+
+def _is_seen(series: Floats, change: float) -> bool:
+    """Return True if this change of the logarithms of the latest half would raise an alarm."""
+    changed = series.copy()
+    changed[-detectable_in(len(series)) :] += change
+    return look(changed).evidence >= RUN_LENGTH
 
 
 def detectable_in(number: int) -> int:

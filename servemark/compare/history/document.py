@@ -5,7 +5,17 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
-from servemark.compare.history.changes import MIN_RESULTS, RUN_LENGTH, Alarm, alarms, detectable, detectable_in, sure
+from servemark.compare.history.changes import (
+    MAX_AGE,
+    MIN_RESULTS,
+    RUN_LENGTH,
+    Alarm,
+    alarms,
+    detectable,
+    detectable_in,
+    results_needed,
+    sure,
+)
 from servemark.compare.history.collect import Measured, collect
 from servemark.compare.history.metrics import Metric
 from servemark.results.labels import change
@@ -54,21 +64,23 @@ def series_of(
         _change(used, alarm, math.exp(levels[number + 1] - levels[number]), metric, threshold)
         for number, alarm in enumerate(seen)
     ]
-    outcome, reason = _outcome(len(used), len(group), changes)
-    since = logs[ends[-2] :]
-    least = detectable(since, 1 if metric.higher_is_worse else -1)
+    since, sign = logs[ends[-2] :], 1 if metric.higher_is_worse else -1
+    least, needed = detectable(since, sign), results_needed(since, sign)
+    missing = None if needed is None else needed - len(since)
+    outcome, reason = _outcome(len(used), len(group), changes, missing)
     if outcome == "not shown" and changes:
         loss = _loss_to_best(levels, metric)
         if loss > 1 + threshold:
             outcome, reason = "worse", f"the last level is {loss - 1:.1%} worse than the best before it"
     if outcome == "not shown":
-        reason += f"; {_detectable_words(least, len(since))}"
+        reason += f"; {_detectable_words(least, len(since), missing)}"
     return {
         "subject": group[0].subject,
         "machine": group[0].machine,
         "results": [_result(each, used=each.valid or allow_invalid) for each in group],
         "evidence": evidence if len(logs) >= MIN_RESULTS else None,
         "detectable_change": least,
+        "missing_results": missing,
         "changes": changes,
         "outcome": outcome,
         "reason": reason,
@@ -112,20 +124,26 @@ def _change(used: Sequence[Measured], alarm: Alarm, ratio: float, metric: Metric
     }
 
 
-def _outcome(used: int, listed: int, changes: Sequence[HistoryChange]) -> tuple[Trend, str]:
+def _outcome(used: int, listed: int, changes: Sequence[HistoryChange], missing: int | None) -> tuple[Trend, str]:
     if used < MIN_RESULTS:
         invalid = f" ({listed - used} more are INVALID or partial: --allow-invalid takes them)" if listed > used else ""
-        return "undecided", f"{used} results{invalid}: at least {MIN_RESULTS} are needed"
+        return "undecided", f"{used} results{invalid}; {_more(missing)}"
     if not changes:
         return "not shown", f"no change beyond chance in {used} results"
     last = changes[-1]
     return ("worse" if last["reading"] == "worse" else "not shown"), f"latest change: {change(last)}"
 
 
-def _detectable_words(least: float | None, results: int) -> str:
+def _detectable_words(least: float | None, results: int, missing: int | None) -> str:
     if least is None:
-        return f"{results} results of one level are too few, or too noisy, to show one of any size"
+        return f"{results} results of one level cannot show one of any size; {_more(missing)}"
     return f"one of {least:.1%} for the worse in the latest {detectable_in(results)} would have been seen"
+
+
+def _more(missing: int | None) -> str:
+    if missing is None:
+        return f"not even {MAX_AGE} as noisy as these would show a change"
+    return f"{missing} more like these would show a change of some size"
 
 
 def _result(each: Measured, *, used: bool) -> HistoryResult:

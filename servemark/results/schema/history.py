@@ -47,6 +47,11 @@ class HistorySeries(TypedDict):
         "Smallest change for the worse, as a share, that would have been seen if the latest results since the last "
         "change had it: half of them, 10 at most. Null: they are too few, or too noisy, to show any.",
     ]
+    missing_results: Annotated[
+        int | None,
+        "Number of results that are missing until a change of some size would be seen, if they are like these. "
+        "0: none. Null: they are too noisy.",
+    ]
     changes: Annotated[list[HistoryChange], "The changes, in order."]
     outcome: Annotated[
         Trend,

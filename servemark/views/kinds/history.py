@@ -56,13 +56,21 @@ def answer(found: History) -> str:
 def _detectable(series: Sequence[HistorySeries]) -> str:
     """Say which changes would have been seen, because what is not shown may still be there."""
     known = [each["detectable_change"] for each in series if each["detectable_change"] is not None]
-    blind = len(series) - len(known)
-    few = f"{blind} of {len(series)} cannot show one of any size yet" if blind else ""
+    blind = [each["missing_results"] for each in series if each["detectable_change"] is None]
+    few = f"{len(blind)} of {len(series)} cannot show one of any size yet{_missing(blind)}" if blind else ""
     if not known:
         return few
     least, most = (f"{100 * share:.2g} %" for share in (min(known), max(known)))
     which = f"a lasting one of {most}" if least == most else f"lasting ones of {least} to {most}, by series,"
     return f"{which} would have been seen" + (f"; {few}" if few else "")
+
+
+def _missing(blind: Sequence[int | None]) -> str:
+    """Say how many results those series lack, as far as it is known."""
+    known = sorted({missing for missing in blind if missing is not None})
+    if not known:
+        return ", because they are too noisy"
+    return f" (results missing: {known[0]}{f' to {known[-1]}, by series' if len(known) > 1 else ''})"
 
 
 def _method(found: History) -> str:

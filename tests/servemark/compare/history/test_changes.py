@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from servemark.compare.history.changes import MIN_RESULTS, RUN_LENGTH, alarms, look, sure
+from servemark.compare.history.changes import MIN_RESULTS, RUN_LENGTH, alarms, detectable, look, results_needed, sure
 
 Draw = Callable[[np.random.Generator, int], "np.ndarray[tuple[int, ...], np.dtype[np.float64]]"]
 NOISE: dict[str, Draw] = {
@@ -91,3 +91,13 @@ def test_among_several_series_the_evidence_has_to_be_larger() -> None:
     assert sure([2 * RUN_LENGTH, None]) == [True, False]
     assert sure([RUN_LENGTH, RUN_LENGTH]) == [True, True]
     assert sure([5.0 * RUN_LENGTH, RUN_LENGTH, None, None]) == [True, False, False, False]
+
+
+def test_as_many_more_values_as_are_missing_show_a_change() -> None:
+    values = np.random.default_rng(5).normal(3, 0.02, 10)
+    needed = results_needed(values, 1)
+    assert needed is not None
+    assert detectable(values, 1) is None
+    assert detectable(np.resize(values, needed), 1) is not None
+    assert detectable(np.resize(values, needed - 1), 1) is None
+    assert results_needed(np.resize([3.0, 30.0], 20), 1) is None
