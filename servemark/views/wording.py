@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from servemark.quantities import figure
+from servemark.quantities import figure, interval_words
 from servemark.results.schema.comparison import ComparisonRow, RowAgreement
 from servemark.results.schema.header import figure_of
 from servemark.results.schema.metrics import OutputAgreement
@@ -16,11 +16,23 @@ RANDOM_WEIGHTS = "random weights: agreement with fp32, no accuracy"
 
 def answer(found: MaxRateSearch, slo: str) -> str:
     """Format the outcome of a search for the highest rate in one sentence."""
-    rate = "none" if found["rate"] is None else f"{figure(found['rate'])} requests/s"
-    low, high = found.get("ci95") or (None, None)
-    interval = f" (95 % interval {figure(low)} to {figure(high)})" if low is not None and high is not None else ""
-    least = "at least " if interval == "" and low is not None else ""
-    return f"highest rate with {slo}: {least}{rate}{interval}; {found['reason'].removeprefix('at least: ')}"
+    if found["rate"] is None:
+        # That the server missed the objective at each rate is an answer; any other reason leaves the rate open.
+        said = "none" if found["bottleneck"] == "server" else "no rate to quote yet"
+    else:
+        interval = "" if _is_lower_bound(found) else f" (95 % interval {interval_words(found['ci95'])})"
+        said = f"{highest(found)} requests/s{interval}"
+    return f"highest rate with {slo}: {said}; {found['reason']}"
+
+
+def highest(found: MaxRateSearch) -> str:
+    """Format the rate that a search found: "2,684", "at least 1,808"."""
+    return f"{'at least ' if _is_lower_bound(found) else ''}{figure(found['rate'])}"
+
+
+def _is_lower_bound(found: MaxRateSearch) -> bool:
+    """Return True if the server may serve more than the rate that the search found."""
+    return found["ci95"] is None or found["ci95"][1] is None
 
 
 def agreement_words(found: OutputAgreement | RowAgreement) -> str:

@@ -220,8 +220,11 @@ def write_max_rate(runs: RateRuns, found: MaxRate) -> Result:
 
 
 def _verdict(found: MaxRate, run: VerdictOfRun) -> VerdictOfRun:
-    """Extend the run's verdict by the constraint that the search found the server's limit."""
-    if found.best is None:
+    """Extend the run's verdict by the constraint that the search found the server's limit.
+
+    A server that meets the objective at no rate has its answer: the run at the lowest rate, which missed it.
+    """
+    if found.best is None and found.bottleneck == "server":
         return run
     half = (found.interval[1] / found.interval[0]) ** 0.5 - 1 if found.interval and found.interval[1] else None
     unit = "of the rate to both sides: its 95 % interval"

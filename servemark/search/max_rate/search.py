@@ -50,7 +50,7 @@ class MaxRate:
 
     best: Point | None
     rate: float | None
-    """Rate in requests/s: the posterior's median or, if the server is not the limit, the highest met rate."""
+    """Rate in requests/s: the posterior's median or, if the server is not the limit, one that two runs met, or more."""
     interval: tuple[float, float | None] | None
     """95 % interval; its end is None if the rate is a lower bound."""
     confirmed: bool
@@ -109,15 +109,41 @@ def lowest_rate(percentile: float, duration_s: float) -> float:
 
 def interrupted(points: Sequence[Point]) -> MaxRate:
     """Return the outcome of a search that was cut short, by its points."""
-    return _cut_short(points, "interrupted", f"cut short after {len(points)} runs")
+    return _lower_bound(points, "interrupted", f"cut short after {len(points)} runs")
 
 
-def _cut_short(points: Sequence[Point], limit: RateLimit, reason: str) -> MaxRate:
+def _lower_bound(points: Sequence[Point], limit: RateLimit, reason: str) -> MaxRate:
+    """Return the outcome of a search that does not know the server's limit.
+
+    That is at least the rate that two runs met, there or above it. Without one there is no rate to quote.
+    """
     best = repeatedly_met(points)
-    above = min((p.rate for p in points if not p.met and (best is None or p.rate > best.rate)), default=None)
     if best is None:
+        above = min((point.rate for point in points if not point.met), default=None)
         reason += "; no rate was met by more than one run"
-    return MaxRate(best, best.rate if best else None, None, False, above, limit, reason, tuple(points))
+        return MaxRate(None, None, None, False, above, limit, reason, tuple(points))
+    above = min((point.rate for point in points if not point.met and point.rate > best.rate), default=None)
+    reason += f"; {_runs_met(points, best.rate)}"
+    return MaxRate(best, best.rate, (best.rate, None), False, above, limit, reason, tuple(points))
+
+
+def _runs_met(points: Sequence[Point], rate: float) -> str:
+    """Describe the runs that met a lower bound: those at the rates on both sides, or those that met even more."""
+    met = [each for each in tried(points) if each["met"] and each["rate"] >= rate]
+    highest = met[-1]
+    if highest["rate"] == rate:
+        return _around(points, rate)
+    in_all = sum(each["met"] for each in met)
+    return f"met by {in_all} runs at {figure(rate)}/s or above, by only {highest['met']} at {figure(highest['rate'])}/s"
+
+
+def _around(points: Sequence[Point], rate: float) -> str:
+    """Describe the runs at the rates on both sides: "met in 2 of 3 runs at 2,838/s, in 1 of 3 at 2,964/s"."""
+    rates = tried(points)
+    below = [each for each in rates if each["rate"] <= rate][-1:]
+    above = [each for each in rates if each["rate"] > rate][:1]
+    shown = [f"{each['met']} of {each['runs']} {{}}at {figure(each['rate'])}/s" for each in below + above]
+    return "met in " + ", in ".join(text.format("" if number else "runs ") for number, text in enumerate(shown))
 
 
 def search(
@@ -140,7 +166,7 @@ def search(
         point = measure(state.next_rate())
         if stop_when_busy and len(state.points) == BUSY_RUNS - 1 and busy([*state.points, point]):
             reason = f"other work disturbed each of the first {BUSY_RUNS} runs, so the search would not end VALID"
-            return _cut_short([*state.points, point], "other work", reason)
+            return _lower_bound([*state.points, point], "other work", reason)
         if ended := state.learn(point, tolerance):
             return ended
     return state.end()
@@ -205,7 +231,7 @@ class _State:
     def _broken(self) -> MaxRate:
         last = self.points[-1]
         reason = f"two runs in a row broke off, at {figure(last.rate)}/s: {names(last)}; lower rates would not fix this"
-        return _cut_short(self.points, "broken", reason)
+        return _lower_bound(self.points, "broken", reason)
 
     def end(self) -> MaxRate:
         """Return the outcome by all runs."""
@@ -217,12 +243,12 @@ class _State:
         beyond = [point for point in self.points if not point.met]
         limit = self._limit(beyond, median)
         if limit != "server":
-            return self._at_least(met, limit)
+            return _lower_bound(self.points, limit, self._reason(limit))
         low, high = (self._posterior.quantile(share) for share in _INTERVAL)
         confirmed = self._width() <= (1 + TOLERANCE) ** 2
         above = min((p.rate for p in beyond if p.rate > best.rate), default=None)
         unsure = "" if confirmed else f"; not known to {TOLERANCE:.0%} after {len(self.points)} runs: {self._longer()}"
-        reason = f"{self._around(median)}; beyond it {_WORDS[limit]}{unsure}"
+        reason = f"{_around(self.points, median)}; beyond it {_WORDS[limit]}{unsure}"
         return MaxRate(best, median, (low, high), confirmed, above, limit, reason, tuple(self.points))
 
     def _limit(self, beyond: Sequence[Point], median: float) -> RateLimit:
@@ -233,16 +259,12 @@ class _State:
         limits = [point.limit for point in nearest if point.limit]
         return max(sorted(set(limits)), key=limits.count)
 
-    def _at_least(self, met: Sequence[Point], limit: RateLimit) -> MaxRate:
-        """Return the highest rate that was met more than once, as a lower bound of the server's limit."""
-        best = repeatedly_met(self.points) or min(met, key=lambda point: point.rate)
-        above = min((p.rate for p in self.points if not p.met and p.rate > best.rate), default=None)
-        words = {
-            "range": f"at least: {figure(best.rate)}/s is the highest that was asked for",
-            "runs": f"at least: {len(self.points)} runs were used up, and all were met",
-        }.get(limit) or f"at least: beyond it {_WORDS[limit]}, so the server's own limit is not known"
-        reason = f"{words}; {self._around(best.rate)}"
-        return MaxRate(best, best.rate, (best.rate, None), False, above, limit, reason, tuple(self.points))
+    def _reason(self, limit: RateLimit) -> str:
+        """Say what else than the server bounds the rate."""
+        return {
+            "range": f"{figure(self._bounds.highest)}/s is the highest that was asked for",
+            "runs": f"{len(self.points)} runs were used up, and all were met",
+        }.get(limit) or f"at higher rates {_WORDS[limit]}, so the server's own limit is not known"
 
     def _none(self) -> MaxRate:
         slowest = min(self.points, key=lambda point: point.rate)
@@ -252,14 +274,6 @@ class _State:
         reason = f"not met at {figure(slowest.rate)}/s, {which}: {_WORDS[limit]} ({names(slowest)})"
         ended: RateLimit = limit if lowest else "runs"
         return MaxRate(None, None, None, False, slowest.rate, ended, reason, tuple(self.points))
-
-    def _around(self, rate: float) -> str:
-        """Describe the runs at the rates on both sides: "met in 2 of 3 runs at 2,838/s, in 1 of 3 at 2,964/s"."""
-        rates = tried(self.points)
-        below = [each for each in rates if each["rate"] <= rate][-1:]
-        above = [each for each in rates if each["rate"] > rate][:1]
-        shown = [f"{each['met']} of {each['runs']} {{}}at {figure(each['rate'])}/s" for each in below + above]
-        return "met in " + ", in ".join(text.format("" if number else "runs ") for number, text in enumerate(shown))
 
     def _longer(self) -> str:
         """Advise a longer duration: the interval narrows with the square root of the measured time."""

@@ -8,6 +8,7 @@ from servemark.results.verdict import verdict_words
 from servemark.views.blocks import Block, Figure, Table
 from servemark.views.drawing.axis import linear, logarithmic
 from servemark.views.drawing.plot import BAD, GOOD, Plot
+from servemark.views.wording import highest
 
 HOLLOW = "hollow: the run is INVALID"
 
@@ -37,7 +38,7 @@ def search(result: Result) -> list[Block]:
     if slowest:
         plot.level(slowest.limit, f"objective {slowest.name} {slowest.limit:g} ms")
     if found["rate"] is not None:
-        plot.mark(found["rate"], f"{figure(found['rate'])}/s")
+        plot.mark(found["rate"], f"{highest(found)}/s")
     rows = [
         [
             f"{number}",

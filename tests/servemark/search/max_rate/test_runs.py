@@ -168,7 +168,7 @@ def test_a_generator_that_limits_makes_the_search_invalid(search: Search, tmp_pa
     code, out, _ = search(Drive(template, limit=1000, late_above=100))
     assert code == 2
     assert "highest rate with p90:50: at least " in out
-    assert "; beyond it the generator was late, so the server's own limit is not known; met in " in out
+    assert "; at higher rates the generator was late, so the server's own limit is not known; met " in out
     [folder] = tmp_path.iterdir()
     document = results.read(folder)
     assert 85 < document["max_rate"]["rate"] <= 100

@@ -112,7 +112,7 @@ def test_it_goes_down_whatever_limited_the_first_rates(name: str) -> None:
         "steady_state": "the runs were unsteady",
         "other_load": "other work took the machine",
     }
-    assert found.reason.startswith(f"at least: beyond it {said[name]}, so the server's own limit is not known; met in ")
+    assert found.reason.startswith(f"at higher rates {said[name]}, so the server's own limit is not known; met ")
 
 
 def test_a_late_generator_does_not_excuse_a_server_that_is_too_slow_by_itself() -> None:
@@ -162,7 +162,7 @@ def test_bounds_are_kept_and_named_where_they_are_the_answer() -> None:
     below = search(exact, Bounds(200.0, 600.0))
     check(below)
     assert (below.rate, below.bottleneck, below.confirmed) == (600.0, "range", False)
-    assert below.reason.startswith("at least: 600/s is the highest that was asked for")
+    assert below.reason.startswith("600/s is the highest that was asked for")
     beyond = search(exact, Bounds(1500.0, 4000.0))
     check(beyond)
     assert (beyond.rate, beyond.bottleneck) == (None, "server")
@@ -312,6 +312,8 @@ def test_a_lucky_run_is_not_quoted() -> None:
     missed = [Point(1601.0, objective="missed"), Point(1700.0, objective="missed")]
     lucky = Point(1903.0)
     found = interrupted([Point(1562.0), Point(1562.0), Point(1562.0), *missed, lucky])
+    assert found.interval == (1562.0, None)
+    assert "met by 4 runs at 1,562/s or above, by only 1 at 1,903/s" in found.reason
     assert (found.rate, found.above) == (1562.0, 1601.0)
     alone = interrupted([*missed, lucky])
     assert (alone.rate, alone.best) == (None, None)

@@ -3,7 +3,6 @@
 import itertools
 import json
 import math
-import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -221,7 +220,7 @@ def test_a_rate_that_the_generator_limits_is_nobodys_maximum() -> None:
     tuning = tune(server, SPACE, OBJECTIVE, PLENTY_S)
     check(tuning, PLENTY_S)
     assert tuning.outcome == "undecided"
-    assert "beyond it the generator was late, so the server's own limit is not known" in tuning.reason
+    assert "at higher rates the generator was late, so the server's own limit is not known" in tuning.reason
 
 
 def test_a_winner_that_the_generator_limits_does_at_least_so_much() -> None:
@@ -262,7 +261,7 @@ def test_what_other_work_has_kept_from_ending_lacks_the_machine_and_not_the_budg
     assert tune(Server(two_instances_are_best), SPACE, OBJECTIVE, 160.0).lacked == "time"
     tuning = tune(Busy(two_instances_are_best), SPACE, OBJECTIVE, 160.0)
     assert (tuning.outcome, tuning.lacked) == ("undecided", "machine")
-    assert re.search(r"other work disturbed (\d+) of \1 runs", tuning.reason)
+    assert "other work took the machine" in tuning.reason
 
 
 def test_a_tuning_that_is_cut_short_has_an_answer() -> None:

@@ -1,5 +1,7 @@
 """The search for the highest rate on the terminal: the answer, every rate tried, and the run that stands for it."""
 
+from typing import Any
+
 from tests.support.measured import evenly, load_result
 from tests.support.rendering import shown
 
@@ -12,7 +14,8 @@ def test_the_answer_comes_first_and_then_the_rates_in_their_order() -> None:
         {"rate": 320.0, "latency_ms": None, "failed": [], "objective": "met", "valid": True, "met": True},
     ]
     result = load_result(flags, evenly(40, 11, 0.02))
-    found = {"points": points, "rate": 320.0, "ci95": [310.2, 331.0], "reason": "met in 1 of 1 runs at 320/s"}
+    found: dict[str, Any] = {"points": points, "rate": 320.0, "ci95": [310.2, 331.0], "bottleneck": "server"}
+    found |= {"reason": "met in 1 of 1 runs at 320/s"}
     text = shown(result | {"max_rate": found})
     lines = text.splitlines()
     assert lines[0] == (
@@ -27,10 +30,15 @@ def test_the_answer_comes_first_and_then_the_rates_in_their_order() -> None:
     ]
     assert lines[5] == "The run that stands for it"
     assert lines[6].startswith("asked 40/s, scheduled 40/s, all answered, goodput 40/s: ")
-    found |= {"ci95": [320.0, None], "reason": "at least: beyond it the generator was late"}
+    found |= {"ci95": [320.0, None], "reason": "at higher rates the generator was late"}
     least = shown(result | {"max_rate": found})
-    assert least.startswith("highest rate with p90:50: at least 320 requests/s; beyond it the generator was late\n")
+    assert least.startswith(
+        "highest rate with p90:50: at least 320 requests/s; at higher rates the generator was late\n"
+    )
     found |= {"rate": None, "ci95": None, "reason": "not met at 8/s"}
     none = shown(result | {"max_rate": found})
     assert none.startswith("highest rate with p90:50: none; not met at 8/s\n")
     assert "\nThe run at the lowest rate\n" in none
+    found |= {"bottleneck": "other work", "reason": "no rate was met by more than one run"}
+    nothing_yet = shown(result | {"max_rate": found})
+    assert nothing_yet.startswith("highest rate with p90:50: no rate to quote yet; no rate was met by more than one")
