@@ -116,7 +116,7 @@ def _objectives(measurement: Measurement, recorder: Recorder, elapsed_s: float, 
     if elapsed_s <= 0 or not traffic.scheduled:
         return {}
     found = [
-        judge_objective(seen(slo, recorder, elapsed_s, open_loop=measurement.config.open_loop), "", "")
+        judge_objective(seen(slo, recorder, elapsed_s, open_loop=measurement.config.open_loop), lambda _times: "", "")
         for slo in measurement.config.slo
     ]
     return {each["objective"]: each["status"] for each in found}

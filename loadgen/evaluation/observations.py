@@ -69,6 +69,7 @@ def observe(
         schedule_delay_p99_ms=_shown_p99(recorder.schedule_delay),
         generator_delay_p99_ms=_shown_p99(recorder.schedule_delay.without(recorder.waited_delay)),
         lower=config.scenario.lower,
+        longer=config.scenario.longer if measured.interrupted is None else "let the run go on",
         relief=config.scenario.relief,
         not_realtime=_not_realtime(measured.granted),
         latency_p99_ms=_p99(recorder.latency),

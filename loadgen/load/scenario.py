@@ -44,6 +44,8 @@ class Scenario(ABC):
     """Label of its live metrics."""
     lower: ClassVar[str] = "lower --request-rate"
     """The remedy where the generator is too slow for it."""
+    longer: ClassVar[str] = "raise --duration"
+    """The remedy where more requests are needed."""
     load: documents.SingleLoad
 
     @property
@@ -183,6 +185,7 @@ class Stages(Scenario):
 
     mode: ClassVar[Mode] = "stages"
     lower = "lower the rates of --stages"
+    longer = "lengthen the stages"
     load: documents.Stages
 
     @property
@@ -235,6 +238,7 @@ class TraceReplay(Scenario):
 
     mode: ClassVar[Mode] = "trace"
     lower = "lower --trace-speed"
+    longer = "lengthen the trace"
     load: documents.Trace
     trace: Trace
 

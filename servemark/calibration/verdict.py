@@ -65,7 +65,7 @@ def verdict(subject: CalibratedMeter, golden: GoldenErrors) -> CalibrationVerdic
         outcome, code, words = "trusted", ExitCode.VALID, f"percentiles are right within {within}"
     elif (golden["other_cpu_share"] or 0) > QUIET_SHARE:
         code = ExitCode.INVALID
-        words = f"other work took {golden['other_cpu_share']:.0%} of the cores: stop it, and run again"
+        words = f"other work took {golden['other_cpu_share']:.0%} of the cores: stop that work, and run again"
     elif max(golden["unseen_p99_ms"], golden["late_p50_ms"] or 0) > LIMIT_MS:
         code = ExitCode.INVALID
         words = (

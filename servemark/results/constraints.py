@@ -1,5 +1,6 @@
 """The constraints of a run; docs/explanation/verdict.md has the reasons for each."""
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -81,6 +82,8 @@ class Observations:
     """The same for requests that did not wait for --max-in-flight; None: it is not known which requests waited."""
     lower: str = "lower the load"
     """Advice where the generator is too slow for this load."""
+    longer: str = "raise --duration"
+    """Advice for more requests; " to about 26 s" may follow."""
     relief: str = "lower the load, tune the server, or serve with more instances"
     """Advice where the server is too slow for it."""
     not_realtime: str | None = None
@@ -129,10 +132,7 @@ def judge(seen: Observations) -> Verdict:
         constraints.append(_outputs(seen))
     if seen.workers:
         constraints += [_workers(seen), _clocks(seen)]
-    objectives = [
-        judge_objective(each, _longer(seen, samples_needed(each.slo.percentile)), seen.relief)
-        for each in seen.objectives
-    ]
+    objectives = [judge_objective(each, functools.partial(_longer, seen), seen.relief) for each in seen.objectives]
     return Verdict(constraints, objectives, seen.skipped)
 
 
@@ -147,7 +147,7 @@ def other_load(use: CpuUse) -> Constraint:
     """Judge the other load. It comes first: late sends, unsteady windows and long latencies may only follow from it."""
     took = []
     if use.other >= SHOWN_CORES or use.stolen < SHOWN_CORES:
-        by = f", by {use.largest}: stop it" if use.largest else ", by the kernel and short processes: wait"
+        by = f", by {use.largest}: stop other work" if use.largest else ", by the kernel and short processes: wait"
         took.append(f"other work took {use.other:.2g} of {use.watched} cores{by}")
     if use.stolen >= SHOWN_CORES:
         took.append(f"other virtual machines took {use.stolen:.2g} of {use.watched} cores: try again later")
@@ -199,7 +199,7 @@ def _schedule_delay(seen: Observations) -> Constraint:
         remedy = f"the generator is late: {seen.lower}, free a core for it, or raise --max-in-flight if that is reached"
         if seen.not_realtime:
             remedy += f"; it had no real-time priority ({seen.not_realtime})"
-    return Constraint(Kind.SCHEDULE_DELAY, value <= limit, value, limit, "ms, shown at 95 %", remedy)
+    return Constraint(Kind.SCHEDULE_DELAY, value <= limit, value, limit, "ms, lower end of its 95 % interval", remedy)
 
 
 def schedule_delay_limit_ms(latency_p99_ms: float) -> float:
@@ -226,21 +226,23 @@ def _pause(seen: Observations) -> Constraint:
 
 def _samples(seen: Observations) -> Constraint:
     needed, count = samples_needed(50), seen.requests - seen.errors
-    remedy = f"p50 needs {needed} requests: {_longer(seen, needed)}"
+    remedy = f"p50 needs {needed} requests: {_for_requests(seen, needed)}"
     return Constraint(Kind.ENOUGH_SAMPLES, count >= needed, count, needed, "requests", remedy)
 
 
-def _longer(seen: Observations, needed: int) -> str:
-    """Return the advice that gives `needed` requests at the rate seen, with a tenth to spare, to two digits."""
+def _for_requests(seen: Observations, needed: int) -> str:
+    """Return the advice that gives `needed` good requests at the rate seen."""
     good = seen.requests - seen.errors
-    # Stages and traces bring their own duration, and a run that was cut short had enough.
-    flag = not seen.stages and Kind.STEADY_STATE not in seen.skipped
-    if not good or not seen.measured_s:
-        return "raise --duration" if flag else "run for longer"
-    seconds = 1.1 * needed * seen.measured_s / good
+    return _longer(seen, needed / good if good else None)
+
+
+def _longer(seen: Observations, times: float | None) -> str:
+    """Return the advice to measure this many times as long, with a tenth to spare, in seconds to two digits."""
+    seconds = 1.1 * (times or 0.0) * seen.measured_s
+    if not seconds:
+        return seen.longer
     unit = 10 ** max(math.floor(math.log10(seconds)) - 1, 0)
-    about = f"about {math.ceil(seconds / unit) * unit} s"
-    return f"raise --duration to {about}" if flag else f"run for {about}"
+    return f"{seen.longer} to about {math.ceil(seconds / unit) * unit} s"
 
 
 def _steady(seen: Observations) -> Constraint:
@@ -289,11 +291,11 @@ def _steady_windows(seen: Observations, windows: Windows) -> Constraint:
 def _too_little(seen: Observations, values: Sequence[float | None], known: Sequence[float]) -> str | None:
     """Return why steadiness cannot be judged, with what to do; None if it can."""
     if seen.requests - seen.errors < STEADY_REQUESTS:
-        return f"{STEADY_REQUESTS} requests are needed to judge steadiness: {_longer(seen, STEADY_REQUESTS)}"
+        return f"{STEADY_REQUESTS} requests are needed to judge steadiness: {_for_requests(seen, STEADY_REQUESTS)}"
     if not known or values[-1] in (None, 0.0):
         return "nothing was answered in the last window: see the errors by kind and the server's log"
     if len(known) < FEWEST:
-        shortest = f"raise --duration to {FEWEST * SHORTEST_WINDOW_S:g} s or more"
+        shortest = f"{seen.longer} to {FEWEST * SHORTEST_WINDOW_S:g} s or more"
         return f"fewer than {FEWEST} windows have a figure: {shortest}"
     return None
 

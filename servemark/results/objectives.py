@@ -5,7 +5,7 @@ An objective is not a constraint of the verdict, because a well measured run may
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Self
@@ -130,6 +130,10 @@ def latency_objective(objectives: Iterable[Slo]) -> Slo | None:
     return max(timed, key=lambda slo: slo.percentile, default=None)
 
 
+Longer = Callable[[float | None], str]
+"""Gives the advice to measure this many times as long; None: longer, by how much is not known."""
+
+
 @dataclass(frozen=True)
 class Seen:
     """A run's figure for an objective: `value` in its unit, None if the run has none, infinite: it never recovered.
@@ -149,14 +153,14 @@ class Seen:
     """Shortfall of an open loop's throughput that its drawn arrivals explain."""
 
 
-def judge_objective(seen: Seen, longer: str, relief: str) -> JudgedObjective:
-    """Judge an objective; `longer` is the advice for more requests, `relief` the advice where the server is too slow.
+def judge_objective(seen: Seen, longer: Longer, relief: str) -> JudgedObjective:
+    """Judge an objective; `longer` advises a longer run, `relief` is the advice where the server is too slow.
 
     A percentile keeps its limit if at most its share of all requests lies over it; failed ones do. So few requests that
     the percentile needs more do not tell, unless as many lie over the limit as may of the number that it needs.
     """
     slo = seen.slo
-    shown = _shown(seen) if slo.timed else None
+    shown = _shown(seen, longer) if slo.timed else None
     status = UNDECIDED
     if slo.timed:
         needed = samples_needed(slo.percentile)
@@ -186,7 +190,7 @@ def overall(objectives: Sequence[JudgedObjective]) -> ObjectiveStatus | None:
     return next((status for status in (MISSED, UNDECIDED, MET) if status in statuses), None)
 
 
-def _shown(seen: Seen) -> Shown:
+def _shown(seen: Seen, longer: Longer) -> Shown:
     found: Shown = {
         "confidence": BOUND_CONFIDENCE,
         "requests": seen.requests,
@@ -195,19 +199,22 @@ def _shown(seen: Seen) -> Shown:
     }
     if seen.bound is None:
         found["holds_reason"] = seen.no_bound.reason if seen.no_bound else "no request has ended"
-        found["measure_times"] = seen.no_bound.factor if seen.no_bound else 1.0
+        if seen.no_bound and seen.no_bound.factor > 1:
+            found["remedy"] = f"{longer(seen.no_bound.factor)}, or judge a lower percentile"
     return found
 
 
-def _remedy(seen: Seen, status: ObjectiveStatus, longer: str, relief: str) -> str:
+def _remedy(seen: Seen, status: ObjectiveStatus, longer: Longer, relief: str) -> str:
     slo = seen.slo
     if status == UNDECIDED and slo.timed:
-        return f"{slo.name} needs {samples_needed(slo.percentile):,} requests, these are {seen.requests:,}: {longer}"
+        needed = samples_needed(slo.percentile)
+        advice = longer(needed / seen.requests if seen.requests else None)
+        return f"{slo.name} needs {needed:,} requests, these are {seen.requests:,}: {advice}"
     if slo.figure is Figure.RECOVERY:
         unknown = "too little is known of the seconds before a command: start it later, or raise the rate"
         return unknown if status == UNDECIDED else "the latency took longer to recover than the objective allows"
     if status == UNDECIDED:
-        return f"{slo.name} needs more requests to be known: {longer}"
+        return f"{slo.name} needs more requests to be known: {longer(None)}"
     if slo.figure is Figure.ERRORS:
         return "more requests failed than the objective allows: see the errors by kind"
     if slo.figure is Figure.THROUGHPUT:

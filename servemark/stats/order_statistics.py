@@ -84,7 +84,10 @@ def ranks(percentile: float, above: Sequence[int], counts: Sequence[int]) -> Ran
     least = math.log(1 - BOUND_CONFIDENCE) / math.log(1 - tail) * tail * _widening(freedom, BOUND_CONFIDENCE)
     beyond, needed = total / spread * tail, math.sqrt(least * SURE_BEYOND)
     if beyond < needed:
-        reason = f"its tail is worth {beyond:.2g} independent requests, an interval needs {math.ceil(needed)}"
+        few = f"only about {beyond:.2g} requests lie above it"
+        if spread > 1.0:
+            few = f"the requests above it came in bursts, which tell as much as {beyond:.2g} separate ones"
+        reason = f"{few}; an interval needs {math.ceil(needed)}"
         return TooLittle(reason, needed / beyond)
     spread *= max(1.0, SURE_BEYOND / beyond)
 

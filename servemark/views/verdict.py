@@ -90,6 +90,5 @@ def confidence(shown: Shown) -> str:
     over = f"{shown['over']:,} of {shown['requests']:,} requests over or failed"
     if shown["holds"] is not None:
         return f"{text}{'yes' if shown['holds'] else 'not shown'} ({over})"
-    times = float(f"{shown.get('measure_times', 1.0):.2g}")
-    longer = f"; measure {times:,g} times as long" if times > 1 else ""
-    return f"{text}not known ({over}; {shown.get('holds_reason')}{longer})"
+    known = [over, shown["holds_reason"], *([shown["remedy"]] if "remedy" in shown else [])]
+    return f"{text}not known ({'; '.join(known)})"

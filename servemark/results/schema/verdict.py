@@ -25,7 +25,7 @@ class Shown(TypedDict):
     over: Annotated[int, "Requests over the limit. A failed one is."]
     holds: Annotated[bool | None, "True if the objective is kept with this confidence. Null: too little was measured."]
     holds_reason: NotRequired[Annotated[str, "Reason why that is not known."]]
-    measure_times: NotRequired[Annotated[float, "Number of times as long that a run has to measure for it."]]
+    remedy: NotRequired[Annotated[str, "What to do for it to be known."]]
 
 
 class JudgedObjective(TypedDict):

@@ -76,8 +76,8 @@ def test_what_cannot_be_told_has_its_reason(
 def test_an_objective_on_the_recovery(value: float, status: str, shown: float | None) -> None:
     slo = Slo.parse("recovery:5s")
     assert (slo.figure, slo.limit, slo.unit, str(slo)) == (Figure.RECOVERY, 5.0, "s", "recovery:5")
-    found = judge_objective(Seen(slo, value), "", "")
+    found = judge_objective(Seen(slo, value), lambda _times: "", "")
     assert (found["status"], found["value"]) == (status, shown)
-    assert judge_objective(Seen(slo, None), "", "")["status"] == "undecided"
+    assert judge_objective(Seen(slo, None), lambda _times: "", "")["status"] == "undecided"
     with pytest.raises(OptionError):
         Slo.parse("recovery:0")

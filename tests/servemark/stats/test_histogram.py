@@ -200,7 +200,7 @@ def test_windows_give_an_interval_and_a_bound() -> None:
         whole.merge(window)
     summary: Any = whole.summary(windows=windows)
     assert set(summary["ci95"]) == {"p50", "p90", "p95", "p99"}
-    assert "independent requests, an interval needs 70" in summary["no_interval"]["p99_9"]
+    assert "; an interval needs 70" in summary["no_interval"]["p99_9"]
     bounds: Any = whole.bounds(windows)
     for key, (low, high) in summary["ci95"].items():
         assert low < summary[key] < high <= bounds[key]

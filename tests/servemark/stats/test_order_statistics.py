@@ -20,7 +20,7 @@ def test_few_requests_beyond_do_not_tell() -> None:
     found = ranks(99, [5] * 10, [500] * 10)
     assert isinstance(found, TooLittle)
     assert found.factor == pytest.approx(69.5 / 50, abs=0.01)
-    assert "worth 50 independent requests" in found.reason
+    assert "only about 50 requests lie above it" in found.reason
 
 
 def test_a_burst_tells_little() -> None:

@@ -52,7 +52,7 @@ def test_an_open_loop_shows_three_latencies_and_its_verdict() -> None:
     assert "Result is : VALID; objective MET\n  10 of 10 constraints hold" in text
     assert "error_rate" not in text
     assert re.search(r"^  p90:50 +MET  20 \(limit 50 ms\)$", text, re.MULTILINE)
-    assert "kept with 99% confidence: not known (1 of 401 requests over or failed; its tail is worth 40 ind" in text
+    assert "kept with 99% confidence: not known (1 of 401 requests over or failed; only about 40 requests lie" in text
     assert "->" not in text
 
 
@@ -63,7 +63,7 @@ def test_what_failed_has_its_remedy_and_what_is_not_judged_its_reason() -> None:
     assert re.search(r"^  completed +No .*\n +-> stopped; let the run end by itself", text, re.MULTILINE)
     assert re.search(r"^  p90:15 +MISSED  20 \(limit 15 ms\)\n +-> over the objective", text, re.MULTILINE)
     assert re.search(r"^  steady_state +- +not judged: the run was cut short$", text, re.MULTILINE)
-    few = "needs 6 windows with requests, has 1; measure 6 times as long)"
+    few = "needs 6 windows with requests, has 1; let the run go on to about 63 s, or judge a lower percentile)"
     assert f"confidence: not known (30 of 30 requests over or failed; {few}" in text
 
 
