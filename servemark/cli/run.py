@@ -3,7 +3,7 @@
 import contextlib
 import functools
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +28,7 @@ from servemark.documents.series import Series
 from servemark.errors import ExitCode, OptionError
 from servemark.output import note
 from servemark.paths import shown
+from servemark.quantities import duration_text
 from servemark.results import directory
 from servemark.results.schema.run import Result
 from servemark.runs.in_process import Measure, engines_for
@@ -36,7 +37,7 @@ from servemark.runs.mix import run_mix
 from servemark.runs.server import server_for
 from servemark.search.max_rate.curve import curve
 from servemark.search.max_rate.point import busy
-from servemark.search.max_rate.runs import RateRuns, find_max_rate, write_max_rate
+from servemark.search.max_rate.runs import RUN_OVERHEAD_S, RateRuns, find_max_rate, write_max_rate
 from servemark.views.live.progress import ended, progress
 from servemark.views.live.watched import Drawing
 from servemark.views.render.terminal import show
@@ -66,6 +67,7 @@ def run(asked: Asked, options: Series) -> None:
         with server_for([resolved(changed(request, load=search.at(1.0)))]) as [config]:
             raise typer.Exit(_search(config, request, search, json=json))
     configs = [resolved(each) for each in requests]
+    _announce(configs, options.repeat)
     target = (
         engines_for(configs[0], quiet=json, on_progress=progress, on_end=ended)
         if request.server.in_process
@@ -82,6 +84,13 @@ def run(asked: Asked, options: Series) -> None:
     elif len(found) > 1:
         show({"results": found})
     raise typer.Exit(int(ExitCode.worst(result["verdict"]["exit_code"] for result in found)))
+
+
+def _announce(configs: Sequence[LoadConfig], repeat: int) -> None:
+    """Say about how long several runs take; a single one shows its time while it goes on."""
+    if len(configs) * repeat > 1:
+        seconds = repeat * sum(each.duration_s + each.warmup_s + RUN_OVERHEAD_S for each in configs)
+        note(f"{len(configs) * repeat} runs: about {duration_text(seconds)}")
 
 
 @contextlib.contextmanager

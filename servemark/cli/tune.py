@@ -22,11 +22,13 @@ from servemark.cli._report import Report, conclude
 from servemark.documents.commands import Tuning
 from servemark.documents.fields import TUNE
 from servemark.errors import ExitCode, OptionError
+from servemark.output import note
 from servemark.paths import found
+from servemark.quantities import duration_text
 from servemark.repository.model_config import Settings
 from servemark.results import directory
 from servemark.results.schema.tuning import TuningDocument
-from servemark.runs.entries import export_where_needed
+from servemark.runs.entries import export_where_needed, needs_export
 from servemark.search.tuning import tune_entry, write_tuning, write_winner
 from servemark.search.tuning.trial import InterruptedTuning
 from servemark.views.kinds.tuning import comment
@@ -81,6 +83,12 @@ def tune(
 
 def _tuned(config: LoadConfig, options: Tuning, folder: Path) -> TuningDocument:
     """Tune an entry, write the winner into it unless --dry-run is given, and write the document."""
+    end = "; --dry-run measures all the same, and writes no config.pbtxt" if options.dry_run else ""
+    first = "; before that an export" if needs_export(config.entry) else ""
+    note(
+        f"tuning {config.model}: real runs for {duration_text(options.budget_s)} at most (--budget), and the one under "
+        f"way then{first}{end}"
+    )
     export_where_needed([config.workload.name], config.engine, config.model_repository, config.precision)
     settings, present = Settings.of(config.server), config.entry.config.read_text()
     document = tune_entry(

@@ -10,7 +10,7 @@ from servemark.compare.interleaved.contenders import lay_out
 from servemark.errors import OptionError
 from servemark.machine.scratch import scratch_folder
 from servemark.output import note
-from servemark.quantities import figure
+from servemark.quantities import duration_text, figure
 from servemark.repository.model_config import Settings
 from servemark.results import directory
 from servemark.results.schema.explanation import Tried
@@ -18,6 +18,7 @@ from servemark.results.schema.run import Result
 from servemark.runs.locust_process import drive
 from servemark.runs.server import address_of
 from servemark.search.max_rate.refinement import round_order
+from servemark.search.max_rate.runs import RUN_OVERHEAD_S
 from servemark.stats.ratios import ratio_of_pairs
 
 NOW, FIXED = "now", "fixed"
@@ -40,6 +41,8 @@ def try_fix(config: LoadConfig, folder: Path, result: Result, rounds: int) -> No
         raise OptionError(
             f"--try cannot change the server at {config.url}", fix="leave out --url, and servemark starts one"
         )
+    run_s = config.duration_s + config.warmup_s + RUN_OVERHEAD_S
+    note(f"--try: {rounds} rounds of 2 runs of {config.duration_s:g} s: about {duration_text(2 * rounds * run_s)}")
     p99_ms = _measured(config, folder, _settings(fix["settings"], config.batch_size), rounds)
     pairs = [*zip(p99_ms[FIXED], p99_ms[NOW], strict=True)]
     explanation["tried"] = tried(pairs, fix["p99_ms"] and fix["p99_ms"] / explanation["p99_ms"])

@@ -39,15 +39,17 @@ def export_where_needed(workloads: Sequence[str], engine: str, repository: Path,
 
     for workload in workloads:
         entry = Entry(repository, workload, engine, precision)
-        if not entry.folder.exists() or _has_other_source(entry):
+        if needs_export(entry):
             require_exporter(engine, precision)
             export_first(workload, engine, precision, repository, entry.model)
 
 
-def _has_other_source(entry: Entry) -> bool:
-    """Return True if the workload has changed since the export, because the old network could refuse new requests."""
+def needs_export(entry: Entry) -> bool:
+    """Return True without an entry, or if the workload has changed since: the old network could refuse new requests."""
     from exporters.pipeline.provenance import source_digest
 
+    if not entry.folder.exists():
+        return True
     source = (entry.read_manifest() or {}).get("source_sha256")
     return source is not None and source != source_digest(get(entry.workload))
 

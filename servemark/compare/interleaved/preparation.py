@@ -24,11 +24,13 @@ from servemark.compare.interleaved.hosting import (
     server_each_turn,
     shared_server,
 )
+from servemark.compare.interleaved.timetable import rough_plan
 from servemark.compare.interleaved.tuned import Tuned, tune_contenders
 from servemark.documents.load import ConstantRate
 from servemark.errors import OptionError, ServemarkError
 from servemark.machine.scratch import scratch_folder
 from servemark.output import note
+from servemark.runs.entries import needs_export
 
 
 @dataclass(frozen=True)
@@ -142,6 +144,7 @@ class Preparation:
     def _configure(self) -> tuple[Path, dict[str, str]]:
         """Export and configure the contenders, and lay them out; the repository, and each label's model in it."""
         request, config = self.request, self.request.config
+        self._announce()
         self._entrants.export(config.workload, config.model_repository)
         contenders = self._entrants.contenders
         entries = {c.label: c.entry(config.workload, config.model_repository) for c in contenders}
@@ -152,6 +155,22 @@ class Preparation:
         self.configurations |= {label: tuned.config for label, tuned in self.tunings.items()}
         scratch = self._stack.enter_context(scratch_folder("models"))
         return lay_out(entries, self.configurations, config.model_repository, scratch)
+
+    def _announce(self) -> None:
+        """Say about how long it takes, before the exports, which may take minutes themselves."""
+        request, config, contenders = self.request, self.request.config, self._entrants.contenders
+        missing = [c.label for c in contenders if needs_export(c.entry(config.workload, config.model_repository))]
+        note(
+            rough_plan(
+                config,
+                len(contenders),
+                request.rounds,
+                missing,
+                chosen=request.choose_length,
+                max_rate=request.max_rate,
+                tune_budget_s=request.tune_budget_s or 0.0,
+            )
+        )
 
     def _serve(self, repository: Path, models: Mapping[str, str]) -> None:
         """Open a server for all, or one for each turn where they do not fit together."""

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from loadgen.load.load_config import LoadConfig
 from loadgen.load.scenario import ConstantRate
 from servemark.compare.interleaved.hosting import Participant
 from servemark.compare.interleaved.validity import (
@@ -17,6 +18,7 @@ from servemark.output import note
 from servemark.quantities import figure
 from servemark.results.objectives import Objectives, highest_percentile
 from servemark.search.max_rate.refinement import MIN_ROUNDS, ROUND_RUNS
+from servemark.search.max_rate.runs import RUN_OVERHEAD_S
 
 SEARCH_RUNS = 13
 """Typical number of runs that a search for a highest rate takes, its probe included."""
@@ -76,7 +78,37 @@ def timetable(
         return Timetable(round_s, rounds)
     slowest, percentile = min(known.rate for known in warmed.values()), highest_percentile(slo) or 50.0
     search_s = search_length_s(percentile, slowest) if chosen else participants[0].config.duration_s
-    return Timetable(round_s, rounds, search_s, max(MIN_ROUNDS, rounds // 2))
+    return Timetable(round_s, rounds, search_s, _rate_rounds(rounds))
+
+
+def rough_plan(
+    config: LoadConfig,
+    engines: int,
+    rounds: int,
+    exports: Sequence[str],
+    *,
+    chosen: bool,
+    max_rate: bool,
+    tune_budget_s: float,
+) -> str:
+    """Describe a comparison before its exports: about how long it takes, and what is exported first.
+
+    `chosen` rounds last longer where an engine is slow, which only its warm-up shows.
+    """
+    runs = rounds + (SEARCH_RUNS + _rate_rounds(rounds) * ROUND_RUNS if max_rate else 0.0)
+    run_s = config.duration_s + config.warmup_s + RUN_OVERHEAD_S
+    takes = f"about {_about(engines * (tune_budget_s + runs * run_s) / 60)}"
+    if chosen:
+        takes = f"{takes}, or more where an engine is slow"
+    parts = ["tuning", f"{rounds} rounds", "highest rates"]
+    asked = [part for part, wanted in zip(parts, (tune_budget_s, True, max_rate), strict=True) if wanted]
+    first = f"; before that exports, seconds to minutes each: {', '.join(exports)}" if exports else ""
+    return f"{', '.join(asked)} of {engines} engines: {takes}{first}"
+
+
+def _rate_rounds(rounds: int) -> int:
+    """Return the number of rounds in which the highest rates are found again."""
+    return max(MIN_ROUNDS, rounds // 2)
 
 
 def _round_s(participants: Sequence[Participant], warmed: Mapping[str, EngineWarmUp]) -> float:

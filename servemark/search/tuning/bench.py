@@ -54,6 +54,7 @@ class ServedBench:
         self._target: Target
         self._requests: Iterator[Payload]
         self._loaded: Candidate | None = None
+        self._in_flight = 0.0
         self._mark_s = time.monotonic()
         # Counts on from the directories of a resumed tuning, including an interrupted run's.
         self._count = max((int(item.name.partition("-")[0]) for item in folder.glob("[0-9]*-*")), default=0)
@@ -192,14 +193,20 @@ class ServedBench:
         return self._mark_s - before
 
     def _kept(self, trial: Trial) -> Trial:
+        if trial.stage == "screen" and trial.load != self._in_flight:
+            note(f"screening, by closed loops of {SCREEN_S:g} s with {trial.load:g} requests in flight")
+            self._in_flight = trial.load
         note(line(trial))
         return trial
 
 
 def line(trial: Trial) -> str:
-    """Format one trial for the log on the terminal."""
+    """Format one trial for the log on the terminal.
+
+    The better of two candidates is screened again, as is the one to beat on each axis; their lines say so.
+    """
     if trial.stage == "screen":
-        head = f"screen  {trial.candidate}, {trial.load:g} in flight"
+        head = f"screen  {trial.candidate}{', again' if trial.number else ''}"
     else:
         head = f"{trial.stage:<7} {trial.candidate}, {figure(trial.load)}/s"
     if trial.failure:

@@ -12,7 +12,6 @@ from servemark.errors import ArtifactError, OptionError
 from servemark.machine import limits
 from servemark.output import note
 from servemark.paths import shown
-from servemark.quantities import duration_text
 from servemark.repository.entry import digest
 from servemark.repository.model_config import parse
 from servemark.results import directory
@@ -66,7 +65,6 @@ def tune_entry(
     objective = Objective(slo.percentile, slo.limit, config.duration_s)
     present = _named(space.present, config_text)
     with ServedBench(config, config_text, space, folder) as bench:
-        note(f"tuning {config.model}: at most {duration_text(budget_s)} (--budget), and the trial under way then")
         try:
             tuning = tune(log.over(bench), space, objective, budget_s, stop_when_busy=not despite_busy)
         except InterruptedTuning as cut:

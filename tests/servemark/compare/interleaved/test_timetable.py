@@ -9,7 +9,7 @@ from loadgen.load.load_config import LoadConfig
 from servemark.compare.interleaved import warm_up
 from servemark.compare.interleaved.contenders import Contender
 from servemark.compare.interleaved.hosting import Participant
-from servemark.compare.interleaved.timetable import timetable
+from servemark.compare.interleaved.timetable import rough_plan, timetable
 from servemark.compare.interleaved.warm_up import EngineWarmUp
 from servemark.results import directory as results
 from servemark.results.objectives import parse_objectives
@@ -49,6 +49,19 @@ def test_searches_have_a_length_and_rounds_of_their_own(capsys: pytest.CaptureFi
     said = capsys.readouterr().err
     assert "8 rounds of 8 s for each of 2 engines: about 5 min" in said
     assert "then each engine's highest rate, by a search and 4 rounds of runs of 46 s" in said
+
+
+def test_a_plan_says_about_how_long_it_takes_and_what_is_exported_first() -> None:
+    settings = config(TINY, "--duration", "8", "--warmup", "1")
+    # 2 engines, 5 rounds of 8 + 1 s and 3 s around them
+    said = rough_plan(settings, 2, 5, ["a@int8"], chosen=True, max_rate=False, tune_budget_s=0)
+    assert said == (
+        "5 rounds of 2 engines: about 2 min, or more where an engine is slow; "
+        "before that exports, seconds to minutes each: a@int8"
+    )
+    # and a search of 13 runs, and 3 rounds of 2.5 runs each
+    said = rough_plan(settings, 2, 5, [], chosen=False, max_rate=True, tune_budget_s=600)
+    assert said == "tuning, 5 rounds, highest rates of 2 engines: about 30 min"
 
 
 @pytest.mark.parametrize(

@@ -110,8 +110,16 @@ def test_a_dry_run_writes_nothing_and_prints_one_document(tune: Tune, entry: Ent
     document = json.loads(out)
     assert (code, document["outcome"]) == (0, "better")
     assert (document["written"], document["written_reason"]) == (None, "--dry-run")
+    assert "real runs for 33.3 min at most (--budget)" in (err := tune("--dry-run").err)
+    assert "--dry-run measures all the same" in err
     assert files(entry.repository) == before
     assert simulated.trials
+
+
+def test_a_candidate_that_is_screened_again_is_not_told_like_a_new_one() -> None:
+    first, again = (Trial("screen", Candidate(2, 1, 8, 0), 16, number, 3.0, throughput=24.0) for number in (0, 1))
+    assert bench_module.line(first) == "screen  2 x 1 threads, batch 8, delay 0 us: 24 requests/s"
+    assert bench_module.line(again) == "screen  2 x 1 threads, batch 8, delay 0 us, again: 24 requests/s"
 
 
 def test_where_nothing_is_better_nothing_is_written(tune: Tune, entry: Entry, simulated: Server) -> None:
