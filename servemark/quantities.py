@@ -79,11 +79,6 @@ def duration_text(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
-def rate(value: float | None) -> str:
-    """One decimal, or three digits of a slow model's."""
-    return f"{value:,.1f}" if value is not None and value >= 10 else figure(value)
-
-
 def figure(value: float | None) -> str:
     """Three significant digits, or more where the number is large; a dash where there is none.
 

@@ -12,7 +12,8 @@ from servemark.quantities import interval_words
 from servemark.views.drawing.axis import Axis
 from servemark.views.drawing.plot import Bar, Key, Plot, bars
 
-_FIGURE = re.compile(r"[-+]?[\d.,]+(e[-+]?\d+)?\s?%?|-|")
+_NUMBER = r"[-+]?[\d.,]+(?:e[-+]?\d+)?\s?%?"
+_FIGURE = re.compile(rf"{_NUMBER}(?: to {_NUMBER})?|-|")
 
 
 class Routine(str):

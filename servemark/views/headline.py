@@ -1,7 +1,7 @@
 """A run's answer in one line, for whoever reads no further."""
 
 from servemark.documents.saved_load import asked_and_answered
-from servemark.quantities import figure, interval_words, rate
+from servemark.quantities import figure, interval_words
 from servemark.results.schema.header import figure_of
 from servemark.results.schema.run import Result
 from servemark.results.schema.verdict import JudgedObjective
@@ -19,9 +19,9 @@ def answer(result: Result) -> str:
     objective 20 ms met, VALID".
     """
     throughput, failed = result["metrics"]["throughput"], failed_constraints(result["verdict"])
-    load = asked_and_answered(result) or f"{rate(throughput['requests_per_s'])} requests/s"
+    load = asked_and_answered(result) or f"{figure(throughput['requests_per_s'])} requests/s"
     if result["batch_size"] > 1:
-        load += f", {rate(throughput['inferences_per_s'])} inferences/s"
+        load += f", {figure(throughput['inferences_per_s'])} inferences/s"
     if any(each["figure"] == "latency" for each in result["verdict"]["objectives"]):
         load += f", goodput {figure(throughput['goodput'])}/s"
     return f"{load}: {', '.join([*_figures(result), verdict_words(failed, None)])}"

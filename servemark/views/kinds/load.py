@@ -6,7 +6,7 @@ from typing import Any
 
 from servemark.documents.load import ClosedLoop, ConstantRate
 from servemark.documents.saved_load import describe, load_of, title_of
-from servemark.quantities import figure, interval_words, rate
+from servemark.quantities import figure, interval_words
 from servemark.results.constraint_kinds import Kind
 from servemark.results.objectives import parse_objectives
 from servemark.results.saved import Saved
@@ -107,14 +107,14 @@ def facts(saved: Saved) -> list[str]:
     metrics = result["metrics"]
     throughput, errors, server = metrics["throughput"], metrics["errors"], metrics["server"]
     counts = f"{metrics['latency_ms']['count']:,} succeeded, {errors['count']:,} failed{_kinds(errors)}"
-    inferences = f"{rate(throughput['inferences_per_s'])} inferences/s"
-    whole = f"{rate(throughput['requests_per_s'])} requests/s, {inferences}; {counts}"
+    inferences = f"{figure(throughput['inferences_per_s'])} inferences/s"
+    whole = f"{figure(throughput['requests_per_s'])} requests/s, {inferences}; {counts}"
     lines = [whole if result["batch_size"] > 1 else Routine(whole, counts)]
     if answers := metrics.get("answers"):
-        lines.append(f"answers: {rate(answers['answers_per_s'])}/s, {figure(answers['per_request'])} to a request")
+        lines.append(f"answers: {figure(answers['answers_per_s'])}/s, {figure(answers['per_request'])} to a request")
     if sequences := metrics.get("sequences"):
         lines.append(
-            f"sequences: {rate(sequences['sequences_per_s'])}/s of {sequences['length']} requests, at most "
+            f"sequences: {figure(sequences['sequences_per_s'])}/s of {sequences['length']} requests, at most "
             f"{sequences['in_flight']} in flight; {sequences['completed']:,} completed, {sequences['broken']:,} broken"
         )
     tls = result["resolved"].get("tls")
@@ -277,7 +277,7 @@ def _stages(result: Result) -> list[Block]:
     rows = [
         [
             *(f"{stage['start_s']:g}", f"{stage['duration_s']:g}", f"{stage['requested_rate']:,g}"),
-            *(rate(stage["requests_per_s"]), f"{stage['errors']:,}", *cells(stage["latency_ms"], ("p50", "p99"))),
+            *(figure(stage["requests_per_s"]), f"{stage['errors']:,}", *cells(stage["latency_ms"], ("p50", "p99"))),
         ]
         for stage in result["stages"]
     ]
@@ -308,7 +308,7 @@ def _mix(result: Result) -> list[Block]:
     head = ["workload", "share", "requests/s", "p50 ms", "p90 ms", "p99 ms", "failed", "verdict"]
     rows = [
         [
-            *(part["workload"], f"{part['share']:.1%}", rate(part["metrics"]["throughput"]["requests_per_s"])),
+            *(part["workload"], f"{part['share']:.1%}", figure(part["metrics"]["throughput"]["requests_per_s"])),
             *cells(part["metrics"]["latency_ms"], ("p50", "p90", "p99")),
             *(f"{part['metrics']['errors']['count']:,}", said(part["verdict"])),
         ]

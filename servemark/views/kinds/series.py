@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from servemark.documents.saved_load import described, rate_of
-from servemark.quantities import figure, rate
+from servemark.quantities import figure
 from servemark.results.saved import Saved
 from servemark.results.schema.header import figure_of
 from servemark.results.schema.run import Result, Series
@@ -74,7 +74,7 @@ def _runs(results: Sequence[Result], curve: Curve | None, bad: Sequence[int]) ->
             [
                 f"{result['workload']} on {result['engine']}, {result['device']}, {result['precision']}",
                 f"{described(result)}, batch {result['batch_size']}",
-                *(rate(throughput[key]) for key in ("scheduled_rate", "requests_per_s", "inferences_per_s")),
+                *(figure(throughput[key]) for key in ("scheduled_rate", "requests_per_s", "inferences_per_s")),
                 *cells(metrics["latency_ms"], _COLUMNS),
                 f"{metrics['errors']['count']:,}",
                 said(result["verdict"]) + ("  <- knee" if knee else ""),
@@ -125,7 +125,7 @@ def _curve(curve: Curve, result: Result) -> list[Block]:
     head = ["asked for/s", "answered/s", "completed", *(f"{name} ms" for name, _ in _LINES.values()), "runs", "verdict"]
     rows = [
         [
-            *(f"{point['rate']:,g}", rate(point["requests_per_s"]), f"{point['completed_share']:.1%}"),
+            *(f"{point['rate']:,g}", figure(point["requests_per_s"]), f"{point['completed_share']:.1%}"),
             *cells(point, tuple(_LINES)),
             *(str(point["runs"]), _verdict(point)),
         ]
@@ -137,7 +137,7 @@ def _curve(curve: Curve, result: Result) -> list[Block]:
 
 def _words(name: str, point: CurvePoint, key: str) -> str:
     asked = f"{point['rate']:,g}/s requested, {_verdict(point)}"
-    return f"{name} {figure(figure_of(point, key))} ms at {rate(point['requests_per_s'])}/s; {asked}"
+    return f"{name} {figure(figure_of(point, key))} ms at {figure(point['requests_per_s'])}/s; {asked}"
 
 
 def _verdict(point: CurvePoint) -> str:

@@ -8,7 +8,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from servemark.quantities import figure, rate
+from servemark.quantities import figure
 from servemark.results.schema.live_figures import LiveFigures
 
 SECONDS_SHOWN = 60
@@ -51,8 +51,8 @@ class LiveRun:
         rows = {"run": Text(self._name), "now": Text(phase)}
         if now is None:
             return rows
-        asked = f" (asked {rate(now['asked_rate'])})" if now["asked_rate"] is not None else ""
-        seen = f"{rate(self._rates[-1])}/s" if self._rates else "-"
+        asked = f" (asked {figure(now['asked_rate'])})" if now["asked_rate"] is not None else ""
+        seen = f"{figure(self._rates[-1])}/s" if self._rates else "-"
         rows |= {
             "rate": _with_bars(f"{seen}{asked}", self._rates, bars),
             "p50 ms": _with_bars(figure(now["p50_ms"]), self._p50, bars),

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from servemark.documents.saved_load import rate_of
-from servemark.quantities import figure, rate
+from servemark.quantities import figure
 from servemark.results.saved import Request
 from servemark.results.schema.header import figure_of
 from servemark.results.schema.metrics import StageFigures, WindowFigures
@@ -83,7 +83,7 @@ def _latency(result: Result, levels: Sequence[Level], shown: Mapping[str, tuple[
     rows = [
         [
             f"{window['start_s']:g}",
-            rate(window["requests_per_s"]),
+            figure(window["requests_per_s"]),
             f"{window['count']:,}" if "count" in window else "-",
             f"{window['errors']:,}",
             *(figure(figure_of(window, key) if key in window else None) for key in shown),
@@ -111,7 +111,7 @@ def _rate(result: Result) -> Figure:
     _begin_stages(plot, result["stages"])
     per_second = {id(window): per_s for window, per_s in zip(found, errors, strict=True)}
     rows = [
-        [f"{window['start_s']:g}", rate(window["requests_per_s"]), figure(per_second[id(window)])]
+        [f"{window['start_s']:g}", figure(window["requests_per_s"]), figure(per_second[id(window)])]
         for window in _told(found)
     ]
     head = ["start s", "answered/s", "failed/s"]

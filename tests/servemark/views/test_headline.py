@@ -34,7 +34,7 @@ GOODPUT = f"{ASKED}, goodput 40/s"
             f"{GOODPUT}: {P90}, objective 50 ms met, p50 20 ms, objective 5 ms missed, service p90 20 ms, "
             "objective 10 ms missed, errors 0 %, objective 1 % met, objective 30 requests/s met, VALID",
         ),
-        (("--batch-size", "2"), f"{ASKED}, 80.0 inferences/s: p95 20 ms, VALID"),
+        (("--batch-size", "2"), f"{ASKED}, 80 inferences/s: p95 20 ms, VALID"),
     ],
 )
 def test_what_was_served_how_fast_and_both_answers(flags: tuple[str, ...], words: str) -> None:

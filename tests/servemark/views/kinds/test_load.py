@@ -146,7 +146,7 @@ def test_nothing_is_left_out_where_everything_is_asked_for(monkeypatch: pytest.M
     assert "outputs: 50 golden requests checked, max error 1e-07, top-1 100%\n" in shown(wrong)
     monkeypatch.setenv(SAYS, EVERYTHING)
     text = shown(result)
-    assert "40.0 requests/s, 40.0 inferences/s; 400 succeeded, 0 failed" in text
+    assert "40 requests/s, 40 inferences/s; 400 succeeded, 0 failed" in text
     assert "energy: not known (no meter)" in text
     assert "50 golden requests checked, max error 1e-07, top-1 100%" in text
     assert re.search(r"^  error_rate +Yes  0 \(limit 0.010 share\)$", text, re.MULTILINE)

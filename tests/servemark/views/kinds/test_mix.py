@@ -15,7 +15,7 @@ def test_each_workload_has_its_share_and_its_figures() -> None:
     text = shown(whole | {"mix": parts})
     assert "VALID\nranking_tiny on " in text
     rows = [line.split() for line in text.splitlines()[-2:]]
-    assert rows[0] == ["a", "75.0%", "40.0", "20", "20", "-", "0", "VALID"]
+    assert rows[0] == ["a", "75.0%", "40", "20", "20", "-", "0", "VALID"]
     assert rows[1] == [
         "b",
         "25.0%",

@@ -61,7 +61,7 @@ def test_a_frame_has_every_figure() -> None:
         "ranking_onnxruntime, http",
         "open loop, poisson 1200",
         "measuring, 5 of 12 s left",
-        "1,240.0/s (asked 1,200.0)",
+        "1,240/s (asked 1,200)",
         "4.58",
         "18.76",
         "▅█",
