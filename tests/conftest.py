@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 SLOW_TIMEOUT_S = 900
 
 os.environ.setdefault(SAYS, NOTES)  # as a command does: tests of the library look at its notes too
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # the processes that run tests share the cores: more threads would wait
 
 # No deadline: a busy machine is slow, not wrong.
 settings.register_profile("ci", derandomize=True, database=None, deadline=None)
