@@ -1,5 +1,6 @@
 """Every locustfile, started as a user starts it, against a golden server with its workload's tensors."""
 
+import json
 import os
 import subprocess
 import sys
@@ -31,7 +32,30 @@ def test_no_module_beside_the_locustfiles_hides_another() -> None:
     assert not hidden
 
 
-@pytest.mark.parametrize("locustfile", sorted({workload.locustfile for workload in workloads().values()}))
+ZOO = sorted({workload.locustfile for workload in workloads().values()})
+QUICK = {"ranking", "speech_recognition"}
+"""Integers, and tensors whose size varies. The files differ by name alone, so that the others run in the slow suite."""
+USERS = """
+import json, sys
+from locust.util.load_locustfile import load_locustfile
+print(json.dumps([[user.models() for user in load_locustfile(path)[0].values()] for path in sys.argv[1:]]))
+"""
+
+
+def test_each_locustfile_has_one_user_of_its_workloads() -> None:
+    paths = [str(LOCUSTFILES / f"{name}.py") for name in ZOO]
+    done = subprocess.run(
+        [sys.executable, "-c", USERS, *paths], capture_output=True, text=True, check=True, timeout=120
+    )
+    assert json.loads(done.stdout) == [
+        [[name for name, workload in workloads().items() if workload.locustfile == locustfile]] for locustfile in ZOO
+    ]
+
+
+@pytest.mark.parametrize(
+    "locustfile",
+    [pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow) for name in ZOO],
+)
 def test_locustfile_headless(locustfile: str, tmp_path: Path) -> None:
     workload = smallest(locustfile)
     with server_of(workload, delay_s=0.01) as server:
