@@ -15,7 +15,6 @@ import signal
 import socket
 import subprocess
 import sys
-from types import TracebackType
 from typing import Self
 
 from benchmarks.rig.load import Endpoints
@@ -48,9 +47,7 @@ class NullServer:
         self.endpoints = Endpoints(f"127.0.0.1:{int(port)}")
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._process.kill()
         self._process.wait()
         assert self._process.stdout is not None

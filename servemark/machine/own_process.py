@@ -8,7 +8,6 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import resource_tracker
 from pathlib import Path
-from types import TracebackType
 from typing import Self, TypeVar
 
 from servemark import interrupts
@@ -44,9 +43,7 @@ class OwnProcess:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._end(GRACE_S)
 
     def run(self, call: Callable[..., T], *arguments: object, timeout_s: float | None = None) -> T:

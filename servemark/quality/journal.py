@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from servemark.errors import ResultError, parsing
@@ -44,9 +43,7 @@ class Journal:
             raise ResultError(f"{self.path} cannot be written: {error.strerror}", fix="--out DIR") from error
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._file.close()
 
     def add(self, entry: Scored) -> None:
