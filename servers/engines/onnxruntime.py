@@ -22,7 +22,9 @@ ARTIFACT = "model.onnx"
 PACKAGE = "onnxruntime"
 PROFILE, KEEP_WEIGHTS = "profile_file_prefix", "session.disable_prepacking"
 """ONNX Runtime's names: of a profile's file, and of weights that stay as they are, whose shapes a profile then has."""
-OPTIONS = ("intra_op_thread_count", "execution_accelerator", "cuda_graph", PROFILE, KEEP_WEIGHTS)
+STOP_SPINNING = "session.force_spinning_stop"
+"""After an inference a session's threads take the cores for 30 ms and more, to wait for the next. This ends that."""
+OPTIONS = ("intra_op_thread_count", "execution_accelerator", "cuda_graph", PROFILE, KEEP_WEIGHTS, STOP_SPINNING)
 _RECORD_PLACES = ("session.record_ep_graph_assignment_info", "1")
 
 LIBRARIES = {
@@ -109,8 +111,8 @@ def load(
         settings.add_session_config_entry(*FP16_ON_CPU)
     if PROFILE in options:
         settings.enable_profiling, settings.profile_file_prefix = True, options[PROFILE]
-    if KEEP_WEIGHTS in options:
-        settings.add_session_config_entry(KEEP_WEIGHTS, options[KEEP_WEIGHTS])
+    for key in options.keys() & {KEEP_WEIGHTS, STOP_SPINNING}:
+        settings.add_session_config_entry(key, options[key])
     stream = None
     if device != "cpu":
         settings.add_session_config_entry(*_RECORD_PLACES)

@@ -15,6 +15,7 @@ from servemark.profiling.timeline import wall_us
 from servemark.results.schema.profile import EngineProfile
 from servemark.workload import get
 from servers.engines import engine_names
+from servers.engines.onnxruntime import OnnxRuntime
 from tests.support.exporting import Exports
 
 ENGINES = ["onnxruntime", "openvino", "pytorch", "tensorflow"]
@@ -93,3 +94,12 @@ def test_a_gpu_is_refused_where_its_profiler_follows_none(exported: Exports, eng
 def test_a_batch_that_the_workload_does_not_take() -> None:
     with pytest.raises(OptionError, match="takes batches up to"):
         Order(CONVOLUTIONS, "onnxruntime", Path(), batch_size=1 << 20).inputs()
+
+
+def test_a_session_of_onnxruntime_leaves_the_cores_to_the_other_one(exported: Exports) -> None:
+    exported(CONVOLUTIONS, "onnxruntime")
+    order = Order(CONVOLUTIONS, "onnxruntime", exported.repository)
+    profiler = profiler_module("onnxruntime").load(order.entry, "cpu", order.inputs())
+    assert isinstance(profiler.engine, OnnxRuntime)
+    options = profiler.engine.session.get_session_options()
+    assert options.get_session_config_entry("session.force_spinning_stop") == "1"
