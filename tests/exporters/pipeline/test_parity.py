@@ -17,14 +17,14 @@ from servemark.workload.agreement import compare_outputs
 from tests.support.exporting import FROM_TORCH
 from tests.support.zoo import tiny_names
 
-SLOW_ABOVE = 5_000_000
-"""Full-size workloads of more parameters are exported in the slow suite only."""
 COSTLY = {"deepspeech2", "mask_rcnn", "nmt", "nmt_greedy", "ssd300", "transformer", "video_prediction"}
 COSTLY |= {"deepspeech_ctc", "deepspeech_streaming", "enas", "facenet", "googlenet_lrn", "image_caption", "seq2seq"}
 COSTLY |= {"faster_rcnn", "faster_rcnn_c4", "image_caption_im2txt", "summarization"}
 """PyTorch takes ten seconds and more to export these, whatever their size. Their ONNX file begins with the same steps,
 so that the program of its own is tested in the slow suite."""
-SLOW = {name for name in workloads() if (get(name).parameters or 0) > SLOW_ABOVE}
+SLOW_ABOVE = 5_000_000
+SLOW = {name for name, workload in workloads().items() if workload.tiny or (workload.parameters or 0) > SLOW_ABOVE}
+"""Full-size workloads whose tiny variant is the same network in small, or of more parameters: in the slow suite."""
 SLOW_PROGRAMS = SLOW | COSTLY | {f"{name}_tiny" for name in COSTLY}
 EXPORTS = [
     pytest.param(name, engine, id=f"{name}-{engine}", marks=pytest.mark.slow if name in slow else [])

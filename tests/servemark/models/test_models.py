@@ -147,15 +147,15 @@ def test_a_row_does_not_depend_on_its_batch(built: tuple[Workload, nn.Module]) -
             torch.testing.assert_close(one[0], many[row], atol=1e-4, rtol=0)
 
 
-@every_tiny
-def test_build_is_seeded_by_name_and_leaves_the_random_state_alone(workload: Workload) -> None:
+@pytest.mark.parametrize("built", TINY, indirect=True)
+def test_build_is_seeded_by_name_and_leaves_the_random_state_alone(built: tuple[Workload, nn.Module]) -> None:
+    workload, model = built
     torch.manual_seed(1)
-    first = workload.build().state_dict()
+    again = workload.build().state_dict()
     after_build = torch.rand(1)
-    second = workload.build().state_dict()
     torch.manual_seed(1)
     assert torch.equal(after_build, torch.rand(1))
-    assert all(torch.equal(first[name], second[name]) for name in first)
+    assert all(torch.equal(tensor, again[name]) for name, tensor in model.state_dict().items())
 
 
 def test_ranking_masks_the_history_and_the_padding_and_sorts_by_score() -> None:
