@@ -36,25 +36,27 @@ def _put(node: Any, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("made", "found"),
+    ("nodes", "functions", "found"),
     [
-        (graph("x=Placeholder", "y=Relu(x)"), set()),
-        (graph("x=Placeholder", "y=ReadFile(x)"), {"ReadFile"}),
-        (graph("x=ReadFile", "z=Relu(x)", "y=Identity(z:0)"), {"ReadFile"}),
-        (graph("x=WriteFile", "y=NoOp(^x)"), {"WriteFile"}),
-        (graph("y=f", functions={"f": ("a=ReadFile",)}), {"ReadFile"}),
-        (graph("y=PartitionedCall@f", functions={"f": ("a=If@g",), "g": ("b=PyFunc",)}), {"PyFunc"}),
-        (graph("y=Relu", functions={"Relu": ("a=ReadFile",)}), {"ReadFile"}),
-        (graph("y=f", functions={"f": ("a=g",), "g": ("b=f",)}), set()),
-        (graph("y=NewOperator"), {"NewOperator"}),
-        (graph("y=Relu", "y=ReadFile"), {"two parts of one name"}),
-        (graph("z=Relu"), {"a missing node 'y'"}),
-        (graph("y=RestoreV2"), {"RestoreV2"}),
-        (graph("y=Relu(y)"), set()),
+        (("x=Placeholder", "y=Relu(x)"), {}, set()),
+        (("x=Placeholder", "y=ReadFile(x)"), {}, {"ReadFile"}),
+        (("x=ReadFile", "z=Relu(x)", "y=Identity(z:0)"), {}, {"ReadFile"}),
+        (("x=WriteFile", "y=NoOp(^x)"), {}, {"WriteFile"}),
+        (("y=f",), {"f": ("a=ReadFile",)}, {"ReadFile"}),
+        (("y=PartitionedCall@f",), {"f": ("a=If@g",), "g": ("b=PyFunc",)}, {"PyFunc"}),
+        (("y=Relu",), {"Relu": ("a=ReadFile",)}, {"ReadFile"}),
+        (("y=f",), {"f": ("a=g",), "g": ("b=f",)}, set()),
+        (("y=NewOperator",), {}, {"NewOperator"}),
+        (("y=Relu", "y=ReadFile"), {}, {"two parts of one name"}),
+        (("z=Relu",), {}, {"a missing node 'y'"}),
+        (("y=RestoreV2",), {}, {"RestoreV2"}),
+        (("y=Relu(y)",), {}, set()),
     ],
 )
-def test_what_an_answer_needs_has_to_compute(made: Any, found: set[str]) -> None:
-    assert keep_computing(made) == found
+def test_what_an_answer_needs_has_to_compute(
+    nodes: tuple[str, ...], functions: dict[str, tuple[str, ...]], found: set[str]
+) -> None:
+    assert keep_computing(graph(*nodes, functions=functions)) == found
 
 
 def test_what_no_answer_needs_is_left_out() -> None:
