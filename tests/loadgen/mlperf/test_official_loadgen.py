@@ -23,7 +23,7 @@ from tests.golden.load import Load, payloads
 from tests.golden.server import GoldenServer
 
 DELAY_MS = 100.0
-ATTEMPTS = 4
+ATTEMPTS = 8
 """Between the two clock readings of a request this machine may run something else; a wrong figure is always wrong."""
 
 
@@ -56,8 +56,13 @@ def drive(
 
 @pytest.mark.parametrize("scenario", MlperfScenario)
 def test_both_sides_count_and_time_the_same_requests(scenario: MlperfScenario, tmp_path: Path) -> None:
-    runs = (both_sides(scenario, tmp_path / str(attempt)) for attempt in range(ATTEMPTS))
-    assert any(ours_ms == pytest.approx(official_ms, rel=0.02) for ours_ms, official_ms in runs)
+    runs: list[tuple[float, float]] = []
+    while len(runs) < ATTEMPTS:
+        ours_ms, official_ms = both_sides(scenario, tmp_path / str(len(runs)))
+        if ours_ms == pytest.approx(official_ms, rel=0.02):
+            return
+        runs.append((ours_ms, official_ms))
+    pytest.fail(f"p50 in ms, ours and LoadGen's, in each of {ATTEMPTS} runs: {runs}")
 
 
 def both_sides(scenario: MlperfScenario, logs: Path) -> tuple[float, float]:
