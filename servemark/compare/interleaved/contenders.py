@@ -161,15 +161,18 @@ class Contestants:
             raise OptionError(f"{len(usable)} of {count} engines can be used here", fix="servemark doctor says why")
         self.contenders = usable
 
+    def require_exporters(self) -> None:
+        """Keep those that can be exported here, which is known before the minutes that the others' exports may take."""
+        from exporters import require_exporter
+
+        self.require(lambda contender: require_exporter(contender.engine, contender.precision))
+
     def export(self, workload: Workload, repository: Path) -> None:
         """Export what is not exported yet."""
-        from exporters import require_exporter
 
         def export(contender: Contender) -> None:
             export_first(workload.name, contender.engine, contender.precision, repository, contender.label)
 
-        # A missing package is found before the minutes that the others' exports may take.
-        self.require(lambda contender: require_exporter(contender.engine, contender.precision))
         self.require(export)
 
 

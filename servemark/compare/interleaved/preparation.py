@@ -144,6 +144,7 @@ class Preparation:
     def _configure(self) -> tuple[Path, dict[str, str]]:
         """Export and configure the contenders, and lay them out; the repository, and each label's model in it."""
         request, config = self.request, self.request.config
+        self._entrants.require_exporters()
         self._announce()
         self._entrants.export(config.workload, config.model_repository)
         contenders = self._entrants.contenders
