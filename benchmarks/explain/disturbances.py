@@ -14,7 +14,6 @@ from urllib.parse import urlsplit
 import psutil
 
 from loadgen.load.load_config import LoadConfig
-from servemark.machine.addresses import listeners
 
 Disturbance = Callable[[LoadConfig], contextlib.AbstractContextManager[LoadConfig]]
 """Yields the run's configuration, changed where its way to the server is."""
@@ -43,8 +42,7 @@ def busy_neighbour(config: LoadConfig) -> Iterator[LoadConfig]:
 
 def stopped_server(config: LoadConfig) -> contextlib.AbstractContextManager[LoadConfig]:
     """Stop the server's processes for 200 ms every 3 s."""
-    host, port = config.access.address(config.url).sockaddr[:2]
-    roots = [psutil.Process(pid) for pid in listeners(str(host), int(port))]
+    roots = [psutil.Process(pid) for pid in config.access.address(config.url).processes()]
     return _stopping(config, lambda: [each for root in roots for each in (root, *root.children(True))], 0.2, 3.0)
 
 

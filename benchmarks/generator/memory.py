@@ -74,6 +74,9 @@ class NullChannel:
     def on_unsolicited_data(self) -> bool:
         return True
 
+    def cancel(self) -> bool:
+        return False
+
     def close(self) -> None:
         os.close(self.fd)
         self.state = State.CLOSED

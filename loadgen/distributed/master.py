@@ -19,12 +19,13 @@ from loadgen.distributed.untrusted import Expected
 from loadgen.distributed.worker_view import WorkerView
 from loadgen.driver.traffic import Traffic, scheduled_by
 from loadgen.load.load_config import LoadConfig
+from loadgen.load.order import start_time
 from loadgen.load.share import Share
 from loadgen.load.warm_up import WarmUp, WarmUpOutcome
 from loadgen.measurement.interval_edges import Reading
 from loadgen.measurement.recorder import Recorder
-from loadgen.measurement.sender import OnTick, interval_from, start_time
-from loadgen.measurement.windows import Interval
+from loadgen.measurement.sender import OnTick
+from loadgen.measurement.windows import Interval, interval_from
 from loadgen.measurement.worker_figures import WorkerFigures
 from servemark import interrupts
 from servemark.errors import OptionError, WorkerError
@@ -77,13 +78,18 @@ class Master:
                 f"--max-in-flight {config.limits.max_in_flight} is less than one for each of {len(ids)} workers",
                 fix=f"--max-in-flight {len(ids)}, or fewer workers",
             )
-
-        if config.live.request_log:
-            raise OptionError("--request-log is kept by one process", fix="leave it out, or the other processes")
-        if config.server.sequence_length:
-            raise OptionError("sequences are sent by one process", fix="leave out --sequence-length, or the others")
-        if config.metrics.otlp_sample:
-            raise OptionError("--otlp-sample is for one process", fix="leave it out, or the other processes")
+        of_one_process = {
+            "--request-log": config.live.request_log,
+            "--otlp-sample": bool(config.metrics.otlp_sample),
+            "--sequence-length": bool(config.server.sequence_length),
+            "--url with several servers": len(config.urls) > 1,
+            "--request-cancellation": config.limits.request_cancellation is not None,
+            "--no-connection-reuse": config.server.no_connection_reuse,
+            "--request-compression": config.server.request_compression != "none",
+            "--response-compression": config.server.response_compression != "none",
+        }
+        if given := [flag for flag, is_given in of_one_process.items() if is_given]:
+            raise OptionError(f"{given[0]} is for one process", fix="leave it out, or the other processes")
 
     def on_message(self, name: str, message: Message) -> None:
         """Take a worker's message; those of earlier runs are passed over."""

@@ -2,7 +2,8 @@
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Protocol
 
 from gevent.monkey import get_original
 
@@ -13,6 +14,25 @@ _epoll_class = get_original("select", "epoll")
 MS = 1_000_000
 OPEN_WITHIN_NS = 1000 * MS
 """Maximum wait for the handshakes of channels that are opened ahead."""
+
+
+class Idle(Protocol):
+    """Idle channels."""
+
+    def pop(self) -> Channel:
+        """Take the next one. Raises IndexError where there is none."""
+
+    def append(self, channel: Channel, /) -> None:
+        """Add one."""
+
+    def remove(self, channel: Channel, /) -> None:
+        """Take a certain one."""
+
+    def clear(self) -> None:
+        """Forget all."""
+
+    def __iter__(self) -> Iterator[Channel]:
+        """Go through all."""
 
 
 class _InTurn(deque[Channel]):
@@ -34,7 +54,7 @@ class Connections:
         self.epoll = _epoll_class()
         self.channels: dict[int, Channel] = {}
         """Each open channel by its file descriptor."""
-        self.idle: list[Channel] | _InTurn = _InTurn() if in_turn else []
+        self.idle: Idle = _InTurn() if in_turn else []
 
     def open_ahead(self, count: int) -> None:
         """Open channels, so that the first requests do not pay for the handshake."""

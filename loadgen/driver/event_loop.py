@@ -158,6 +158,20 @@ class Driver:
         for channel in [c for c in self._channels.values() if c.payload is not None]:
             self._fail(channel, kind, message)
 
+    def cancel(self, is_due: Callable[[Channel], bool], kind: str, message: str) -> None:
+        """Give up the requests in flight that are due; a channel that can do so goes on with another request."""
+        now = self._clock()
+        for channel in [c for c in self._channels.values() if c.payload is not None and is_due(c)]:
+            payload, scheduled, sent = channel.payload, channel.scheduled, channel.sent
+            assert payload is not None
+            channel.payload = None
+            self.in_flight -= 1
+            if channel.cancel():
+                self._idle.append(channel)
+            else:
+                self._connections.drop(channel)
+            self._report(payload, scheduled, sent, now, kind, message)
+
     def _top_up(self, arrivals: Arrivals, now: int) -> None:
         """Send the closed loop's next requests."""
         if now >= self._hold_until:

@@ -15,17 +15,26 @@ from loadgen.measurement.measurement import Measured, Measurement
 from loadgen.measurement.recorder import Recorder
 from loadgen.stateful.decoupled import AnswerRecorder
 from loadgen.stateful.sequences import SequenceRecorder
+from loadgen.sut.connection_times import ConnectionTimes
+from loadgen.sut.volume import Volume
+from loadgen.transport.server_url import is_secure
+from loadgen.wire.cancellation import CancellationRecorder
+from loadgen.wire.servers import ServerRecorder
 from servemark.errors import InputDataError
 from servemark.repository.entry import Golden
 from servemark.results.objectives import latency_objective
 from servemark.results.schema.metrics import (
     AnswerFigures,
+    CancellationFigures,
     Client,
+    CompressionFigures,
+    ConnectionParts,
     Correctness,
     CpuFigures,
     EnergyFigures,
     Errors,
     Metrics,
+    OneOfSeveral,
     Quality,
     ScheduleDelay,
     SequenceFigures,
@@ -70,6 +79,10 @@ def figures(measurement: Measurement, measured: Measured, correctness: Correctne
         "cpu": cpu_figures(measured.machine),
         "sequences": _sequences(recorder.sequences, measured.measured_s),
         "answers": _answers(recorder.answers, measured.measured_s),
+        "connections": _connections(recorder.connection_times, secure=is_secure(config.url)),
+        "compression": _compression(config, measurement.target.volume),
+        "cancellation": _cancellation(recorder.cancelled),
+        "servers": _servers(recorder.servers),
     }
 
 
@@ -104,6 +117,61 @@ def _answers(found: AnswerRecorder | None, seconds: float) -> AnswerFigures | No
         "first_ms": found.first.summary(),
         "between_ms": found.between.summary(),
     }
+
+
+def _connections(found: ConnectionTimes | None, *, secure: bool) -> ConnectionParts | None:
+    if found is None:
+        return unknown("connections were kept: --no-connection-reuse makes one for each request")
+    return {
+        "dns_ms": or_unknown(found.dns_ms, "the URL has an address, and not a name"),
+        "connect_ms": found.connect.summary(),
+        "tls_ms": found.tls.summary() if secure else unknown("connections have no TLS"),
+        "first_byte_ms": found.first_byte.summary(),
+        "receive_ms": found.receive.summary(),
+    }
+
+
+def _compression(config: LoadConfig, found: Volume | None) -> CompressionFigures | None:
+    asked = config.server.request_compression, config.server.response_compression
+    if found is None or {*asked} == {"none"}:
+        return unknown("no compression was asked for")
+    no_request = "--request-compression was not asked for"
+    no_answer = "--response-compression was not asked for" if asked[1] == "none" else "no answer came compressed"
+    requests, answers = max(found.requests, 1), max(found.answers, 1)
+    return {
+        "request_bytes": found.request_bytes / requests if found.requests else unknown(no_request),
+        "request_sent_bytes": found.sent_bytes / requests if found.requests else unknown(no_request),
+        "compressed_answers": found.answers,
+        "answer_received_bytes": found.received_bytes / answers if found.answers else unknown(no_answer),
+        "answer_bytes": found.answer_bytes / answers if found.answers else unknown(no_answer),
+    }
+
+
+def _cancellation(found: CancellationRecorder | None) -> CancellationFigures | None:
+    if found is None:
+        return unknown("no request was to be given up: --request-cancellation")
+    return {
+        "requests": found.requests,
+        "cancelled": found.given_up.count,
+        "answered": found.answered,
+        "failed": dict(found.failed),
+        "given_up_ms": found.given_up.summary(),
+    }
+
+
+def _servers(found: ServerRecorder | None) -> list[OneOfSeveral] | None:
+    if found is None:
+        return unknown("one server took all requests")
+    return [
+        {
+            "url": url,
+            "requests": latency.total,
+            "errors": errors.total(),
+            "errors_by_kind": dict(errors),
+            "latency_ms": latency.summary(),
+        }
+        for url, latency, errors in zip(found.urls, found.latency, found.errors, strict=True)
+    ]
 
 
 class SoFar(TypedDict):
@@ -151,7 +219,7 @@ def _client(config: LoadConfig, measured: Measured, telemetry: RunTelemetry | No
         "generator_delay_p99_ms": delay_ms,
         "sampling_cpu_utilization": or_unknown(telemetry.cpu_utilization if telemetry else None, _NOT_SAMPLED),
         "workers": len(measured.workers) or 1,
-        "requests_outside_interval": recorder.outside,
+        "requests_outside_interval": recorder.outside + (recorder.cancelled.outside if recorder.cancelled else 0),
     }
 
 

@@ -9,14 +9,13 @@ from dataclasses import dataclass, replace
 from http import HTTPStatus
 from http.client import HTTPException
 from typing import Any
-from urllib.parse import urlsplit
 
 from loadgen.kserve.http_messages import model_path
 from loadgen.kserve.served_model import ServedModel, declared_model, read_served_model
 from loadgen.kserve.server_statistics import is_whole
 from loadgen.sut.target import Placement
 from loadgen.transport.access import NO_ACCESS, Access
-from loadgen.transport.server_url import is_secure
+from loadgen.transport.server_url import authority, is_secure, socket_path
 from loadgen.transport.tls import reason
 from servemark.documents.server import Tensors
 from servemark.errors import ServerError
@@ -47,7 +46,7 @@ class Control:
 
     def ask(self, path: str, body: bytes | None = None, *, fix: str = START_ONE) -> Reply:
         """GET, or POST where there is a body. Raises ServerError, with this fix where no server answers."""
-        endpoint = urlsplit(self.url).netloc
+        endpoint = socket_path(self.url) or authority(self.url)
         tls = self.access.context(self.url) if is_secure(self.url) else None
         try:
             return ask(endpoint, path, timeout_s=TIMEOUT_S, body=body, headers=dict(self.access.headers), tls=tls)

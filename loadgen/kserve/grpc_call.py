@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from loadgen.sut.volume import Volume
+from loadgen.transport.compression import compress
 from loadgen.transport.http2_frames import (
     DATA,
     END_HEADERS,
@@ -38,6 +40,13 @@ def enclose(message: bytes) -> bytes:
     return b"\0" + len(message).to_bytes(4, "big") + message
 
 
+def enclose_compressed(message: bytes, volume: Volume) -> bytes:
+    """A message as it travels: a gzip, its length before it."""
+    packed = compress(message)
+    volume.request(len(message), len(packed))
+    return b"\1" + len(packed).to_bytes(4, "big") + packed
+
+
 @dataclass(frozen=True)
 class Method:
     """A method of a service on one server, and what judges its answers: shared by all connections that call it.
@@ -53,6 +62,8 @@ class Method:
     error_message: Callable[[bytes], str]
     max_bytes: int
     """The longest message that is taken."""
+    volume: Volume | None = None
+    """Counts the answers that come compressed; None: no answer may."""
     scheme: str = "http"
     metadata: Sequence[tuple[str, str]] = ()
     decoder: FieldDecoder = field(default_factory=FieldDecoder)

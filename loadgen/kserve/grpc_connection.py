@@ -9,8 +9,9 @@ import re
 import time
 from urllib.parse import unquote
 
-from loadgen.kserve.grpc_call import PREFIX_BYTES, RESET_STATUS, Form, GrpcAnswer, Method, status_name
+from loadgen.kserve.grpc_call import PREFIX_BYTES, RESET_STATUS, Form, GrpcAnswer, Method, enclose, status_name
 from loadgen.sut.channel import State
+from loadgen.transport.compression import GZIP, decompress
 from loadgen.transport.http2_channel import Http2Channel
 from loadgen.transport.http2_frames import (
     END_HEADERS,
@@ -71,6 +72,20 @@ class GrpcConnection(Http2Channel):
         first, rest = self._head
         return b"".join((first, self._stream_id, rest))
 
+    def cancel(self) -> bool:
+        """Reset the call's stream; the connection can carry the next one."""
+        if not self._cancel_stream():
+            return False
+        self._answer = self._fields = None
+        self._pieces, self._have = [], 0
+        self.state = _IDLE
+        return self._reusable
+
+    @property
+    def answer_begun(self) -> bool:
+        """Return True if the header block of an answer has come: settings come before it."""
+        return self._fields is not None
+
     def readable(self) -> GrpcAnswer | None:
         """Take what has come; the answer once it is complete. Raises ConnectionFailed, ProtocolViolation."""
         data = self._receive()
@@ -110,7 +125,8 @@ class GrpcConnection(Http2Channel):
         """Keep the form of a right response, if it is a usual one."""
         forms = self._method.forms
         form = Form.of(data, self._stream, self._method.usual_start(body)) if len(forms) < _REMEMBERED else None
-        if form is not None and form.short:
+        # The form of a compressed answer would be that of other bytes.
+        if form is not None and form.short and data[form.first : form.last] == body:
             forms[len(data)] = form
 
     @property
@@ -168,10 +184,21 @@ class GrpcConnection(Http2Channel):
         """The one message that a call is answered with, still enclosed. Raises ProtocolViolation."""
         body = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
         size = len(body) - PREFIX_BYTES
-        # The first byte says whether it is compressed, and we never said that it may be.
+        # The first byte says whether it is compressed.
         if size < 0 or int.from_bytes(body[:PREFIX_BYTES], "big") != size:
-            raise ProtocolViolation(f"{len(body)} bytes that are not one uncompressed message")
+            return self._unpacked(body)
         return body
+
+    def _unpacked(self, body: bytes) -> bytes:
+        """Return an enclosed message that came as a gzip. Raises ConnectionFailed."""
+        volume, size = self._method.volume, len(body) - PREFIX_BYTES
+        if size < 0 or body[0] != 1 or int.from_bytes(body[1:PREFIX_BYTES], "big") != size:
+            raise ProtocolViolation(f"{len(body)} bytes that are not one message")
+        if volume is None or (self._fields or {}).get("grpc-encoding") != GZIP:
+            raise ProtocolViolation("a compressed message, which was not asked for (--response-compression gzip)")
+        plain = decompress(body[PREFIX_BYTES:], self._method.max_bytes)
+        volume.answer(size, len(plain))
+        return enclose(plain)
 
     def _without_status(self, trailers: dict[str, str]) -> tuple[str, str]:
         """Classify an answer without grpc-status, perhaps from a proxy. Raises ProtocolViolation."""

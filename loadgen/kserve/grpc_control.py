@@ -5,7 +5,6 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
 
 from google.protobuf.message import DecodeError
 
@@ -14,7 +13,7 @@ from loadgen.kserve.grpc_call import PREFIX_BYTES, GrpcAnswer, Method, enclose
 from loadgen.kserve.grpc_connection import GrpcConnection
 from loadgen.kserve.grpc_messages import SERVICE, message, parse, to_dict
 from loadgen.sut.channel import WRITE, ConnectionFailed, Payload, State
-from loadgen.transport.server_url import is_secure
+from loadgen.transport.server_url import authority, is_secure
 from loadgen.transport.tls import TLS_ERROR
 from servemark.errors import ServerError
 from servemark.telemetry.http_request import MAX_BYTES
@@ -91,7 +90,7 @@ class GrpcControl(Control):
         """Ask, and wait for the answer. Raises ConnectionFailed."""
         method = Method(
             path=f"/{SERVICE}/{name}",
-            authority=urlsplit(self.url).netloc,
+            authority=authority(self.url),
             judge=lambda _enclosed: None,
             decode=lambda _enclosed, _outputs: {},
             error_message=lambda _enclosed: "",

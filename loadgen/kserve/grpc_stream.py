@@ -21,6 +21,10 @@ class GrpcStream(GrpcConnection):
         self.state = State.BUSY
         self._send_data(self._open_stream() if self._stream < 0 else b"", self.payload.request, 0)
 
+    def cancel(self) -> bool:
+        """A reset would end the call of all requests."""
+        return False
+
     def on_unsolicited_data(self) -> bool:
         """Take settings, pings and windows; False once the server has ended the stream or the connection."""
         return super().on_unsolicited_data() and not self._ended

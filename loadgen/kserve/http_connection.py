@@ -97,6 +97,11 @@ class Connection(TcpChannel):
             self._unsent = None
             self.wants = READ
 
+    @property
+    def answer_begun(self) -> bool:
+        """Return True if a part of an answer has come."""
+        return bool(self._pieces)
+
     def readable(self) -> Answer | None:
         """Take what has come; the response once it is complete. Raises ConnectionFailed."""
         data = self._receive(self._receive_bytes)
@@ -128,8 +133,10 @@ class Connection(TcpChannel):
         if missing < 0:
             raise MalformedResponse(f"{-missing} bytes beyond the response's Content-Length")
         self.done = time.monotonic_ns()
+        if head.encoding:
+            data, begin = self._checker.unpacked(head, data[begin:]), 0
         error = self._checker.judge(head, data[begin:])
-        if error is None and head.json_length is not None and head.keep_alive:
+        if error is None and head.json_length is not None and head.keep_alive and not head.encoding:
             self._usual = Usual(len(data), data[: begin + head.json_length], head, begin)
         if self._pieces:
             self._forget()

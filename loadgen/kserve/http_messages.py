@@ -20,6 +20,8 @@ import numpy.typing as npt
 from loadgen.kserve.tensors.json_answers import JsonForm
 from loadgen.kserve.tensors.values import from_bytes, from_json, json_count, raw_size_fits, to_bytes, to_json
 from loadgen.sut.channel import ConnectionFailed
+from loadgen.sut.volume import Volume
+from loadgen.transport.compression import GZIP, compress, decompress
 from loadgen.transport.limits import MAX_HEAD_BYTES, MAX_REMEMBERED_BYTES, TooLarge, max_message_bytes
 from servemark.workload import Arrays, Tensor
 
@@ -84,6 +86,18 @@ def encode_request(
     return request_head(host, model, version, fields) + text + tensors
 
 
+_LENGTH = re.compile(rb"(?im)^(content-length: )\d+")
+
+
+def compressed(request: bytes, volume: Volume) -> bytes:
+    """Return a whole HTTP request with its body as a gzip. The JSON header's length stays that before compression."""
+    head, end, body = request.partition(HEAD_END)
+    packed = compress(body)
+    volume.request(len(body), len(packed))
+    head = _LENGTH.sub(lambda found: found[1] + b"%d" % len(packed), head)
+    return head + b"\r\nContent-Encoding: gzip" + end + packed
+
+
 def model_path(model: str, version: str) -> str:
     """Return the path of a model, or of one version of it."""
     path = f"/v2/models/{quote(model, safe='')}"
@@ -112,6 +126,8 @@ class Head:
     content_length: int
     json_length: int | None
     keep_alive: bool
+    encoding: str = ""
+    """Its Content-Encoding; empty where the body is as it is."""
 
     @property
     def interim(self) -> bool:
@@ -149,6 +165,8 @@ class ResponseChecker:
     """0: the tensors have no batch dimension."""
     asked: Asked | None = None
     """None: answers of any model are taken."""
+    volume: Volume | None = None
+    """Counts the answers that come compressed; None: no answer may."""
     _heads: dict[bytes, Head] = field(default_factory=dict)
     _headers: dict[bytes, tuple[str | None, int]] = field(default_factory=dict)
     _forms: list[JsonForm] = field(default_factory=list)
@@ -168,6 +186,14 @@ class ResponseChecker:
             remember(self._heads, head, known)
         return known
 
+    def unpacked(self, head: Head, body: bytes) -> bytes:
+        """Return the body of a response that came in another form. Raises ConnectionFailed."""
+        if self.volume is None or head.encoding != GZIP:
+            raise MalformedResponse(f"an answer in {head.encoding[:80]!r}, which was not asked for")
+        plain = decompress(body, self.max_bytes)
+        self.volume.answer(len(body), len(plain))
+        return plain
+
     def judge(self, head: Head, body: bytes) -> str | None:
         """The kind of error of a complete response, None where it is right."""
         if head.status != 200:
@@ -180,7 +206,7 @@ class ResponseChecker:
             known = self._judge_header(text)
             remember(self._headers, text, known)
         error, binary_size = known
-        if error is None and head.content_length - head.json_length != binary_size:
+        if error is None and len(body) - head.json_length != binary_size:
             return "wrong_size"
         return error
 
@@ -313,6 +339,7 @@ def _parse_head(head: bytes) -> Head:
             content_length=_length(fields[b"content-length"]),
             json_length=None if json_length is None else _length(json_length),
             keep_alive=fields.get(b"connection", b"").lower() != b"close" and parts[0] == b"HTTP/1.1",
+            encoding=fields.get(b"content-encoding", b"").decode("latin-1").lower().replace("identity", ""),
         )
     except KeyError as error:
         raise MalformedResponse("a response without Content-Length (chunked responses are not supported)") from error

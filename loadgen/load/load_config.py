@@ -13,7 +13,7 @@ from loadgen.load.order import Order
 from loadgen.load.scenario import ClosedLoop, Scenario, scenario_of
 from loadgen.load.share import Share
 from loadgen.transport.access import Access
-from loadgen.transport.server_url import METRICS, metrics_url, normal_url, protocol_of
+from loadgen.transport.server_url import METRICS, metrics_url, normal_urls, protocol_of
 from servemark.documents import request as documents
 from servemark.documents.live import Live
 from servemark.documents.load import NO_PAUSE, Load
@@ -53,7 +53,8 @@ class LoadConfig:
     request: RunRequest
     workload: Workload
     scenario: Scenario
-    url: str
+    urls: tuple[str, ...]
+    """The server, or several that take requests in turn."""
     metrics_url: str | None
     """URL of the server's metrics, which name the engine that runs. None: not known."""
     access: Access
@@ -73,16 +74,16 @@ class LoadConfig:
         """
         server, live = request.server, request.live
         workload = lookup(documents.changed(request, url=address, protocol="") if address else request)
-        url, metrics = _server(address, "") if address else server_address(request)
+        urls, metrics = _servers(address, "") if address else server_addresses(request)
         if live.power_command:
             words_of(live.power_command)
         return cls(
             request=request,
             workload=workload,
             scenario=scenario_of(request.load),
-            url=url,
+            urls=urls,
             metrics_url=metrics,
-            access=Access.of(server, url),
+            access=Access.of(server, urls[0]),
             slo=parse_objectives(request.objectives.slo),
             metrics=Destinations.of(live),
             language_model=_language_model(request.objectives),
@@ -121,8 +122,8 @@ class LoadConfig:
 
     def at(self, address: str) -> "LoadConfig":
         """Return the same run against another server, as --url names it, with its metrics. Raises OptionError."""
-        url, metrics = _server(address, "")
-        return replace(self, url=url, metrics_url=metrics)
+        urls, metrics = _servers(address, "")
+        return replace(self, urls=urls, metrics_url=metrics)
 
     def __post_init__(self) -> None:
         """Check what has to fit together. Raises OptionError."""
@@ -156,7 +157,7 @@ class LoadConfig:
 
     def __repr__(self) -> str:
         """One line for a print: model, load and server."""
-        return f"<LoadConfig {self.model}: {title(self.scenario.load, self.scenario.to_dict())}, at {self.url}>"
+        return f"<LoadConfig {self.model}: {title(self.scenario.load, self.scenario.to_dict())}, at {self.named_urls}>"
 
     @property
     def server(self) -> Server:
@@ -234,9 +235,19 @@ class LoadConfig:
         return (self.live.power_command, self.live.power_boundary or WALL) if self.live.power_command else None
 
     @property
+    def url(self) -> str:
+        """The server; of several the first."""
+        return self.urls[0]
+
+    @property
+    def named_urls(self) -> str:
+        """The servers as --url names them."""
+        return ",".join(self.urls)
+
+    @property
     def address(self) -> str:
-        """The server as --url names it, the place of its metrics included."""
-        return f"{self.url}{METRICS}{self.metrics_url}" if self.metrics_url else self.url
+        """The servers as --url names them, the place of the metrics included."""
+        return f"{self.named_urls}{METRICS}{self.metrics_url}" if self.metrics_url else self.named_urls
 
     @property
     def protocol(self) -> str:
@@ -308,6 +319,8 @@ class LoadConfig:
     def resolved(self) -> Resolved:
         """Return what the request leaves open, for result.json; its target adds what it resolves."""
         found: Resolved = {"url": self.url, "model": self.model, "windows": self.windows}
+        if len(self.urls) > 1:
+            found["urls"] = [*self.urls]
         if self.language_model:
             found["language_model"] = self.language_model.to_config()
         return found
@@ -328,11 +341,11 @@ def out_of_range(tensor: Tensor, least: float, most: float) -> str | None:
     return None
 
 
-def server_address(request: RunRequest) -> tuple[str, str | None]:
-    """The URL of the server that a request names, and that of its metrics. Raises OptionError."""
+def server_addresses(request: RunRequest) -> tuple[tuple[str, ...], str | None]:
+    """The URLs of the servers that a request names, and that of their metrics. Raises OptionError."""
     server = request.server
-    url, metrics = _server(server.url, server.protocol)
-    return url, metrics_url(url, server.metrics_url) if server.metrics_url else metrics
+    urls, metrics = _servers(server.url, server.protocol)
+    return urls, metrics_url(urls[0], server.metrics_url) if server.metrics_url else metrics
 
 
 def _language_model(objectives: documents.Objectives) -> LanguageModel | None:
@@ -349,8 +362,11 @@ def _language_model(objectives: documents.Objectives) -> LanguageModel | None:
     return LanguageModel(file, alpha=alpha, beta=beta, beam_width=int(width))
 
 
-def _server(text: str, protocol: str) -> tuple[str, str | None]:
-    """The URL of a server as --url names it, and that of its metrics. Raises OptionError."""
-    host, _, metrics = text.partition(METRICS)
-    url = normal_url(host, protocol)
-    return url, metrics_url(url, metrics)
+def _servers(text: str, protocol: str) -> tuple[tuple[str, ...], str | None]:
+    """The URLs of servers as --url names them, and that of the metrics: none where there are several servers.
+
+    Raises OptionError.
+    """
+    hosts, _, metrics = text.partition(METRICS)
+    urls = normal_urls(hosts, protocol)
+    return urls, metrics_url(urls[0], metrics) if metrics or len(urls) == 1 else None

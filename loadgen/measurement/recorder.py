@@ -17,6 +17,9 @@ from loadgen.measurement.windows import Interval, Window
 from loadgen.stateful.decoupled import AnswerRecorder
 from loadgen.stateful.sequences import SequenceRecorder
 from loadgen.sut.channel import Answer, Outcome, Times
+from loadgen.sut.connection_times import ConnectionTimes
+from loadgen.wire.cancellation import CancellationRecorder
+from loadgen.wire.servers import ServerRecorder
 from servemark.results.constraints import MAX_PROLONGED_WINDOWS
 from servemark.stats.histogram import Histogram
 
@@ -79,6 +82,9 @@ class Recorder:
         """Longest time of the interval in which nothing was sent or read."""
         self.sequences: SequenceRecorder | None = None
         self.answers: AnswerRecorder | None = None
+        self.servers: ServerRecorder | None = None
+        self.connection_times: ConnectionTimes | None = None
+        self.cancelled: CancellationRecorder | None = None
         self._golden_seen = 0
         self._random = random.Random(0)  # noqa: S311 - a sample, no secret
         self._raw = array("q")
@@ -160,7 +166,7 @@ class Recorder:
             windows = self.interval.window_of(np.array([outcome.scheduled for outcome in failed]))
             for outcome, window in zip(failed, windows.tolist(), strict=True):
                 self._count_failure(outcome, window)
-        for each in (self.sequences, self.answers):
+        for each in (self.sequences, self.answers, self.servers, self.connection_times, self.cancelled):
             if each is not None:
                 each.flush(self.interval.start, self.interval.end)
         if not self._raw:

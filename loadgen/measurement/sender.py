@@ -24,6 +24,7 @@ from loadgen.driver.traced import Tracing
 from loadgen.driver.traffic import Traffic, scheduled_by
 from loadgen.load.arrivals import ClosedLoopArrivals, OpenLoopArrivals, closed_loop
 from loadgen.load.load_config import LoadConfig
+from loadgen.load.order import start_time
 from loadgen.load.share import ALL, Share
 from loadgen.load.warm_up import WarmUp, WarmUpOutcome
 from loadgen.measurement.interval_edges import CpuTime, Reading
@@ -31,7 +32,7 @@ from loadgen.measurement.output_agreement import check
 from loadgen.measurement.probe import require_answer
 from loadgen.measurement.recorder import FLUSH_NS, Recorder
 from loadgen.measurement.request_log import RequestLog
-from loadgen.measurement.windows import Interval
+from loadgen.measurement.windows import Interval, interval_from
 from loadgen.measurement.worker_figures import WorkerFigures
 from loadgen.stateful.decoupled import AnswerRecorder
 from loadgen.stateful.sequences import SequenceRecorder
@@ -39,22 +40,19 @@ from loadgen.sut.channel import Outcome, Payload
 from loadgen.sut.numbered import numbered
 from loadgen.sut.target import Target
 from loadgen.traces.stamps import Stamps, TimedConnections
+from loadgen.wire.cancellation import Cancellation, CancellationRecorder, ToCancel
+from loadgen.wire.servers import RoundRobin, ServerRecorder
 from servemark import interrupts
-from servemark.errors import ServerError
 from servemark.machine.scheduling import GrantedPriority
 from servemark.repository.entry import Golden
 from servemark.results.schema.metrics import CpuLatencyFigures
 from servemark.telemetry.metrics.snapshot import Span
 from servemark.workload.golden_check import GoldenCheck
 
-START_IN_S = 0.05
-"""The schedule begins this long after the connections are open."""
 CONNECT_AHEAD = 64
 """Channels that an open loop opens ahead; it opens more when they are all busy."""
 AHEAD_NS = 100_000_000
 """A warm-up is ended so long ahead, for the schedule to be moved."""
-START_TIMEOUT_S = 900.0
-"""Maximum wait of a run that is ready for others that begin with it."""
 
 FOREMOST = 2
 """libev's highest priority: sockets are asked in each turn, and the schedule goes on before they are served."""
@@ -91,6 +89,8 @@ class Sender:
         self.config, self.target, self.share, self.statistics = config, target, share, statistics
         traced = config.metrics.otlp_sample
         self.tracing = Tracing(traced) if traced else None
+        given = config.limits.request_cancellation
+        self.cancellation = Cancellation(*given, f"{config.seed} cancelled") if given else None
         self.priority = SendersPriority(config.limits.sender_priority, open_loop=config.open_loop)
         self.cpu_latency = CpuLatency(config.limits.cpu_latency_qos, power_command=config.power is not None)
 
@@ -102,6 +102,8 @@ class Sender:
         requests, probed = require_answer(self.target, requests, self.config, _wait_politely)
         if self.tracing is not None:
             requests = self.tracing.requests(requests)
+        if self.cancellation is not None:
+            requests = self.cancellation.requests(requests)
         if self.config.live.explain:
             requests = numbered(requests)
         return PreparedLoad(self, golden, requests, self.config.scenario.schedule(self.config.seed), probed)
@@ -127,10 +129,15 @@ class PreparedLoad:
         """Open connections ahead, in the thread that will send; --request-log keeps every request in `directory`."""
         config, share = self.sender.config, self.sender.share
         most = share.count(config.most_in_flight)
-        in_turn = config.server.sequence_length is not None
+        connect, servers = self.sender.target.connect, len(config.urls)
         kind = TimedConnections if config.live.explain else Connections
-        connections = kind(self.sender.target.connect, most, in_turn=in_turn)
-        connections.open_ahead(CONNECT_AHEAD if config.open_loop else most)
+        connections = (
+            RoundRobin(connect, most, servers)
+            if servers > 1
+            else kind(connect, most, in_turn=config.server.sequence_length is not None)
+        )
+        if not config.server.no_connection_reuse:
+            connections.open_ahead(CONNECT_AHEAD if config.open_loop else most)
         return OpenLoad(self, connections, directory)
 
 
@@ -171,6 +178,7 @@ class ActiveLoad:
         config, interval = self.config, interval_from(self.config, start)
         self._connections = opened.connections
         self._golden, self._schedule = prepared.golden, prepared.schedule
+        self._cancellation = sender.cancellation
         self._priority, self._cpu_latency, self._tracing = sender.priority, sender.cpu_latency, sender.tracing
         self._cpu = CpuTime()
         self.readings: Sequence[Reading] = (self._cpu,)
@@ -193,6 +201,9 @@ class ActiveLoad:
         length, most = config.server.sequence_length, config.most_in_flight
         self.recorder.sequences = SequenceRecorder(length, most) if length else None
         self.recorder.answers = AnswerRecorder() if sender.target.decoupled else None
+        self.recorder.servers = ServerRecorder(config.urls) if len(config.urls) > 1 else None
+        self.recorder.connection_times = sender.target.connection_times
+        self.recorder.cancelled = CancellationRecorder() if sender.cancellation else None
         self._statistics = sender.statistics
         if self._statistics is not None:
             self.recorder.on_counted = self._statistics.good
@@ -219,7 +230,7 @@ class ActiveLoad:
         found = self._tracing.seen(_unseen) if self._tracing else _unseen
         if self.labelled is not None:
             found = self.labelled.seen(found, lambda: self.interval.start)
-        for each in (self.recorder.sequences, self.recorder.answers, self._stamps):
+        for each in (self.recorder.sequences, self.recorder.answers, self.recorder.servers, self._stamps):
             if each is not None:
                 found = each.seen(found)
         return found
@@ -286,7 +297,8 @@ class ActiveLoad:
         """The requests that are due, sent and on their way; counts what has been gathered first."""
         self.recorder.flush()
         interval, driver = self.interval, self._driver
-        sent = self.recorder.scheduled - self.recorder.unsent + driver.sent_since(interval.start)
+        apart = self.recorder.cancelled.requests if self.recorder.cancelled is not None else 0
+        sent = self.recorder.scheduled - self.recorder.unsent + apart + driver.sent_since(interval.start)
         scheduled = sent
         if self._schedule is not None:
             elapsed_ns = min(now, interval.end) - interval.start
@@ -325,6 +337,11 @@ class ActiveLoad:
         return check(self.recorder.sampled, self._golden, workload.outputs, limits)
 
     def _outcome(self, outcome: Outcome) -> None:
+        if self.recorder.cancelled is not None and type(outcome.payload) is ToCancel:
+            self.recorder.cancelled.take(outcome)
+            if self._log is not None:
+                self._log.take(outcome)
+            return
         words = ""
         if outcome.error:
             outcome, words = self._failures.named(outcome)
@@ -338,6 +355,8 @@ class ActiveLoad:
     def _tick(self, on_tick: OnTick, now: int) -> None:
         self._pauses.begin(now, self.interval)
         self.recorder.tick(now)
+        if self._cancellation is not None:
+            self._cancellation.act(self._driver, now)
         self._priority.watch()
         if self.warm_up is not None and self.warmed is None and self._alone:
             self._warm(self.warm_up, now)
@@ -377,23 +396,3 @@ def give_way() -> None:
         gevent.idle(FOREMOST)
     else:
         time.sleep(0)
-
-
-def interval_from(config: LoadConfig, start_ns: int) -> Interval:
-    """The measured interval of a schedule that begins then."""
-    measured_from = start_ns + int(config.warmup_s * 1e9)
-    edges = tuple(measured_from + round(edge * 1e9) for edge in config.scenario.window_edges_s)
-    by_second = config.scenario.mode == "trace" or bool(config.live.at)
-    return Interval(measured_from, measured_from + int(config.duration_s * 1e9), config.windows, edges, by_second)
-
-
-def start_time(file: Path | None, ahead_s: float = START_IN_S) -> int:
-    """When the schedule begins: soon, or at the time that its caller writes when all of several runs are ready."""
-    if file is None:
-        return time.monotonic_ns() + int(ahead_s * 1e9)
-    deadline = time.monotonic() + START_TIMEOUT_S
-    while not (file.exists() and (text := file.read_text())):
-        if time.monotonic() > deadline:
-            raise ServerError(f"{file} did not come within {START_TIMEOUT_S:g} s: the caller has not begun the run")
-        interrupts.sleep(0.01)
-    return int(text)

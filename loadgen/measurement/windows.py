@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
+from loadgen.load.load_config import LoadConfig
 from servemark.results.constraints import MAX_PROLONGED_WINDOWS
 from servemark.results.schema.metrics import WindowFigures
 from servemark.stats.histogram import Histogram
@@ -118,3 +119,11 @@ def window_figures(
         "max_ms": latency.max_ns / 1e6 if latency.count else unknown("no request succeeded"),
         "over_slo": unknown(NO_LIMIT) if limit_ms is None else latency.count_above(limit_ms),
     }
+
+
+def interval_from(config: LoadConfig, start_ns: int) -> Interval:
+    """The measured interval of a schedule that begins then."""
+    measured_from = start_ns + int(config.warmup_s * 1e9)
+    edges = tuple(measured_from + round(edge * 1e9) for edge in config.scenario.window_edges_s)
+    by_second = config.scenario.mode == "trace" or bool(config.live.at)
+    return Interval(measured_from, measured_from + int(config.duration_s * 1e9), config.windows, edges, by_second)

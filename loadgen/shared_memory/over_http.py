@@ -3,11 +3,11 @@
 import json
 from collections.abc import Sequence
 from typing import Any
-from urllib.parse import urlsplit
 
 from loadgen.kserve.http_messages import HEAD_END, Head, ResponseChecker, judge_description, remember, request_head
 from loadgen.load.load_config import LoadConfig
 from loadgen.shared_memory.slots import SharedTensor
+from loadgen.transport.server_url import authority
 from servemark.workload import Tensor
 
 
@@ -35,7 +35,7 @@ class SharedHttp:
     def __init__(self, config: LoadConfig) -> None:
         fields = dict(config.access.headers) | {"Content-Type": "application/json", "Content-Length": ""}
         self._head = request_head(
-            urlsplit(config.url).netloc, config.model, config.server.model_version, fields
+            authority(config.url), config.model, config.server.model_version, fields
         ).removesuffix(HEAD_END)
 
     def inputs(self, tensors: Sequence[SharedTensor]) -> bytes:

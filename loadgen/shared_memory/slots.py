@@ -180,6 +180,10 @@ class SharedChannel:
         self._follow()
         return usable
 
+    def cancel(self) -> bool:
+        """The server may still write to the slot."""
+        return False
+
     def close(self) -> None:
         """Close the carrier; the slot of a request in flight is given back."""
         self._carrier.close()

@@ -84,7 +84,7 @@ class ConnectionFailed(Exception):  # noqa: N818 - an outcome that is counted, n
 
 
 class Channel(Protocol):
-    """Carries one request at a time and never blocks. Every method may raise ConnectionFailed, except `close`.
+    """Carries one request at a time and never blocks. All methods but two, which say so, may raise ConnectionFailed.
 
     The driver sets `payload`, `scheduled`, `deadline`, `sent` and `watched`, and calls what epoll says of `fd`; the
     channel keeps `state` and `wants` (READ, WRITE or both: what it waits for now) and stamps `done`.
@@ -120,5 +120,11 @@ class Channel(Protocol):
     def on_unsolicited_data(self) -> bool:
         """Take what came while no request was in flight; False where the channel cannot be used any more."""
 
+    def cancel(self) -> bool:
+        """Give up the request in flight: IDLE and True where the channel can carry another, else it is to be closed.
+
+        Raises nothing.
+        """
+
     def close(self) -> None:
-        """Give everything back and forget what was in flight: CLOSED."""
+        """Give everything back and forget what was in flight: CLOSED. Raises nothing."""

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from loadgen.sut.channel import Channel, Payload
+from loadgen.sut.connection_times import ConnectionTimes
+from loadgen.sut.volume import Volume
 from servemark.repository.entry import Golden
 from servemark.results.schema.run import Resolved
 from servemark.workload import Arrays
@@ -50,6 +52,14 @@ class Target(Protocol):
     def decoupled(self) -> bool:
         """Return True if it may answer a request any number of times. Known once it is prepared."""
 
+    @property
+    def volume(self) -> Volume | None:
+        """Return the counter of compressed bytes, None where nothing travels."""
+
+    @property
+    def connection_times(self) -> ConnectionTimes | None:
+        """Return the recorder of connections that carry one request each, None where they carry more."""
+
     def processes(self) -> list[int]:
         """Its processes on this machine, without their children; none where it runs elsewhere, or in this process.
 
@@ -65,8 +75,8 @@ class Target(Protocol):
     def encoder(self) -> Callable[[Arrays], Any]:
         """Return a function that makes a request of a batch. Raises OptionError if its memory is too small."""
 
-    def connect(self) -> Channel:
-        """Make a closed channel to it, which the driver opens."""
+    def connect(self, server: int = 0) -> Channel:
+        """Make a closed channel to it, of several servers to the one with this number. The driver opens it."""
 
     def statistics(self) -> dict[str, Any] | None:
         """Triton's counters of the model since it was loaded, None where there are none. May wait on the network."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from loadgen.inputs.generated import random_samples
 from loadgen.kserve.control import Control
-from loadgen.load.load_config import server_address
+from loadgen.load.load_config import server_addresses
 from loadgen.targets.control import control_at
 from loadgen.transport.access import Access
 from servemark.documents.request import Inputs, RunRequest
@@ -46,8 +46,8 @@ def workload_of(request: RunRequest) -> Workload:
             fix="--model-name NAME, as the server names it; or in the class of a locustfile own = get(NAME), "
             "with `from servemark.workload import get`",
         )
-    url, _ = server_address(request)
-    control = control_at(url, Access.of(request.server, url), request.server)
+    urls, _ = server_addresses(request)
+    control = control_at(urls[0], Access.of(request.server, urls[0]), request.server)
     return served_workload(control, name, request.inputs, declared)
 
 

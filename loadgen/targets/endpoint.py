@@ -3,13 +3,12 @@
 import functools
 from collections.abc import Callable
 from typing import Any
-from urllib.parse import urlsplit
 
 from loadgen.endpoints.connection import EndpointConnection
 from loadgen.endpoints.endpoint import endpoint_of
 from loadgen.endpoints.messages import AnswerChecker, Encoder, path_of
 from loadgen.load.load_config import LoadConfig
-from loadgen.targets.http import HttpTarget
+from loadgen.targets.http import HttpTarget, header_fields
 from servemark.errors import OptionError
 from servemark.workload import Arrays
 
@@ -36,13 +35,13 @@ class EndpointTarget(HttpTarget):
     def _choose_formats(self) -> None:
         """Nothing: the description says how values are written."""
 
-    def encoder(self) -> Callable[[Arrays], Any]:
+    def _encoder(self, host: str) -> Callable[[Arrays], Any]:
         config = self._config
         return Encoder(
             self._endpoint,
             config.workload,
-            urlsplit(self.url).netloc,
+            host,
             config.model,
             version=config.server.model_version,
-            headers=config.access.headers,
+            headers=header_fields(config),
         )

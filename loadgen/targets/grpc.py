@@ -2,9 +2,8 @@
 
 from collections.abc import Callable
 from typing import Any
-from urllib.parse import urlsplit
 
-from loadgen.kserve.grpc_call import Method
+from loadgen.kserve.grpc_call import PREFIX_BYTES, Method, enclose_compressed
 from loadgen.kserve.grpc_connection import GrpcConnection
 from loadgen.kserve.grpc_inference import INFER, STREAM_INFER, AnswerReader, encode_request
 from loadgen.kserve.grpc_stream import GrpcStream
@@ -14,8 +13,9 @@ from loadgen.stateful.sequences import stamp_grpc
 from loadgen.sut.numbered import PLACE_OF_NUMBER
 from loadgen.sut.target import Placement
 from loadgen.targets.http import HttpTarget, in_sequences
+from loadgen.transport.compression import GZIP
 from loadgen.transport.limits import max_message_bytes
-from loadgen.transport.server_url import is_secure
+from loadgen.transport.server_url import authority, is_secure
 from servemark.errors import ServerError
 from servemark.workload import Arrays
 
@@ -35,16 +35,22 @@ class GrpcTarget(HttpTarget):
             config.workload.outputs, config.wire_batch, streamed=config.server.streaming
         )
         self._channel = in_sequences(GrpcStream if config.server.streaming else GrpcConnection, config, stamp_grpc)
-        self._answered_by = Method(
+        self._answered_by = [self._method(url, reader) for url in self.urls]
+
+    def _method(self, url: str, reader: AnswerReader) -> Method:
+        """Make what calls to the server at a URL share."""
+        config = self._config
+        return Method(
             path=STREAM_INFER if config.server.streaming else INFER,
-            authority=urlsplit(self.url).netloc,
+            authority=authority(url),
             judge=reader.judge,
             usual_start=reader.usual_start,
             decode=reader.decode,
             error_message=reader.error_message,
             max_bytes=max_message_bytes(config.workload.outputs, config.batch_size),
-            scheme="https" if is_secure(self.url) else "http",
-            metadata=config.access.headers,
+            scheme="https" if is_secure(url) else "http",
+            metadata=(*config.access.headers, *_encodings(config)),
+            volume=self._answers,
         )
 
     def prepare(self) -> Placement:
@@ -62,7 +68,18 @@ class GrpcTarget(HttpTarget):
 
     def encoder(self) -> Callable[[Arrays], Any]:
         encode = grpc_encoder(self._config)
+        if self._config.server.request_compression == GZIP:
+            return lambda arrays: enclose_compressed(encode(arrays)[PREFIX_BYTES:], self.volume)
         return (lambda arrays: asking_for_final(encode(arrays))) if self.decoupled else encode
+
+
+def _encodings(config: LoadConfig) -> list[tuple[str, str]]:
+    """Metadata of compression: of the requests, and that of the answers that are taken."""
+    asked = {
+        "grpc-encoding": config.server.request_compression,
+        "grpc-accept-encoding": config.server.response_compression,
+    }
+    return [(name, GZIP) for name, given in asked.items() if given == GZIP]
 
 
 def grpc_encoder(config: LoadConfig) -> Callable[[Arrays], bytes]:

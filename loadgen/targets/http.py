@@ -1,33 +1,42 @@
 """A model behind a KServe v2 server."""
 
-import ipaddress
+import contextlib
+import functools
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
+from loadgen.kserve.control import Control
 from loadgen.kserve.grpc_inference import AnswerReader
 from loadgen.kserve.http_connection import Connection
-from loadgen.kserve.http_messages import BINARY, Asked, Formats, ResponseChecker, encode_request
+from loadgen.kserve.http_messages import BINARY, Asked, Formats, ResponseChecker, compressed, encode_request
 from loadgen.kserve.server_statistics import COMPOSING
 from loadgen.load.load_config import LoadConfig
 from loadgen.stateful.sequences import Sequences, Stamp, carrying, reserved_http, stamp_http
 from loadgen.sut.channel import Channel, Payload
+from loadgen.sut.connection_times import ConnectionTimes
 from loadgen.sut.numbered import PLACE_OF_NUMBER
 from loadgen.sut.target import Placement
-from loadgen.targets.control import control_of
+from loadgen.sut.volume import Volume
+from loadgen.targets.control import control_at
 from loadgen.targets.engine_info import read_placement
 from loadgen.targets.payloads import payloads
+from loadgen.transport.compression import GZIP
+from loadgen.transport.server_url import authority
 from loadgen.transport.tcp import Address
+from loadgen.wire.servers import on_server
+from loadgen.wire.used_once import used_once
 from servemark.documents.load import AUTO
-from servemark.machine.addresses import listeners
+from servemark.machine.addresses import is_address, lookup
 from servemark.repository.entry import Golden
 from servemark.results.schema.run import Resolved
 from servemark.workload import Arrays, Tensor
 
 
 class HttpTarget:
-    """A server at a URL, over HTTP; `checker` is what its answers are checked with."""
+    """A server at a URL, or several that take requests in turn, over HTTP; `checker` checks their answers."""
 
     protocol = "http"
     shared_memory = "none"
@@ -37,45 +46,66 @@ class HttpTarget:
     def __init__(
         self, config: LoadConfig, checker: Callable[[Sequence[Tensor], int], ResponseChecker] = ResponseChecker
     ) -> None:
-        self.url: str = config.url
+        self.urls = config.urls
         self.config: Resolved = {
             **config.resolved(),
             "tls": config.access.tls(config.url),
             "headers": [name for name, _ in config.access.headers] or None,
         }
-        self.control = control_of(config)
+        self.controls = [control_at(url, config.access, config.server) for url in self.urls]
         self._config = config
         self._reader: ResponseChecker | AnswerReader = checker(config.workload.outputs, config.wire_batch)
-        self._answered_by: Any = self._reader
+        self._answered_by: list[Any] = [self._reader for _ in self.urls]
         self._channel: Any = in_sequences(Connection, config, stamp_http)
-        self._address: Address | None = None
         self._formats = BINARY
+        self.connection_times = ConnectionTimes() if config.server.no_connection_reuse else None
+        self.volume = Volume()
+        self._answers = self.volume if config.server.response_compression == GZIP else None
+        """Counts compressed answers; None: no answer may be compressed."""
+        if isinstance(self._reader, ResponseChecker):
+            self._reader.volume = self._answers
         self._composing = dict(config.server.bls_composing_models)
         """The models of a pipeline, whose statistics are read too, with their versions."""
+        if self.several:
+            self.no_statistics = "each of several servers has its own"
 
     @property
-    def address(self) -> Address:
-        """Return the server's address, resolved once. Raises ServerError."""
-        if self._address is None:
-            self._address = self._config.access.address(self.url)
-        return self._address
+    def control(self) -> Control:
+        """Return the control plane of the server, of several the first one's."""
+        return self.controls[0]
+
+    @property
+    def several(self) -> bool:
+        """Return True if more than one server takes the requests."""
+        return len(self.urls) > 1
+
+    @functools.cached_property
+    def addresses(self) -> list[Address]:
+        """Return the servers' addresses, resolved once. Raises ServerError."""
+        return [self._config.access.address(url) for url in self.urls]
 
     @property
     def local(self) -> bool:
-        return ipaddress.ip_address(self.address.sockaddr[0]).is_loopback
+        return all(address.is_local for address in self.addresses)
 
     def processes(self) -> list[int]:
-        host, port = self.address.sockaddr[:2]
-        return listeners(str(host), int(port))
+        return sorted({pid for address in self.addresses for pid in address.processes()})
 
     def prepare(self) -> Placement:
         config = self._config
-        self.control.require_model(config.model, config.workload, config.entry.serve_command())
-        versions = [config.server.model_version] if config.server.model_version else self.control.versions(config.model)
+        if self.connection_times is not None:
+            self.connection_times.dns_ms = _look_up(config.url)
+        versions = {config.server.model_version} - {""}
+        for control in self.controls:
+            control.require_model(config.model, config.workload, config.entry.serve_command())
+            if not config.server.model_version:
+                versions.update(control.versions(config.model))
         self._reader.asked = Asked(config.model, frozenset(versions))
         self._choose_formats()
-        if (tls := config.access.tls(self.url)) is not None:
-            self.config["tls"] = config.access.agreed(self.url, tls)
+        if (tls := config.access.tls(config.url)) is not None:
+            self.config["tls"] = config.access.agreed(config.url, tls)
+        if self.several:
+            return joined([control.placement(config.model) for control in self.controls])
         placement = self.control.placement(config.model)
         if "ensemble_scheduling" in (placement.model_config or {}):
             self._composing |= self.control.composing_models(config.model)
@@ -87,7 +117,8 @@ class HttpTarget:
         if config.protocol != "http" or config.server.shared_memory != "none":
             return
         asked = Formats(config.server.input_tensor_format, config.server.output_tensor_format)
-        auto = "json" if AUTO in asked and not self.control.lists_binary_tensors() else "binary"
+        binary = AUTO not in asked or all(control.lists_binary_tensors() for control in self.controls)
+        auto = "binary" if binary else "json"
         self._formats = Formats(*(auto if each == AUTO else each for each in asked))
         self.config["input_tensor_format"] = "json" if self._formats.inputs == "json" else "binary"
         self.config["output_tensor_format"] = "json" if self._formats.outputs == "json" else "binary"
@@ -96,15 +127,37 @@ class HttpTarget:
         return payloads(self._config, self.encoder(), golden)
 
     def encoder(self) -> Callable[[Arrays], Any]:
-        encode = http_encoder(self._config, urlsplit(self.url).netloc, self._formats)
+        encoders = [self._packing(self._encoder(authority(url))) for url in self.urls]
+        return (lambda arrays: tuple(encode(arrays) for encode in encoders)) if self.several else encoders[0]
+
+    def _packing(self, encode: Callable[[Arrays], Any]) -> Callable[[Arrays], Any]:
+        """Compress what is encoded, where that is asked for."""
+        if self._config.server.request_compression != GZIP:
+            return encode
+        return lambda arrays: compressed(encode(arrays), self.volume)
+
+    def _encoder(self, host: str) -> Callable[[Arrays], Any]:
+        """Make what serialises a batch for the server of this name."""
+        encode = http_encoder(self._config, host, self._formats)
         return (lambda arrays: reserved_http(encode(arrays))) if self._config.server.sequence_length else encode
 
-    def connect(self) -> Channel:
-        channel: Channel = self._channel(self.address, self._answered_by)
-        return channel
+    def connect(self, server: int = 0) -> Channel:
+        channel = self._class(self.addresses[server], self._answered_by[server])
+        if self.several:
+            channel.server = server
+        made: Channel = channel
+        return made
+
+    @functools.cached_property
+    def _class(self) -> Any:
+        """The class of channels as it is once the target is prepared."""
+        channel = self._channel
+        if self.connection_times is not None:
+            channel = used_once(channel, self.connection_times)
+        return on_server(channel) if self.several else channel
 
     def statistics(self) -> dict[str, Any] | None:
-        found = self.control.statistics(self._config.model)
+        found = None if self.several else self.control.statistics(self._config.model)
         if found is None or not self._composing:
             return found
         parts = {name: replace(self.control, version=v).statistics(name) for name, v in self._composing.items()}
@@ -112,6 +165,22 @@ class HttpTarget:
 
     def close(self) -> None:
         """Nothing: the server is somebody else's."""
+
+
+def joined(placements: Sequence[Placement]) -> Placement:
+    """The placement on several servers: what they have in common, else each one's; unknown where one does not tell."""
+
+    def all_of(values: Sequence[str | None]) -> str | None:
+        known = [value for value in values if value]
+        return ", ".join(dict.fromkeys(known)) if len(known) == len(values) else None
+
+    configs = [each.model_config for each in placements]
+    return Placement(
+        all_of([each.engine for each in placements]),
+        all_of([each.device for each in placements]),
+        all_of([each.provider for each in placements]),
+        configs[0] if all(config == configs[0] for config in configs) else None,
+    )
 
 
 def in_sequences(channel: Any, config: LoadConfig, stamp: Stamp) -> Any:
@@ -129,6 +198,24 @@ def in_sequences(channel: Any, config: LoadConfig, stamp: Stamp) -> Any:
     return carrying(channel, shared)
 
 
+def header_fields(config: LoadConfig) -> list[tuple[str, str]]:
+    """The header fields that the user adds to each request, and those of how the connection is used."""
+    once = [("connection", "close")] if config.server.no_connection_reuse else []
+    packed = [("accept-encoding", GZIP)] if config.server.response_compression == GZIP else []
+    return [*config.access.headers, *once, *packed]
+
+
+def _look_up(url: str) -> float | None:
+    """Look the name of a server up, which holds for the run; returns the ms that it took, None without a name."""
+    host = urlsplit(url).hostname or ""
+    if not host or is_address(host):
+        return None
+    begun = time.monotonic_ns()
+    with contextlib.suppress(OSError):  # the first question to the server says so
+        lookup(host)
+    return (time.monotonic_ns() - begun) / 1e6
+
+
 def http_encoder(config: LoadConfig, host: str, formats: Formats = BINARY) -> Callable[[Arrays], bytes]:
     """Make what serialises a batch for HTTP."""
     datatypes = {tensor.name: tensor.datatype for tensor in config.workload.inputs}
@@ -140,7 +227,7 @@ def http_encoder(config: LoadConfig, host: str, formats: Formats = BINARY) -> Ca
             arrays,
             config.workload.outputs,
             datatypes,
-            config.access.headers,
+            header_fields(config),
             version=config.server.model_version,
             formats=formats,
             parameters=config.server.request_parameters,

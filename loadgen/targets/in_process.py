@@ -77,6 +77,9 @@ class EngineChannel:
         """Never: only a thread with a call makes the eventfd readable."""
         return False
 
+    def cancel(self) -> bool:
+        return False
+
     def close(self) -> None:
         """Close the eventfd; a thread that still computes finds nobody waiting."""
         if self._call is not None:
@@ -95,6 +98,7 @@ class InProcessTarget:
     protocol = "in-process"
     shared_memory = "none"
     decoupled = False
+    connection_times = volume = None
     local = True
     no_statistics = "in-process: there is no server"
 
@@ -127,7 +131,7 @@ class InProcessTarget:
     def encoder(self) -> Callable[[Arrays], Any]:
         return _read_only
 
-    def connect(self) -> EngineChannel:
+    def connect(self, server: int = 0) -> EngineChannel:  # noqa: ARG002 - there is none
         return EngineChannel(self._threads, self._judge)
 
     def statistics(self) -> dict[str, Any] | None:

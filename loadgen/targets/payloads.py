@@ -28,12 +28,13 @@ def payloads(config: LoadConfig, encode: Callable[[Arrays], Any], golden: Golden
     batch = config.batch_size
     named = config.scenario.samples(config.seed)
     most = max(POOL_REQUESTS * batch, max(named or [0]) + 1)
+    room = POOL_BYTES // len(config.urls)  # over HTTP each server has its own form of a request
     numbers: Sequence[int] = ()
     if config.quality:
         data, numbers = scorable(config, most)
-        samples = _pool((data.example(number).requests[0] for number in numbers), most, batch)
+        samples = _pool((data.example(number).requests[0] for number in numbers), most, batch, room)
     else:
-        samples = _pool(samples_of(config), most, batch)
+        samples = _pool(samples_of(config), most, batch, room)
     if named:
         _check_samples(config, named, len(samples))
     # The samples go round until they fill whole batches.
@@ -80,7 +81,7 @@ def _check_samples(config: LoadConfig, named: Sequence[int], held: int) -> None:
     if max(named) >= held:
         raise InputDataError(
             f"--arrival-trace names sample {max(named)}, and --input-data {config.input_data} gives {held} (at most "
-            f"{POOL_BYTES >> 20} MiB of them)",
+            f"{POOL_BYTES // len(config.urls) >> 20} MiB of them)",
             fix=f"name samples from 0 to {held - 1}",
         )
 
@@ -94,14 +95,14 @@ def _interleave(ordinary: list[Payload], known: list[Payload]) -> list[Payload]:
     ]
 
 
-def _pool(samples: Iterator[Sample], most: int, batch: int) -> list[Sample]:
-    """Draw as many samples as fit the bounds, at least one request's."""
+def _pool(samples: Iterator[Sample], most: int, batch: int, room: int) -> list[Sample]:
+    """Draw as many samples as fit the bounds (`room` in bytes), at least one request's."""
     taken: list[Sample] = []
     size = 0
     for sample in itertools.islice(samples, most):
         interrupts.check()
         size += sum(array.nbytes for array in sample.values())
-        if size > POOL_BYTES and len(taken) >= batch:
+        if size > room and len(taken) >= batch:
             break
         taken.append(sample)
     return taken

@@ -37,6 +37,7 @@ class SharedMemoryTarget:
         self.protocol = self._target.protocol
         self.shared_memory = config.server.shared_memory
         self.decoupled = False
+        self.connection_times = self.volume = None
         self.no_statistics = self._target.no_statistics
 
     @property
@@ -102,8 +103,8 @@ class SharedMemoryTarget:
         """There is none: the region is laid out before the run."""
         raise OptionError("these requests cannot lie in shared memory", fix="--shared-memory none")
 
-    def connect(self) -> Channel:
-        return SharedChannel(self._target.connect(), self._slots)
+    def connect(self, server: int = 0) -> Channel:
+        return SharedChannel(self._target.connect(server), self._slots)
 
     def statistics(self) -> dict[str, Any] | None:
         return self._target.statistics()

@@ -78,6 +78,7 @@ class Access:
     def agreed(self, url: str, known: Tls) -> Tls:
         """Complete the description of TLS by the version and cipher that a connection agrees on. Raises ServerError."""
         parts, address = urlsplit(url), resolve(url)
+        assert isinstance(address.sockaddr, tuple)  # no Unix socket has TLS
         host, port = address.sockaddr[:2]
         try:
             with (

@@ -6,6 +6,7 @@ from typing import ClassVar
 from loadgen.sut.channel import ConnectionFailed, State
 from loadgen.transport.http2_frames import (
     ACK,
+    CANCEL,
     CONTINUATION,
     DATA,
     END_HEADERS,
@@ -33,6 +34,8 @@ from loadgen.transport.http2_frames import (
 from loadgen.transport.http2_sender import Http2Sender
 from loadgen.transport.limits import MAX_HEAD_BYTES, MAX_UNSENT_FRAMES
 
+_PASSED_OVER = 1 << 8
+"""Beside the flags of a header block: it is of a cancelled stream."""
 _SIZES = {RST_STREAM: 4, PING: 8, WINDOW_UPDATE: 4}
 """Frames of one size (RFC 9113, sections 6.4, 6.7 and 6.9)."""
 
@@ -45,7 +48,8 @@ class Http2Channel(Http2Sender, ABC):
     """
 
     __slots__ = (
-        "_block", "_block_flags", "_consumed", "_data_flags", "_data_left", "_goaway", "_greeted", "_rest",
+        "_block", "_block_flags", "_cancelled", "_consumed", "_data_flags", "_data_left", "_goaway", "_greeted",
+        "_rest",
     )  # fmt: skip
 
     REFILL_BYTES: ClassVar[int] = 1 << 29
@@ -60,6 +64,8 @@ class Http2Channel(Http2Sender, ABC):
         self._block = bytearray()
         self._block_flags = 0
         self._consumed = 0
+        self._cancelled = 0
+        """The last stream that was cancelled: what comes on it, or on one before, is late."""
 
     def connected(self) -> None:
         """Say the preface; requests need not wait for the server's. Raises ConnectionFailed."""
@@ -78,6 +84,17 @@ class Http2Channel(Http2Sender, ABC):
             self._take(data)
             self._advance()
         return not self._goaway
+
+    def _cancel_stream(self) -> bool:
+        """Cancel the current stream; False where parts of frames are on their way, so that only closing is left."""
+        if self._unsent or self._left or self._rest or self._data_left or self._block_flags:
+            return False
+        self._cancelled, self._stream = self._stream, -1
+        try:
+            self._send_whole(frame(RST_STREAM, 0, self._cancelled, CANCEL))
+        except ConnectionFailed:
+            return False
+        return not self._unsent
 
     def _take(self, data: bytes) -> None:
         """Handle the frames in what has come; a part of one is kept."""
@@ -136,6 +153,8 @@ class Http2Channel(Http2Sender, ABC):
             raise ProtocolViolation(f"a frame of kind {kind} inside or outside of a header block")
         if kind == CONTINUATION:
             self._continue(flags, body)
+        elif 0 < stream <= self._cancelled:
+            self._late(kind, flags, body)
         elif kind in {DATA, HEADERS}:
             self._padded(kind, flags, stream, body)
         elif kind == SETTINGS:
@@ -152,6 +171,13 @@ class Http2Channel(Http2Sender, ABC):
             self._go_away(body)
         elif kind == PUSH_PROMISE:
             raise ProtocolViolation("a pushed response, which was forbidden")
+
+    def _late(self, kind: int, flags: int, body: bytes) -> None:
+        """Pass over a frame that the server sent before it knew that its stream was cancelled."""
+        if kind == DATA:
+            self._consumed += len(body)
+        elif kind == HEADERS and not flags & END_HEADERS:
+            self._block, self._block_flags = bytearray(), END_HEADERS | _PASSED_OVER
 
     def _padded(self, kind: int, flags: int, stream: int, body: bytes) -> None:
         """Unwrap DATA and HEADERS frames with padding or a priority, and the first part of a long header block."""
@@ -180,7 +206,8 @@ class Http2Channel(Http2Sender, ABC):
         if flags & END_HEADERS:
             block, block_flags = bytes(self._block), self._block_flags
             self._block_flags = 0
-            self._on_headers(block, block_flags)
+            if not block_flags & _PASSED_OVER:
+                self._on_headers(block, block_flags)
 
     def _settings(self, flags: int, body: bytes) -> None:
         if flags & ACK:

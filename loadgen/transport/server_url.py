@@ -1,13 +1,24 @@
 """A server's URL as the user writes it, and where its metrics are."""
 
+import re
 from urllib.parse import urlsplit
 
 from servemark.errors import OptionError
 from servemark.quantities import one_of
 
 DEFAULT_URLS = {"http": "http://127.0.0.1:8000", "grpc": "grpc://127.0.0.1:8001"}
-SCHEMES = {"http": "http", "https": "http", "grpc": "grpc", "grpcs": "grpc"}
-"""Protocol of each URL scheme; the s means TLS."""
+SCHEMES = {
+    "http": "http",
+    "https": "http",
+    "grpc": "grpc",
+    "grpcs": "grpc",
+    "http+unix": "http",
+    "grpc+unix": "grpc",
+}
+"""Protocol of each URL scheme; the s means TLS, and unix the path of a socket."""
+_UNIX = re.compile(r"(?:(http|grpc)\+)?unix:(?://)?(/[^/].*)")
+MAX_PATH_BYTES = 107
+"""Longest path of a Unix socket that Linux takes (unix(7))."""
 
 METRICS = "#metrics="
 """Comes in addresses between processes after a server's URL, before the place of its metrics."""
@@ -17,6 +28,17 @@ DEFAULT_PORTS, DEFAULT_METRICS_PORT = (8000, 8001), 8002
 def protocol_of(url: str) -> str:
     """Return the protocol of a URL, http or grpc, with or without TLS."""
     return SCHEMES[url.partition(":")[0]]
+
+
+def socket_path(url: str) -> str:
+    """Return the path of the Unix socket that a URL names; empty where it names a host."""
+    found = _UNIX.fullmatch(url)
+    return found[2] if found else ""
+
+
+def authority(url: str) -> str:
+    """Return the host and port of a URL as requests name them; a Unix socket is localhost, as curl and gRPC have it."""
+    return urlsplit(url).netloc or "localhost"
 
 
 def is_secure(url: str) -> bool:
@@ -32,6 +54,8 @@ def normal_url(text: str, protocol: str = "") -> str:
     if protocol:
         one_of("--protocol", protocol, DEFAULT_URLS)
     url = text.strip().rstrip("/") or DEFAULT_URLS[protocol or "http"]
+    if unix := _UNIX.fullmatch(url):
+        return _unix_url(text, protocol, *unix.groups())
     scheme, separator, rest = url.partition("://")
     if not separator:
         scheme, rest = protocol or "http", url
@@ -41,12 +65,38 @@ def normal_url(text: str, protocol: str = "") -> str:
         raise OptionError(
             f"--url {text!r} is not for --protocol {protocol}", fix=f"write it like --url {DEFAULT_URLS[protocol]}"
         )
-    if scheme not in SCHEMES or not rest or "/" in rest or not _has_valid_port(rest):
+    if scheme not in SCHEMES or "+" in scheme or not rest or "/" in rest or not _has_valid_port(rest):
         raise OptionError(
-            f"--url {text!r} is not http://HOST:PORT or grpc://HOST:PORT, or https:// or grpcs://",
+            f"--url {text!r} is not http://HOST:PORT or grpc://HOST:PORT, https:// or grpcs://, or unix:/PATH",
             fix=f"write it like --url {DEFAULT_URLS['http']}",
         )
     return f"{scheme}://{rest}"
+
+
+def normal_urls(text: str, protocol: str = "") -> tuple[str, ...]:
+    """Read the URLs of one server or, with commas between, of several. Raises OptionError."""
+    parts = text.split(",")
+    if len(parts) > 1 and not all(part.strip() for part in parts):
+        raise OptionError(f"--url {text!r} names a server that is empty", fix="--url http://A:8000,http://B:8000")
+    urls = tuple(normal_url(part, protocol) for part in parts)
+    if len({url.partition(":")[0] for url in urls}) > 1 or len({*urls}) < len(urls):
+        raise OptionError(
+            f"--url {text!r} names a server twice, or servers of different protocols",
+            fix="name each once, all with one of http://, https://, grpc://, grpcs://",
+        )
+    return urls
+
+
+def _unix_url(text: str, protocol: str, own: str | None, path: str) -> str:
+    """Return the URL of a Unix socket. Raises OptionError."""
+    wrong = "#" in path or "\0" in path or len(path.encode()) > MAX_PATH_BYTES
+    if wrong or (protocol and own and own != protocol):
+        raise OptionError(
+            f"--url {text!r} is not the path of a socket ({MAX_PATH_BYTES} bytes at most, no #) for --protocol "
+            f"{protocol or own or 'http'}",
+            fix="write it like --url unix:/run/server.sock",
+        )
+    return f"{protocol or own or 'http'}+unix:{path}"
 
 
 def _has_valid_port(place: str) -> bool:
@@ -65,10 +115,11 @@ def metrics_url(url: str, given: str) -> str | None:
     if given.startswith("http://") and not urlsplit(given).username:
         return given
     parts = urlsplit(url)
-    beside = f"{parts.hostname}:{DEFAULT_METRICS_PORT}"
+    host = parts.hostname or "localhost"
+    beside = f"{host}:{DEFAULT_METRICS_PORT}"
     if not given:
         return f"http://{beside}/metrics" if parts.port in DEFAULT_PORTS else None
-    place = given if ":" in given else f"{parts.hostname}:{given}"
+    place = given if ":" in given else f"{host}:{given}"
     if not place.rpartition(":")[2].isdecimal():
         raise OptionError(f"--metrics-url {given!r} is not http://HOST:PORT/metrics", fix=f"http://{beside}/metrics")
     return f"http://{place}/metrics"

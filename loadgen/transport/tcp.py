@@ -1,4 +1,4 @@
-"""The TCP socket below a channel: it connects, receives, and names what broke."""
+"""The socket below a channel, of TCP or Unix: it connects, receives, and names what broke."""
 
 import errno
 import os
@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from loadgen.sut.channel import READ, WRITE, ConnectionFailed, Payload, State
+from loadgen.transport.server_url import socket_path
 from servemark.errors import ServerError
-from servemark.machine.addresses import places
+from servemark.machine.addresses import is_loopback, listeners, places, socket_listeners
 
 if TYPE_CHECKING:
     _OriginalSocket = socket.socket
@@ -30,12 +31,15 @@ _IN_PROGRESS = (errno.EINPROGRESS, errno.EWOULDBLOCK)
 _PORTS = {"http": 80, "https": 443, "grpc": 8001, "grpcs": 8001}  # 8001 is Triton's
 _KINDS = {
     errno.ECONNREFUSED: "connection_refused",
+    errno.ENOENT: "connection_refused",  # of a Unix socket
+    errno.EAGAIN: "connection_refused",  # of a Unix socket, whose queue is full
     errno.ECONNRESET: "connection_reset",
     errno.EPIPE: "connection_reset",
     errno.ETIMEDOUT: "connect_timeout",
     errno.EHOSTUNREACH: "host_unreachable",
     errno.ENETUNREACH: "host_unreachable",
     errno.EMFILE: "too_many_open_files",
+    errno.EADDRNOTAVAIL: "no_local_port",
 }
 
 
@@ -50,15 +54,27 @@ class Socket(_OriginalSocket):
 
 
 class Address(NamedTuple):
-    """A resolved TCP endpoint, and the sockets that reach it (family, kind)."""
+    """A resolved endpoint, of TCP or the path of a Unix socket, and the sockets that reach it (family, kind)."""
 
     family: int
-    sockaddr: tuple[str | int, ...]
+    sockaddr: tuple[str | int, ...] | str
     socket: Callable[[int, int], Socket] = Socket
+
+    @property
+    def is_local(self) -> bool:
+        """Return True if only this machine is reached by it."""
+        return isinstance(self.sockaddr, str) or is_loopback(str(self.sockaddr[0]))
+
+    def processes(self) -> list[int]:
+        """List the processes of this machine that listen there. Raises LookupError where they cannot be known."""
+        if isinstance(self.sockaddr, str):
+            return socket_listeners(self.sockaddr)
+        host, port = self.sockaddr[:2]
+        return listeners(str(host), int(port))
 
 
 class TcpChannel:
-    """A non-blocking socket with the state that the driver reads: what every channel over TCP has in common."""
+    """A non-blocking socket with the state that the driver reads: what every channel to a server has in common."""
 
     __slots__ = (
         "_address", "_socket", "deadline", "done", "fd", "payload", "scheduled", "sent", "state", "wants", "watched",
@@ -79,13 +95,15 @@ class TcpChannel:
         except OSError as error:
             raise failed(error.errno) from error
         self._socket.setblocking(False)
-        # A request must not wait for the previous one's acknowledgement (Nagle).
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if self._address.family != socket.AF_UNIX:
+            # A request must not wait for the previous one's acknowledgement (Nagle).
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.fd = self._socket.fileno()
         self.state = State.CONNECTING
         self.wants = WRITE
         code = self._socket.connect_ex(self._address.sockaddr)
-        if code not in (0, *_IN_PROGRESS):
+        # A Unix socket is connected at once, or its server's queue is full.
+        if code not in (0, *_IN_PROGRESS) or (code and self._address.family == socket.AF_UNIX):
             raise failed(code)
 
     def connected(self) -> None:
@@ -101,6 +119,10 @@ class TcpChannel:
             return
         self.state = State.IDLE
         self.wants = READ
+
+    def cancel(self) -> bool:
+        """Nothing but closing tells an HTTP/1 server that its answer is not wanted."""
+        return False
 
     def close(self) -> None:
         if self.state is not State.CLOSED:
@@ -132,6 +154,8 @@ def failed(code: int | None) -> ConnectionFailed:
 
 def resolve(url: str, socket_class: Callable[[int, int], Socket] = Socket) -> Address:
     """The address of a URL's host, of several the first that connects. Raises ServerError where there is none."""
+    if path := socket_path(url):
+        return Address(socket.AF_UNIX, path)
     parts = urlsplit(url)
     try:
         addresses = places(parts.hostname or "", parts.port or _PORTS[parts.scheme])

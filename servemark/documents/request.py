@@ -8,7 +8,7 @@ import re
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 from servemark.documents import fields
 from servemark.documents.fields import LOADS, MEASURED, MLPERF, RUN, SERVED, Count, Names
@@ -151,6 +151,16 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             metavar="S",
         ),
     ] = 30.0
+    request_cancellation: Annotated[
+        tuple[Annotated[float, Meta(gt=0, le=texts.MAX_CANCELLED)], Annotated[float, Meta(ge=0)]] | None,
+        fields.text(
+            "Give a share of the requests up where no answer comes so long after they were sent, like 0.05:0.2.",
+            read=texts.cancellation,
+            write=texts.cancellation_text,
+            metavar="SHARE:S",
+            commands=LOADS,
+        ),
+    ] = None
     max_in_flight: Annotated[
         int,
         fields.whole("Open loop: most requests in flight; others wait.", commands=MEASURED | {MLPERF}),
@@ -253,6 +263,7 @@ class RunRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise OptionError(
                 "JSON tensors are for HTTP without shared memory", fix="--protocol http, or leave them out"
             )
+        _check_connections(self)
         if server.endpoint_type:
             _check_endpoint(self)
         if server.streaming and self.protocol != "grpc":
@@ -284,7 +295,9 @@ class RunRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     @property
     def protocol(self) -> str:
         """Protocol of the server: http or grpc."""
-        return "grpc" if self.server.protocol == "grpc" or re.match(r"\s*grpcs?://", self.server.url) else "http"
+        return (
+            "grpc" if self.server.protocol == "grpc" or re.match(r"\s*grpc(s?://|\+unix:)", self.server.url) else "http"
+        )
 
 
 def _check_commands(request: RunRequest) -> None:
@@ -316,6 +329,45 @@ def _check_endpoint(request: RunRequest) -> None:
     if not server.url:
         raise OptionError("--endpoint-type is for a server that runs already", fix="add --url http://HOST:PORT")
 
+
+def _check_connections(request: RunRequest) -> None:
+    """Check that each use of connections comes with options that it goes with. Raises OptionError."""
+    server = request.server
+    given = {
+        "--url with several servers": "," in server.url,
+        "--no-connection-reuse": server.no_connection_reuse,
+        "--request-compression": server.request_compression != "none",
+        "--response-compression": server.response_compression != "none",
+        "--streaming": server.streaming,
+        "--sequence-length": bool(server.sequence_length),
+        "--shared-memory": server.shared_memory != "none",
+        "--explain": request.live.explain,
+        "--otlp-sample": bool(request.live.otlp_sample),
+        "--in-process": server.in_process,
+        "--workers": request.limits.workers > 1,
+        "--request-cancellation": request.limits.request_cancellation is not None,
+    }
+    for flag, excluded in _EXCLUDED.items():
+        if given[flag] and (other := next((each for each in excluded if given[each]), None)):
+            raise OptionError(f"{flag} excludes {other}", fix="leave one of them out")
+
+
+_EXCLUDED = {
+    "--url with several servers": ("--sequence-length", "--shared-memory", "--explain", "--otlp-sample", "--workers"),
+    "--no-connection-reuse": ("--sequence-length", "--shared-memory", "--streaming", "--explain", "--workers"),
+    "--request-compression": ("--sequence-length", "--shared-memory", "--streaming", "--explain", "--workers"),
+    "--response-compression": ("--shared-memory", "--streaming", "--workers"),
+    "--request-cancellation": (
+        "--url with several servers",
+        "--sequence-length",
+        "--shared-memory",
+        "--streaming",
+        "--explain",
+        "--in-process",
+        "--workers",
+    ),
+}
+"""Uses of connections, and the options that each excludes."""
 
 GROUPS: dict[str, type[Struct]] = {
     "server": Server,

@@ -17,10 +17,12 @@ from servemark.quantities import SHARES
 PROTOCOLS = ("", "http", "grpc")
 SHARED_MEMORY = ("none", "system", "cuda")
 """In the requests and answers, or in memory that the server maps too: POSIX shared memory, or a GPU's."""
+COMPRESSIONS = ("none", "gzip")
 TENSOR_FORMATS = (AUTO, "binary", "json")
 Tensors = dict[str, tuple[str, tuple[int, ...]]]
 """Name -> datatype and shape, as a server's metadata would have them."""
 TensorFormat = Literal["auto", "binary", "json"]
+Compression = Literal["none", "gzip"]
 
 Device = Annotated[
     str,
@@ -61,10 +63,11 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     url: Annotated[
         str,
         fields.text(
-            "A running server, http[s]://HOST:PORT. A command without it starts one.",
+            "A running server, http[s]://HOST:PORT or unix:/PATH; several take requests in turn. Else one is started.",
             names=Names.HOST,
             metavar="URL",
             short="-u",
+            repeatable=True,
             locust_dest="host",
             commands=SERVED,
         ),
@@ -97,6 +100,17 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     streaming: Annotated[
         bool, fields.switch("gRPC: one stream for each connection instead of calls.", commands=SERVED)
     ] = False
+    no_connection_reuse: Annotated[
+        bool, fields.switch("A new connection for each request; the result has the times of its parts.", commands=LOADS)
+    ] = False
+    request_compression: Annotated[
+        Compression,
+        fields.choice("none, or gzip: requests, compressed before the run.", COMPRESSIONS, commands=LOADS),
+    ] = "none"
+    response_compression: Annotated[
+        Compression,
+        fields.choice("none, or gzip: answers, where the server compresses.", COMPRESSIONS, commands=LOADS),
+    ] = "none"
     headers: Annotated[
         str,
         fields.text(

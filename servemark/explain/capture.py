@@ -15,7 +15,6 @@ from loadgen.traces.stamps import FILE as STAMPS
 from servemark.errors import ResultError, ServerError
 from servemark.explain.document import explanation, setup_of
 from servemark.explain.timeline import Machine, Sent, Served, Setup, load, save
-from servemark.machine.addresses import listeners
 from servemark.machine.scratch import scratch_folder
 from servemark.output import note
 from servemark.results import directory
@@ -85,9 +84,8 @@ def _watched(config: LoadConfig, measure: Measure, file: Path | None) -> _Run:
 
 def _watch(config: LoadConfig) -> tuple[ProcessWatch | None, str]:
     """Return a watch of the server's processes, or why there is none."""
-    host, port = config.access.address(config.url).sockaddr[:2]
     try:
-        found = listeners(str(host), int(port))
+        found = config.access.address(config.url).processes()
     except LookupError as error:
         return None, str(error)
     return (ProcessWatch(found, [os.getpid()]), "") if found else (None, "the server runs on another machine")

@@ -42,6 +42,14 @@ def places(host: str, port: int) -> list[tuple[int, tuple[str | int, ...]]]:
     return [(family, (address, port, *scope)) for family, (address, _, *scope) in lookup(host)]
 
 
+def is_address(host: str) -> bool:
+    """Return True if a host is an IP address, and not a name."""
+    with contextlib.suppress(ValueError):
+        ip_address(host)
+        return True
+    return False
+
+
 def is_loopback(host: str) -> bool:
     """Return True if only this machine reaches the host; of names only `localhost` counts."""
     with contextlib.suppress(ValueError):
@@ -74,6 +82,14 @@ def listeners(host: str, port: int, system: Path = SYSTEM) -> list[int]:
             if (name := psutil.Process(pid).name()) in FORWARDERS:
                 raise LookupError(f"{name} listens on port {port} for a container, whose CPU time is not known")
     return seen
+
+
+def socket_listeners(path: str) -> list[int]:
+    """The processes of this machine that hold a Unix socket. Raises LookupError where none is seen."""
+    pids = {c.pid for c in psutil.net_connections("unix") if str(c.laddr) == path and c.pid}
+    if not pids:
+        raise LookupError(f"it is not seen which process listens at {path}: another user's, or a container's")
+    return sorted(pids)
 
 
 def _network(address: str, netmask: str) -> IPv4Network | IPv6Network:

@@ -30,7 +30,7 @@ from servemark.results.verdict import Constraint, Verdict
 from servemark.runs.accuracy_log import LabelledLibrary, logged_by, score_log
 from servemark.runs.labelled import Labels
 from servemark.runs.quality import labels_of
-from servemark.runs.server import server_for
+from servemark.runs.server import one_server_for
 from servemark.workload.golden_check import agreement_figures, unchecked
 
 HEADROOM = 2.0
@@ -55,7 +55,7 @@ def run_mlperf(
     if bound is None and options.scenario == MlperfScenario.SERVER:
         raise OptionError(f"{config.workload.name} has no objective of its own", fix="give one, like --slo p99:50")
     labels = labels_of(config, None) if accuracy else None
-    with server_for([config]) as [served]:
+    with one_server_for(config) as served:
         directory, result = _measure(config, served, options, bound, labels)
     results.write(directory, result)
     return directory, result

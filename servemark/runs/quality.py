@@ -20,7 +20,7 @@ from servemark.results.schema.mlperf import MlperfErrors
 from servemark.results.schema.quality import QualityResult
 from servemark.runs.in_process import targets_for
 from servemark.runs.labelled import Labels, ScoredLoad
-from servemark.runs.server import server_for
+from servemark.runs.server import one_server_for
 
 KIND = "quality"
 REPEATED_EXAMPLES = 4
@@ -61,7 +61,7 @@ def _target(config: LoadConfig) -> Iterator[tuple[LoadConfig, Target]]:
         with targets_for(config) as target_of:
             yield config, target_of(config)
         return
-    with server_for([config]) as [served]:
+    with one_server_for(config) as served:
         target = open_target(served)
         try:
             yield served, target

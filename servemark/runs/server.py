@@ -56,6 +56,15 @@ def server_for(configs: Sequence[LoadConfig], more: Sequence[str] = ()) -> Itera
         note_death(server)
 
 
+@contextlib.contextmanager
+def one_server_for(config: LoadConfig) -> Iterator[LoadConfig]:
+    """Yield the configuration at one server of its model, where requests are not shared out. Raises as `server_for`."""
+    if len(config.urls) > 1:
+        raise OptionError(f"--url names {len(config.urls)} servers, and this command asks one", fix="name one of them")
+    with server_for([config]) as [served]:
+        yield served
+
+
 def note_death(server: "Server") -> None:
     """Say why a server has ended, where it has: its runs have their verdict, INVALID, and no reason."""
     try:

@@ -5,7 +5,7 @@ import io
 import socket
 import ssl
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import NamedTuple, cast
 
@@ -32,15 +32,19 @@ def ask(
     tls: ssl.SSLContext | None = None,
     make_socket: Callable[[int, int], socket.socket] = socket.socket,
 ) -> Reply:
-    """GET from "host:port", or POST where there is a body; no proxy is asked, no redirect followed, nothing unpacked.
+    """GET from "host:port" or the path of a Unix socket, or POST where there is a body.
+
+    No proxy is asked, no redirect followed, nothing unpacked.
 
     Under gevent the socket is one of its loop, unless `make_socket` makes another.
     Raises OSError, also where the answer is late or too long, and HTTPException.
     """
     deadline = time.monotonic() + timeout_s
-    connection = HTTPSConnection(endpoint, context=tls) if tls else HTTPConnection(endpoint)
+    host = "localhost" if endpoint.startswith("/") else endpoint
+    connection = HTTPSConnection(host, context=tls) if tls else HTTPConnection(host)
     with contextlib.closing(connection):
-        connection.sock = _connected(connection.host, connection.port, deadline, make_socket)
+        found = [(socket.AF_UNIX, endpoint)] if host != endpoint else places(connection.host, connection.port)
+        connection.sock = _connected(host, found, deadline, make_socket)
         if tls:
             connection.sock = tls.wrap_socket(connection.sock, server_hostname=connection.host)
         method = "GET" if body is None else "POST"
@@ -56,11 +60,14 @@ def ask(
 
 
 def _connected(
-    host: str, port: int, deadline: float, make_socket: Callable[[int, int], socket.socket]
+    host: str,
+    addresses: Sequence[tuple[int, str | tuple[str | int, ...]]],
+    deadline: float,
+    make_socket: Callable[[int, int], socket.socket],
 ) -> socket.socket:
     """Connect to the first address of a name that takes it. Raises OSError, and that of the last address."""
     last: OSError = OSError(f"{host} has no address")
-    for family, address in places(host, port):
+    for family, address in addresses:
         connected = make_socket(family, socket.SOCK_STREAM)
         try:
             connected.settimeout(max(deadline - time.monotonic(), 0.001))

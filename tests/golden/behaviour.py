@@ -41,6 +41,8 @@ class Behaviour(behaviour.Behaviour):
     slow_pieces: int = 10
     certificate: str = ""  # a PEM file with certificate and key: TLS on the port, and another one without for the log
     client_ca: str = ""  # a PEM file: only clients with a certificate of this CA
+    compresses: bool = False  # takes gzip, and answers so where a request accepts it
+    unix: str = ""  # the path of a socket at which it listens too
     authorization: str = ""  # what the field must be in each request; 401 otherwise
 
     def __post_init__(self) -> None:

@@ -45,6 +45,8 @@ class Behaviour:
     end_every: int = 0  # a stream ends instead of answering
     certificate: str = ""  # a PEM file with certificate and key: TLS on the port, and another one without for the log
     authorization: str = ""  # what the metadata must have in each call
+    compresses: bool = False  # answers unary calls with gzip; requests may come so anyway
+    unix: str = ""  # the path of a socket at which it listens too
     shared_memory: bool = True
     answers: int = -1  # on a stream: so many to each request, then a response that says so (decoupled); -1: the one
     gap_s: float = 0.0  # between them
@@ -62,6 +64,8 @@ class Service:
     streams: int = 0
     memory: Memory = field(default_factory=Memory)
     changes: list[str] = field(default_factory=list)
+    cancelled: int = 0  # calls that their client gave up
+    peers: list[str] = field(default_factory=list)  # clients that called, each once
     sequences: list[tuple[int, bool, bool]] = field(default_factory=list)  # id, start, end of each request
 
     def hits(self, number: int, every: str) -> bool:
@@ -119,7 +123,12 @@ def handlers(service: Service) -> Any:
 
     def unary(request: Any, context: Any) -> Any:
         admit(context)
+        if service.behaviour.compresses:
+            context.set_compression(grpc.Compression.Gzip)
         number, response = service.infer(request)
+        with service.lock:
+            service.cancelled += not context.is_active()
+            service.peers += [context.peer()] if context.peer() not in service.peers else []
         if response is None:
             context.abort(grpc.StatusCode.UNAVAILABLE, f"{ERROR} {number}")
         return response
@@ -163,7 +172,7 @@ def handlers(service: Service) -> Any:
         return service_pb2.ModelReadyResponse(ready=request.name == service.behaviour.model)
 
     def log(_request: bytes, _context: Any) -> bytes:
-        names = ("requests", "sizes", "checksums", "streams", "changes", "sequences")
+        names = ("requests", "sizes", "checksums", "streams", "changes", "sequences", "cancelled", "peers")
         with service.lock:
             return json.dumps({name: getattr(service, name) for name in names}).encode()
 
@@ -214,6 +223,8 @@ def main() -> None:
     if service.behaviour.certificate:
         pem = Path(service.behaviour.certificate).read_bytes()
         port = server.add_secure_port("127.0.0.1:0", grpc.ssl_server_credentials([(pem, pem)]))
+    if service.behaviour.unix:
+        server.add_insecure_port(f"unix:{service.behaviour.unix}")
     server.start()
     print(json.dumps({"port": port, "plain": plain}), flush=True)  # noqa: T201 - for whoever started it
     signal.sigwait({signal.SIGTERM, signal.SIGINT})

@@ -60,6 +60,7 @@ class Load:
     asked: Asked = ASKED
     in_turn: bool = False
     tick: Callable[[int], None] = lambda _now: None
+    cancels: Callable[[Channel], bool] | None = None  # says which requests to give up
     outcomes: list[Outcome] = field(default_factory=list)
     peak_in_flight: int = 0
     started_ns: int = 0
@@ -77,18 +78,28 @@ class Load:
 
     def drive(self, arrivals: Arrivals) -> Self:
         """Run the driver; a KeyboardInterrupt out of `tick` abandons what is in flight, as a measurement does."""
-        connections = Connections(self.channels(), self.max_in_flight, in_turn=self.in_turn)
+        connections = self.connections()
         requests = self.requests or self.payloads()
         driver = Driver(connections, requests, timeout_s=self.timeout_s, on_outcome=self.outcomes.append)
+
+        def tick(now: int) -> None:
+            if self.cancels is not None:
+                driver.cancel(self.cancels, "cancelled", "by the test")
+            self.tick(now)
+
         try:
             connections.open_ahead(self.connect)
-            driver.run(arrivals, self.tick)
+            driver.run(arrivals, tick)
         except KeyboardInterrupt:
             driver.abandon("interrupted", "by the test")
         finally:
             connections.close()
         self.peak_in_flight = driver.peak_in_flight
         return self
+
+    def connections(self) -> Connections:
+        """Make what the driver sends over."""
+        return Connections(self.channels(), self.max_in_flight, in_turn=self.in_turn)
 
     @property
     def address(self) -> Address:

@@ -7,6 +7,7 @@ In a test:
         assert len(server.log()["requests"]) == sent
 """
 
+import socket
 import ssl
 from typing import Any
 
@@ -25,6 +26,16 @@ def tls(behaviour: Behaviour) -> ssl.SSLContext | None:
     return context
 
 
+def unix_sockets(behaviour: Behaviour) -> list[socket.socket]:
+    """The socket at a path, where there is one."""
+    if not behaviour.unix:
+        return []
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(behaviour.unix)
+    listener.listen(128)
+    return [listener]
+
+
 class GoldenServer(server.GoldenServer):
     """A golden server in its own process, for the length of a `with` block; takes the fields of Behaviour."""
 
@@ -39,4 +50,4 @@ class GoldenServer(server.GoldenServer):
 
 
 if __name__ == "__main__":
-    server.main(Behaviour, Service, Connection, tls)
+    server.main(Behaviour, Service, Connection, tls, unix_sockets)

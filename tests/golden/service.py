@@ -1,5 +1,6 @@
 """The tests' golden service: any tensors, shared memory, and answers broken as planned."""
 
+import gzip
 import json
 import zlib
 from collections.abc import Callable
@@ -141,16 +142,24 @@ class Service(service.Service[Entry]):
         body = request.body
         came = {"batch": inference.batch, "bytes": len(body), "crc32": zlib.crc32(body)}
         entry = self.record.admit(request.arrival_ns, request.connection, request_id=inference.request_id, **came)
-        connection.plan(entry, b"" if entry.kind == "never" else self._render(entry, inference))
+        answer = b"" if entry.kind == "never" else self._render(entry, inference)
+        if answer and self.behaviour.compresses and "gzip" in request.headers.get("accept-encoding", ""):
+            answer = _packed(answer)
+        connection.plan(entry, answer)
 
     def _decoded(self, request: Request) -> Inference | None:
-        if "content-encoding" in request.headers or "transfer-encoding" in request.headers:
-            raise BadRequestError("compressed and chunked bodies are not supported")
+        body, encoding = request.body, request.headers.get("content-encoding", "")
+        if "transfer-encoding" in request.headers or (
+            encoding and (encoding != "gzip" or not self.behaviour.compresses)
+        ):
+            raise BadRequestError("chunked and such compressed bodies are not supported")
+        if encoding:
+            body = gzip.decompress(body)
         length = request.headers.get("inference-header-content-length")
-        if self.behaviour.json_only and (length is not None or b"binary_data" in request.body):
+        if self.behaviour.json_only and (length is not None or b"binary_data" in body):
             return None
         inference = decode(
-            request.body,
+            body,
             None if length is None else int(length),
             self.inputs,
             self.behaviour.max_batch_size,
@@ -213,6 +222,15 @@ class Service(service.Service[Entry]):
             "/v2/systemsharedmemory/status": lambda: list(self.memory.status["system"].values()),
             "/v2/cudasharedmemory/status": lambda: list(self.memory.status["cuda"].values()),
         }
+
+
+def _packed(answer: bytes) -> bytes:
+    """Compress the body of a response."""
+    head, _, body = answer.partition(b"\r\n\r\n")
+    packed = gzip.compress(body)
+    lines = [line for line in head.split(b"\r\n") if not line.startswith(b"Content-Length:")]
+    lines += [b"Content-Encoding: gzip", b"Content-Length: %d" % len(packed)]
+    return b"\r\n".join(lines) + b"\r\n\r\n" + packed
 
 
 def _config_type(datatype: str) -> str:

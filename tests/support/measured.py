@@ -10,7 +10,7 @@ from loadgen.measurement.interval_edges import Energy, Statistics
 from loadgen.measurement.machine_use import GENERATOR, SERVER, MachineUse
 from loadgen.measurement.measurement import Measured, Measurement
 from loadgen.measurement.recorder import Recorder
-from loadgen.measurement.sender import interval_from
+from loadgen.measurement.windows import interval_from
 from loadgen.sut.channel import Outcome, Payload
 from loadgen.sut.target import Placement
 from servemark.machine.cpu_time import CpuUse
@@ -61,6 +61,7 @@ class Target:
 
     protocol, shared_memory, local = "http", "none", True
     no_statistics = "it has no statistics"
+    volume = connection_times = None
 
     def __init__(self, config: LoadConfig) -> None:
         self.config: Resolved = {**config.resolved(), "url": "http://h:1"}

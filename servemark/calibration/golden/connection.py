@@ -69,7 +69,8 @@ class Connection(Generic[E]):
         service.record.connections += 1
         self.number = service.connections
         accepted.setblocking(False)
-        accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if accepted.family != socket.AF_UNIX:
+            accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         loop.watch(accepted, self._ready)
 
     def _ready(self, mask: int) -> None:

@@ -75,8 +75,12 @@ def main(
     service: Callable[[Any], Service[Any]] = Service,
     connection: Callable[..., Connection[Any]] = Connection,
     tls: Callable[[Any], ssl.SSLContext | None] = lambda _behaviour: None,
+    more: Callable[[Any], Sequence[socket.socket]] = lambda _behaviour: (),
 ) -> None:
-    """Serve until a signal. The ports are printed as one JSON line once connections are taken: see GoldenProcess."""
+    """Serve until a signal, at `more` sockets too.
+
+    The ports are printed as one JSON line once connections are taken: see GoldenProcess.
+    """
     parser = argparse.ArgumentParser(description=Behaviour.__doc__)
     parser.add_argument("--host", default="127.0.0.1", help="where to listen")
     parser.add_argument("--port", type=int, default=0, help="0: a free one")
@@ -92,8 +96,9 @@ def main(
     asked: list[tuple[int, ssl.SSLContext | None]] = [(options.port, context), *([(0, None)] if context else [])]
     listeners = [(socket.create_server((options.host, port), backlog=_BACKLOG), how) for port, how in asked]
     ports = [listener.getsockname()[1] for listener, _ in listeners]
+    others: list[Listener] = [(listener, None) for listener in more(behaviour)]
     print(json.dumps({"port": ports[0], "plain": ports[-1], "pid": os.getpid()}), flush=True)  # noqa: T201 - for whoever started it
-    serve(service(behaviour), connection, listeners)
+    serve(service(behaviour), connection, [*listeners, *others])
 
 
 class GoldenProcess:

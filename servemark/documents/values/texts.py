@@ -5,9 +5,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from servemark.errors import OptionError
-from servemark.quantities import RATES, SECONDS, above, at_least, number, text_of, whole
+from servemark.quantities import RATES, SECONDS, SHARES, above, at_least, number, text_of, whole
 
 AUTO = "auto"
+MAX_CANCELLED = 0.5
+"""Largest share of requests that are given up: the others are measured."""
 T = TypeVar("T")
 
 
@@ -32,6 +34,24 @@ def think_time_text(value: tuple[float, float]) -> str:
     """Write what `think_time` reads."""
     least, most = map(text_of, value)
     return least if least == most else f"{least}:{most}"
+
+
+def cancellation(what: str, given: str) -> tuple[float, float]:
+    """Read SHARE:SECONDS. Raises OptionError."""
+    share, colon, after = given.partition(":")
+    if not colon:
+        raise _not_like(what, given, "5%:200ms")
+    found = above(f"{what}: share", share, 0, SHARES)
+    if found > MAX_CANCELLED:
+        raise OptionError(
+            f"{what}: share {found:g} is above {MAX_CANCELLED:g}", fix="lower it: the others are measured"
+        )
+    return found, at_least(f"{what}: seconds", after, 0, SECONDS)
+
+
+def cancellation_text(value: tuple[float, float]) -> str:
+    """Write what `cancellation` reads."""
+    return ":".join(map(text_of, value))
 
 
 def stages(what: str, given: str, stage: Callable[[float, float, float | None], T]) -> tuple[T, ...]:

@@ -187,6 +187,46 @@ class AnswerFigures(TypedDict):
     between_ms: Annotated[Latency, "From one answer to the next of the same request (ms)."]
 
 
+class OneOfSeveral(TypedDict):
+    """One of several servers that took the requests in turn."""
+
+    url: Annotated[str, "The server."]
+    requests: Annotated[int, "Requests that went to it, failed ones among them."]
+    errors: Annotated[int, "Those that failed."]
+    errors_by_kind: Annotated[dict[str, int], "Kind of failure -> count."]
+    latency_ms: Annotated[Latency, "Latency of its requests (ms)."]
+
+
+class ConnectionParts(TypedDict):
+    """Parts of answered requests that had a connection each (ms). They add up to the service time, but for `dns_ms`."""
+
+    dns_ms: Annotated[float | None, "Looking up the server's name, once before the run."]
+    connect_ms: Annotated[Latency, "From the beginning of the connection until it is established."]
+    tls_ms: Annotated[Latency | None, "The TLS handshake."]
+    first_byte_ms: Annotated[Latency, "From sending the request to the first bytes of the answer."]
+    receive_ms: Annotated[Latency, "From there to the last byte."]
+
+
+class CompressionFigures(TypedDict):
+    """Sizes with and without compression (bytes) of the distinct requests, and of all answers that came compressed."""
+
+    request_bytes: Annotated[float | None, "Mean size of a request's body, or message, as it was made."]
+    request_sent_bytes: Annotated[float | None, "The same as it travelled."]
+    compressed_answers: Annotated[int, "Answers that came compressed, those of the warm-up among them."]
+    answer_received_bytes: Annotated[float | None, "Their mean size as they came."]
+    answer_bytes: Annotated[float | None, "The same without compression."]
+
+
+class CancellationFigures(TypedDict):
+    """Requests that were marked before they were sent, to be given up. They count in no other figure."""
+
+    requests: Annotated[int, "Marked requests that were scheduled in the interval."]
+    cancelled: Annotated[int, "Those that were given up: the connection was closed (HTTP), or the stream reset (gRPC)."]
+    answered: Annotated[int, "Those that were answered before."]
+    failed: Annotated[dict[str, int], "Those that failed before, by kind."]
+    given_up_ms: Annotated[Latency, "From sending to giving up (ms)."]
+
+
 class Metrics(TypedDict):
     """Everything that was measured."""
 
@@ -204,6 +244,16 @@ class Metrics(TypedDict):
     cpu: NotRequired[Annotated[CpuFigures, "Who used this machine's cores."]]
     sequences: NotRequired[Annotated[SequenceFigures | None, "Sequences. Null: requests are independent."]]
     answers: NotRequired[Annotated[AnswerFigures | None, "Several answers to a request. Null: each has one."]]
+    connections: NotRequired[
+        Annotated[ConnectionParts | None, "--no-connection-reuse: parts of the requests. Null: connections were kept."]
+    ]
+    compression: NotRequired[
+        Annotated[CompressionFigures | None, "--request-compression, --response-compression. Null: none was asked for."]
+    ]
+    cancellation: NotRequired[
+        Annotated[CancellationFigures | None, "--request-cancellation. Null: no request was to be given up."]
+    ]
+    servers: NotRequired[Annotated[list[OneOfSeveral] | None, "Each of several servers. Null: one took all requests."]]
 
 
 class ServerWindow(TypedDict):

@@ -39,7 +39,8 @@ REQUEST = (
 class Resolved(TypedDict):
     """Values that a request leaves open, as they were resolved."""
 
-    url: Annotated[str | None, "Server. Null in-process."]
+    url: Annotated[str | None, "Server. Of several the first. Null in-process."]
+    urls: NotRequired[Annotated[list[str], "Several servers, which took the requests in turn."]]
     model: Annotated[str | None, "Name of the model on the server. Null: a mix has several."]
     windows: Annotated[int, "Windows of the measured interval."]
     language_model: NotRequired[

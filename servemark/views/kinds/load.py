@@ -20,6 +20,7 @@ from servemark.views.blocks import Article, Block, Check, Lines, Routine, Sectio
 from servemark.views.headline import answer
 from servemark.views.kinds.quality import score_words
 from servemark.views.plots.circumstances import configuration, environment, made
+from servemark.views.plots.connections import cancelled, parts, servers, sizes
 from servemark.views.plots.distribution import Level, by_percentile, cumulated
 from servemark.views.plots.explanation import slow_requests
 from servemark.views.plots.machine import machine
@@ -54,6 +55,7 @@ def article(saved: Saved) -> Article:
             Section(stands, [Lines([answer(result)])] if found else [], titled=True),
             Section("Latency", [_latencies(result), Lines(facts(saved))]),
             Section("Commands", _commands(result)),
+            Section("Servers", servers(result)),
             Section("Verdict", [verdict_of(result["verdict"])]),
             Section("Workloads of the mix", _mix(result)),
             Section("Distribution of latencies", lambda: _distributions(saved)),
@@ -93,6 +95,7 @@ def _latencies(result: Result) -> Table:
         rows += [("service time", metrics["service_time_ms"]), ("schedule delay", metrics["schedule_delay_ms"])]
     if answers := metrics.get("answers"):
         rows += [("first answer", answers["first_ms"]), ("between answers", answers["between_ms"])]
+    rows += parts(result)
     if sequences := metrics.get("sequences"):
         rows.append(("sequence", sequences["duration_ms"]))
     head = ["ms", *(name.replace("_", ".") for name in COLUMNS), "95 % interval of p50", "95 % interval of p99"]
@@ -117,6 +120,7 @@ def facts(saved: Saved) -> list[str]:
             f"sequences: {figure(sequences['sequences_per_s'])}/s of {sequences['length']} requests, at most "
             f"{sequences['in_flight']} in flight; {sequences['completed']:,} completed, {sequences['broken']:,} broken"
         )
+    lines += [*sizes(result), *cancelled(result)]
     tls = result["resolved"].get("tls")
     if tls and tls.get("unverified"):
         lines.append("TLS: the server's certificate was not verified (--tls-insecure), so anybody may have answered")

@@ -164,7 +164,7 @@ def test_who_asks_late_is_invited_then_and_a_stranger_is_passed_over() -> None:
     ("flags", "names", "words"),
     [
         ((*OPEN, "--max-in-flight", "1"), ("a", "b"), "--max-in-flight 1 is less than one for each of 2 workers"),
-        ((*OPEN, "--request-log"), ("a",), "--request-log is kept by one process"),
+        ((*OPEN, "--request-log"), ("a",), "--request-log is for one process"),
         (OPEN, (), "no worker is connected"),
     ],
 )

@@ -105,7 +105,7 @@ def test_a_program_does_not_run(servemark: Servemark, tmp_path: Path) -> None:
         code, _, err = servemark("rerun", str(result), "--out", str(tmp_path / "out"))
         assert (code, ran.exists(), server.requests()) == (BAD_INPUT, False, [])
         assert "program: --power-command \"sh -c 'touch" in err
-        assert f"host: --url '{server.url}'" in err
+        assert f"host: --url ['{server.url}']" in err
         servemark("rerun", str(result), "--out", str(tmp_path / "out"), "--trust")
         assert ran.exists()
         assert server.requests()
@@ -161,7 +161,7 @@ def test_a_terminal_is_asked(
     code, _, err = servemark("rerun", str(result_with(tmp_path, url="http://theirs:1\x1b[2J")))
     assert code == BAD_INPUT
     assert len(stopped) == made
-    assert "host: --url 'http://theirs:1\\x1b[2J'" in err
+    assert "host: --url ['http://theirs:1\\x1b[2J']" in err
 
 
 def test_the_options_as_a_file_are_shown_with_what_they_name(servemark: Servemark, tmp_path: Path) -> None:

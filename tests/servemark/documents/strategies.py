@@ -22,11 +22,14 @@ tensors = st.dictionaries(
     max_size=3,
 )
 SPECIAL: dict[str, st.SearchStrategy[Any]] = {
-    "url": st.sampled_from(["http://h:8000", "grpc://h:8001", "grpc://h:9#metrics=other:7", "http://[::1]:5"]),
+    "url": st.sampled_from(
+        ["http://h:8000", "grpc://h:8001", "grpc://h:9#metrics=other:7", "http://[::1]:5", "http://a:1,http://b:1"]
+    ),
     "at": st.lists(st.sampled_from(["1.5:true", "3:sh -c 'a; b'"]), unique=True).map(tuple),
     "abort_on": st.sampled_from(["errors:0.1", "p99:500,errors:0.2"]),
     "endpoint_type": st.sampled_from(["", "", "", "kserve-v1"]),
     "scrape": st.lists(st.sampled_from(["a=http://h:1/m", "b=http://h:2/m#x,y"]), unique=True).map(tuple),
+    "request_cancellation": st.none() | st.tuples(st.floats(1e-3, 0.5), st.floats(0, 10)),
     "think_time_s": st.tuples(st.floats(0, 10), st.floats(10, 1e3)),
     "slo": st.sampled_from(["p50:5", "p99:20.5,errors:0.001", "service_p90:7,throughput:100"]),
     "bls_composing_models": st.dictionaries(names, st.sampled_from(["", "2"]), max_size=3),

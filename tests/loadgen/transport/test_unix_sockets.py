@@ -1,0 +1,93 @@
+"""Unix sockets: the control plane and the load go there, and who listens is known."""
+
+from itertools import cycle, islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loadgen.load.load_config import LoadConfig
+from loadgen.targets.any_model import workload_of
+from loadgen.targets.open import open_target
+from loadgen.transport.server_url import normal_url
+from servemark.errors import OptionError, ServerError
+from tests.golden.grpc import GoldenGrpc
+from tests.golden.load import Load, constant_ns
+from tests.golden.server import GoldenServer
+from tests.support.load_config import request_of
+from tests.support.locust_run import run, the_result
+from tests.support.result_checks import check_counts, check_schema
+
+
+@pytest.mark.parametrize(("golden", "protocol"), [(GoldenServer, "http"), (GoldenGrpc, "grpc")])
+@pytest.mark.parametrize("flags", [(), ("--no-connection-reuse",)])
+def test_a_load_goes_to_a_socket(golden: Any, protocol: str, flags: tuple[str, ...], tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    with golden(unix=str(path)) as server:
+        request = request_of("golden", "--url", f"unix:{path}", "--protocol", protocol, *flags)
+        config = LoadConfig.of(request, workload_of)
+        target = open_target(config)
+        target.prepare()
+        assert (target.protocol, target.local, target.processes()) == (protocol, True, [server.pid])
+
+        class Sent(Load):
+            def channels(self) -> Any:
+                return target.connect
+
+        load = Sent(0, requests=cycle([*islice(target.payloads(None), 8)])).open(constant_ns(400, 40))
+        received = server.log()["requests"]
+    assert load.kinds == {"ok": 40}
+    assert (received if isinstance(received, int) else len(received)) == 40
+
+
+def test_a_server_that_is_gone_refuses_each_request(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    with GoldenServer(unix=str(path)) as server:
+        target = open_target(LoadConfig.of(request_of("golden", "--url", f"unix:{path}"), workload_of))
+        target.prepare()
+        requests = cycle([*islice(target.payloads(None), 2)])
+        server.kill()
+
+        class Sent(Load):
+            def channels(self) -> Any:
+                return target.connect
+
+        assert Sent(0, requests=requests).open(constant_ns(100, 5)).kinds == {"connection_refused": 5}
+        path.unlink()
+        assert Sent(0, requests=requests).open(constant_ns(100, 5)).kinds == {"connection_refused": 5}
+        with pytest.raises(ServerError, match=f"no server answers at http.unix:{path}"):
+            target.prepare()
+
+
+def test_a_run_names_the_socket(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    with GoldenServer(unix=str(path)) as server:
+        flags = ["--model-name", "golden", "--duration", "0.5", "--warmup", "0.1", "--out", str(tmp_path / "out")]
+        run("any_model", *flags, "--url", f"unix:{path}")
+        received = server.requests()
+    result = the_result(tmp_path / "out")
+    check_schema(result)
+    check_counts(result, len(received))
+    assert result["resolved"]["url"] == f"http+unix:{path}"
+
+
+@pytest.mark.parametrize(
+    ("text", "protocol", "url"),
+    [
+        ("unix:/run/s", "", "http+unix:/run/s"),
+        ("unix:///run/s", "grpc", "grpc+unix:/run/s"),
+        ("grpc+unix:/run/s", "", "grpc+unix:/run/s"),
+        ("http+unix:/run/s", "http", "http+unix:/run/s"),
+    ],
+)
+def test_ways_to_write_a_socket(text: str, protocol: str, url: str) -> None:
+    assert normal_url(text, protocol) == url
+
+
+@pytest.mark.parametrize(
+    ("text", "protocol"),
+    [("unix:/" + "x" * 200, ""), ("grpc+unix:/s", "http"), ("unix:/a#b", ""), ("http+unix://a", "")],
+)
+def test_what_is_not_a_socket_is_refused(text: str, protocol: str) -> None:
+    with pytest.raises(OptionError, match="--url"):
+        normal_url(text, protocol)

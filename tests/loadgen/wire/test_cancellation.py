@@ -1,0 +1,149 @@
+"""Requests that are given up: exactly a share of them, told to the server, and apart from all other figures."""
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hyperframe.frame import DataFrame, HeadersFrame, RstStreamFrame
+
+from loadgen.sut.channel import Channel, Outcome, Payload
+from loadgen.wire.cancellation import CANCELLED, Cancellation, CancellationRecorder, ToCancel
+from servemark.documents.values.texts import cancellation
+from servemark.errors import OptionError
+from tests.golden.grpc import GoldenGrpc
+from tests.golden.load import constant_ns
+from tests.golden.server import GoldenServer
+from tests.support.grpc_load import GrpcLoad
+from tests.support.http2_peer import Peer, answer, answering, plain
+from tests.support.load_config import request_of
+from tests.support.locust_run import run, the_result
+from tests.support.raw_server import raw_server
+from tests.support.result_checks import check_schema
+
+
+def marked(share: float, count: int, seed: str = "1") -> list[bool]:
+    requests = Cancellation(share, 0.2, seed).requests(itertools.repeat(Payload(b"x")))
+    return [isinstance(payload, ToCancel) for payload in itertools.islice(requests, count)]
+
+
+@pytest.mark.parametrize(("share", "chosen", "of"), [(0.05, 1, 20), (0.5, 1, 2), (0.333, 333, 1000), (0.002, 1, 500)])
+def test_the_share_is_exact_in_each_block(share: float, chosen: int, of: int) -> None:
+    found = marked(share, 5 * of)
+    assert [sum(found[start : start + of]) for start in range(0, 5 * of, of)] == [chosen] * 5
+
+
+def test_the_places_are_those_of_the_seed() -> None:
+    assert marked(0.05, 400) == marked(0.05, 400) != marked(0.05, 400, "2")
+    assert len({marked(0.05, 400)[start : start + 20].index(True) for start in range(0, 400, 20)}) > 5
+
+
+def settings(tmp_path: Path, url: str, *flags: str) -> list[str]:
+    load = ["--duration", "1.2", "--warmup", "0.2", "--request-cancellation", "25%:40ms"]
+    return ["--model-name", "golden", "--url", url, *load, "--out", str(tmp_path), *flags]
+
+
+def check(result: Any, received: int) -> dict[str, Any]:
+    check_schema(result)
+    metrics, found = result["metrics"], dict(result["metrics"]["cancellation"])
+    assert (
+        found["requests"]
+        == found["cancelled"] + found["answered"]
+        == pytest.approx((metrics["latency_ms"]["count"] + found["requests"]) / 4, abs=4)
+    )
+    assert metrics["errors"]["count"] == 0
+    assert found["cancelled"] > 0
+    assert found["given_up_ms"]["min"] >= 40
+    inside = metrics["latency_ms"]["count"] + found["requests"]
+    assert inside + metrics["client"]["requests_outside_interval"] == received
+    return found
+
+
+def test_over_http_the_connection_is_closed(tmp_path: Path) -> None:
+    with GoldenServer(delay_s=0.15) as server:
+        done = run("any_model", *settings(tmp_path, server.url, "--request-rate", "60"))
+        requests = server.requests()
+    found = check(the_result(tmp_path), len(requests))
+    assert sum(entry["written_ns"] is None for entry in requests) >= found["cancelled"]
+    assert f"cancelled: {found['cancelled']:,} of {found['requests']:,} requests" in done.stdout
+
+
+def test_over_grpc_the_call_is_cancelled_and_the_connection_goes_on(tmp_path: Path) -> None:
+    with GoldenGrpc(delay_s=0.15) as server:
+        run("any_model", *settings(tmp_path, server.url, "--users", "4"))
+        log = server.log()
+    found = check(the_result(tmp_path), log["requests"])
+    assert log["cancelled"] >= found["cancelled"]
+    assert len(log["peers"]) <= 5  # the first request has a connection of its own
+
+
+class Given(GrpcLoad):
+    """Gives the first request up once the server has it."""
+
+    def __init__(self, port: int, has_come: list[int]) -> None:
+        super().__init__(port, max_in_flight=1)
+        self.has_come = has_come
+
+    def act(self, channel: Channel) -> bool:
+        return bool(self.has_come) and not self.outcomes and bool(channel.sent)
+
+
+def late_answer(has_come: list[int], parts: Any) -> Any:
+    """A peer that answers the first request after it was told that nobody waits, and the next as usual."""
+
+    def respond(peer: Peer, stream: int) -> None:
+        has_come.append(stream)
+        if stream > 1:
+            plain(peer, stream)
+            return
+        while not isinstance(peer.frame(), RstStreamFrame):
+            pass
+        peer.send(*parts(peer, stream))
+
+    return respond
+
+
+def in_pieces(peer: Peer, stream: int) -> list[Any]:
+    """An answer whose header block comes in two frames."""
+    block = peer.head(stream).data
+    first, rest = HeadersFrame(stream, block[:3]), _continuation(stream, block[3:])
+    return [first, rest, DataFrame(stream, answer()), peer.trailers(stream)]
+
+
+def _continuation(stream: int, data: bytes) -> Any:
+    from hyperframe.frame import ContinuationFrame
+
+    return ContinuationFrame(stream, data, flags=["END_HEADERS"])
+
+
+@pytest.mark.parametrize("parts", [lambda peer, stream: peer.whole(stream, answer()), in_pieces])
+def test_an_answer_that_comes_too_late_is_passed_over(parts: Any) -> None:
+    has_come: list[int] = []
+    with raw_server(answering(late_answer(has_come, parts))) as (port, accepted):
+        load = Given(port, has_come)
+        load.cancels = load.act
+        load.open(constant_ns(20, 4))
+    assert load.kinds == {CANCELLED: 1, "ok": 3}
+    assert (has_come, accepted) == ([1, 3, 5, 7], [1])
+
+
+def test_each_end_of_a_marked_request_is_counted_once() -> None:
+    recorder = CancellationRecorder()
+    ends = [(5, CANCELLED), (6, None), (7, "http_500"), (8, "timeout"), (50, None), (60, CANCELLED)]
+    for scheduled, error in ends:
+        recorder.take(Outcome(ToCancel(b""), scheduled, scheduled, scheduled + 3, error, "", None))
+    recorder.flush(0, 10)
+    assert (recorder.requests, recorder.given_up.count, recorder.answered, recorder.outside) == (4, 1, 1, 2)
+    assert recorder.failed == {"http_500": 1, "timeout": 1}
+
+
+@pytest.mark.parametrize("text", ["5%", "60%:1", "0:1", "5%:-1", "x:1"])
+def test_what_is_not_a_share_and_a_time_is_refused(text: str) -> None:
+    with pytest.raises(OptionError, match="--request-cancellation"):
+        cancellation("--request-cancellation", text)
+
+
+@pytest.mark.parametrize("flags", [("--sequence-length", "3"), ("--shared-memory", "system"), ("--in-process",)])
+def test_what_cannot_give_requests_up_is_refused(flags: tuple[str, ...]) -> None:
+    with pytest.raises(OptionError, match=f"--request-cancellation excludes {flags[0]}"):
+        request_of("golden", "--request-cancellation", "5%:200ms", *flags)

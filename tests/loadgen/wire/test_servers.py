@@ -1,0 +1,118 @@
+"""Several servers in one run: each gets every n-th request, whatever the others do, and has figures of its own."""
+
+from itertools import cycle, islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loadgen.load.load_config import LoadConfig
+from loadgen.sut.channel import Outcome
+from loadgen.targets.any_model import workload_of
+from loadgen.targets.open import open_target
+from loadgen.transport.server_url import normal_urls
+from loadgen.wire.servers import OfServer, RoundRobin, ServerRecorder
+from servemark.errors import OptionError
+from tests.golden.grpc import GoldenGrpc
+from tests.golden.load import Load, constant_ns
+from tests.golden.server import GoldenServer
+from tests.support.load_config import request_of
+from tests.support.locust_run import run, the_result
+from tests.support.result_checks import check_counts, check_schema
+
+
+class Shared(Load):
+    """Load on several servers, of a target that is prepared."""
+
+    target: Any
+
+    def connections(self) -> RoundRobin:
+        return RoundRobin(self.target.connect, self.max_in_flight, 2)
+
+
+def load_on(first: Any, second: Any, **settings: Any) -> Shared:
+    config = LoadConfig.of(request_of("golden", "--url", f"{first.url},{second.url}"), workload_of)
+    target = open_target(config)
+    target.prepare()
+    load = Shared(0, requests=cycle([*islice(target.payloads(None), 8)]), **settings)
+    load.target = target
+    return load
+
+
+def servers_of(outcomes: list[Outcome]) -> list[int]:
+    """The servers of outcomes in the order of their schedule."""
+    found = []
+    for outcome in sorted(outcomes, key=lambda each: each.scheduled):
+        assert isinstance(outcome.payload, OfServer)
+        found.append(outcome.payload.server)
+    return found
+
+
+@pytest.mark.parametrize("golden", [GoldenServer, GoldenGrpc])
+def test_servers_take_requests_in_turn_also_where_one_is_slow(golden: Any) -> None:
+    with golden() as fast, golden(delay_s=0.03) as slow:
+        load = load_on(fast, slow).open(constant_ns(500, 60))
+        seen = [server.log()["requests"] for server in (fast, slow)]
+    assert [each if isinstance(each, int) else len(each) for each in seen] == [30, 30]
+    assert load.kinds == {"ok": 60}
+    assert servers_of(load.outcomes) == [0, 1] * 30
+
+
+def test_a_request_names_the_server_that_gets_it() -> None:
+    with GoldenServer() as first, GoldenServer() as second:
+        payload = next(load_on(first, second).target.payloads(None))
+    for request, server in zip(payload.request, (first, second), strict=True):
+        assert f"\r\nHost: {server.address}\r\n".encode() in request
+
+
+@pytest.mark.parametrize("loop", ["open", "closed"])
+def test_a_server_that_dies_has_failures_and_the_other_has_none(loop: str) -> None:
+    with GoldenServer() as alive, GoldenServer() as dead:
+        load = load_on(alive, dead, connect=4)
+        dead.kill()
+        load.open(constant_ns(200, 40)) if loop == "open" else load.closed(4, 0.3)
+    recorder = ServerRecorder([alive.url, dead.url])
+    see = recorder.seen(lambda _outcome, _words: None)
+    for outcome in load.outcomes:
+        see(outcome, "")
+    recorder.flush(0, 1 << 62)
+    good, failed = recorder.latency
+    assert (good.failed, failed.count) == (0, 0)
+    assert abs(good.count - failed.failed) <= 4
+    assert recorder.errors[1].keys() <= {"connection_refused", "connection_closed", "connection_reset"}
+    assert failed.failed == recorder.errors[1].total() > 1
+
+
+def test_a_run_has_a_figure_for_each_server(tmp_path: Path) -> None:
+    flags = ["--model-name", "golden", "--request-rate", "100", "--duration", "1.5", "--warmup", "0.2"]
+    with GoldenServer(delay_s=0.02) as slow, GoldenServer(error_every=4) as failing:
+        urls = ["--url", slow.url, "--url", failing.url]
+        done = run("any_model", *flags, "--url", f"{slow.url},{failing.url}", "--out", str(tmp_path))
+        assert request_of("golden", *urls).server.url == f"{slow.url},{failing.url}"
+        received = [len(server.requests()) for server in (slow, failing)]
+    result = the_result(tmp_path)
+    check_schema(result)
+    check_counts(result, sum(received))
+    assert result["resolved"]["urls"] == [slow.url, failing.url]
+    first, second = result["metrics"]["servers"]
+    assert abs(first["requests"] - second["requests"]) <= 1
+    assert first["requests"] + second["requests"] == result["metrics"]["latency_ms"]["count"] + second["errors"]
+    assert (first["errors"], second["errors_by_kind"]) == (0, result["metrics"]["errors"]["by_kind"])
+    assert first["latency_ms"]["min"] >= 20
+    assert f"http_500 {second['errors']}" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "text", ["http://a:1,http://a:1", "http://a:1,grpc://b:1", "http://a:1,", "http://a:1,http://u@b:1"]
+)
+def test_servers_that_cannot_share_a_load_are_refused(text: str) -> None:
+    with pytest.raises(OptionError, match="--url"):
+        normal_urls(text)
+
+
+@pytest.mark.parametrize(
+    "flags", [("--sequence-length", "3"), ("--shared-memory", "system"), ("--workers", "2"), ("--explain",)]
+)
+def test_what_belongs_to_one_server_is_refused(flags: tuple[str, ...]) -> None:
+    with pytest.raises(OptionError, match=f"several servers excludes {flags[0]}"):
+        request_of("golden", "--url", "http://a:1,http://b:1", *flags)
