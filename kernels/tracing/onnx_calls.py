@@ -37,6 +37,8 @@ class Node:
     output: "torch.Tensor"
     given: list[str] = field(default_factory=list)
     """The names of all inputs, "" where one is left out."""
+    parameters: tuple[str, ...] = ()
+    """The names of those inputs that are weights of the file."""
 
 
 def calls_of(file: Path, inputs: Arrays) -> list[Call]:
@@ -48,10 +50,10 @@ def _call(node: Node) -> Call:
     name = f"onnx::{node.operator}"
     if node.operator in _CELLS:
         cases = _recurrent(node)
-        return Call(name, reason=cases) if isinstance(cases, str) else Call(name, cases)
+        return Call(name, reason=cases) if isinstance(cases, str) else Call(name, cases, None, node.parameters)
     mapped = _MAPPED.get(node.operator)
     case = mapped(node) if mapped else ""
-    return Call(name, reason=case) if isinstance(case, str) else Call(name, (case,))
+    return Call(name, reason=case) if isinstance(case, str) else Call(name, (case,), None, node.parameters)
 
 
 def _nodes(file: Path, inputs: Arrays) -> Iterator[Node]:
@@ -60,6 +62,7 @@ def _nodes(file: Path, inputs: Arrays) -> Iterator[Node]:
 
     model = onnx.load(file, load_external_data=False)
     known = {}
+    weights = {each.name for each in model.graph.initializer}
     for number, node in enumerate(_all(model.graph)):
         node.name = f"node_{number}"  # the profile goes by names, which a file need not give
         known[node.name] = node
@@ -81,7 +84,8 @@ def _nodes(file: Path, inputs: Arrays) -> Iterator[Node]:
             node = known.get(event["name"].removesuffix(_ENDING), onnx.NodeProto())
             attributes = {each.name: onnx.helper.get_attribute_value(each) for each in node.attribute}
             taken = [_tensor(each) for each in said["input_type_shape"]]
-            yield Node(said["op_name"], attributes, taken, outputs[0], list(node.input))
+            parameters = tuple(name for name in node.input if name in weights)
+            yield Node(said["op_name"], attributes, taken, outputs[0], list(node.input), parameters)
 
 
 def _all(graph: Any) -> Iterator[Any]:

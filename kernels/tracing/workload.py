@@ -41,10 +41,11 @@ _NO_SHARES = "the profiler follows a CPU only, and calls that come again in the 
 
 @dataclass(frozen=True)
 class Trace:
-    """Kernels of one inference, each once with its count, and the parts of its time."""
+    """Kernels of one inference, each once with its count, the parts of its time, and its calls in order."""
 
     cases: list[Case]
     traced: Traced
+    calls: Sequence[Call] = ()
 
 
 def trace_apart(name: str, batch: int, device: Device, *, timed: bool = True) -> Trace:
@@ -89,7 +90,7 @@ def trace(name: str, batch: int, device: Device, timed: bool = True) -> Trace:
     traced = document(name, batch, calls, latency_s, shares, _JOINED if in_onnx else _NO_SHARES)
     if in_onnx:
         traced["engine"] = "ONNX Runtime"
-    return Trace(kernels(calls, f"{name}, batch {batch}"), traced)
+    return Trace(kernels(calls, f"{name}, batch {batch}"), traced, calls)
 
 
 def _torch(workload: Workload, arrays: Arrays, device: Device) -> tuple[list[Call], Callable[[], object]]:
@@ -103,7 +104,7 @@ def _torch(workload: Workload, arrays: Arrays, device: Device) -> tuple[list[Cal
     def run() -> object:
         return model(*inputs)
 
-    return calls_of(run), run
+    return calls_of(run, model.named_parameters()), run
 
 
 def _onnx(workload: Workload, arrays: Arrays, device: Device) -> tuple[list[Call], Callable[[], object]]:

@@ -77,6 +77,7 @@ def test_a_node_is_a_kernel_of_its_sizes(
 ) -> None:
     [call] = calls(tmp_path, [found], shape, weights)
     assert call.operator == f"onnx::{found.op_type}"
+    assert call.parameters == tuple(weights)
     assert len(call.cases) == (2 if found.op_type == "LSTM" else 1)
     sizes = {
         name: list(size) if isinstance(size, tuple) else size for name, size in call.cases[0].kernel.sizes().items()
