@@ -12,6 +12,8 @@ from servemark.results.schema.characterisation import TimedBatch
 from servemark.stats.unknown import explained, unknown
 from servemark.workload import Arrays
 
+ENGINE_S = 20.0
+"""About how long a workload takes on an engine, with one larger batch (s); AIBench's took 17 on average."""
 LONGEST_S = 40.0
 """Longest time that a batch may take by the time of one sample; a larger one is left out."""
 FEWEST, MOST = 3, 200

@@ -12,13 +12,12 @@ from servemark.cli._own_models import takes_own_models
 from servemark.cli._report import Report, conclude
 from servemark.documents.commands import Synthesising
 from servemark.paths import RESULTS
-from servemark.results import directory as results
 from servemark.synthesis.run import synthesise as make
 
 
 @takes_options(Synthesising)
 def synthesise(
-    names: Annotated[list[str], typer.Argument(metavar="WORKLOAD...", help="Networks of convolutions.")],
+    names: Annotated[list[str], typer.Argument(metavar="WORKLOAD...", help="Workloads that it shall stand for.")],
     *,
     options: Synthesising,
     model_repository: Repository = DEFAULT_REPOSITORY,
@@ -32,10 +31,10 @@ def synthesise(
     Example: servemark synthesise googlenet vgg16 resnet50 resnet152 densenet121 --name cnns
 
     Example: servemark synthesise googlenet resnet50 --engines onnxruntime,openvino --held-out vgg16
+
+    Example: servemark synthesise transformer nmt --name translators
     """
-    folder = results.new_directory(Path(options.out or RESULTS), f"synthesis-{options.name}")
-    document = make(names, options, folder, model_repository)
-    results.write(folder, document)
+    folder, document = make(names, options, Path(options.out or RESULTS), model_repository)
     conclude(folder, document, report=report, json=json)
 
 

@@ -1,4 +1,4 @@
-"""Distances between the layers of a chain and those of several workloads, each of which has the same weight."""
+"""Distances between layers of one kind and those of several workloads, each of which has the same weight."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -10,9 +10,8 @@ import numpy.typing as npt
 from servemark.synthesis.layers import Layer, Layers
 
 Floats = npt.NDArray[np.float64]
-FEATURES = ("kernel", "stride", "inputs", "outputs", "side", "flops", "bytes")
-LOGARITHMIC = {"inputs", "outputs", "side", "flops", "bytes"}
-"""Features whose ratios matter: they are compared as logarithms to base 2."""
+LINEAR = {"kernel", "stride"}
+"""Features that are compared as they are. Of all others ratios matter: they are compared as logarithms to base 2."""
 TOTALS = 10.0
 """Weight of the totals: 1 % off counts as 0.1 standard deviations of one feature."""
 
@@ -20,46 +19,54 @@ TOTALS = 10.0
 def values(layers: Sequence[Layer], feature: str) -> Floats:
     """Return a feature of each layer, as it is compared."""
     found = np.array([getattr(layer, feature) for layer in layers], np.float64)
-    return np.log2(np.maximum(found, 1)) if feature in LOGARITHMIC else found
+    return found if feature in LINEAR else np.log2(np.maximum(found, 1))
 
 
 @dataclass(frozen=True)
 class Target:
-    """Statistics that a chain shall have: of one mean workload."""
+    """Statistics that the layers of one kind shall have: of one mean workload."""
 
     layers: int
-    """Number of convolutions."""
     quantiles: dict[str, Floats]
     """Feature -> its values at as many quantiles as there are layers, ascending."""
     scales: dict[str, float]
     """Feature -> its standard deviation, or 1 where all layers are alike."""
     flops: float
     parameters: float
-    connected: int
-    """Number of fully connected layers."""
-    connected_parameters: float
 
     @classmethod
-    def of(cls, given: Sequence[Layers], number: int = 0) -> "Target":
-        """Average the workloads, with as many quantiles as a chain of that number of convolutions needs; 0: theirs."""
-        number = number or max(round(mean(len(each.convolutions) for each in given)), 2)
-        weights = np.concatenate([np.full(len(each.convolutions), 1 / len(each.convolutions)) for each in given])
-        every = [layer for each in given for layer in each.convolutions]
+    def of(cls, given: Sequence[Layers], kind: type[Layer], number: int = 0) -> "Target":
+        """Average the workloads' layers of a kind, at as many quantiles as that number of layers needs.
+
+        0: their mean number, rounded up, because one layer more leaves the totals a choice.
+        """
+        groups = [found for each in given if (found := each.of(kind))]
+        every = [layer for group in groups for layer in group]
+        number = number or math.ceil(mean(len(each.of(kind)) for each in given))
+        weights = np.concatenate([np.full(len(group), 1 / len(group)) for group in groups])
         quantiles, scales = {}, {}
-        for feature in FEATURES:
-            found = values(every, feature)
-            quantiles[feature] = _quantiles(found, weights, number)
-            middle = np.average(found, weights=weights)
-            scales[feature] = float(np.sqrt(np.average((found - middle) ** 2, weights=weights))) or 1.0
+        for feature in kind.FEATURES:
+            figures = values(every, feature)
+            quantiles[feature] = quantiles_of(figures, weights, number)
+            middle = np.average(figures, weights=weights)
+            scales[feature] = float(np.sqrt(np.average((figures - middle) ** 2, weights=weights))) or 1.0
         return cls(
             number,
             quantiles,
             scales,
-            flops=mean(sum(layer.flops for layer in each.convolutions) for each in given),
-            parameters=mean(sum(layer.parameters for layer in each.convolutions) for each in given),
-            connected=math.ceil(mean(len(each.connected) for each in given)),
-            connected_parameters=mean(sum(a * b for a, b in each.connected) for each in given),
+            flops=mean(total(each.of(kind), "flops") for each in given),
+            parameters=mean(total(each.of(kind), "parameters") for each in given),
         )
+
+    def distances(self, layers: Sequence[Layer], feature: str) -> tuple[float, float]:
+        """Return Wasserstein's distance, in standard deviations, and Kolmogorov and Smirnov's."""
+        ours, theirs = values(layers, feature), self.quantiles[feature]
+        return wasserstein(ours, theirs) / self.scales[feature], kolmogorov_smirnov(ours, theirs)
+
+
+def total(layers: Iterable[Layer], figure: str) -> float:
+    """Add up a figure of layers."""
+    return float(sum(getattr(layer, figure) for layer in layers))
 
 
 def mean(figures: Iterable[float]) -> float:
@@ -68,13 +75,20 @@ def mean(figures: Iterable[float]) -> float:
     return sum(found) / len(found)
 
 
-def _quantiles(found: Floats, weights: Floats, number: int) -> Floats:
+def quantiles_of(found: Floats, weights: Floats, number: int) -> Floats:
     """Return weighted quantiles at the middles of `number` equal parts."""
+    order = places_of(found, weights, number)
+    taken: Floats = found[order]
+    return taken
+
+
+def places_of(found: Floats, weights: Floats, number: int) -> npt.NDArray[np.int64]:
+    """Return the places of these quantiles among the values."""
     order = np.argsort(found, kind="stable")
     reached = np.cumsum(weights[order]) / weights.sum()
     middles = (np.arange(number) + 0.5) / number
-    taken: Floats = found[order][np.searchsorted(reached, middles - 1e-12).clip(max=len(found) - 1)]
-    return taken
+    places: npt.NDArray[np.int64] = order[np.searchsorted(reached, middles - 1e-12).clip(max=len(found) - 1)]
+    return places
 
 
 def wasserstein(ours: Floats, theirs: Floats) -> float:
@@ -92,7 +106,8 @@ def kolmogorov_smirnov(ours: Floats, theirs: Floats) -> float:
 def misfit(layers: Sequence[Layer], target: Target) -> float:
     """Return what a search makes small: distances in standard deviations, and totals that are off."""
     far = sum(
-        wasserstein(values(layers, feature), target.quantiles[feature]) / target.scales[feature] for feature in FEATURES
+        wasserstein(values(layers, feature), theirs) / target.scales[feature]
+        for feature, theirs in target.quantiles.items()
     )
-    flops, parameters = sum(layer.flops for layer in layers), sum(layer.parameters for layer in layers)
-    return far + TOTALS * (abs(math.log(flops / target.flops)) + abs(math.log(parameters / target.parameters)))
+    pairs = [(total(layers, "flops"), target.flops), (total(layers, "parameters"), target.parameters)]
+    return far + TOTALS * sum(abs(math.log(max(ours, 1.0) / theirs)) for ours, theirs in pairs if theirs)

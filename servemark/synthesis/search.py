@@ -1,103 +1,125 @@
-"""Finds a chain of convolutions that fits a target, by simulated annealing from a seed.
+"""Finds layers that fit a target, by simulated annealing from a seed.
 
-Kirkpatrick et al. 1983, "Optimization by Simulated Annealing". AI Matrix varies the same five: input size, filter size,
-number of filters, stride of filters, number of layers (Wei et al. 2018; US patent 11579680 B2, claim 1).
+Kirkpatrick et al. 1983, "Optimization by Simulated Annealing". AI Matrix varies the same five of convolutions: input
+size, filter size, number of filters, stride of filters, number of layers (Wei et al. 2018; US patent 11579680 B2,
+claim 1). Convolutions are a chain, because each hands its picture on. All other layers are found one by one, because
+each of them reads what it needs of a sequence (`network`).
 """
 
 import math
 import random
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TypeVar
 
-from servemark.synthesis.layers import Layer, Layers
-from servemark.synthesis.match import Target, misfit
+import numpy as np
+
+from servemark.synthesis.layers import Convolution, Layer, Layers, SequenceLayer
+from servemark.synthesis.match import Target, misfit, places_of
+from servemark.synthesis.plan import Chain, Link, ordered
 
 STEPS = 40_000
 HOT, COLD = 0.5, 0.002
 """First and last temperature, in units of the misfit."""
-SMALLEST_SIDE = 1
 MOVED = 6
 """Most links by which a halving moves at once."""
-CHANNELS = 3
-"""Channels of a picture."""
+NARROWER, WIDER = 0.85, 1.18
+"""Bounds of the factor by which a size changes at once."""
+State = TypeVar("State")
+Kind = TypeVar("Kind", bound=Layer)
 
 
-@dataclass(frozen=True)
-class Link:
-    """A convolution of the chain: what it has besides what the one before gives it."""
+def search_chain(given: Sequence[Layers], seed: int, *, steps: int = STEPS) -> Chain:
+    """Return the best chain of convolutions that was seen."""
+    target, rng = Target.of(given, Convolution), random.Random(seed)  # noqa: S311 - a search, no secret
+    groups = [found for each in given if (found := _of(each, Convolution))]
+    pool = [layer for group in groups for layer in group]
+    sides = sorted({group[0].side for group in groups})
+    channels = sorted(group[0].inputs for group in groups)[len(groups) // 2]
 
-    kernel: int
-    stride: int
-    width: int
-    pooled: bool = False
-    """Halved by a maximum over 2 x 2 before it."""
+    def judged(chain: Chain) -> float:
+        layers = chain.layers()
+        return math.inf if layers is None else misfit(layers, target)
 
-
-@dataclass(frozen=True)
-class Chain:
-    """Convolutions one after the other on a square picture."""
-
-    side: int
-    links: tuple[Link, ...]
-
-    def layers(self) -> list[Layer] | None:
-        """Return its layers; None where the picture is used up."""
-        found, inputs, side = [], CHANNELS, self.side
-        for link in self.links:
-            if link.pooled:
-                side //= 2
-            if side < max(SMALLEST_SIDE, 1):
-                return None
-            layer = Layer(link.kernel, link.stride, inputs, link.width, side)
-            found.append(layer)
-            inputs, side = link.width, layer.side_after
-        return found
-
-    @property
-    def width(self) -> int:
-        """Channels that come out."""
-        return self.links[-1].width
+    begun = _start(pool, target.layers, channels, sides, rng)
+    return anneal(begun, judged, lambda chain: _changed(chain, pool, sides, rng), rng, steps)
 
 
-def search(given: Sequence[Layers], target: Target, seed: int, *, steps: int = STEPS) -> Chain:
-    """Return the best chain that was seen."""
-    rng = random.Random(seed)  # noqa: S311 - a search, no secret
-    pool = [layer for each in given for layer in each.convolutions]
-    sides = sorted({each.convolutions[0].side for each in given})
-    chain = start(pool, target, sides, rng)
-    layers = chain.layers()
-    assert layers is not None
-    now = misfit(layers, target)
-    best, least = chain, now
+def search_layers(
+    given: Sequence[Layers],
+    kind: type[SequenceLayer],
+    seed: int,
+    *,
+    beside: Sequence[SequenceLayer] = (),
+    steps: int = STEPS,
+) -> list[SequenceLayer]:
+    """Return the best layers of a kind other than convolutions; of one workload they are its own.
+
+    Layers that are there already, `beside` them, may have the tables that tied ones use.
+    """
+    target, rng = Target.of(given, kind), random.Random(seed)  # noqa: S311 - a search, no secret
+    groups = [found for each in given if (found := _of(each, kind))]
+    pool = [layer for group in groups for layer in group]
+    weights = [1 / len(group) for group in groups for _ in group]
+    # by what a layer moves, which every kind has
+    moved = np.array([layer.bytes for layer in pool], np.float64)
+    begun = tuple(pool[place] for place in places_of(moved, np.array(weights), target.layers))
+
+    def judged(layers: tuple[SequenceLayer, ...]) -> float:
+        # in their order, because a tied one that finds no table there gets its own
+        return misfit([each for each in ordered((*beside, *layers)) if isinstance(each, kind)], target)
+
+    def changed(layers: tuple[SequenceLayer, ...]) -> tuple[SequenceLayer, ...]:
+        place = rng.randrange(len(layers))
+        [other] = rng.choices(pool, weights)
+        if rng.random() < 0.5:
+            size = rng.choice(kind.SCALED)
+            value = getattr(layers[place], size) * rng.uniform(NARROWER, WIDER)
+            # a tied table has its owner's sizes; of other sizes it is its own
+            untied = {"tied": False} if getattr(layers[place], "tied", False) else {}
+            other = replace(layers[place], **{size: max(round(value), 1)}, **untied)
+        return (*layers[:place], other, *layers[place + 1 :])
+
+    return [*anneal(begun, judged, changed, rng, steps)]
+
+
+def anneal(
+    state: State, judge: Callable[[State], float], changed: Callable[[State], State], rng: random.Random, steps: int
+) -> State:
+    """Change a state step by step, and return the one that was judged best; less is better, and 0 ends the search."""
+    now = judge(state)
+    best, least = state, now
     for step in range(steps):
+        if least == 0:
+            break
         temperature = HOT * (COLD / HOT) ** (step / steps)
-        other = _changed(chain, pool, sides, rng)
-        layers = other.layers()
-        if layers is None:
-            continue
-        then = misfit(layers, target)
-        if then < now or rng.random() < math.exp((now - then) / temperature):
-            chain, now = other, then
+        other = changed(state)
+        then = judge(other)
+        if then < now or (math.isfinite(then) and rng.random() < math.exp((now - then) / temperature)):
+            state, now = other, then
             if now < least:
-                best, least = chain, now
+                best, least = state, now
     return best
 
 
-def start(pool: Sequence[Layer], target: Target, sides: Sequence[int], rng: random.Random) -> Chain:
+def _of(layers: Layers, kind: type[Kind]) -> list[Kind]:
+    return [each for each in layers.layers if isinstance(each, kind)]
+
+
+def _start(pool: Sequence[Convolution], number: int, channels: int, sides: Sequence[int], rng: random.Random) -> Chain:
     """Return a chain of drawn layers in the order of their sides, which is halved where theirs is."""
-    drawn = sorted(rng.choices(pool, k=target.layers), key=lambda layer: -layer.side)
+    drawn = sorted(rng.choices(pool, k=number), key=lambda layer: -layer.side)
     side = at = sides[len(sides) // 2]
     links = []
     for layer in drawn:
         pooled = at >= 2 * layer.side and at > 1
         at = at // 2 if pooled else at
-        stride = layer.stride if -(-at // layer.stride) >= 1 else 1
-        at = -(-at // stride)
-        links.append(Link(layer.kernel, stride, layer.outputs, pooled))
-    return Chain(side, tuple(links))
+        at = -(-at // layer.stride)
+        links.append(Link(layer.kernel, layer.stride, layer.outputs, pooled))
+    return Chain(channels, side, tuple(links))
 
 
-def _changed(chain: Chain, pool: Sequence[Layer], sides: Sequence[int], rng: random.Random) -> Chain:
+def _changed(chain: Chain, pool: Sequence[Convolution], sides: Sequence[int], rng: random.Random) -> Chain:
     """Return a neighbour of a chain: one thing of one link is another, or two links have changed places."""
     links = list(chain.links)
     place = rng.randrange(len(links))
@@ -108,7 +130,7 @@ def _changed(chain: Chain, pool: Sequence[Layer], sides: Sequence[int], rng: ran
         case 1:
             links[place] = replace(link, width=rng.choice((model.outputs, model.inputs)))
         case 2:
-            links[place] = replace(link, width=max(round(link.width * rng.uniform(0.85, 1.18)), 1))
+            links[place] = replace(link, width=max(round(link.width * rng.uniform(NARROWER, WIDER)), 1))
         case 3:
             links[place] = replace(link, pooled=not link.pooled)
         case 4 if halved := [number for number, each in enumerate(links) if each.pooled]:
@@ -125,5 +147,5 @@ def _changed(chain: Chain, pool: Sequence[Layer], sides: Sequence[int], rng: ran
             other = rng.randrange(len(links))
             links[place], links[other] = links[other], links[place]
         case _:
-            return Chain(rng.choice(sides), chain.links)
-    return Chain(chain.side, tuple(links))
+            return replace(chain, side=rng.choice(sides))
+    return replace(chain, links=tuple(links))

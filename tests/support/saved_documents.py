@@ -304,16 +304,25 @@ def _mlperf(header: dict[str, Any], result: dict[str, Any]) -> dict[str, Any]:
 
 
 def _synthesis(header: dict[str, Any]) -> dict[str, Any]:
-    def candidate(name: str, distance: float, operations: float) -> dict[str, Any]:
+    def kind(name: str, share: float, features: tuple[str, ...], distance: float, operations: float) -> dict[str, Any]:
         return {
-            "name": name,
+            "kind": name,
             "layers": 8,
+            "given_layers": 7.6,
+            "flops_share": share,
             "distances": [
                 {"feature": feature, "wasserstein": distance, "kolmogorov_smirnov": distance / 2}
-                for feature in ("kernel", "flops")
+                for feature in features
             ],
-            "totals": [{"name": "their operations", "ours": operations, "given": 100.0}],
+            "totals": [
+                {"name": "flops", "ours": operations, "given": 100.0},
+                {"name": "bytes", "ours": 180.0, "given": 200.0},
+            ],
         }
+
+    def candidate(name: str, distance: float, operations: float) -> dict[str, Any]:
+        convolutions = kind("convolution", 0.75, ("kernel", "flops"), distance, operations)
+        return {"name": name, "kinds": [convolutions, kind("recurrent", 0.25, ("steps",), 2 * distance, operations)]}
 
     context = {"engine": "onnxruntime", "batch_size": 1, "predicted_ms": 12.0, "measured_ms": 15.0}
     return {

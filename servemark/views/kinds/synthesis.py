@@ -4,14 +4,14 @@ from typing import Any
 
 from servemark.quantities import figure
 from servemark.results.saved import Saved
-from servemark.results.schema.synthesis import Candidate, Synthesis
+from servemark.results.schema.synthesis import Candidate, CategoryShare, Synthesis, Total
 from servemark.views.blocks import Article, Check, Figure, Lines, Section, Table
 from servemark.views.drawing.axis import linear
 from servemark.views.drawing.plot import Bar, ends
 from servemark.views.plots.circumstances import environment, made
 from servemark.views.wording import listed
 
-CLOSE, CLOSE_SHARE = 0.05, 0.05
+CLOSE, CLOSE_POINTS = 0.05, 5.0
 """Totals within this share, and shares of time within this number of points, are close."""
 
 
@@ -19,8 +19,9 @@ def article(saved: Saved) -> Article:
     """The match in one sentence, then distances beside AI Matrix's own networks, totals and times."""
     document = saved.of(Synthesis)
     ours, *others = document["candidates"]
+    layers = listed([f"{each['layers']} of {each['kind']}" for each in ours["kinds"]])
     return Article(
-        about=f"{document['name']}, a network of {ours['layers']} convolutions for {listed(document['given'])}  |  "
+        about=f"{document['name']}, a network for {listed(document['given'])} with layers: {layers}  |  "
         f"synthesis, seed {document['seed']}",
         answer=_answer(document),
         explained=[],
@@ -39,23 +40,48 @@ def article(saved: Saved) -> Article:
 
 
 def _mean_distance(found: Candidate) -> float:
-    distances = [each["wasserstein"] for each in found["distances"]]
-    return sum(distances) / len(distances)
+    """Average the features of each kind, then the kinds by their share of the operations."""
+    held = [kind for kind in found["kinds"] if kind["distances"]]
+    means = [sum(each["wasserstein"] for each in kind["distances"]) / len(kind["distances"]) for kind in held]
+    shares = [kind["flops_share"] for kind in held]
+    if not sum(shares):
+        shares = [1.0] * len(held)
+    return sum(mean * share for mean, share in zip(means, shares, strict=True)) / max(sum(shares), 1e-12)
 
 
 def _answer(document: Synthesis) -> str:
     ours, *others = document["candidates"]
     beside = listed([f"{figure(_mean_distance(each))} for {each['name']}" for each in others])
-    off = [f"{each['name']} {each['ours'] / each['given'] - 1:+.1%}" for each in ours["totals"] if _off(each) > CLOSE]
+    off = [f"{name} {each['ours'] / each['given'] - 1:+.1%}" for name, each in _judged(ours) if _off(each) > CLOSE]
     totals = f"off by more than {CLOSE:.0%}: {listed(off)}" if off else f"all totals are within {CLOSE:.0%}"
+    far = [f"{_place(each)} {_points(each):+.0f}" for each in document["shares"] if abs(_points(each)) > CLOSE_POINTS]
+    shares = f"; points of time off by more than {CLOSE_POINTS:.0f}: {listed(far)}" if far else ""
     return (
         f"{document['name']}: mean distance {figure(_mean_distance(ours))} standard deviations"
-        f"{f', {beside}' if beside else ''}; {totals}"
+        f"{f', {beside}' if beside else ''}; {totals}{shares}"
     )
 
 
-def _off(total: Any) -> float:
-    return abs(total["ours"] / total["given"] - 1) if total["given"] else float(total["ours"])
+def _place(share: CategoryShare) -> str:
+    return f"{share['category']} on {share['engine']}"
+
+
+def _points(share: CategoryShare) -> float:
+    return 100 * (share["ours"] - share["given"])
+
+
+def _judged(found: Candidate) -> list[tuple[str, Total]]:
+    """Totals of each kind by name. Bytes are not searched for: they follow from the sizes, and only stand beside."""
+    return [
+        (f"{each['name']} of {kind['kind']}", each)
+        for kind in found["kinds"]
+        for each in kind["totals"]
+        if each["name"] != "bytes"
+    ]
+
+
+def _off(total: Total) -> float:
+    return abs(total["ours"] / total["given"] - 1)
 
 
 def _mean_distances(document: Synthesis) -> Figure:
@@ -66,12 +92,13 @@ def _mean_distances(document: Synthesis) -> Figure:
 
 def _distances(document: Synthesis) -> Table:
     names = [each["name"] for each in document["candidates"]]
-    head = ["feature", *(f"{name} W" for name in names), *(f"{name} KS" for name in names)]
+    head = ["layers", "feature", *(f"{name} W" for name in names), *(f"{name} KS" for name in names)]
     rows = []
-    for number, first in enumerate(document["candidates"][0]["distances"]):
-        each = [candidate["distances"][number] for candidate in document["candidates"]]
-        found = [*(e["wasserstein"] for e in each), *(e["kolmogorov_smirnov"] for e in each)]
-        rows.append([first["feature"], *map(figure, found)])
+    for kinds in zip(*(each["kinds"] for each in document["candidates"]), strict=True):
+        for number, first in enumerate(kinds[0]["distances"]):
+            each = [kind["distances"][number] if kind["distances"] else None for kind in kinds]
+            found = [*(e and e["wasserstein"] for e in each), *(e and e["kolmogorov_smirnov"] for e in each)]
+            rows.append([kinds[0]["kind"], first["feature"], *map(figure, found)])
     return Table(head, rows)
 
 
@@ -80,18 +107,22 @@ def _words(document: Synthesis) -> list[str]:
     lost = listed([f"{share:.1%} of {name}" for name, share in left_out.items()])
     return [
         "W: Wasserstein distance in standard deviations of the given layers; KS: Kolmogorov-Smirnov distance. "
-        "Channels, sides, operations and bytes are compared as logarithms. Each given workload has the same weight.",
-        *([f"Operations in layers that a chain does not have: {lost}."] if lost else []),
+        "Sides of filters and strides are compared as they are, all others as logarithms. Each given workload has the "
+        "same weight.",
+        *([f"Operations in no such layer: {lost}."] if lost else []),
         f"Workload file: {document['file']}",
     ]
 
 
 def _totals(found: Candidate) -> Table:
-    rows = [
-        [each["name"], figure(each["ours"]), figure(each["given"]), f"{_off(each):.1%}" if each["given"] else "-"]
-        for each in found["totals"]
-    ]
-    return Table(["total", found["name"], "mean of the given", "off"], rows)
+    rows = []
+    for kind in found["kinds"]:
+        rows.append([kind["kind"], "layers", f"{kind['layers']}", figure(kind["given_layers"]), "-"])
+        rows += [
+            [kind["kind"], each["name"], figure(each["ours"]), figure(each["given"]), f"{_off(each):.1%}"]
+            for each in kind["totals"]
+        ]
+    return Table(["layers", "total", found["name"], "mean of the given", "off"], rows)
 
 
 def _times(document: Synthesis) -> Table:
@@ -107,7 +138,7 @@ def _shares(document: Synthesis) -> Table:
     rows = [
         [each["engine"], each["category"], f"{each['ours']:.1%}", f"{each['given']:.1%}"] for each in document["shares"]
     ]
-    marked = [n for n, each in enumerate(document["shares"]) if abs(each["ours"] - each["given"]) > CLOSE_SHARE]
+    marked = [n for n, each in enumerate(document["shares"]) if abs(_points(each)) > CLOSE_POINTS]
     return Table(["engine", "category", document["name"], "mean of the given"], rows, marked=marked)
 
 
@@ -117,19 +148,30 @@ def _held_out(document: Synthesis) -> Table:
 
 
 def records(saved: Saved) -> list[dict[str, Any]]:
-    """A row for each feature of each network."""
+    """A row for each feature of each kind of layer of each network."""
     return [
-        {"network": candidate["name"], **each}
+        {"network": candidate["name"], "layers": kind["kind"], **each}
         for candidate in saved.of(Synthesis)["candidates"]
-        for each in candidate["distances"]
+        for kind in candidate["kinds"]
+        for each in kind["distances"]
     ]
 
 
 def checks(saved: Saved) -> list[Check]:
-    """Each total is close."""
-    ours = saved.of(Synthesis)["candidates"][0]
-    said = f"within {CLOSE:.0%}"
-    return [
-        Check(f"{each['name']} {said}", _off(each) <= CLOSE, note=f"{_off(each):.1%} off", subject=ours["name"])
-        for each in ours["totals"]
+    """Each total that was searched for is close, and each share of the time that was measured."""
+    document = saved.of(Synthesis)
+    ours = document["candidates"][0]
+    totals = [
+        Check(f"{name} within {CLOSE:.0%}", _off(each) <= CLOSE, note=f"{_off(each):.1%} off", subject=ours["name"])
+        for name, each in _judged(ours)
     ]
+    shares = [
+        Check(
+            f"time of {_place(each)} within {CLOSE_POINTS:.0f} points",
+            abs(_points(each)) <= CLOSE_POINTS,
+            note=f"{_points(each):+.1f} points",
+            subject=ours["name"],
+        )
+        for each in document["shares"]
+    ]
+    return [*totals, *shares]

@@ -1,54 +1,91 @@
-"""The workload file of a chain: it loads, counts its parameters, and its network computes what it says."""
+"""The workload file of a network: it loads, counts its parameters, and its network computes what it says."""
 
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from servemark.synthesis.layers import Layer, layers_of
-from servemark.synthesis.match import Target
-from servemark.synthesis.network import CLASSES, connected, hidden_sizes, written
-from servemark.synthesis.search import Chain, Link
+from servemark.synthesis.layers import Attention, Convolution, Dense, Embedding, Norm, Recurrent, SequenceLayer
+from servemark.synthesis.modules import network
+from servemark.synthesis.network import written
+from servemark.synthesis.plan import Chain, Link, ordered, stages
+from servemark.synthesis.tracing import layers_of
 from servemark.workload.own_files import load_file
 
-CHAIN = Chain(
-    33, (Link(7, 2, 8), Link(1, 1, 12, pooled=True), Link(4, 1, 10), Link(1, 2, 6), Link(3, 1, 16, pooled=True))
+LINKS = (Link(7, 2, 8), Link(1, 1, 12, pooled=True), Link(4, 1, 10), Link(1, 2, 6), Link(3, 1, 16, pooled=True))
+CHAIN = Chain(3, 33, LINKS)
+SEQUENCE = (
+    Embedding(50, 16, 6),
+    Dense(6, 16, 40, activation="relu"),
+    Recurrent("lstm", 6, 40, 12),
+    Recurrent("gru", 6, 16, 16),
+    Attention(2, 6, 9, 8),
+    Norm(6, 16),
+    Dense(1, 16, 16, calls=3),
+    Attention(2, 1, 6, 8, calls=3),
+    Dense(1, 16, 50, tied=True, calls=3),
 )
 
 
-def test_a_file_is_a_workload_whose_layers_are_those_of_the_chain(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("chain", "layers", "inputs"),
+    [
+        (CHAIN, (Dense(1, 16, 20), Dense(1, 20, 30)), {"image": (3, 33, 33)}),
+        (None, SEQUENCE, {"ids": (6,)}),
+        (CHAIN, SEQUENCE, {"image": (3, 33, 33), "ids": (6,)}),
+        (None, (Recurrent("gru", 4, 8, 8), Dense(4, 8, 3)), {"features": (4, 8)}),
+        (Chain(1, 20, LINKS[:2]), (), {"image": (1, 20, 20)}),
+    ],
+    ids=["convolutions", "sequence", "both", "features", "convolutions alone"],
+)
+def test_a_file_is_a_workload_that_counts_what_it_computes(
+    chain: Chain | None, layers: tuple[SequenceLayer, ...], inputs: dict[str, tuple[int, ...]], tmp_path: Path
+) -> None:
     file = tmp_path / "made.py"
-    file.write_text(written("made", CHAIN, (20,), ("a", "b"), "a b --name made --seed 0"))
+    file.write_text(written("made", chain, ordered(layers), ("a", "b"), "a b --name made --seed 0"))
     workload = load_file(file)
-    assert (workload.name, workload.inputs[0].shape) == ("made", (3, 33, 33))
+    assert {each.name: each.shape for each in workload.inputs} == inputs
     import torch
 
     model = workload.build()
     assert sum(each.numel() for each in model.parameters()) == workload.parameters
     samples = workload.samples(np.random.default_rng(0))
-    answers = model(torch.from_numpy(workload.request([next(samples), next(samples)])["image"]))
-    assert answers.shape == (2, CLASSES)
-    assert not torch.equal(answers[0], answers[1])
+    batch = workload.request([next(samples), next(samples)])
+    answers = model(*(torch.from_numpy(batch[each.name]) for each in workload.inputs))
+    assert answers.shape == (2, *workload.outputs[0].shape)
+    assert answers.isfinite().all()
+    assert (answers[0] - answers[1]).abs().max() > 0.01
 
 
-def test_layers_of_a_network_are_told_with_what_is_left_out() -> None:
-    found = layers_of("vgg16_tiny")
-    assert len(found.convolutions) == 13
-    assert len(found.connected) == 3
-    assert {layer.kernel for layer in found.convolutions} == {3}
-    assert 0 <= found.left_out < 0.2
+def test_a_loop_over_a_part_of_the_state_is_exported() -> None:
+    import torch
+
+    layers = ordered(SEQUENCE)
+    assert [stage.calls for stage in stages(layers)] == [1, 3]
+    program = torch.export.export(
+        network(None, layers).eval(),
+        (torch.zeros(2, 6, dtype=torch.int32),),
+        dynamic_shapes=({0: torch.export.Dim.DYNAMIC},),
+        strict=False,
+    )
+    assert "while_loop" in program.graph_module.code
 
 
-def test_a_convolution_counts_what_it_computes_and_moves() -> None:
-    layer = Layer(3, 2, 4, 8, 9)
-    assert (layer.side_after, layer.parameters, layer.flops) == (5, 288, 2 * 288 * 25)
-    assert layer.bytes == 4 * (4 * 81 + 288 + 8 * 25)
+def test_layers_of_a_network_that_was_made_are_those_that_it_was_made_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "traced.py"
+    file.write_text(written("traced", CHAIN, ordered(SEQUENCE), ("a",), "a --name traced --seed 0"))
+    monkeypatch.setenv("SERVEMARK_WORKLOADS", str(file))
+    found = layers_of("traced")
+    # in PyTorch a convolution's picture is padded before it
+    others = [each for each in found.layers if not isinstance(each, Convolution)]
+    assert len(found.of(Convolution)) == len(LINKS)
+    assert sorted(map(repr, others)) == sorted(map(repr, ordered(SEQUENCE)))
+    assert found.left_out < 0.2
 
 
-@pytest.mark.parametrize(("layers", "weights"), [(1, 5e5), (2, 3e7), (3, 1.2e8)])
-def test_hidden_sizes_have_the_weights_of_the_target(layers: int, weights: float) -> None:
-    target = Target(2, {}, {}, 1.0, 1.0, layers, weights)
-    hidden = hidden_sizes(512, target)
-    assert len(hidden) == layers - 1
-    if hidden:
-        assert sum(a * b for a, b in connected(512, hidden)) == pytest.approx(weights, rel=0.01)
+def test_a_tied_layer_that_finds_no_table_gets_its_own() -> None:
+    small, tied = Embedding(10, 4, 2), Dense(1, 4, 20, tied=True)
+    assert ordered((tied, small)) == (small, Dense(1, 4, 20))
+    assert ordered((tied, Embedding(20, 4, 2))) == (Embedding(20, 4, 2), tied)

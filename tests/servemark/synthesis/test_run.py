@@ -9,8 +9,7 @@ import pytest
 
 from servemark.results.directory import read_as
 from servemark.results.schema.synthesis import Synthesis
-from servemark.synthesis import run
-from servemark.synthesis.search import search
+from servemark.synthesis import run, times
 from tests.support.command_line import Servemark
 from tests.support.documents import validated
 
@@ -24,9 +23,9 @@ def test_a_network_of_tiny_ones_is_made_and_timed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, exported: Any, servemark: Servemark
 ) -> None:
     monkeypatch.setattr(run, "YARDSTICKS", ())
-    monkeypatch.setattr(run, "ROUNDS_S", 0.1)
-    monkeypatch.setattr(run, "search", partial(search, steps=300))
-    monkeypatch.setattr(run, "apart", here)
+    monkeypatch.setattr(times, "ROUNDS_S", 0.1)
+    monkeypatch.setattr(run, "make", partial(run.make, steps=300))
+    monkeypatch.setattr(times, "apart", here)
     for name in ("vgg16_tiny", "resnet50_tiny", "wgan_tiny"):
         exported(name, "onnxruntime")
     asked = ["synthesise", "vgg16_tiny", "resnet50_tiny", "--name", "made", "--engines", "onnxruntime"]
@@ -53,7 +52,7 @@ def test_a_network_of_tiny_ones_is_made_and_timed(
 @pytest.mark.parametrize(
     ("given", "more", "says"),
     [
-        (["rnn_lm_tiny"], [], "does not have"),
+        (["reconstruction3d_tiny"], [], "does not have"),
         (["vgg16_tiny"], ["--name", "vgg16"], "built-in workload"),
         (["vgg16_tiny"], ["--held-out", "vgg16_tiny", "--engines", "onnxruntime"], "given and held out"),
         (["vgg16_tiny"], ["--held-out", "wgan_tiny"], "--engines"),
@@ -65,3 +64,4 @@ def test_what_cannot_be_made_is_refused(
     code, _, err = servemark("synthesise", *given, *more, "--out", str(tmp_path))
     assert code == 3
     assert says in err
+    assert not [*tmp_path.iterdir()]

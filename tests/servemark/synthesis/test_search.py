@@ -4,45 +4,69 @@ import numpy as np
 import pytest
 
 from servemark.synthesis import match
-from servemark.synthesis.layers import Layer, Layers
-from servemark.synthesis.search import Chain, Link, search
+from servemark.synthesis.layers import Convolution, Dense, Embedding, Layers
+from servemark.synthesis.plan import Chain, Link, ordered
+from servemark.synthesis.search import search_chain, search_layers
 
 
 def made_up(name: str, widths: tuple[int, ...], kernel: int, side: int = 32) -> Layers:
     """A chain whose sides halve after every third layer."""
     layers, inputs = [], 3
     for number, width in enumerate(widths):
-        layers.append(Layer(kernel if number % 2 else 1, 1, inputs, width, side >> number // 3))
+        layers.append(Convolution(kernel if number % 2 else 1, 1, inputs, width, side >> number // 3))
         inputs = width
-    return Layers(name, tuple(layers), ((inputs, 1000),), 0.0)
+    return Layers(name, (*layers, Dense(1, inputs, 1000)))
 
 
 GIVEN = (made_up("a", (16, 16, 32, 32, 64, 64, 128, 128, 256), 3), made_up("b", (24, 24, 48, 48, 96, 96, 96), 5))
-TARGET = match.Target.of(GIVEN)
+TARGET = match.Target.of(GIVEN, Convolution)
 
 
 def test_totals_are_those_of_the_mean_workload() -> None:
-    layers = search(GIVEN, TARGET, 0, steps=6000).layers()
+    layers = search_chain(GIVEN, 0, steps=6000).layers()
     assert layers is not None
     assert len(layers) == TARGET.layers == 8
     assert abs(sum(layer.flops for layer in layers) / TARGET.flops - 1) < 0.05
     assert abs(sum(layer.parameters for layer in layers) / TARGET.parameters - 1) < 0.05
-    distances = [
-        match.wasserstein(match.values(layers, feature), TARGET.quantiles[feature]) / TARGET.scales[feature]
-        for feature in match.FEATURES
-    ]
+    distances = [TARGET.distances(layers, feature)[0] for feature in Convolution.FEATURES]
     assert sum(distances) / len(distances) < 0.5
 
 
 def test_equal_seeds_give_equal_chains_and_another_seed_another() -> None:
-    first, again, other = (search(GIVEN, TARGET, seed, steps=500) for seed in (1, 1, 2))
+    first, again, other = (search_chain(GIVEN, seed, steps=500) for seed in (1, 1, 2))
     assert first == again != other
 
 
 def test_a_chain_ends_where_the_picture_is_used_up() -> None:
     links = [Link(3, 1, 8, pooled=True)] * 5
-    assert Chain(32, tuple(links)).layers() is not None
-    assert Chain(16, tuple(links)).layers() is None
+    assert Chain(3, 32, tuple(links)).layers() is not None
+    assert Chain(3, 16, tuple(links)).layers() is None
+
+
+def test_layers_of_one_workload_are_its_own() -> None:
+    own = (Dense(8, 64, 32), Dense(8, 32, 32, tied=True), Dense(1, 32, 500, calls=7))
+    assert sorted(map(repr, search_layers([Layers("a", own)], Dense, 0, steps=3))) == sorted(map(repr, own))
+
+
+def test_layers_of_two_workloads_meet_their_mean_totals() -> None:
+    given = [
+        Layers("a", tuple(Dense(10, width, 2 * width) for width in (16, 32, 64, 128))),
+        Layers("b", (Dense(1, 300, 400, calls=20), Dense(1, 400, 50, calls=20))),
+    ]
+    found, target = search_layers(given, Dense, 0, steps=3000), match.Target.of(given, Dense)
+    assert len(found) == 3
+    assert match.total(found, "flops") == pytest.approx(target.flops, rel=0.05)
+    assert match.total(found, "parameters") == pytest.approx(target.parameters, rel=0.05)
+
+
+def test_parameters_are_met_where_a_tied_table_may_find_no_owner() -> None:
+    given = [
+        Layers("a", (Embedding(900, 64, 5), *[Embedding(900, 64, 1, tied=True, calls=calls) for calls in (5, 6, 7)])),
+        Layers("b", (Embedding(40, 8, 1), Embedding(70, 8, 9))),
+    ]
+    found = [ordered(search_layers(given, Embedding, seed, steps=2000)) for seed in range(4)]
+    target = match.Target.of(given, Embedding)
+    assert [match.total(each, "parameters") for each in found] == pytest.approx([target.parameters] * 4, rel=0.05)
 
 
 @pytest.mark.parametrize("shift", [0.0, 0.5])
