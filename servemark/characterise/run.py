@@ -12,7 +12,7 @@ from kernels.ceilings.kept import FILE, Kept, machine_of
 from kernels.measurement.device import Device
 from kernels.measurement.other_work import taken, watching
 from servemark.characterise.analysis import analyse, failure_of, first_engine
-from servemark.characterise.measure import measure_batches
+from servemark.characterise.measure import ENGINE_S, measure_batches
 from servemark.characterise.statistics import require_package
 from servemark.compare.interleaved.contenders import Contender, parse_contenders
 from servemark.documents.commands import Characterising
@@ -44,6 +44,8 @@ from servemark.workload import get
 
 STEP_S = 900.0
 """Longest time of a workload on an engine (s)."""
+START_S = 8.0
+"""About how long a fresh server takes beside its measured seconds (s)."""
 
 
 def begin(name: str, options: Characterising) -> Characterisation:
@@ -135,7 +137,11 @@ class Characterised:
         document, before_s, begun = self.document, self.document["spent_s"], time.monotonic()
         document["partial"] = True
         steps = [*self._lacking()]
-        note(f"{len(document['rows'])} workloads, {len(steps)} steps that are not done yet")
+        about_s = sum(ENGINE_S if contender else START_S + document["duration_s"] for _, contender in steps)
+        note(
+            f"{len(document['rows'])} workloads, {len(steps)} steps that are not done yet: "
+            f"about {duration_text(about_s)}, missing exports on top"
+        )
         try:
             if ceilings and steps and document["ceiling"] is None:
                 self._measure_ceiling()

@@ -18,8 +18,8 @@ from servemark.workload import aibench
 
 Value = str | float | int | None
 HOTSPOT_SHARES = ((0.10, "above 10 %"), (0.05, "5 to 10 %"), (0.01, "1 to 5 %"))
-GROUPS = {"aibench": "AIBench", "ai-matrix": "AI Matrix", "mlperf": "MLPerf"}
-"""Groups that hotspots are counted of, and how the suites of their workloads begin."""
+SUITES = ("AIBench", "AI Matrix", "MLPerf")
+"""Words that workloads' suites begin with; hotspots are counted of those of each suite."""
 _MOST_HOTSPOTS = 3
 _TOP_DOWN = [name.removeprefix("topdown-") for name in TOP_DOWN]
 
@@ -120,7 +120,7 @@ def _hotspot_counts(document: Characterisation) -> Data:
     chosen = analysis["chosen"] if analysis else []
     groups = {
         "all of them": ran,
-        **{name: [each for each in ran if _within(each[0], words)] for name, words in GROUPS.items()},
+        **{f"{words}'s among them": [each for each in ran if _within(each[0], words)] for words in SUITES},
         "AIBench's subset": [each for each in ran if each[0]["workload"] in aibench.SUBSET],
         "the chosen few": [each for each in ran if each[0]["workload"] in chosen],
     }

@@ -215,13 +215,13 @@ def _clusters(document: Characterisation, found: Named) -> list[Block]:
         blocks.append(Figure.of(plot, title, _table(data)))
     silhouettes = analysis["silhouettes"]
     best = max(silhouettes, key=lambda count: silhouettes[count], default=None)
-    agreements = analysis["tsne_agreement"]
+    low, high = (f"{end(analysis['tsne_agreement']):.2f}" for end in (min, max))
     lines = [
         f"Features: {', '.join(analysis['features'])}.",
         *(f"Left out: {each}." for each in analysis["left_out"]),
         f"The first two principal components have {analysis['pca_share']:.0%} of the variance.",
         "Clusters in t-SNE's plane agree with those in the features by an adjusted Rand index of "
-        f"{min(agreements):.2f} to {max(agreements):.2f} over {analysis['seeds']} seeds: 1 is equal, 0 is chance.",
+        f"{low if low == high else f'{low} to {high}'} over {analysis['seeds']} seeds: 1 is equal, 0 is chance.",
         *([f"The silhouette is highest at {best} clusters: {silhouettes[best]:.2f}."] if best else []),
     ]
     return [*blocks, _numbers(data), _table(found["figure_4_silhouettes"]), Lines([*lines, *_printed("figure_4")])]
