@@ -4,6 +4,9 @@ pip says which wheels it would install on Linux x86-64 for each Python version, 
 `pip install --dry-run --report`. That downloads 8 GB and takes minutes for each version; reports that pip has written
 before can be named instead. The file has names, versions and hashes, and no addresses.
 Without LOCK it is of requirements.lock.
+
+`python -m tools.pin_hashes --resolve mlserver==1.7.1 onnxruntime==1.31.1 > servers/products/mlserver.txt` pins what pip
+resolves for this Python, which is 3.11: the environment of a server product.
 """
 
 import json
@@ -25,6 +28,9 @@ HEAD = """# Written by `python -m tools.pin_hashes` from {lock}: the SHA-256 of 
 # Linux x86-64 for CPython 3.11, 3.12 and 3.13. `make setup` installs these and no others:
 #
 #     pip install --no-deps --only-binary=:all: --require-hashes -r {hashes}
+"""
+RESOLVED = """# Written by `python -m tools.pin_hashes --resolve {wanted}`:
+# what pip resolved for CPython {python} on Linux x86-64, with the SHA-256 of each file.
 """
 Hashes = Mapping[tuple[str, str], set[str]]
 
@@ -79,9 +85,24 @@ def ask_pip(lock: Path, python: str) -> dict[str, Any]:
     return answer
 
 
+def resolve(wanted: Sequence[str]) -> str:
+    """Return the pins of all that pip would install for these requirements, with hashes."""
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder, "report.json")
+        command = [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed"]
+        subprocess.run([*command, "--report", str(report), *wanted], check=True)
+        known = hashes([json.loads(report.read_text())])
+    pinned = [f"{name}=={version}" for name, version in sorted(known)]
+    python = f"{sys.version_info.major}.{sys.version_info.minor}"
+    return RESOLVED.format(wanted=" ".join(wanted), python=python) + "\n".join(lines(pinned, known)) + "\n"
+
+
 def main() -> None:
     """Write the file to stdout."""
     names = sys.argv[1:]
+    if names[:1] == ["--resolve"]:
+        sys.stdout.write(resolve(names[1:]))
+        return
     lock = Path(names.pop(0)) if names and names[0].endswith(".lock") else LOCK
     given = [json.loads(Path(name).read_text()) for name in names]
     known = hashes(given or (ask_pip(lock, python) for python in PYTHONS))

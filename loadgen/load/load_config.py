@@ -63,6 +63,8 @@ class LoadConfig:
     """Destinations of the run's metrics while it goes on."""
     language_model: LanguageModel | None
     """With what the answers that are scored are decoded, None: greedily."""
+    server_root: int | None = None
+    """The process from which the server's descend. None: those that listen at its port are looked for."""
     result_dir: Path | None = None
     start_file: Path | None = None
 
@@ -94,7 +96,7 @@ class LoadConfig:
         """Resolve what a caller has ordered. Raises as `of`."""
         config = cls.of(order.request, lookup, address=order.address)
         start_file = Path(order.start_file) if order.start_file else None
-        return replace(config, result_dir=Path(order.result_dir), start_file=start_file)
+        return replace(config, server_root=order.server_root, result_dir=Path(order.result_dir), start_file=start_file)
 
     @property
     def order(self) -> Order:
@@ -103,6 +105,7 @@ class LoadConfig:
         return Order(
             request=self.request,
             address=self.address,
+            server_root=self.server_root,
             result_dir=str(self.result_dir.absolute()),
             start_file=str(self.start_file.absolute()) if self.start_file else "",
         )
@@ -120,10 +123,13 @@ class LoadConfig:
             resolved["metrics"] = Destinations.of(request.live)
         return replace(self, request=request, **resolved)
 
-    def at(self, address: str) -> "LoadConfig":
-        """Return the same run against another server, as --url names it, with its metrics. Raises OptionError."""
+    def at(self, address: str, server_root: int | None = None) -> "LoadConfig":
+        """Return the same run against another server, as --url names it, with its metrics. Raises OptionError.
+
+        All processes of a server that the caller has started descend from `server_root`.
+        """
         urls, metrics = _servers(address, "")
-        return replace(self, urls=urls, metrics_url=metrics)
+        return replace(self, urls=urls, metrics_url=metrics, server_root=server_root)
 
     def __post_init__(self) -> None:
         """Check what has to fit together. Raises OptionError."""

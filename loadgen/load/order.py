@@ -25,6 +25,8 @@ class Order(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The server that is really asked, as --url names it."""
     result_dir: str
     """The result directory, made by the caller."""
+    server_root: int | None = None
+    """The process from which the server's descend, where the caller has started it."""
     start_file: str = ""
     """Begin at the time (monotonic ns) in this file."""
 

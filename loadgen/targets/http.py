@@ -89,6 +89,8 @@ class HttpTarget:
         return all(address.is_local for address in self.addresses)
 
     def processes(self) -> list[int]:
+        if (root := self._config.server_root) is not None:
+            return [root]
         return sorted({pid for address in self.addresses for pid in address.processes()})
 
     def prepare(self) -> Placement:

@@ -62,6 +62,8 @@ def compare(
 
     Example: servemark compare resnet50 --engines onnxruntime,openvino --rounds 20 --until-decided
 
+    Example: servemark compare ranking --servers triton,mlserver,litserve --concurrency 8
+
     Example: servemark compare resnet50 --urls main=http://127.0.0.1:8000,pr=http://127.0.0.1:9000 --fail-on p99
 
     Example: servemark compare results/before results/after --fail-on regression
@@ -102,6 +104,7 @@ def _request(what: list[str], precision: str, options: Comparison, load: Namespa
         search_load(load),
         rounds=options.rounds,
         until_decided=options.until_decided,
+        servers=options.servers,
         sweep=options.sweep,
         urls=servers,
         server_runs=bool(load.url or servers),
@@ -112,8 +115,11 @@ def _request(what: list[str], precision: str, options: Comparison, load: Namespa
         choose_length=choose_length,
         tune_budget_s=options.tune_budget_s if options.tuned else None,
     )
-    if options.fail_on and (count := len(request.contenders())) != 2:
-        raise OptionError(f"--fail-on with {count} engines", fix="name two, the first is the baseline")
+    contenders = request.contenders()
+    if options.fail_on and len(contenders) != 2:
+        raise OptionError(
+            f"--fail-on with {len(contenders)} {contenders[0].kind}s", fix="name two, the first is the baseline"
+        )
     return request
 
 

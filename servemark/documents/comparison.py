@@ -21,6 +21,13 @@ class Comparison(Struct, frozen=True, kw_only=True):
     engines: Annotated[
         str, fields.text("Engines; ENGINE[@PRECISION][:KEY=VALUE]. A is the first.", metavar="A,B[,C]")
     ] = ""
+    servers: Annotated[
+        str,
+        fields.text(
+            "Server products with ONNX Runtime's entry; SERVER[:batching=off]. `servemark servers` lists them.",
+            metavar="A,B[,C]",
+        ),
+    ] = ""
     sweep: Annotated[
         str,
         fields.text(
@@ -45,7 +52,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
         fields.switch("Stop once each engine is told apart from the first, or equal; --rounds is the most."),
     ] = False
     server_per_turn: Annotated[bool, fields.switch("A server of its own for each turn.")] = False
-    skip_unavailable: Annotated[bool, fields.switch("Leave out engines that cannot be used, and say so.")] = False
+    skip_unavailable: Annotated[bool, fields.switch("Leave out what cannot be used here, and say why.")] = False
     max_rate: Annotated[
         bool, fields.switch("Search each engine's highest rate that meets --slo, after the rounds.")
     ] = False
@@ -80,7 +87,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
     @property
     def of_saved(self) -> bool:
         """Tell whether saved results are compared, and nothing is measured. Raises OptionError."""
-        measured = bool(self.engines or self.urls or self.sweep)
+        measured = bool(self.engines or self.servers or self.urls or self.sweep)
         if measured and self.baseline:
             raise OptionError(
                 "--baseline is compared with a saved result", fix="servemark compare RESULT --baseline NAME"
@@ -89,10 +96,17 @@ class Comparison(Struct, frozen=True, kw_only=True):
 
     def require_fit(self, what: list[str], run: RunRequest) -> None:
         """Refuse what contradicts each other among what is compared, and the runs of it. Raises OptionError."""
-        flag = "--urls" if self.urls else "--engines" if self.engines else "--sweep"
+        given = {"--urls": self.urls, "--servers": self.servers, "--engines": self.engines, "--sweep": self.sweep}
+        flag = next(name for name, value in given.items() if value)
         if len(what) != 1:
             fix = f"one WORKLOAD with {flag}, or two results without"
             raise OptionError(f"{flag} with {len(what)} workloads", fix=fix)
+        others = {"--engines": self.engines, "--urls": self.urls, "--url": run.server.url, "--tuned": self.tuned}
+        others["--device"] = run.server.device not in {"", "cpu"}
+        if self.servers and (name := next((name for name, value in others.items() if value), None)):
+            raise OptionError(
+                f"--servers with {name}: servers are started with ONNX Runtime on the CPU", fix=f"leave out {name}"
+            )
         if self.urls and run.server.url:
             raise OptionError("--urls with --url", fix="name all servers with --urls")
         if self.until_decided and self.fail_on:

@@ -89,7 +89,7 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         str,
         fields.text(
             "What an HTTP server without KServe v2 speaks: kserve-v1, tensorflow-serving, torchserve, "
-            "openai-embeddings, rerank, predict, or a JSON file that describes it.",
+            "openai-embeddings, rerank, predict, bentoml, or a JSON file that describes it.",
             names=Names.PATH,
             plain=r"[a-z0-9-]+",
             metavar="TYPE",

@@ -38,6 +38,13 @@ class Scratch:
         shutil.rmtree(self.path, ignore_errors=True)
         self._unlock()
 
+    def end(self, *, failed: bool) -> None:
+        """Keep the folder of what has failed, else remove it."""
+        if failed:
+            self.keep()
+        else:
+            self.remove()
+
     def _unlock(self) -> None:
         if self._lock is not None:
             os.close(self._lock)

@@ -28,6 +28,8 @@ class Settings:
     max_batch: int | None = None
     queue_delay_us: int | None = None
     """Maximum time for which a request waits for others to join its batch."""
+    batching: bool | None = None
+    """Join waiting requests into batches, or not."""
     instances: int | None = None
     """Instances on each device."""
     threads: int | None = None
@@ -60,6 +62,10 @@ class Settings:
                 # Triton refuses a model that prefers a batch larger than its limit.
                 preferred = model.dynamic_batching.preferred_batch_size
                 preferred[:] = [size for size in preferred if size <= self.max_batch]
+        if self.batching is False:
+            model.ClearField("dynamic_batching")
+        elif self.batching:
+            model.dynamic_batching.SetInParent()
         if self.queue_delay_us is not None:
             model.dynamic_batching.max_queue_delay_microseconds = self.queue_delay_us
         if self.threads is not None:

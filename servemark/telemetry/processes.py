@@ -6,6 +6,7 @@ another process in ns. /proc/stat counts the cores in ticks of 10 ms.
 
 import contextlib
 import os
+import re
 import time
 from array import array
 from collections.abc import Iterable
@@ -155,6 +156,19 @@ def process_trees(roots: Iterable[Iterable[int]]) -> list[list[int]]:
                 left += children.get(pid, ())
         trees.append(tree)
     return trees
+
+
+def memory_bytes(root: int) -> int | None:
+    """Return the memory of what descends from a process (PSS). None: it is not known.
+
+    A page that several processes share counts once (proc(5), smaps_rollup).
+    """
+    total = 0
+    for pid in process_trees([[root]])[0][1:]:
+        with contextlib.suppress(OSError):
+            found = re.search(r"^Pss:\s+(\d+) kB", Path(f"/proc/{pid}/smaps_rollup").read_text(), re.MULTILINE)
+            total += int(found[1]) * 1024 if found else 0
+    return total or None
 
 
 def cores_ns(stat: str) -> tuple[int, int]:

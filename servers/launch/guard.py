@@ -62,7 +62,10 @@ def lock(path: Path) -> int:
 
 
 def stop(child: "subprocess.Popen[bytes]", grace_s: float) -> int:
-    """Ask the command to end, then kill its process group and wait until every member is gone."""
+    """Ask the command to end, then kill its process group and wait until all that it started is gone.
+
+    A process in a group of its own becomes the guard's child as soon as its parent has ended, and is killed then.
+    """
     child.terminate()
     with contextlib.suppress(subprocess.TimeoutExpired):
         child.wait(grace_s)
@@ -73,10 +76,25 @@ def stop(child: "subprocess.Popen[bytes]", grace_s: float) -> int:
     while time.monotonic() < deadline:
         try:
             if os.waitpid(-1, os.WNOHANG) == (0, 0):
+                for orphan in children():
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(orphan, signal.SIGKILL)
                 time.sleep(0.01)
         except ChildProcessError:
             break
     return status
+
+
+def children() -> list[int]:
+    """List the processes whose parent is this one (proc(5))."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdecimal():
+            with contextlib.suppress(OSError, IndexError):
+                stat = (folder / "stat").read_text(errors="replace")
+                if stat.rpartition(")")[2].split()[1] == str(os.getpid()):
+                    found.append(int(folder.name))
+    return found
 
 
 def _delete(path: Path) -> None:

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,6 +32,8 @@ class Command:
     remove: Sequence[str] = ()
     afterwards: Sequence[str] = ()
     claim: str = ""
+    contained: bool = False
+    """True if what it starts are a container engine's processes, not its own."""
 
 
 class Process:
@@ -38,6 +41,8 @@ class Process:
 
     def __init__(self, command: Command, log: Path) -> None:
         self.log = log
+        self._contained = command.contained
+        self._started_s = time.monotonic()
         order = {
             "parent": os.getpid(),
             "command": list(command.argv),
@@ -56,6 +61,16 @@ class Process:
                 start_new_session=True,  # a Ctrl-C in the terminal is servemark's to handle, not the server's
                 env=dict(command.environment),
             )
+
+    @property
+    def root(self) -> int | None:
+        """The guard, from which all processes of the command descend. None: they are a container's."""
+        return None if self._contained else self._guard.pid
+
+    @property
+    def age_s(self) -> float:
+        """Time since the start."""
+        return time.monotonic() - self._started_s
 
     def check(self) -> None:
         """Raise ServerError with the last lines of the log if the process has ended."""

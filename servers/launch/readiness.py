@@ -67,6 +67,11 @@ def not_ready(endpoint: str, models: Sequence[str], key: Mapping[str, str]) -> l
     return waiting
 
 
+def version(endpoint: str) -> str:
+    """Return the version that a KServe v2 server says it has; "" where it says none. Raises OSError."""
+    return str(json.loads(request(endpoint, "/v2")[1]).get("version", ""))
+
+
 def _raise_load_failure(endpoint: str, models: Sequence[str], key: Mapping[str, str]) -> None:
     """Ask Triton's repository index why a model is not there; other servers have no such page."""
     status, body = request(endpoint, "/v2/repository/index", method="POST", headers=key)

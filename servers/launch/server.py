@@ -135,6 +135,10 @@ class Server:
         self._process: Process | None = None
         self._scratch: Scratch | None = None
         self._scraped: scrape_targets.ScrapeTarget | None = None
+        self.startup_s = 0.0
+        """Time from the start of its process until its models were ready."""
+        self.version = ""
+        """Triton's version, as it says itself; known once ready."""
 
     @property
     def http(self) -> str:
@@ -155,6 +159,11 @@ class Server:
     def key(self) -> Mapping[str, str]:
         """The header field that model control asks for; none before the start."""
         return {KEY_FIELD: self._job.key} if self._job else {}
+
+    @property
+    def root(self) -> int | None:
+        """The process from which all of its processes descend; None before the start, and of a container."""
+        return self._process.root if self._process else None
 
     @property
     def log(self) -> Path | None:
@@ -192,6 +201,9 @@ class Server:
             readiness.wait_ready(lambda: readiness.not_ready(self.http, self.models, self.key), timeout_s, self.check)
         except ServerError as error:
             raise ServerError(error.what, fix=error.fix or f"read {self.log}") from error
+        assert self._process
+        self.startup_s = self._process.age_s
+        self.version = readiness.version(self.http)
 
     def check(self) -> None:
         """Raise ServerError, with the last lines of the log, if the server has died."""
@@ -224,10 +236,7 @@ class Server:
     ) -> None:
         self.stop()
         if self._scratch is not None:
-            if kind is None or kind is KeyboardInterrupt or self._process is None:
-                self._scratch.remove()
-            else:
-                self._scratch.keep()
+            self._scratch.end(failed=kind is not None and kind is not KeyboardInterrupt and self._process is not None)
 
     def _endpoint(self, flag: str) -> str:
         return f"{ANY_HOST.get(self._host, self._host)}:{self._ports[flag]}"

@@ -54,4 +54,5 @@ def command(job: ServerJob) -> Command:
         argv=["docker", "run", *container, *passed, *locked, *mounts, image, "tritonserver", *job.arguments("/models")],
         # The container is the engine's child, not ours: it outlives the killed client unless it is removed by name.
         afterwards=["docker", "rm", "--force", name],
+        contained=True,
     )

@@ -1,7 +1,7 @@
 """JSON APIs of other servers, as their own pages have them, spoken by the golden server: an oracle of our descriptions.
 
 Sources: KServe "V1 Inference Protocol"; TensorFlow Serving "RESTful API" (row format); PyTorch Serve "Inference API";
-OpenAI "Create embeddings"; Jina "Reranker API".
+OpenAI "Create embeddings"; Jina "Reranker API"; BentoML "Adaptive batching".
 """
 
 import base64
@@ -20,11 +20,13 @@ PATHS = {
     "openai-embeddings": "/v1/embeddings",
     "rerank": "/v1/rerank",
     "predict": "/predict",
+    "bentoml": "/predict",
 }
 READY = {
     "kserve-v1": "/v1/models/{model}",
     "tensorflow-serving": "/v1/models/{model}",
     "torchserve": "/ping",
+    "bentoml": "/readyz",
 }
 
 
@@ -59,6 +61,8 @@ def read(api: str, body: bytes, inputs: tuple[Tensor, ...]) -> Request:
             if document["encoding_format"] != "float" or not document["model"]:
                 raise BadRequestError("an unknown encoding")
             rows = document["input"]
+        elif api == "bentoml":
+            rows = document["samples"]
         elif api == "rerank":
             if not isinstance(document["query"], str):
                 raise BadRequestError("a query is one text")
@@ -83,6 +87,8 @@ def written(api: str, request: Request, values: list[Value]) -> bytes:
     elif api == "openai-embeddings":
         data = [{"object": "embedding", "index": i, "embedding": row["embedding"]} for i, row in enumerate(rows)]
         document = {"object": "list", "data": data, "usage": {"prompt_tokens": 8, "total_tokens": 8}}
+    elif api == "bentoml":
+        document = rows
     elif api == "rerank":
         scores = rows[0]["relevance_score"]
         document = {"results": [{"index": i, "relevance_score": score} for i, score in enumerate(scores)]}

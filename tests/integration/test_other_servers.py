@@ -9,16 +9,19 @@ from pathlib import Path
 
 import pytest
 
+from servers.products import TRITON, product, product_names
 from tests.support.locust_run import run, the_result
 from tests.support.result_checks import check_schema
-from tests.support.served_elsewhere import MODEL, PEERS, serving
+from tests.support.served_elsewhere import MODEL, serving
 
 pytestmark = [pytest.mark.peer, pytest.mark.slow]
 
+OTHERS = {name: product(name).ABOUT for name in product_names() if name != TRITON}
+ENDPOINTS = [(name, about.endpoint_type) for name, about in OTHERS.items() if about.endpoint_type]
 DATA = {"data": [{"x": [1, 2]}, {"x": [3, 4]}], "validation_data": [{"y": [3, 5]}, {"y": [7, 9]}]}
 
 
-@pytest.fixture(scope="module", params=[name for name, peer in PEERS.items() if peer.kserve_v2])
+@pytest.fixture(scope="module", params=[name for name, about in OTHERS.items() if not about.endpoint_type])
 def urls(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     with serving(request.param, tmp_path_factory.mktemp(request.param)) as found:
         yield found
@@ -41,18 +44,15 @@ def test_a_run(urls: dict[str, str], protocol: str, batch: str, tmp_path: Path) 
         assert result["resolved"]["input_tensor_format"] == "json"
 
 
-@pytest.mark.parametrize("name", [name for name, peer in PEERS.items() if peer.endpoint])
-def test_a_run_by_a_description_of_the_endpoint(name: str, tmp_path: Path) -> None:
-    data, description, endpoint = tmp_path / "in.json", tmp_path / "endpoint.json", PEERS[name].endpoint
-    batched = "-1," if endpoint == "kserve-v1" else ""
+@pytest.mark.parametrize(("name", "endpoint"), [*ENDPOINTS, ("kserve", "kserve-v1")])
+def test_a_run_by_an_endpoint_type(name: str, endpoint: str, tmp_path: Path) -> None:
+    data = tmp_path / "in.json"
+    batched = "" if endpoint == "predict" else "-1,"
     data.write_text(json.dumps(DATA))
-    description.write_text(json.dumps(endpoint))
-    flags = ["--endpoint-type", endpoint if isinstance(endpoint, str) else str(description)]
+    flags = ["--endpoint-type", endpoint]
     flags += ["--input", f"x:FP32:{batched}2", "--output", f"y:FP32:{batched}2", "--model-name", MODEL]
     flags += ["--users", "2", "--duration", "2", "--warmup", "0.5", "--input-data", str(data), "--out", str(tmp_path)]
-    folder = tmp_path / "server"
-    folder.mkdir()
-    with serving(name, folder) as urls:
+    with serving(name, tmp_path) as urls:
         done = run("any_model", *flags, "--url", urls["http"])
     assert done.returncode in {0, 2}, done.stderr
     result = the_result(tmp_path)

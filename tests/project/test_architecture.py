@@ -20,6 +20,7 @@ REGISTRIES = {
     "servemark/quality/metrics": "tests/servemark/quality/metrics/test_metrics.py",
     "kernels/families": "tests/kernels/families/test_families.py",
     "servers/engines": "tests/servers/engines/test_engines.py",
+    "servers/products": "tests/servers/products/test_products.py",
     "exporters": "tests/exporters/pipeline/test_parity.py",
     "servemark/results/schema": "tests/servemark/results/test_json_schema.py",
     "servemark/views/kinds": "tests/servemark/views/render/test_html.py",
@@ -34,6 +35,7 @@ TOGETHER = {
     "servemark/models/synthesis": "tests/servemark/models/test_models.py",
     "servemark/views/plots": "tests/servemark/views/render/test_html.py",
     "servers/modes": "tests/servers/launch/test_launch.py",
+    "servers/products/apps": "tests/servers/products/test_onnx_model.py",
 }
 """Packages that are tested by what their modules make together: graphs, requests, servers, documents, panels."""
 

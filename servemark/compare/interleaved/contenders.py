@@ -1,4 +1,4 @@
-"""Participants of a comparison: engines as the command line names them, exported and placed on a server."""
+"""Participants of a comparison: engines, or servers, as the command line names them, exported and configured."""
 
 import itertools
 import re
@@ -12,20 +12,25 @@ from servemark.documents.commands import Serving
 from servemark.errors import OptionError, ServemarkError
 from servemark.output import note
 from servemark.quantities import one_of, whole
-from servemark.repository.entry import Entry
+from servemark.repository.entry import DEFAULT_ENGINE, Entry
 from servemark.repository.model_config import Settings, named
 from servemark.runs.entries import export_first
 from servemark.workload import Workload
 from servemark.workload.agreement import PRECISIONS
 
-PRECISION, INSTANCES, BATCH = "precision", "instances", "batch"
+PRECISION, INSTANCES, BATCH, BATCHING = "precision", "instances", "batch", "batching"
+_SWITCH = {"on": True, "off": False}
+ENGINES, SERVERS = "--engines", "--servers"
 SWEEP_EXAMPLE = '--sweep "precision=fp32,int8 instances=1,2 batch=1,8"'
-_SYNTAX = re.compile(r"(?P<engine>[a-z0-9_]+)(?:@(?P<precision>[a-z0-9]+))?(?P<options>(?::[a-z0-9_]+=[^:,]+)*)")
+_SYNTAX = re.compile(r"(?P<name>[a-z0-9_]+)(?:@(?P<precision>[a-z0-9]+))?(?P<options>(?::[a-z0-9_]+=[^:,]+)*)")
 
 
 @dataclass(frozen=True)
 class Contender:
-    """One engine at one precision with options of its own; `label` names it in tables and is unique."""
+    """One engine at one precision with options of its own; `label` names it in tables and is unique.
+
+    Where servers are compared, the engine is ONNX Runtime behind the `server`, a product of `servers.products`.
+    """
 
     engine: str
     precision: str
@@ -34,13 +39,21 @@ class Contender:
     """Options of the engine."""
     instances: int | None = None
     """Instances of the model; None: as config.pbtxt has it."""
+    batching: bool | None = None
+    """True if the server joins requests; None: as config.pbtxt has it."""
     batch_size: int | None = None
     """Samples in a request; None: as the runs have it."""
+    server: str = ""
+
+    @property
+    def kind(self) -> str:
+        """Kind of thing that is compared: "engine" or "server"."""
+        return "server" if self.server else "engine"
 
     @property
     def configured(self) -> bool:
         """Tell whether the server has to be given something for it."""
-        return bool(self.options) or self.instances is not None
+        return bool(self.options) or self.instances is not None or self.batching is not None
 
     def entry(self, workload: Workload, repository: Path) -> Entry:
         """Its entry in the model repository."""
@@ -52,16 +65,16 @@ class Contender:
         return re.sub(r"[^a-z0-9_.@]+", "-", self.label)
 
 
-def parse_contenders(text: str, precision: str, sweep: str = "") -> list[Contender]:
+def parse_contenders(text: str, precision: str, sweep: str = "", *, flag: str = ENGINES) -> list[Contender]:
     """Read `--engines A,B@int8,C:key=value`; `precision` is that of engines without one. Raises OptionError.
 
-    The keys `instances` and `batch` are servemark's own; the engine gets the others. An engine that is named twice
-    takes part twice: what differs then is chance. A `sweep` like "precision=fp32,int8 instances=1,2" makes a contender
-    of each engine and each combination of values.
+    The keys `instances`, `batching` and `batch` are servemark's own; the engine gets the others. An engine that is
+    named twice takes part twice: what differs then is chance. A `sweep` like "precision=fp32,int8 instances=1,2" makes
+    a contender of each engine and each combination of values. `--servers` is written alike.
     """
     parts = [part.strip() for part in text.split(",")]
     combinations = list(itertools.product(*_sweep(sweep)))
-    found = [_contender(_with(part, chosen), precision) for part in parts for chosen in combinations]
+    found = [_contender(_with(part, chosen), precision, flag) for part in parts for chosen in combinations]
     seen: Counter[str] = Counter()
     unique = []
     for contender in found:
@@ -87,24 +100,40 @@ def parse_urls(text: str) -> dict[str, str]:
     return found
 
 
-def _contender(text: str, precision: str) -> Contender:
+def _contender(text: str, precision: str, flag: str) -> Contender:
     from servers.engines import engine_names
+    from servers.products import product_names
 
     match = _SYNTAX.fullmatch(text)
+    of_servers = flag == SERVERS
+    what, example = ("SERVER", "triton:batching=off") if of_servers else ("ENGINE", "onnxruntime@int8")
     if match is None:
-        raise OptionError(
-            f"--engines: {text!r} is not ENGINE[@PRECISION][:KEY=VALUE]", fix="write it like onnxruntime@int8"
-        )
-    engine, own = match["engine"], match["precision"] or precision
-    one_of("engine", engine, engine_names())
+        raise OptionError(f"{flag}: {text!r} is not {what}[@PRECISION][:KEY=VALUE]", fix=f"write it like {example}")
+    name, own = match["name"], match["precision"] or precision
+    one_of(what.lower(), name, product_names() if of_servers else engine_names())
     one_of("precision", own, PRECISIONS)
     options = dict(option.partition("=")[::2] for option in match["options"].split(":")[1:])
-    instances, batch_size = (_count(key, options.pop(key)) if key in options else None for key in (INSTANCES, BATCH))
-    return Contender(engine, own, text, options, instances, batch_size)
-
-
-def _count(key: str, text: str) -> int:
-    return whole(f"--engines: {key}", text, least=1)
+    instances, batch_size = (
+        whole(f"{flag}: {key}", options.pop(key), least=1) if key in options else None for key in (INSTANCES, BATCH)
+    )
+    batching = options.pop(BATCHING, None)
+    if batching is not None:
+        one_of(BATCHING, batching, list(_SWITCH))
+    if of_servers and options:
+        raise OptionError(
+            f"--servers: {next(iter(options))} is not an option of a server",
+            fix=f"use {INSTANCES}=N, {BATCHING}=on|off, {BATCH}=N",
+        )
+    return Contender(
+        DEFAULT_ENGINE if of_servers else name,
+        own,
+        text,
+        options,
+        instances,
+        None if batching is None else _SWITCH[batching],
+        batch_size,
+        server=name if of_servers else "",
+    )
 
 
 def _sweep(text: str) -> list[list[tuple[str, str]]]:
@@ -158,7 +187,9 @@ class Contestants:
             else:
                 usable.append(contender)
         if len(usable) < 2:
-            raise OptionError(f"{len(usable)} of {count} engines can be used here", fix="servemark doctor says why")
+            kind = self.contenders[0].kind
+            fix = f"servemark {'servers' if kind == 'server' else 'doctor'} says why"
+            raise OptionError(f"{len(usable)} of {count} {kind}s can be used here", fix=fix)
         self.contenders = usable
 
     def require_exporters(self) -> None:
@@ -180,7 +211,8 @@ def configuration(contender: Contender, entry: Entry, device: str) -> str:
     """The config.pbtxt of an entry, as it was exported or edited since, with the contender's own settings."""
     text = entry.config.read_text()
     options = tuple(f"{key}={value}" for key, value in contender.options.items())
-    settings = Settings.of(Serving(device=device, engine_options=options, instances=contender.instances))
+    asked = Settings.of(Serving(device=device, engine_options=options, instances=contender.instances))
+    settings = replace(asked, batching=contender.batching)
     return settings.apply(text) if settings else text
 
 

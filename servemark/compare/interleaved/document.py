@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from servemark.compare.interleaved.hosting import Footprint, combined
 from servemark.compare.interleaved.quality import against_full, quality_of
 from servemark.compare.interleaved.validity import disturbed, unmet, unsteady
 from servemark.results import directory as results
@@ -49,8 +50,6 @@ from servemark.stats.unknown import explained, or_unknown, unknown
 COMPARISON_FILE = "comparison.json"
 PERCENTILES = (50.0, 90.0, 99.0)
 SPARE = 1.1
-EQUAL = 0.02
-"""An engine is equal to the first where the interval of the ratio lies within this of 1."""
 NOT_SEARCHED = "not searched for: --max-rate --slo p99:MS"
 
 _UNSAID = "the run does not say why"
@@ -72,6 +71,8 @@ class Turn:
     directory: str
     result: Result
     latency: Histogram
+    footprint: Footprint | None = None
+    """Of a server that was started for this turn."""
 
     @classmethod
     def read(cls, number: int, label: str, directory: Path) -> "Turn":
@@ -82,7 +83,7 @@ class Turn:
     def to_dict(self) -> ComparisonTurn:
         """As comparison.json lists it."""
         wrong = unmet(self.result)
-        return {
+        found: ComparisonTurn = {
             "round": self.round,
             "label": self.label,
             "directory": self.directory,
@@ -96,6 +97,9 @@ class Turn:
             "p50_ms": p50(self.result),
             "inferences_per_s": throughput(self.result),
         }
+        if self.footprint is not None:
+            found["startup_s"], found["memory_bytes"] = self.footprint.startup_s, self.footprint.memory_bytes
+        return found
 
 
 def rows(turns: Sequence[Turn], labels: Sequence[str], *, anytime: bool = False) -> list[ComparisonRow]:
@@ -139,19 +143,6 @@ def p99(result: Result) -> float | None:
     return result["metrics"]["latency_ms"]["p99"]
 
 
-def decided(document: ComparisonDocument) -> bool:
-    """Tell whether each engine is told apart from the baseline by its median and its throughput, or equal to it."""
-    found = [row["ratio"] for row in document["rows"] if row["label"] != document["baseline"]]
-    return all(_decided(ratio["p50"]) and _decided(ratio["inferences_per_s"]) for ratio in found)
-
-
-def _decided(ratio: RatioFigures | None) -> bool:
-    if ratio is None or ratio["ci95"] is None:
-        return False
-    low, high = ratio["ci95"]
-    return bool(ratio["significant"]) or (low >= 1 - EQUAL and high <= 1 + EQUAL)
-
-
 def _row(
     label: str,
     turns: Sequence[Turn],
@@ -161,7 +152,7 @@ def _row(
     found = [turn.result for turn in turns]
     rates = [throughput(result) for result in found]
     first_run = found[0]
-    return {
+    row: ComparisonRow = {
         "label": label,
         "engine": or_unknown(first_run["engine"], reason_of(first_run, "engine") or _UNSAID),
         "device": or_unknown(first_run["device"], reason_of(first_run, "device") or _UNSAID),
@@ -180,6 +171,18 @@ def _row(
         "ratio": ratios(turns, first),
         "configuration": None,
     }
+    footprints = [turn.footprint for turn in turns if turn.footprint is not None]
+    if footprints:
+        answered = math.fsum(throughput(result) * measured_s(result) for result in found)
+        row["footprint"] = combined(footprints, _server_cpu_s(found), answered)
+    return row
+
+
+def _server_cpu_s(found: Sequence[Result]) -> float | None:
+    """Add up the CPU time of the server in all rounds; None where a round does not know it."""
+    cores = [cpu["server_cores"] if (cpu := result["metrics"].get("cpu")) else None for result in found]
+    known = [used * measured_s(result) for used, result in zip(cores, found, strict=True) if used is not None]
+    return math.fsum(known) if len(known) == len(found) else None
 
 
 def latencies(rounds: Sequence[Histogram], length_s: float) -> MergedLatency:

@@ -9,6 +9,8 @@ from typing import Self
 
 from loadgen.load.load_config import LoadConfig
 from servemark.compare.interleaved.contenders import (
+    ENGINES,
+    SERVERS,
     Contender,
     Contestants,
     configuration,
@@ -17,6 +19,7 @@ from servemark.compare.interleaved.contenders import (
 )
 from servemark.compare.interleaved.hosting import (
     Participant,
+    ProductServers,
     ServerFactory,
     fit_together,
     own_server,
@@ -26,11 +29,13 @@ from servemark.compare.interleaved.hosting import (
 )
 from servemark.compare.interleaved.timetable import rough_plan
 from servemark.compare.interleaved.tuned import Tuned, tune_contenders
+from servemark.compare.interleaved.warm_up import EngineWarmUp, warm_up
 from servemark.documents.load import ConstantRate
-from servemark.errors import OptionError, ServemarkError
+from servemark.errors import NoResultError, OptionError, ServemarkError, ServerError
 from servemark.machine.scratch import scratch_folder
 from servemark.output import note
 from servemark.runs.entries import needs_export
+from servers.products import TRITON
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,8 @@ class Request:
     rounds: int = 5
     until_decided: bool = False
     """True if the rounds end once every ratio is decided; `rounds` is the most then."""
+    servers: str = ""
+    """`A,B:batching=off`: products that serve ONNX Runtime's entry, in the place of engines."""
     sweep: str = ""
     """`precision=fp32,int8 instances=1,2`: each engine with each combination; "": as it is named."""
     urls: Mapping[str, str] = field(default_factory=dict)
@@ -63,7 +70,9 @@ class Request:
 
     def contenders(self) -> list[Contender]:
         """The engines as contenders. Raises OptionError, also where a server that runs cannot be given what is set."""
-        found = parse_contenders(self.engines, self.config.precision, self.sweep)
+        flag = SERVERS if self.servers else ENGINES
+        named = self.servers or self.engines
+        found = parse_contenders(named, self.config.precision, self.sweep, flag=flag)
         if self.urls:
             if len(found) not in {1, len(self.urls)}:
                 raise OptionError(
@@ -73,9 +82,7 @@ class Request:
             each = found if len(found) > 1 else found * len(self.urls)
             found = [replace(contender, label=label) for contender, label in zip(each, self.urls, strict=True)]
         elif len(found) < 2:
-            raise OptionError(
-                f"--engines {self.engines!r} names one engine, a comparison needs two", fix="--engines A,B"
-            )
+            raise OptionError(f"{flag} {named!r} names one {flag[2:-1]}, a comparison needs two", fix=f"{flag} A,B")
         changes = (
             self.device or self.server_per_turn or self.tune_budget_s is not None or any(c.configured for c in found)
         )
@@ -112,6 +119,8 @@ class Preparation:
     participants: list[Participant]
     server: ServerFactory
     server_each_turn = False
+    hosts: ProductServers | None = None
+    """The servers, where products are compared."""
 
     def __init__(self, request: Request) -> None:
         self.request = request
@@ -149,18 +158,20 @@ class Preparation:
         self._entrants.export(config.workload, config.model_repository)
         contenders = self._entrants.contenders
         entries = {c.label: c.entry(config.workload, config.model_repository) for c in contenders}
+        of_triton = {c.label: entries[c.label] for c in contenders if c.server in {"", TRITON}}
         self.configurations = {c.label: configuration(c, entries[c.label], request.device) for c in contenders}
         if request.tune_budget_s is not None:
             load = config.changed(load=request.search)
             self.tunings = tune_contenders(contenders, load, self.configurations, budget_s=request.tune_budget_s)
         self.configurations |= {label: tuned.config for label, tuned in self.tunings.items()}
         scratch = self._stack.enter_context(scratch_folder("models"))
-        return lay_out(entries, self.configurations, config.model_repository, scratch)
+        return lay_out(of_triton, self.configurations, config.model_repository, scratch)
 
     def _announce(self) -> None:
         """Say about how long it takes, before the exports, which may take minutes themselves."""
         request, config, contenders = self.request, self.request.config, self._entrants.contenders
-        missing = [c.label for c in contenders if needs_export(c.entry(config.workload, config.model_repository))]
+        entries = dict.fromkeys(c.entry(config.workload, config.model_repository) for c in contenders)
+        missing = [entry.model for entry in entries if needs_export(entry)]
         note(
             rough_plan(
                 config,
@@ -170,11 +181,15 @@ class Preparation:
                 chosen=request.choose_length,
                 max_rate=request.max_rate,
                 tune_budget_s=request.tune_budget_s or 0.0,
+                kind=contenders[0].kind,
             )
         )
 
     def _serve(self, repository: Path, models: Mapping[str, str]) -> None:
-        """Open a server for all, or one for each turn where they do not fit together."""
+        """Open a server for all, or one for each turn where they do not fit together, and of products."""
+        if self.request.servers:
+            self._host_products(repository, models)
+            return
         if self.request.server_per_turn or not fit_together([repository / model for model in models.values()]):
             if not self.request.server_per_turn:
                 note("the models do not fit into this machine's free memory together: a server for each turn")
@@ -189,6 +204,32 @@ class Preparation:
                 self._require_loadable(repository, models)
                 self._share(repository, models)
         self.participants = [self.request.participant(c, models[c.label]) for c in self._entrants.contenders]
+
+    def _host_products(self, repository: Path, models: Mapping[str, str]) -> None:
+        self.hosts = hosts = ProductServers(repository, self.request.config.protocol)
+        self._entrants.require(lambda contender: hosts.require(contender, self.request.config))
+        self.server_each_turn, self.server = True, hosts
+        self.participants = [
+            hosts.participant(self.request.participant(c, models.get(c.label)), self.configurations[c.label])
+            for c in self._entrants.contenders
+        ]
+
+    def warm_up(self, folder: Path) -> dict[str, EngineWarmUp]:
+        """Warm each participant; return the figures by label. One that cannot answer takes no part, where it may."""
+        by_label = {participant.label: participant for participant in self.participants}
+        warmed: dict[str, EngineWarmUp] = {}
+
+        def warm(contender: Contender) -> None:
+            participant = by_label[contender.label]
+            try:
+                found = warm_up(participant, self.server, folder, own_server=self.server_each_turn)
+            except NoResultError as error:
+                raise ServerError(str(error)) from error
+            warmed[contender.label] = found
+
+        self._entrants.require(warm)
+        self.participants = [by_label[contender.label] for contender in self._entrants.contenders]
+        return warmed
 
     def _share(self, repository: Path, models: Mapping[str, str]) -> None:
         names = [models[contender.label] for contender in self._entrants.contenders]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from servemark.compare.interleaved.hosting import Participant
+from servemark.compare.interleaved.hosting import Hosted, Participant
 from servemark.compare.interleaved.rounds import Rounds
 from servemark.documents.load import ConstantRate
 from servemark.errors import OptionError
@@ -43,10 +43,10 @@ class RateTurns:
         sound = [participant for participant in self.participants if self.rates[participant.label].reason is None]
         return sound if len(sound) > 1 and sound[0] is self.participants[0] else []
 
-    def turn(self, participant: Participant, address: str, number: int) -> str:
+    def turn(self, participant: Participant, hosted: Hosted, number: int) -> str:
         """Find one engine's rate again."""
         rate, runs = self.rates[participant.label], self._runs[participant.label]
-        runs.config = runs.config.at(address)
+        runs.config = hosted.asked(runs.config)
         rate.repeat(runs.measure, number)
         return rate.reason or f"{rate.rounds[-1]:,.4g} requests/s"
 
@@ -55,8 +55,8 @@ class RateTurns:
         note(f"highest rate of {participant.label}")
         directory = rounds.folder / f"max-rate-{participant.contender.slug}"
         directory.mkdir()
-        with rounds.server(participant) as address:
-            config = participant.config.at(address).changed(slo=written(self.slo))
+        with rounds.server(participant) as hosted:
+            config = hosted.asked(participant.config).changed(slo=written(self.slo))
             runs = RateRuns(config, self.load, directory, drive, despite_busy=True)
             try:
                 found = find_max_rate(runs)

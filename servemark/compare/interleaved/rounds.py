@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Protocol
 
 from servemark.compare.interleaved.document import Turn
-from servemark.compare.interleaved.hosting import Participant, ServerFactory
+from servemark.compare.interleaved.hosting import Hosted, Participant, ServerFactory
 from servemark.compare.interleaved.warm_up import answer
 from servemark.output import note
 from servemark.quantities import figure
@@ -22,8 +22,8 @@ class Measure(Protocol):
     def sides(self) -> Sequence[Participant]:
         """Return the participants of the next round."""
 
-    def turn(self, participant: Participant, address: str, number: int) -> str:
-        """Measure one engine at the address in round `number`; return the finding in a few words."""
+    def turn(self, participant: Participant, hosted: Hosted, number: int) -> str:
+        """Measure one engine at its server in round `number`; return the finding in a few words."""
 
 
 @dataclass(frozen=True)
@@ -44,10 +44,10 @@ class Rounds:
         """
         for number in range(1, count + 1):
             for participant in round_order(measure.sides(), number):
-                with self.server(participant) as address:
+                with self.server(participant) as hosted:
                     if self.warm_each_turn:
-                        answer(participant, address, self.folder)
-                    found = measure.turn(participant, address, number)
+                        answer(participant, hosted, self.folder)
+                    found = measure.turn(participant, hosted, number)
                 note(f"{name} {number}/{count}  {participant.label}: {found}")
             self.keep()
             if enough():
@@ -66,18 +66,19 @@ class LoadTurns:
         """Return all participants."""
         return self.participants
 
-    def turn(self, participant: Participant, address: str, number: int) -> str:
+    def turn(self, participant: Participant, hosted: Hosted, number: int) -> str:
         """Make one run, with the round's seed. Raises NoResultError."""
         directory = self.folder / f"{len(self.turns) + 1:02}-{participant.contender.slug}"
         directory.mkdir()
         config = participant.config
         try:
-            served = config.at(address).changed(seed=config.seed + number - 1)
+            served = hosted.asked(config).changed(seed=config.seed + number - 1)
             drive(replace(served, result_dir=directory))
         finally:
             # An interrupted run is listed too, but takes no part in the figures.
             if (directory / HISTOGRAM_FILE).exists():
-                self.turns.append(Turn.read(number, participant.label, directory))
+                turn = Turn.read(number, participant.label, directory)
+                self.turns.append(replace(turn, footprint=hosted.footprint()))
         return _words(self.turns[-1])
 
 

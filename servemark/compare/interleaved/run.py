@@ -6,13 +6,12 @@ from pathlib import Path
 
 import msgspec
 
-from servemark.compare.interleaved.document import COMPARISON_FILE, Turn, decided, document
+from servemark.compare.interleaved.document import COMPARISON_FILE, Turn, document
 from servemark.compare.interleaved.preparation import Preparation, Request
 from servemark.compare.interleaved.rate_rounds import RateTurns
 from servemark.compare.interleaved.rounds import LoadTurns, Rounds
 from servemark.compare.interleaved.timetable import timetable
-from servemark.compare.interleaved.validity import exit_code
-from servemark.compare.interleaved.warm_up import warm_up
+from servemark.compare.interleaved.validity import decided, exit_code
 from servemark.errors import ExitCode
 from servemark.output import note
 from servemark.paths import shown
@@ -59,7 +58,7 @@ class Comparison:
             "duration_s": config.duration_s,
             "slo": written(config.slo) or None,
             "rounds_requested": self._request.rounds,
-            "left_out": [{"label": label, "reason": reason} for label, reason in prepared.left_out.items()],
+            "left_out": [],
             "tuned": {label: tuned.to_dict() for label, tuned in prepared.tunings.items()},
             "configurations": {
                 label: Candidate.of_config(text).to_dict() for label, text in prepared.configurations.items()
@@ -101,16 +100,19 @@ class Comparison:
                 directory.discard(self.folder)
 
     def _measure(self) -> None:
-        request, prepared, participants = self._request, self._prepared, self._prepared.participants
-        each = prepared.server_each_turn
-        warmed = {p.label: warm_up(p, prepared.server, self.folder, own_server=each) for p in participants}
+        request, prepared = self._request, self._prepared
+        warmed, participants = prepared.warm_up(self.folder), prepared.participants
+        left_out = prepared.left_out.items()
+        self._opened["left_out"] = [{"label": label, "reason": reason} for label, reason in left_out]
+        if prepared.hosts:
+            self._opened["servers"] = {p.label: prepared.hosts.served_by(p.contender) for p in participants}
         slo = request.config.slo if request.max_rate else ()
         times = timetable(participants, warmed, request.rounds, slo, chosen=request.choose_length)
         times.announce(participants, warmed)
         if request.choose_length:
             participants = [participant.lasting(times.round_s) for participant in participants]
             self._opened["duration_s"] = times.round_s
-        rounds = Rounds(self.folder, prepared.server, self._go_on, each)
+        rounds = Rounds(self.folder, prepared.server, self._go_on, prepared.server_each_turn)
         begun = time.monotonic()
         turns = LoadTurns(participants, self.folder, self.turns)
         rounds.run(request.rounds, turns, enough=lambda: self._enough(time.monotonic() - begun))

@@ -20,6 +20,8 @@ from servemark.results.objectives import Objectives, highest_percentile
 from servemark.search.max_rate.refinement import MIN_ROUNDS, ROUND_RUNS
 from servemark.search.max_rate.runs import RUN_OVERHEAD_S
 
+SERVER_TURN_S = 12.0
+"""Start, warm-up and end of a server; the slowest of `servers.products` takes twice as long."""
 SEARCH_RUNS = 13
 """Typical number of runs that a search for a highest rate takes, its probe included."""
 
@@ -53,10 +55,11 @@ class Timetable:
         rounds, rates = self.minutes(participants, warmed)
         plural = "s" if self.rounds > 1 else ""
         each = f"{self.rounds} round{plural} of {self.round_s:g} s"
-        note(f"{each} for each of {len(participants)} engines: about {_about(rounds)}")
+        kind = participants[0].contender.kind
+        note(f"{each} for each of {len(participants)} {kind}s: about {_about(rounds)}")
         if self.rate_rounds:
             note(
-                f"then each engine's highest rate, by a search and {self.rate_rounds} rounds of runs of "
+                f"then each {kind}'s highest rate, by a search and {self.rate_rounds} rounds of runs of "
                 f"{self.search_s:g} s: about {_about(rates)}, {_about(rounds + rates)} in all"
             )
 
@@ -83,27 +86,29 @@ def timetable(
 
 def rough_plan(
     config: LoadConfig,
-    engines: int,
+    contenders: int,
     rounds: int,
     exports: Sequence[str],
     *,
     chosen: bool,
     max_rate: bool,
     tune_budget_s: float,
+    kind: str = "engine",
 ) -> str:
     """Describe a comparison before its exports: about how long it takes, and what is exported first.
 
-    `chosen` rounds last longer where an engine is slow, which only its warm-up shows.
+    `chosen` rounds last longer where a contender is slow, which only its warm-up shows. Servers, their `kind` then,
+    start anew for each turn.
     """
     runs = rounds + (SEARCH_RUNS + _rate_rounds(rounds) * ROUND_RUNS if max_rate else 0.0)
-    run_s = config.duration_s + config.warmup_s + RUN_OVERHEAD_S
-    takes = f"about {_about(engines * (tune_budget_s + runs * run_s) / 60)}"
+    run_s = config.duration_s + config.warmup_s + RUN_OVERHEAD_S + (SERVER_TURN_S if kind == "server" else 0.0)
+    takes = f"about {_about(contenders * (tune_budget_s + runs * run_s) / 60)}"
     if chosen:
-        takes = f"{takes}, or more where an engine is slow"
+        takes = f"{takes}, or more where one is slow"
     parts = ["tuning", f"{rounds} rounds", "highest rates"]
     asked = [part for part, wanted in zip(parts, (tune_budget_s, True, max_rate), strict=True) if wanted]
     first = f"; before that exports, seconds to minutes each: {', '.join(exports)}" if exports else ""
-    return f"{', '.join(asked)} of {engines} engines: {takes}{first}"
+    return f"{', '.join(asked)} of {contenders} {kind}s: {takes}{first}"
 
 
 def _rate_rounds(rounds: int) -> int:

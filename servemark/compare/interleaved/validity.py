@@ -1,4 +1,4 @@
-"""Rounds of a comparison: the length that they need, and the conditions under which they count."""
+"""Rounds of a comparison: the length that they need, the conditions under which they count, and enough of them."""
 
 import math
 
@@ -7,10 +7,12 @@ from servemark.documents.saved_load import load_of
 from servemark.errors import ExitCode
 from servemark.results.constraint_kinds import About, Kind, about
 from servemark.results.constraints import MAX_WINDOWS
+from servemark.results.schema.comparison import ComparisonDocument
 from servemark.results.schema.run import Result
 from servemark.results.verdict import exit_code_of, failed_constraints
 from servemark.search.max_rate.search import lowest_rate
 from servemark.stats.percentiles import samples_needed
+from servemark.stats.ratios import RatioFigures
 from servemark.stats.trend import RELEVANT, max_over_min
 
 SHORTEST_S, MAX_DURATION_S = 8.0, 120.0
@@ -19,6 +21,8 @@ SPARE = 1.25
 SEARCHED_SHARE = 0.5
 """Lowest share of the warm-up's rate that a search for the highest rate can judge: most objectives lie above."""
 CLOSED_REQUESTS = 60
+EQUAL = 0.02
+"""An engine is equal to the first where the interval of the ratio lies within this of 1."""
 
 
 def requests_needed(*, closed: bool, percentile: float | None) -> int:
@@ -77,3 +81,16 @@ def unsteady(result: Result) -> bool:
 def exit_code(result: Result) -> ExitCode:
     """Return a round's contribution to the exit code of its comparison."""
     return exit_code_of(not unmet(result), result["verdict"]["objective"])
+
+
+def decided(document: ComparisonDocument) -> bool:
+    """Tell whether each engine is told apart from the baseline by its median and its throughput, or equal to it."""
+    found = [row["ratio"] for row in document["rows"] if row["label"] != document["baseline"]]
+    return all(_decided(ratio["p50"]) and _decided(ratio["inferences_per_s"]) for ratio in found)
+
+
+def _decided(ratio: RatioFigures | None) -> bool:
+    if ratio is None or ratio["ci95"] is None:
+        return False
+    low, high = ratio["ci95"]
+    return bool(ratio["significant"]) or (low >= 1 - EQUAL and high <= 1 + EQUAL)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from loadgen.load.load_config import LoadConfig
-from servemark.compare.interleaved.hosting import Participant, ServerFactory
+from servemark.compare.interleaved.hosting import Hosted, Participant, ServerFactory
 from servemark.output import note
 from servemark.results.directory import read_latency
 from servemark.runs.locust_process import drive
@@ -38,17 +38,17 @@ class EngineWarmUp:
 def warm_up(participant: Participant, server: ServerFactory, folder: Path, *, own_server: bool) -> EngineWarmUp:
     """Warm an engine. Raises ServerError if it answers nothing, or its server cannot be started."""
     start_s = time.monotonic()
-    with server(participant) as address:
-        found = answer(participant, address, folder)
+    with server(participant) as hosted:
+        found = answer(participant, hosted, folder)
     server_s = time.monotonic() - start_s if own_server else 0.0
     return replace(found, server_s=server_s)
 
 
-def answer(participant: Participant, address: str, folder: Path) -> EngineWarmUp:
+def answer(participant: Participant, hosted: Hosted, folder: Path) -> EngineWarmUp:
     """Let the engine answer until it is steady, for WARM_S at least; discard the result. Raises ServerError."""
     note(f"warming {participant.label}")
     connections = participant.config.concurrency or PROBE_CONCURRENCY
-    config = participant.config.at(address).changed(request_timeout_s=WARM_TIMEOUT_S)
+    config = hosted.asked(participant.config).changed(request_timeout_s=WARM_TIMEOUT_S)
     count, steady, found = _answer_once(config, folder, connections)
     if count < MIN_ANSWERS * connections:
         _, steady, found = _answer_once(config, folder, connections)

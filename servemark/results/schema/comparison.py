@@ -94,6 +94,29 @@ class RowAgreement(TypedDict):
     ]
 
 
+class RowFootprint(TypedDict):
+    """Resources of a server that was started anew for each turn."""
+
+    startup_s: Annotated[float, "From the start of its process until it was ready, mean over the rounds (s)."]
+    startup_s_ci95: Annotated[list[float] | None, "Its 95 % interval. Null: below 5 rounds."]
+    cpu_s: Annotated[float | None, "CPU time of all its processes in the measured intervals (s)."]
+    cpu_ms_per_inference: Annotated[float | None, "The same for one sample (ms)."]
+    memory_bytes: Annotated[
+        float | None,
+        "Most memory of all its processes at the end of a turn. A page that several share counts once (PSS).",
+    ]
+
+
+class ServedBy(TypedDict):
+    """Server of a contender, where servers are compared."""
+
+    server: Annotated[str, "Name of the product."]
+    version: Annotated[str | None, "Its version. Null: not known."]
+    requests: Annotated[str, "What its requests are: KServe v2, or an endpoint type."]
+    batching: Annotated[str | None, "How it joins requests. Null: it does not."]
+    guide: Annotated[str, "Address of the guide that it is set up by."]
+
+
 class RowVerdict(TypedDict):
     """Verdict of an engine's rounds: all of them have to be valid to be quoted."""
 
@@ -168,6 +191,7 @@ class ComparisonRow(TypedDict):
     drift: Annotated[float | None, "Share by which the throughput rose or fell from round to round. Null: it did not."]
     ratio: Annotated[RowRatios, "This engine to the baseline. All null for the baseline itself."]
     configuration: Annotated[CandidateSettings | None, "Configuration of the model."]
+    footprint: NotRequired[Annotated[RowFootprint, "Resources of its server, where each turn has its own."]]
 
 
 class UntilDecided(TypedDict):
@@ -192,6 +216,8 @@ class ComparisonTurn(TypedDict):
     disturbed: NotRequired[Annotated[bool, "Whether other work took more than 5 % of the cores."]]
     p50_ms: Annotated[float | None, "Median latency (ms)."]
     inferences_per_s: Annotated[float, "Throughput (samples/s)."]
+    startup_s: NotRequired[Annotated[float, "Start-up time of the turn's own server (s)."]]
+    memory_bytes: NotRequired[Annotated[int | None, "Memory of that server at the end of the turn (PSS)."]]
 
 
 Reading = Literal["worse", "better", "not worse", "undecided", "not known"]
@@ -265,6 +291,7 @@ class ComparisonHeader(Header):
     left_out: Annotated[list[LeftOut], "Engines that take no part."]
     tuned: Annotated[dict[str, TunedFirst], "Engine -> what tuning it first came to."]
     configurations: Annotated[dict[str, CandidateSettings], "Engine -> configuration of its model."]
+    servers: NotRequired[Annotated[dict[str, ServedBy], "Label -> its server, where servers are compared."]]
     gate: NotRequired[Annotated[SavedComparison, "--fail-on: the second side against the first, by the rounds."]]
 
 

@@ -1,7 +1,7 @@
 """Engines side by side: who is fastest beyond chance, the figures, the ratios, and what a reader must know."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal, get_args
 
 from servemark.documents.saved_load import read_single_load, title
 from servemark.quantities import figure, interval_words
@@ -23,6 +23,7 @@ from servemark.views.wording import (
     score,
 )
 
+FootprintName = Literal["startup_s", "cpu_ms_per_inference", "memory_bytes"]
 _ALWAYS = ("p50 ms", "p99 ms", "inferences/s", "p50 ratio", "throughput ratio")
 _UNASKED = ("max rate", "J/inference", "variation", "configuration")
 """Columns that are left out without a word where nothing is known of them; the page says why, folded."""
@@ -39,7 +40,7 @@ def article(saved: Saved) -> Article:
         answer=said[0],
         explained=[*said[1:], *_invalid(rows)],
         sections=[
-            Section("Engines", list(_tables(document))),
+            Section("Servers" if document.get("servers") else "Engines", list(_tables(document))),
             *(saved_comparison.subjects(gate) if gate else []),
             Section("Ratios", lambda: ratios(rows, first)),
             Section("Latency and throughput", lambda: figures(rows)),
@@ -167,6 +168,8 @@ def _gaps(rows: Sequence[ComparisonRow], *, wanted: bool) -> Iterator[str]:
             "variation": row["variation"].get("reason"),
             "intervals": row["ratio"].get("ci95_reason"),
             "configuration": row.get("configuration_reason"),
+            "CPU ms/inference": reason_of(row.get("footprint", {"cpu_s": 0}), "cpu_s"),
+            "memory MiB": reason_of(row.get("footprint", {"memory_bytes": 0}), "memory_bytes"),
         }
         for name, reason in found.items():
             if reason and (name in unasked) is not wanted:
@@ -200,11 +203,28 @@ def _tables(document: ComparisonDocument) -> Iterator[Table]:
         "variation": lambda row: "-" if row["variation"]["p50"] is None else f"{row['variation']['p50']:.1%}",
         "verdict": _verdict,
     }
-    first, rows = document["baseline"], document["rows"]
-    yield _columns("engine", rows, measured)
+    taken: dict[str, Callable[[ComparisonRow], str]] = {
+        "version": lambda row: str(servers[row["label"]]["version"] or "?"),
+        "requests": lambda row: servers[row["label"]]["requests"],
+        "start-up s": lambda row: _of_footprint(row, "startup_s"),
+        "CPU ms/inference": lambda row: _of_footprint(row, "cpu_ms_per_inference"),
+        "memory MiB": lambda row: _of_footprint(row, "memory_bytes", 1 << 20),
+        "joins requests": lambda row: servers[row["label"]]["batching"] or "no",
+    }
+    first, rows, servers = document["baseline"], document["rows"], document.get("servers", {})
+    what = "server" if servers else "engine"
+    yield _columns(what, rows, measured)
     others = {f"{name} ratio": lambda row, key=key: _ratio(key, row) for name, key in RATIOS.items()}
     yield _columns(f"against {first}", [row for row in rows if row["label"] != first], others)
-    yield _columns("engine", rows, subjects)
+    if servers:
+        yield _columns(what, rows, taken)
+    yield _columns(what, rows, subjects)
+
+
+def _of_footprint(row: ComparisonRow, key: FootprintName, unit: float = 1.0) -> str:
+    """Format one of the resources of an engine's server."""
+    value = row["footprint"][key] if "footprint" in row else None
+    return figure(None if value is None else value / unit)
 
 
 def _columns(first: str, rows: Sequence[ComparisonRow], columns: Mapping[str, Callable[[ComparisonRow], str]]) -> Table:
@@ -289,12 +309,20 @@ def _rounds(document: ComparisonDocument) -> list[Block]:
         ]
         for turn in document["turns"]
     ]
-    head = ["round", "engine", "p50 ms", "inferences/s", "verdict", "objective", "folder"]
+    head = [
+        "round",
+        "server" if document.get("servers") else "engine",
+        "p50 ms",
+        "inferences/s",
+        "verdict",
+        "objective",
+        "folder",
+    ]
     return [Table(head, rows, caption=f"{len(rows)} runs in order", folded=True)]
 
 
 def records(saved: Saved) -> list[dict[str, Any]]:
-    """A row for each engine."""
+    """A row for each engine, or server."""
     document = saved.document
     return [
         {
@@ -310,6 +338,7 @@ def records(saved: Saved) -> list[dict[str, Any]]:
             "max_rate_per_s": row["max_rate"] and row["max_rate"]["rate"],
             "energy_joules_per_inference": row["energy"]["joules_per_inference"],
             **low_and_high("energy_joules_per_inference", row["energy"].get("ci95")),
+            **{name: row.get("footprint", {}).get(name) for name in get_args(FootprintName)},
             "quality": (row.get("quality") or {}).get("value"),
             "quality_of_fp32": (row.get("quality") or {}).get("of_fp32"),
             "baseline": document["baseline"],

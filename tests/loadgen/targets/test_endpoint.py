@@ -24,6 +24,7 @@ TENSORS = {
     "openai-embeddings": (["tokens:INT64:-1,5"], ["embedding:FP32:-1,8"]),
     "rerank": (["query:BYTES:1", "documents:BYTES:6"], ["relevance_score:FP32:6"]),
     "predict": (["input:FP32:-1,4"], ["output:FP32:-1,4"]),
+    "bentoml": (["x:FP32:-1,4", "ids:INT64:-1,3"], ["y:FP32:-1,4", "z:INT64:-1,3"]),
 }
 
 
@@ -48,7 +49,7 @@ def resolved(url: str, api: str, *flags: str, endpoint: str = "") -> LoadConfig:
 
 @pytest.mark.parametrize("api", built_in())
 def test_every_endpoint_type_is_spoken(api: str) -> None:
-    batched = api in {"kserve-v1", "tensorflow-serving", "openai-embeddings"}
+    batched = api in {"kserve-v1", "tensorflow-serving", "openai-embeddings", "bentoml"}
     with golden(api, **({"max_batch_size": 0} if api == "rerank" else {})) as server:
         sent = answers(resolved(server.url, api, *(["--batch-size", "3"] if batched else [])))
         log = server.log()

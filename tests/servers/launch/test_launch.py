@@ -240,7 +240,9 @@ def job(folder: Path, *, reloadable: bool = False) -> ServerJob:
 
 @pytest.mark.parametrize("mode", [native, docker])
 def test_other_modes_serve_the_same_models_on_the_same_ports(mode: ModuleType, tmp_path: Path) -> None:
-    argv = mode.command(job(tmp_path)).argv
+    planned = mode.command(job(tmp_path))
+    argv = planned.argv
+    assert planned.contained == (mode is docker)
     assert {"--http-port=1", "--grpc-port=2", "--metrics-port=3", "--http-address=127.0.0.1"} <= set(argv)
     repository = next(flag for flag in argv if flag.startswith("--model-repository=")).partition("=")[2]
     if mode is native:

@@ -5,10 +5,19 @@ from pathlib import Path
 import pytest
 
 from exporters.pipeline import config_pbtxt
-from servemark.compare.interleaved.contenders import Contender, Contestants, configuration, lay_out, parse_contenders
+from servemark.compare.interleaved.contenders import (
+    SERVERS,
+    Contender,
+    Contestants,
+    configuration,
+    lay_out,
+    parse_contenders,
+)
+from servemark.compare.interleaved.hosting import deployment
 from servemark.errors import ArtifactError, OptionError
 from servemark.repository.entry import Entry
 from servemark.workload import get
+from tests.support.load_config import config
 
 TINY = "ranking_tiny"
 
@@ -106,3 +115,35 @@ def test_contenders_with_options_are_models_of_their_own(tmp_path: Path) -> None
     unchanged = {"pytorch": configuration(chosen[0], entry, "")}
     plain, names = lay_out({"pytorch": entry}, unchanged, tmp_path / "models", tmp_path / "scratch")
     assert (plain, names) == (tmp_path / "models", {"pytorch": f"{TINY}_pytorch"})
+
+
+def test_servers_are_written_like_engines() -> None:
+    found = parse_contenders("triton@int8:batching=off, mosec:instances=2", "fp32", flag=SERVERS)
+    assert found == [
+        Contender("onnxruntime", "int8", "triton@int8:batching=off", batching=False, server="triton"),
+        Contender("onnxruntime", "fp32", "mosec:instances=2", instances=2, server="mosec"),
+    ]
+    for text, words in (
+        ("triton,onnxruntime", "server 'onnxruntime' is unknown"),
+        ("mosec:threads=2", "threads is not an option of a server"),
+        ("mosec:batching=maybe", "batching 'maybe' is unknown"),
+    ):
+        with pytest.raises(OptionError, match=words):
+            parse_contenders(text, "fp32", flag=SERVERS)
+
+
+@pytest.mark.parametrize(("edit", "delay_s"), [("", 0.001), ("max_queue_delay_microseconds: 5000", 0.005)])
+def test_every_server_is_deployed_as_config_pbtxt_has_it(tmp_path: Path, edit: str, delay_s: float) -> None:
+    workload = get(TINY)
+    entry = Entry(tmp_path, TINY, "onnxruntime")
+    entry.folder.mkdir()
+    text = config_pbtxt.render(workload, model=entry.model, engine="onnxruntime", artifact="model.onnx", device="cpu")
+    entry.config.write_text(text.replace("# max_queue_delay_microseconds: 500", edit))
+    first, second = parse_contenders("mosec:instances=2,mosec:batching=off", "fp32", flag=SERVERS)
+    run = config(TINY)
+    found = deployment(run, entry, configuration(first, entry, ""))
+    assert (found.model, found.inputs, found.max_batch) == (entry.model, workload.inputs, workload.max_batch)
+    assert (found.instances, found.threads, found.queue_delay_s) == (2, 1, delay_s)
+    alone = deployment(run, entry, configuration(second, entry, ""))
+    assert (alone.instances, alone.queue_delay_s) == (1, None)
+    assert "dynamic_batching" not in configuration(second, entry, "")

@@ -12,7 +12,7 @@ import pytest
 from loadgen.load.load_config import LoadConfig
 from servemark.compare.interleaved import rate_rounds
 from servemark.compare.interleaved.contenders import Contender
-from servemark.compare.interleaved.hosting import Participant
+from servemark.compare.interleaved.hosting import Hosted, Participant
 from servemark.compare.interleaved.rate_rounds import RateTurns
 from servemark.compare.interleaved.rounds import Rounds
 from servemark.documents.load import ConstantRate
@@ -62,7 +62,7 @@ def rates(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., tupl
             Participant(Contender("onnxruntime", "fp32", label), config(TINY, "--model-name", label))
             for label in capacities
         ]
-        server = lambda _: contextlib.nullcontext("http://127.0.0.1:9")  # noqa: E731
+        server = lambda _: contextlib.nullcontext(Hosted("http://127.0.0.1:9"))  # noqa: E731
         load = ConstantRate(rate=1, duration_s=200, warmup=0)
         turns = RateTurns(found, (Slo(99, 50),), load)
         turns.run(Rounds(tmp_path, server, lambda: None, warm_each_turn=False), 3)

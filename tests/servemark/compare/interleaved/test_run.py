@@ -11,6 +11,7 @@ import pytest
 from servemark.compare.interleaved import warm_up
 from servemark.workload import get
 from tests.golden.server import GoldenServer
+from tests.support import tiny_product
 from tests.support.command_line import Servemark
 from tests.support.documents import validated
 from tests.support.locust_run import server_of, started, until
@@ -144,3 +145,44 @@ def test_an_interrupted_comparison_keeps_its_rounds(tmp_path: Path, ranking: Gol
     assert [row["rounds"] >= 1 for row in found["rows"]] == [True, True]
     assert (folder / "report.html").exists()
     assert "Traceback" not in (tmp_path / "log").read_text()
+
+
+@pytest.mark.timeout(600)  # an export, six starts of a server and as many runs
+def test_two_server_products_in_turns(monkeypatch: pytest.MonkeyPatch, servemark: Servemark, tmp_path: Path) -> None:
+    tiny_product.install(monkeypatch, tmp_path)
+    monkeypatch.setattr(warm_up, "WARM_S", 0.2)
+    flags = ["--rounds", "1", "--duration", "0.5", "--warmup", "0.1", "--concurrency", "2", "--json"]
+    places = ["--model-repository", str(tmp_path / "models"), "--out", str(tmp_path / "out")]
+    code, out, err = servemark("compare", TINY, "--servers", "tiny,tiny:instances=2", *flags, *places)
+    found = validated(json.loads(out))
+    assert code == 2, err  # so short a run is never steady
+    assert [turn["label"] for turn in found["turns"]] == ["tiny", "tiny:instances=2"]
+    assert found["servers"]["tiny"]["requests"] == "predict"
+    assert found["configurations"]["tiny:instances=2"]["instances"] == 2
+    for row in found["rows"]:
+        agreement, footprint = row["output_agreement"], row["footprint"]
+        assert agreement["checked"] > 0
+        assert agreement["max_abs_error"] < 1e-4
+        assert footprint["startup_s"] > 0
+        assert footprint["memory_bytes"] > 10 << 20
+        assert footprint["cpu_ms_per_inference"] > 0
+    [folder] = (tmp_path / "out").iterdir()
+    page = (folder / "comparison.md").read_text()
+    assert "CPU ms/inference" in page
+    assert "| server |" in page
+
+
+def test_a_product_that_is_not_here_is_left_out_with_its_reason(
+    monkeypatch: pytest.MonkeyPatch, servemark: Servemark, tmp_path: Path, exported: Any
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    places = ["--model-repository", str(exported(TINY, "onnxruntime").repository), "--out", str(tmp_path / "out")]
+    flags = ["--servers", "mosec,litserve", "--rounds", "1", *places]
+    code, _, err = servemark("compare", TINY, *flags)
+    assert code == 3
+    assert "mosec cannot be compared here: mosec" in err
+    assert "fix: servemark servers install mosec; or leave it out with --skip-unavailable" in err
+    code, _, err = servemark("compare", TINY, *flags, "--skip-unavailable")
+    assert (code, "0 of 2 servers can be used here" in err) == (3, True)
+    code, _, err = servemark("compare", TINY, *flags, "--engines", "pytorch")
+    assert (code, "--servers with --engines" in err) == (3, True)

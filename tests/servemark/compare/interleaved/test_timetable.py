@@ -8,7 +8,7 @@ import pytest
 from loadgen.load.load_config import LoadConfig
 from servemark.compare.interleaved import warm_up
 from servemark.compare.interleaved.contenders import Contender
-from servemark.compare.interleaved.hosting import Participant
+from servemark.compare.interleaved.hosting import Hosted, Participant
 from servemark.compare.interleaved.timetable import rough_plan, timetable
 from servemark.compare.interleaved.warm_up import EngineWarmUp
 from servemark.results import directory as results
@@ -56,7 +56,7 @@ def test_a_plan_says_about_how_long_it_takes_and_what_is_exported_first() -> Non
     # 2 engines, 5 rounds of 8 + 1 s and 3 s around them
     said = rough_plan(settings, 2, 5, ["a@int8"], chosen=True, max_rate=False, tune_budget_s=0)
     assert said == (
-        "5 rounds of 2 engines: about 2 min, or more where an engine is slow; "
+        "5 rounds of 2 engines: about 2 min, or more where one is slow; "
         "before that exports, seconds to minutes each: a@int8"
     )
     # and a search of 13 runs, and 3 rounds of 2.5 runs each
@@ -86,7 +86,7 @@ def test_a_warm_up_tells_how_fast_an_engine_is_not_how_long_its_first_answer_too
 
     monkeypatch.setattr(warm_up, "drive", run)
     [place] = places("a")
-    assert warm_up.answer(place, "http://127.0.0.1:9", tmp_path).rate == pytest.approx(rate, rel=0.001)
+    assert warm_up.answer(place, Hosted("http://127.0.0.1:9"), tmp_path).rate == pytest.approx(rate, rel=0.001)
     assert next(made, None) is None
     assert list(tmp_path.iterdir()) == []
 
@@ -112,6 +112,6 @@ def test_an_engine_answers_until_it_is_steady_but_not_for_ever(
 
     monkeypatch.setattr(warm_up, "drive", run)
     [place] = places("a")
-    assert warm_up.answer(place, "http://127.0.0.1:9", tmp_path).rate == pytest.approx(10, rel=0.001)
+    assert warm_up.answer(place, Hosted("http://127.0.0.1:9"), tmp_path).rate == pytest.approx(10, rel=0.001)
     assert next(found, "no more") == "no more"
     assert ("a was not steady" in capsys.readouterr().err) == (steady[-1] is False)

@@ -1,0 +1,107 @@
+"""`servemark servers`: the server products that `compare --servers` knows, and their environments."""
+
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from servemark.cli._options import Json
+from servemark.errors import OptionError
+from servemark.output import note, stdout
+from servemark.results.directory import print_json
+
+app = typer.Typer(
+    help="""List the server products that `compare --servers` takes: version, installed or not, what each can do.
+
+    Example: servemark servers
+
+    Example: servemark servers install mlserver litserve
+    """,
+    rich_markup_mode=None,
+    add_completion=False,
+    invoke_without_command=True,
+)
+
+
+@app.callback()
+def servers(context: typer.Context, json: Json = False) -> None:
+    """List them, unless a part of this command is called."""
+    if context.invoked_subcommand:
+        return
+    rows = _rows()
+    if json:
+        print_json(rows)
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("server", "package", "installed", "requests", "gRPC", "joins requests", "an instance"):
+        table.add_column(column, no_wrap=column in {"server", "package", "an instance"})
+    for row in rows:
+        table.add_row(
+            row["server"],
+            f"{row['package']} {row['version'] or ''}",
+            "yes" if row["installed"] else "no",
+            row["requests"],
+            "yes" if row["grpc"] else "no",
+            row["batching"] or "no",
+            row["instances"],
+        )
+    stdout().print(table)
+    stdout().print("\n".join(["", "guides:", *(f"{row['server']:<9} {row['guide']}" for row in rows)]), soft_wrap=True)
+    if missing := [row["server"] for row in rows if not row["installed"]]:
+        stdout().print(f"servemark servers install {' '.join(missing)}")
+
+
+@app.command(short_help="Make the environments of products.")
+def install(
+    names: Annotated[list[str], typer.Argument(metavar="NAME", help="Products, like mlserver.")],
+    json: Json = False,
+) -> None:
+    """Make the environment of each product in the user's cache, from pins with hashes. pip takes minutes for some.
+
+    Example: servemark servers install mlserver
+    """
+    from servers.launch.environments import Environment
+    from servers.products import TRITON, product, version
+
+    for name in names:
+        product(name)
+        if name == TRITON:
+            raise OptionError("triton comes with servemark", fix="pip install -e '.[triton]'")
+    for name in names:
+        environment = Environment(name)
+        if environment.installed:
+            note(f"{name} {version(name)} is installed in {environment.folder}")
+            continue
+        note(f"installing {name} {version(name)} into {environment.folder}")
+        environment.install()
+        note(f"{name} {version(name)} is installed")
+    if json:
+        print_json([row for row in _rows() if row["server"] in names])
+
+
+def _rows() -> list[dict[str, Any]]:
+    """Describe each product, and what is here of it."""
+    from servers import find_modes
+    from servers.launch.environments import Environment
+    from servers.products import TRITON, product, product_names, version
+
+    rows = []
+    for name in product_names():
+        about = product(name).ABOUT
+        here = any(mode.missing is None for mode in find_modes()) if name == TRITON else Environment(name).installed
+        kserve = f"KServe v2, {'binary and JSON' if about.binary_tensors else 'JSON'}"
+        rows.append(
+            {
+                "server": name,
+                "package": about.package,
+                "version": version(name),
+                "installed": here,
+                "place": None if name == TRITON else str(Environment(name).folder),
+                "requests": about.endpoint_type or kserve,
+                "grpc": about.grpc,
+                "batching": about.batching or None,
+                "instances": about.instances,
+                "guide": about.guide,
+            }
+        )
+    return rows

@@ -1,0 +1,48 @@
+"""The server products: pins, applications and commands that fit each other, and the same engine in each."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from loadgen.endpoints.endpoint import built_in
+from servemark.errors import OptionError
+from servemark.paths import CHECKOUT
+from servemark.workload import Tensor
+from servers.products import APPS, TRITON, Deployment, Place, pins, product, product_names, version
+
+OTHERS = [name for name in product_names() if name != TRITON]
+ENGINE = re.compile(r"^onnxruntime==(\S+)", re.MULTILINE)
+
+
+def test_triton_comes_first_and_an_unknown_name_is_refused() -> None:
+    assert product_names()[0] == TRITON
+    with pytest.raises(OptionError, match="server 'nope' is unknown"):
+        product("nope")
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_the_pins_have_the_product_and_our_engine_with_hashes_alone(name: str) -> None:
+    text = pins(name).read_text()
+    assert version(name)
+    assert ENGINE.findall(text) == ENGINE.findall((CHECKOUT / "requirements.lock").read_text())
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    assert all(re.fullmatch(r"[A-Za-z0-9_.-]+==\S+( --hash=sha256:[0-9a-f]{64})+", line) for line in lines)
+    assert "://" not in text
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_product_has_an_application_and_a_command_of_its_environment(name: str, tmp_path: Path) -> None:
+    about = product(name).ABOUT
+    assert about.endpoint_type in {"", *built_in()}
+    assert not (about.grpc and about.endpoint_type)
+    assert (APPS / f"{name}.py").is_file()
+    x = Tensor("x", "FP32", (2,))
+    place = Place(tmp_path / "bin" / "python", tmp_path, 1, 2, 3)
+    argv = product(name).command(Deployment("m", tmp_path / "model.onnx", [x], [x], 8, queue_delay_s=0.001), place)
+    assert Path(argv[0]).parent == place.python.parent
+    assert "0.0.0.0" not in " ".join(argv)
+
+
+def test_every_application_belongs_to_a_product() -> None:
+    assert {path.stem for path in APPS.glob("*.py")} == {"__init__", "onnx_model", *OTHERS}
