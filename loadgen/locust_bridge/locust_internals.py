@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import inspect
 import logging
 import time
 from collections.abc import Callable
@@ -120,7 +121,7 @@ def adapt_tables() -> None:
     Three empty tables would stand around the one line that says why a run did not start.
     """
     for name in ("print_stats", "print_percentile_stats", "print_error_report"):
-        vars(stats)[name] = _of_requests(getattr(stats, name))
+        vars(stats)[name] = _of_requests(inspect.unwrap(getattr(stats, name)))  # adapted once, however often
 
 
 def _of_requests(print_table: Callable[..., None]) -> Callable[..., None]:

@@ -16,7 +16,7 @@ from tests.support.command_line import BAD_INPUT, Servemark
 
 EXAMPLES = {"S": ("90s", 90), "PERCENT": ("10%", 10), "N": ("2k", 2000), "R": ("1.5k", 1500)}
 """Metavar of a flag -> a value with a unit, and the number that it is read as."""
-REQUEST_FLAGS = ["distribution", "log", "parameter", "rate", "rate-range", "timeout"]
+REQUEST_FLAGS = ["cancellation", "compression", "distribution", "log", "parameter", "rate", "rate-range", "timeout"]
 
 
 def numbers() -> Iterator[Any]:

@@ -173,7 +173,7 @@ def test_locust_says_that_there_is_no_room_before_it_sends_anything(tmp_path: Pa
 def test_a_disk_that_fills_up_during_the_run_does_not_cost_the_figures(tmp_path: Path) -> None:
     with (
         server_of(get("ranking_tiny")) as server,
-        largest_file(6000),
+        largest_file(9000),
     ):  # more than what is written before the run, less than the result
         flags = ["--url", server.url, "--out", str(tmp_path), "--duration", "0.5", "--warmup", "0"]
         done = run("ranking", "--model", "ranking_tiny", *flags)

@@ -3,9 +3,8 @@
 import contextlib
 import json
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -121,12 +120,12 @@ def test_a_server_of_our_own_may_have_another_port(
     used: list[str] = []
 
     @contextlib.contextmanager
-    def own(configs: Sequence[LoadConfig], **_: Any) -> Iterator[list[LoadConfig]]:
+    def own(config: LoadConfig) -> Iterator[LoadConfig]:
         with served(data) as one, served(data) as other:  # by chance one may have the port of before
             used.append(other.url if one.url in used else one.url)
-            yield [config.at(used[-1]) for config in configs]
+            yield config.at(used[-1])
 
-    monkeypatch.setattr(quality, "server_for", own)
+    monkeypatch.setattr(quality, "one_server_for", own)
     command = ["quality", NAME, "--data-root", str(data), "--out", str(tmp_path), "--model-repository", str(tmp_path)]
     assert servemark(*command).code == 0
     [folder] = tmp_path.glob("*-quality")
