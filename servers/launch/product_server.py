@@ -26,20 +26,12 @@ class ProductServer:
     not installed, ends, or is not ready in time.
     """
 
-    def __init__(
-        self,
-        name: str,
-        deployment: Deployment,
-        *,
-        http_port: int = 0,
-        grpc_port: int = 0,
-        start_timeout_s: float = 120.0,
-    ) -> None:
+    def __init__(self, name: str, deployment: Deployment, *, start_timeout_s: float = 120.0) -> None:
         self.name = name
         self.startup_s = 0.0
         """Time from the start of its process until it was ready."""
         self._deployment = deployment
-        self._ports = {"http_port": http_port, "grpc_port": grpc_port, "metrics_port": 0}
+        self._ports = dict.fromkeys(PORTS, 0)
         self._start_timeout_s = start_timeout_s
         self._scratch: Scratch | None = None
         self._process: Process | None = None

@@ -23,7 +23,6 @@ from servemark.search.tuning import Candidate
 from servemark.stats.ratios import mean_interval
 from servemark.stats.unknown import or_unknown
 from servemark.telemetry.processes import memory_bytes
-from servers.launch import ports
 from servers.launch.environments import Environment
 from servers.launch.product_server import LOOPBACK, ProductServer
 from servers.products import TRITON, Deployment, product, version
@@ -76,8 +75,9 @@ class Hosted:
     """As the server says itself, where it was asked."""
 
     def asked(self, config: LoadConfig) -> LoadConfig:
-        """Return the run at this server."""
-        return config.at(self.address, self.root)
+        """Return the run at this server, whose address its request names where it names one."""
+        named = config.changed(url=self.address) if config.server.url else config
+        return named.at(self.address, self.root)
 
     def footprint(self) -> "Footprint | None":
         """Return what it takes now; None of a server that is not one turn's own."""
@@ -158,7 +158,6 @@ class ProductServers:
     """Triton's."""
     protocol: str
     _deployments: dict[str, Deployment] = field(default_factory=dict)
-    _ports: dict[str, dict[str, int]] = field(default_factory=dict)
     _triton: str | None = None
     """The version of the Triton that was started."""
 
@@ -182,15 +181,13 @@ class ProductServers:
             raise OptionError(f"{contender.server} does not join requests", fix="leave out batching=on")
 
     def participant(self, participant: Participant, configuration: str) -> Participant:
-        """Give a participant its server's address and requests, with a deployment as its config.pbtxt has it."""
+        """Give a participant its server's requests, with a deployment as its config.pbtxt has it."""
         contender, config = participant.contender, participant.config
         entry = contender.entry(config.workload, config.model_repository)
         self._deployments[contender.label] = deployment(config, entry, configuration)
         if contender.server == TRITON:
             return participant
-        claimed = ports.claim(LOOPBACK, {"http_port": 0, "grpc_port": 0})
-        self._ports[contender.label] = claimed
-        url = f"{self.protocol}://{LOOPBACK}:{claimed[f'{self.protocol}_port']}"
+        url = f"{self.protocol}://{LOOPBACK}"  # each turn's server has a port of its own
         kind = product(contender.server).ABOUT.endpoint_type
         return Participant(
             contender, config.changed(url=url, protocol="", endpoint_type=kind, model_name=entry.model).at(url)
@@ -208,11 +205,11 @@ class ProductServers:
         server = ProductServer(
             participant.contender.server,
             self._deployments[label],
-            **self._ports[label],
             start_timeout_s=START_TIMEOUT_S,
         )
         with server:
-            yield Hosted(participant.config.address, server.root, server.startup_s)
+            endpoint = server.grpc if self.protocol == "grpc" else server.http
+            yield Hosted(f"{self.protocol}://{endpoint}", server.root, server.startup_s)
             try:
                 server.check()
             except ServerError as error:
