@@ -71,7 +71,7 @@ def require_trust(context: Any) -> None:
     named = dict(_named(context))
     if not named:
         return
-    lines = [f"  {kind}: {option} {value!r}" for option, (kind, value) in named.items()]
+    lines = [f"  {kind}: {option} {value}" for option, (kind, value) in named.items()]
     said = "\n".join([f"{context.obj} names what this command would run, open or ask:", *lines])
     fix = f"read them, then add --trust; or give your own, like {next(iter(named))} VALUE"
     if not _at_a_terminal():
@@ -87,7 +87,7 @@ def _at_a_terminal() -> bool:
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
-def _named(context: Any) -> Iterator[tuple[str, tuple[Names, Any]]]:
+def _named(context: Any) -> Iterator[tuple[str, tuple[Names, str]]]:
     """The options that the file sets and that name something, as they are spelled."""
     declarations = declared(context.command)
     for parameter in context.command.params:
@@ -96,5 +96,9 @@ def _named(context: Any) -> Iterator[tuple[str, tuple[Names, Any]]]:
         if source is None or source.name != "DEFAULT_MAP" or value in (None, parameter.default):
             continue
         if said.asked(value):
-            shown = [str(each) for each in value] if isinstance(value, list | tuple) else str(value)
-            yield max(parameter.opts, key=len), (said.names, shown)
+            yield max(parameter.opts, key=len), (said.names, _shown(value))
+
+
+def _shown(value: Any) -> str:
+    """Return a value in quotes that show where it begins and ends; several values joined."""
+    return ", ".join(repr(str(each)) for each in (value if isinstance(value, list | tuple) else [value]))

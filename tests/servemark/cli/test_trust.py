@@ -105,7 +105,7 @@ def test_a_program_does_not_run(servemark: Servemark, tmp_path: Path) -> None:
         code, _, err = servemark("rerun", str(result), "--out", str(tmp_path / "out"))
         assert (code, ran.exists(), server.requests()) == (BAD_INPUT, False, [])
         assert "program: --power-command \"sh -c 'touch" in err
-        assert f"host: --url ['{server.url}']" in err
+        assert f"host: --url '{server.url}'" in err
         servemark("rerun", str(result), "--out", str(tmp_path / "out"), "--trust")
         assert ran.exists()
         assert server.requests()
@@ -135,7 +135,7 @@ def test_an_environment_of_triton_is_a_program(servemark: Servemark, tmp_path: P
     _, _, err = servemark(
         "rerun", str(result_with(tmp_path, engine_option=["compile=true", "EXECUTION_ENV_PATH=/tmp/env"]))
     )
-    assert "program: --engine-option ['compile=true', 'EXECUTION_ENV_PATH=/tmp/env']" in err
+    assert "program: --engine-option 'compile=true', 'EXECUTION_ENV_PATH=/tmp/env'" in err
     assert not stopped
 
 
@@ -161,7 +161,7 @@ def test_a_terminal_is_asked(
     code, _, err = servemark("rerun", str(result_with(tmp_path, url="http://theirs:1\x1b[2J")))
     assert code == BAD_INPUT
     assert len(stopped) == made
-    assert "host: --url ['http://theirs:1\\x1b[2J']" in err
+    assert "host: --url 'http://theirs:1\\x1b[2J'" in err
 
 
 def test_the_options_as_a_file_are_shown_with_what_they_name(servemark: Servemark, tmp_path: Path) -> None:
