@@ -27,6 +27,9 @@ pytestmark = triton_only
 
 OUTSIDE = 99
 """An ID that the table does not have: onnxruntime raises for it."""
+UNHEALTHY = "HTTP 500: Stub process 'lookup_onnxruntime_0_0' is not healthy."
+TRITON_ENDED = {"connection_closed", "connection_reset", "connection_refused"}
+"""Triton ends with the killed process, once in hundreds: the two share memory, which was then being written to."""
 
 
 def _nothing_to_build() -> NoReturn:
@@ -141,16 +144,19 @@ def test_a_backend_that_is_killed_makes_the_run_invalid_and_the_next_server_star
         errors = result["metrics"]["errors"]
         assert len(killed) == 1
         assert result["metrics"]["latency_ms"]["count"] > 0
-        assert errors["by_kind"].keys() == {"backend_died"}
-        assert errors["messages"]["backend_died"] == ["HTTP 500: Stub process 'lookup_onnxruntime_0_0' is not healthy."]
         assert (result["verdict"]["exit_code"], result["partial"]) == (2, False)
         alive = constraint(result, "server_alive")
         assert not alive["ok"]
-        assert "restart the server" in alive["remedy"]
-        # Triton never starts the process again, and still says that the model is ready: the next run does not begin.
-        with pytest.raises(ServerError, match=r"backend_died: HTTP 500: Stub process .* is not healthy\.") as dead:
+        with pytest.raises(ServerError) as dead:
             load(server, repository, [0], tmp_path, seconds=0.5)
-        assert "restart the server" in str(dead.value.fix)
+        if errors["by_kind"].keys() <= TRITON_ENDED:
+            assert "no server answers" in dead.value.what
+        else:
+            # Triton never starts the process again, and still says that the model is ready. So no next run begins.
+            assert errors["messages"] == {"backend_died": [UNHEALTHY]}
+            assert f"backend_died: {UNHEALTHY}" in dead.value.what
+            assert "restart the server" in alive["remedy"]
+            assert "restart the server" in str(dead.value.fix)
     assert stubs() == []
     assert set(Path("/dev/shm").glob(f"servemark_{os.getpid()}_*")) == before
     with serve(repository) as server:
