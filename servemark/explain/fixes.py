@@ -110,7 +110,8 @@ def _smaller_batches(evidence: Evidence) -> Changes:
     while size >= 1:
         preferred = tuple(each for each in setup.preferred if each <= size)
         changed = replace(setup, max_batch=size, preferred=preferred)
-        yield f"batches of {size} requests at most: max_batch_size", {"max_requests": size}, changed
+        words = "no batches" if size == 1 else f"batches of at most {size} requests"
+        yield f"{words}: max_batch_size {size}", {"max_requests": size}, changed
         size //= 2
 
 
