@@ -11,7 +11,7 @@ from servemark.output import note, stdout
 from servemark.results.directory import print_json
 
 app = typer.Typer(
-    help="""List the server products that `compare --servers` takes: version, installed or not, what each can do.
+    help="""List the servers that `compare --servers` or `--url` takes: what each can do, and whether it was tried.
 
     Example: servemark servers
 
@@ -33,21 +33,24 @@ def servers(context: typer.Context, json: Json = False) -> None:
         print_json(rows)
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("server", "package", "installed", "requests", "gRPC", "joins requests", "an instance"):
-        table.add_column(column, no_wrap=column in {"server", "package", "an instance"})
+    for column in ("server", "package", "installed", "requests", "gRPC", "joins requests", "an instance", "tried"):
+        table.add_column(column, no_wrap=column in {"package", "an instance", "tried"})
     for row in rows:
         table.add_row(
             row["server"],
-            f"{row['package']} {row['version'] or ''}",
-            "yes" if row["installed"] else "no",
+            f"{row['package']} {row['version'] or ''}" if row["package"] else "by --url alone",
+            _yes_or_no(row["installed"]),
             row["requests"],
-            "yes" if row["grpc"] else "no",
-            row["batching"] or "no",
-            row["instances"],
+            _yes_or_no(row["grpc"]),
+            row["batching"] or ("no" if row["package"] else "-"),
+            row["instances"] or "-",
+            _yes_or_no(row["tried"]),
         )
     stdout().print(table)
-    stdout().print("\n".join(["", "guides:", *(f"{row['server']:<9} {row['guide']}" for row in rows)]), soft_wrap=True)
-    if missing := [row["server"] for row in rows if not row["installed"]]:
+    stdout().print("\n".join(["", "guides:", *(f"{row['server']:<21} {row['guide']}" for row in rows)]), soft_wrap=True)
+    untried = [f"{row['server']} was not tried: {row['how_tried']}" for row in rows if not row["tried"]]
+    stdout().print("\n".join(["", *untried, ""]), soft_wrap=True)
+    if missing := [row["server"] for row in rows if row["installed"] is False]:
         stdout().print(f"servemark servers install {' '.join(missing)}")
 
 
@@ -79,13 +82,18 @@ def install(
         print_json([row for row in _rows() if row["server"] in names])
 
 
+def _yes_or_no(value: bool | None) -> str:
+    """Return a word for a column; a dash where there is nothing to say."""
+    return "-" if value is None else "yes" if value else "no"
+
+
 def _rows() -> list[dict[str, Any]]:
     """Describe each product, and what is here of it."""
     from servers import find_modes
     from servers.launch.environments import Environment
-    from servers.products import TRITON, product, product_names, version
+    from servers.products import ELSEWHERE, TRITON, product, product_names, version
 
-    rows = []
+    rows: list[dict[str, Any]] = []
     for name in product_names():
         about = product(name).ABOUT
         here = any(mode.missing is None for mode in find_modes()) if name == TRITON else Environment(name).installed
@@ -102,6 +110,21 @@ def _rows() -> list[dict[str, Any]]:
                 "batching": about.batching or None,
                 "instances": about.instances,
                 "guide": about.guide,
+                "tried": True,
+                "how_tried": about.tried,
+            }
+        )
+    for each in ELSEWHERE:
+        not_here = dict.fromkeys(("package", "version", "installed", "place", "batching", "instances"))
+        rows.append(
+            {
+                "server": each.name,
+                **not_here,
+                "requests": each.endpoint_type or "KServe v2",
+                "grpc": each.grpc,
+                "guide": each.guide,
+                "tried": False,
+                "how_tried": each.reason,
             }
         )
     return rows

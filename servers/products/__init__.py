@@ -37,6 +37,8 @@ class About:
     """Its own name of an instance of the model."""
     ready: str
     """The path, with {model}, that answers 200 once the model can be asked."""
+    tried: str
+    """The runs of this product itself in which servemark was tried with it."""
     endpoint_type: str = ""
     """Kind of its requests, as --endpoint-type names it; empty: KServe v2."""
     grpc: bool = False
@@ -47,6 +49,45 @@ class About:
     """True if a request holds one sample."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Variables of its process, each with {folder} for a folder of its own."""
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """A product that servemark loads by --url and does not start. None was tried: `reason` says why, and what was."""
+
+    name: str
+    endpoint_type: str
+    """Kind of its requests, as --endpoint-type names it; empty: KServe v2."""
+    grpc: bool
+    """True if it speaks KServe v2 over gRPC too."""
+    guide: str
+    reason: str
+
+
+ELSEWHERE = (
+    Elsewhere(
+        "OpenVINO Model Server",
+        endpoint_type="",
+        grpc=True,
+        guide="https://docs.openvino.ai/2025/model-server/ovms_docs_rest_api_kfs.html",
+        reason="neither PyPI nor Debian has it; the tests' own server speaks KServe v2",
+    ),
+    Elsewhere(
+        "TensorFlow Serving",
+        endpoint_type="tensorflow-serving",
+        grpc=False,
+        guide="https://www.tensorflow.org/tfx/serving/api_rest",
+        reason="neither PyPI nor Debian has it; the tests' own server speaks it by its guide",
+    ),
+    Elsewhere(
+        "TorchServe",
+        endpoint_type="torchserve",
+        grpc=False,
+        guide="https://docs.pytorch.org/serve/inference_api.html",
+        reason="it is not maintained any more; the tests' own server speaks it by its guide",
+    ),
+)
+"""Products of which PyPI and Debian have nothing that runs here, or that nobody maintains."""
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ ABOUT = About(
     batching="adaptive batching: waits as long as its own estimate of the next batch says",
     instances="workers",
     ready="/readyz",
+    tried="right answers by `validation_data`",
     endpoint_type="bentoml",
     environment={"BENTOML_DO_NOT_TRACK": "True", "BENTOML_HOME": "{folder}"},
 )

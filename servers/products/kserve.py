@@ -8,6 +8,7 @@ ABOUT = About(
     batching="",  # its batcher is a program of its own, which Kubernetes runs beside the server
     instances="workers",
     ready="/v2/models/{model}/ready",
+    tried="right answers by `validation_data`, batches of 1 and 4, over HTTP and gRPC; `kserve-v1` too",
     grpc=True,
 )
 

@@ -8,6 +8,7 @@ ABOUT = About(
     batching="max_batch_size: each batch waits batch_timeout, unless it is full",
     instances="workers_per_device",
     ready="/health",
+    tried="right answers by `validation_data`",
     endpoint_type="predict",
     single_samples=True,
 )

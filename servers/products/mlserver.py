@@ -13,6 +13,7 @@ ABOUT = About(
     batching="adaptive batching: each batch waits max_batch_time, unless it is full",
     instances="parallel_workers",
     ready="/v2/models/{model}/ready",
+    tried="right answers by `validation_data`, batches of 1 and 4, over HTTP and gRPC",
     grpc=True,
 )
 

@@ -8,6 +8,7 @@ ABOUT = About(
     batching="max_batch_size: each batch waits max_wait_time, unless it is full",
     instances="num",
     ready="/",
+    tried="right answers by `validation_data`",
     endpoint_type="predict",
     single_samples=True,
 )

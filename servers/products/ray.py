@@ -8,6 +8,7 @@ ABOUT = About(
     batching="serve.batch: each batch waits batch_wait_timeout_s, unless it is full",
     instances="num_replicas",
     ready="/predict",
+    tried="right answers by `validation_data`",
     endpoint_type="predict",
     single_samples=True,
     environment={

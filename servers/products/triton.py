@@ -8,6 +8,7 @@ ABOUT = About(
     batching="dynamic_batching: takes what waits when an instance falls idle",
     instances="instance_group",
     ready="/v2/models/{model}/ready",
+    tried="the tests of each commit",
     grpc=True,
     binary_tensors=True,
 )

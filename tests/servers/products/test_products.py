@@ -9,7 +9,7 @@ from loadgen.endpoints.endpoint import built_in
 from servemark.errors import OptionError
 from servemark.paths import CHECKOUT
 from servemark.workload import Tensor
-from servers.products import APPS, TRITON, Deployment, Place, pins, product, product_names, version
+from servers.products import APPS, ELSEWHERE, TRITON, Deployment, Place, pins, product, product_names, version
 
 OTHERS = [name for name in product_names() if name != TRITON]
 ENGINE = re.compile(r"^onnxruntime==(\S+)", re.MULTILINE)
@@ -42,6 +42,18 @@ def test_a_product_has_an_application_and_a_command_of_its_environment(name: str
     argv = product(name).command(Deployment("m", tmp_path / "model.onnx", [x], [x], 8, queue_delay_s=0.001), place)
     assert Path(argv[0]).parent == place.python.parent
     assert "0.0.0.0" not in " ".join(argv)
+
+
+def test_the_page_of_servers_says_what_was_tried() -> None:
+    page = (CHECKOUT / "docs" / "reference" / "servers.md").read_text()
+    for name in product_names():
+        [row] = re.findall(rf"^\| {name}\b.*$", page, re.MULTILINE | re.IGNORECASE)
+        assert row.endswith(f"| yes: {product(name).ABOUT.tried} |")
+        assert name == TRITON or f" {version(name)}" in row
+    for each in ELSEWHERE:
+        [row] = re.findall(rf"^\| {each.name} .*$", page, re.MULTILINE)
+        assert row.endswith(f"| no: {each.reason} |")
+        assert f"`{each.endpoint_type or 'KServe v2'}`" in row.replace("KServe v2", "`KServe v2`")
 
 
 def test_every_application_belongs_to_a_product() -> None:
