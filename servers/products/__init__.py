@@ -69,7 +69,7 @@ ELSEWHERE = (
         "OpenVINO Model Server",
         endpoint_type="",
         grpc=True,
-        guide="https://docs.openvino.ai/2025/model-server/ovms_docs_rest_api_kfs.html",
+        guide="https://docs.openvino.ai/2024/ovms_docs_rest_api_kfs.html",
         reason="neither PyPI nor Debian has it; the tests' own server speaks KServe v2",
     ),
     Elsewhere(
