@@ -19,11 +19,11 @@ from loadgen.transport.server_url import authority, is_secure, socket_path
 from loadgen.transport.tls import reason
 from servemark.documents.server import Tensors
 from servemark.errors import ServerError
+from servemark.frameworks.installed import serves_here
 from servemark.telemetry.http_request import Reply, ask
 from servemark.workload import Tensor, Workload
 
 TIMEOUT_S = 5.0
-START_ONE = "start one with `servemark serve WORKLOAD`"
 NOT_SHARED = (
     "--shared-memory none, unless the server is Triton and sees this machine's memory: a container does with --ipc=host"
 )
@@ -36,6 +36,13 @@ _OTHER_SHAPE = (AttributeError, IndexError, KeyError, OverflowError, RecursionEr
 """Exceptions that reading a document raises if its layout is not Triton's."""
 
 
+def start_one(command: str = "servemark serve WORKLOAD") -> str:
+    """Advise how a server is started: by this command, unless nothing here can serve."""
+    if serves_here():
+        return f"start one with `{command}`"
+    return "start your server, or correct --url: this install only sends load (`make setup` installs what serves)"
+
+
 @dataclass(frozen=True)
 class Control:
     """One server's control plane. `url` is like http://127.0.0.1:8000; without a `version` the server chooses one."""
@@ -44,7 +51,7 @@ class Control:
     access: Access = NO_ACCESS
     version: str = ""
 
-    def ask(self, path: str, body: bytes | None = None, *, fix: str = START_ONE) -> Reply:
+    def ask(self, path: str, body: bytes | None = None, *, fix: str = "") -> Reply:
         """GET, or POST where there is a body. Raises ServerError, with this fix where no server answers."""
         endpoint = socket_path(self.url) or authority(self.url)
         tls = self.access.context(self.url) if is_secure(self.url) else None
@@ -53,7 +60,7 @@ class Control:
         except ssl.SSLError as error:
             raise self._not_secure(reason(error)) from error
         except OSError as error:
-            raise ServerError(f"no server answers at {self.url} ({_reason(error)})", fix=fix) from error
+            raise ServerError(f"no server answers at {self.url} ({_reason(error)})", fix=fix or start_one()) from error
         except HTTPException as error:
             raise ServerError(
                 f"what answers at {self.url} does not speak HTTP ({type(error).__name__})",
@@ -145,11 +152,12 @@ class Control:
 
     def require_model(self, model: str, workload: Workload, serve_command: str) -> None:
         """Check that the server is ready and that its model has the workload's tensors. Raises ServerError."""
-        start = f"start one with `{serve_command}`"
+        start = start_one(serve_command)
         if workload.served:
             self._ready(model, start)  # raises where nobody answers
             return  # its tensors are the server's own words, or declared
-        self.require_ready(model, start, start=start)
+        other = start if serves_here() else "name a model that is served there with --model-name"
+        self.require_ready(model, other, start=start)
         metadata = self._document(model, "")
         try:
             for kind, expected in (("inputs", workload.inputs), ("outputs", workload.outputs)):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from servemark.compare.interleaved.validity import unmet
 from servemark.compare.saved.saved_runs import Run
-from servemark.results.constraint_kinds import consequences, of_the_server
+from servemark.results.constraint_kinds import About, Kind, about, consequences, of_the_server
 from servemark.results.schema.run import Result
 from servemark.results.verdict import failed_constraints
 from servemark.stats.histogram import Histogram
@@ -61,8 +61,15 @@ class Side:
         if allow_invalid:
             return cls(name, runs, f"{note} and counted by --allow-invalid", None if len(runs) > 1 else few)
         if len(kept) < 2 or 2 * len(lost) >= len(runs):
-            return cls(name, runs, note, f"{note}: measure again, or --allow-invalid")
+            return cls(name, runs, note, f"{note}: {_remedy(why)}, or --allow-invalid")
         return cls(name, kept, f"{note} and left out")
+
+
+def _remedy(failed: str) -> str:
+    """Advise how runs are made that count: more of the same do not help where other work disturbs them."""
+    names = failed.split(", ")
+    by_others = about(names, About.MACHINE) or about(names, About.GENERATOR) or Kind.STEADY_STATE in names
+    return "stop other work on this machine and measure again" if by_others else "measure again"
 
 
 def _broken(runs: Sequence[Run], *, interleaved: bool) -> dict[int, list[str]]:

@@ -214,3 +214,15 @@ def test_of_several_versions_the_highest_is_the_one_that_counts() -> None:
         found = control.statistics(MODEL)
     assert found is not None
     assert found["version"] == "10"
+
+
+@pytest.mark.parametrize(
+    ("serves", "advice"), [(True, "`servemark serve it`"), (False, "start your server, or correct")]
+)
+def test_a_generator_only_install_is_not_told_to_serve(
+    serves: bool, advice: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("loadgen.kserve.control.serves_here", lambda: serves)
+    with pytest.raises(ServerError, match=r"no server answers at .*") as refused:
+        Control("http://127.0.0.1:9").require_model(MODEL, TINY, "servemark serve it")
+    assert advice in str(refused.value)

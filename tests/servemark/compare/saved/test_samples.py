@@ -30,6 +30,15 @@ def test_runs_that_the_machine_disturbed_are_left_out_while_most_are_good(tmp_pa
     assert Side.of("before", runs[:2], allow_invalid=True).trouble is None
 
 
+def test_runs_that_other_work_spoilt_need_a_quiet_machine_not_more_of_them(tmp_path: Path) -> None:
+    side(tmp_path, *["completed"] * 3)
+    for file in tmp_path.glob("*/result.json"):
+        file.write_text(file.read_text().replace('"completed"', '"generator_pause"'))
+    trouble = Side.of("before", read_side(str(tmp_path)), allow_invalid=False).trouble
+    assert trouble is not None
+    assert trouble.endswith("stop other work on this machine and measure again, or --allow-invalid")
+
+
 def test_what_a_worse_server_does_is_evidence() -> None:
     histogram = histogram_of(latencies(10))
     assert faults(result_of(histogram, failed=("output_agreement",))) == []
