@@ -34,7 +34,6 @@ AVERAGING = 0.999
 """Share of the averaged weights that is kept at each step."""
 METRIC = f"HR@{TOP}"
 Pairs = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 Histories = list[tuple[int, Pairs]]
 
 

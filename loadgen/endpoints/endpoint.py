@@ -1,8 +1,10 @@
 """Description of an HTTP endpoint: the request that it takes, with places for values, and where its answer has them."""
 
+import functools
 import re
 from collections.abc import Mapping
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -76,18 +78,21 @@ def built_in() -> list[str]:
 def endpoint_of(named: str) -> Endpoint:
     """Read an endpoint type by its name, or a file that describes one. Raises OptionError, InputDataError."""
     if named in built_in():
-        return msgspec.json.decode(
-            (files("loadgen.endpoints") / "types" / f"{named}{SUFFIX}").read_bytes(), type=Endpoint
-        )
+        return _described(files("loadgen.endpoints") / "types" / f"{named}{SUFFIX}")
     file = Path(named)
     if not file.is_file():
         raise OptionError(
             f"--endpoint-type {named}: it is not a type, and there is no such file",
             fix=f"one of {', '.join(built_in())}; or a JSON file that describes it",
         )
-    text = file.read_bytes()[:MAX_FILE_BYTES]
+    return _described(file, file.stat().st_mtime_ns)
+
+
+@functools.cache
+def _described(file: Traversable, _modified_ns: int = 0) -> Endpoint:
+    """Read a file once for all that ask in a run, and again where it has changed. Raises InputDataError."""
     try:
-        return msgspec.json.decode(text, type=Endpoint)
+        return msgspec.json.decode(file.read_bytes()[:MAX_FILE_BYTES], type=Endpoint)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise InputDataError(f"{file} does not describe an endpoint: {error}", fix=FIX) from error
 

@@ -14,8 +14,6 @@ Flags = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
 FEWEST_OF_SIZE = 5
 """Executions of a batch size that say what it usually takes."""
-MISSING = 0
-"""Stamp of a step that nobody has seen."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +35,7 @@ class Sent:
 
 @dataclass(frozen=True)
 class Served:
-    """The same requests in the server, in ns: `queued` to `ended`. MISSING where it wrote no trace of one."""
+    """The same requests in the server, in ns: `queued` to `ended`. 0 where it wrote no trace of one."""
 
     queued: Times
     """In the model's queue."""

@@ -25,7 +25,6 @@ from servemark.search.tuning.space import Candidate, Space
 from servemark.search.tuning.trial import CandidateScore, InterruptedTuning, Objective, Tuning
 from servemark.stats.unknown import explained, or_unknown, unknown
 
-BUDGET_S = 540.0
 BEFORE = "config.pbtxt.before-tune"
 NOT_COMPARED = frozenset({"out", "data_root"})
 """Options that may differ when a tuning is resumed."""
