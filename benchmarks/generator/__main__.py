@@ -19,12 +19,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks.generator.comparisons import COMPARISONS
-from benchmarks.generator.cpu_latency import cpu_latency
 from benchmarks.generator.memory import memory
 from benchmarks.generator.open_loop import open_loop
 from benchmarks.generator.peers import peers
 from benchmarks.generator.precision import precision
-from benchmarks.generator.priority import priority
 from benchmarks.generator.processes import processes
 from benchmarks.generator.recorder_cost import recorder_cost
 from benchmarks.rig.peer_load import BOTH, NEITHER
@@ -34,8 +32,6 @@ BENCHMARKS: dict[str, Callable[[int, float], None]] = {
     "peers": peers,
     **COMPARISONS,
     "open-loop": open_loop,
-    "priority": priority,
-    "cpu-latency": cpu_latency,
     "processes": processes,
     "precision": precision,
     "recorder": recorder_cost,
