@@ -3,8 +3,6 @@
 import functools
 import re
 from collections.abc import Mapping
-from importlib.resources import files
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,6 +12,7 @@ from msgspec import Struct
 from servemark.errors import InputDataError, OptionError
 
 SUFFIX = ".json"
+TYPES = Path(__file__).with_name("types")
 PLACE = re.compile(r"\{\{\s*([^{}]*?)\s*\}\}")
 """A place in a text, like {{model}}; a text that is nothing else is replaced by a JSON value."""
 EACH = "*"
@@ -71,14 +70,13 @@ class Endpoint(Struct, frozen=True, forbid_unknown_fields=True):
 
 def built_in() -> list[str]:
     """List the endpoint types that servemark describes."""
-    folder = files("loadgen.endpoints") / "types"
-    return sorted(each.name.removesuffix(SUFFIX) for each in folder.iterdir() if each.name.endswith(SUFFIX))
+    return sorted(file.stem for file in TYPES.glob(f"*{SUFFIX}"))
 
 
 def endpoint_of(named: str) -> Endpoint:
     """Read an endpoint type by its name, or a file that describes one. Raises OptionError, InputDataError."""
     if named in built_in():
-        return _described(files("loadgen.endpoints") / "types" / f"{named}{SUFFIX}")
+        return _described(TYPES / f"{named}{SUFFIX}")
     file = Path(named)
     if not file.is_file():
         raise OptionError(
@@ -89,7 +87,7 @@ def endpoint_of(named: str) -> Endpoint:
 
 
 @functools.cache
-def _described(file: Traversable, _modified_ns: int = 0) -> Endpoint:
+def _described(file: Path, _modified_ns: int = 0) -> Endpoint:
     """Read a file once for all that ask in a run, and again where it has changed. Raises InputDataError."""
     try:
         return msgspec.json.decode(file.read_bytes()[:MAX_FILE_BYTES], type=Endpoint)
