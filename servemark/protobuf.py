@@ -13,6 +13,10 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
 
 NONE: Mapping[str, str] = MappingProxyType({})
+Fields = Mapping[int, "Fields | None"]
+"""Numbers of fields, each with those within it; None: its content is meant."""
+_VARINT, _FIXED64, _DELIMITED, _FIXED32 = 0, 1, 2, 5
+_SIZES = {_FIXED64: 8, _FIXED32: 4}
 
 
 class Messages:
@@ -36,6 +40,45 @@ class Messages:
     def parse(self, kind: str, serialised: bytes) -> Any:
         """Read a message. Raises google.protobuf.message.DecodeError."""
         return self._classes[kind].FromString(serialised)
+
+
+def contents(message: bytes, fields: Fields, first: int = 0, end: int | None = None) -> list[tuple[int, int]]:
+    """Return first and last byte offsets of the contents of fields, as they lie in a serialised message that is right.
+
+    Numbers of varying length are not found, since their count cannot be told from their bytes. Raises ValueError for
+    groups, which no message of today has.
+    """
+    found: list[tuple[int, int]] = []
+    end = len(message) if end is None else end
+    while first < end:
+        tag, first = _varint(message, first)
+        number, kind = tag >> 3, tag & 7
+        if kind == _VARINT:
+            _, first = _varint(message, first)
+            continue
+        if kind == _DELIMITED:
+            size, first = _varint(message, first)
+        elif (size := _SIZES.get(kind, -1)) < 0:
+            raise ValueError(f"a field of wire type {kind}")
+        within = fields.get(number)
+        if within is not None and kind == _DELIMITED:
+            found += contents(message, within, first, first + size)
+        elif number in fields and within is None:
+            found.append((first, first + size))
+        first += size
+    return found
+
+
+def _varint(data: bytes, position: int) -> tuple[int, int]:
+    """A protobuf number and the position after it."""
+    value = shift = 0
+    while True:
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+        shift += 7
 
 
 def _file(package: str, messages: Mapping[str, str], enums: Mapping[str, str]) -> FileDescriptorProto:

@@ -6,6 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from google.protobuf.message import DecodeError
+
+from loadgen.kserve.http_messages import Asked
 from loadgen.sut.volume import Volume
 from loadgen.transport.compression import compress
 from loadgen.transport.http2_frames import (
@@ -21,6 +24,7 @@ from loadgen.transport.http2_frames import (
     unpack_head,
 )
 from loadgen.transport.limits import MAX_REMEMBERED_BYTES
+from servemark.protobuf import Fields, contents
 from servemark.workload import Arrays, Tensor
 
 PREFIX_BYTES = 5
@@ -33,6 +37,8 @@ STATUSES = (
 """gRPC's status codes by number."""
 RESET_STATUS = {7: "unavailable", 8: "cancelled", 11: "resource_exhausted", 12: "permission_denied"}
 """gRPC statuses of HTTP/2's error codes; all other codes are "internal"."""
+_REMEMBERED, _MOST_PARTS = 1024, 64
+"""Lengths of which a good answer is remembered; an answer of more contents is parsed each time, which is faster."""
 
 
 def enclose(message: bytes) -> bytes:
@@ -129,6 +135,75 @@ class Form(NamedTuple):
         return data.startswith(b"".join((self.before, stream, self.between, stream, self.start))) and data.endswith(
             b"".join((self.tail, stream, self.end))
         )
+
+
+@dataclass
+class MessageReader:
+    """Checks and decodes every answer to one method.
+
+    A server repeats itself: two good answers of one length differ only in the contents of their tensors. What lies
+    around the contents is compared with a good answer of that length; only where it differs the answer is parsed.
+    """
+
+    outputs: Sequence[Tensor]
+    batch_size: int
+    asked: Asked | None = None
+    """None: answers of any model are taken."""
+    contents_at: Fields = field(default_factory=dict, kw_only=True)
+    """The fields that hold the tensors' contents; empty: each answer is parsed."""
+    _good: dict[int, tuple[bytes, list[tuple[int, bytes]]]] = field(default_factory=dict)
+    """Length of a good answer -> what lies before its first tensor, and between and after them with the positions."""
+
+    def judge(self, enclosed: bytes) -> str | None:
+        """The kind of error of an answer, None where it is right."""
+        known = self._good.get(len(enclosed))
+        if known is not None and enclosed.startswith(known[0]):
+            # A loop, not all(), which would cost more than the rest where there is only one output.
+            for position, part in known[1]:
+                if not enclosed.startswith(part, position):
+                    break
+            else:
+                return None
+        try:
+            error = self._judge(enclosed)
+        except (DecodeError, ValueError, OverflowError):
+            return "malformed_response"
+        if error is None and len(self._good) < _REMEMBERED and self.contents_at:
+            self._remember(enclosed)
+        return error
+
+    def _judge(self, enclosed: bytes) -> str | None:
+        """Parse an answer and judge it as `judge` does. Raises DecodeError, ValueError, OverflowError."""
+        raise NotImplementedError
+
+    def decode(self, enclosed: bytes, outputs: Sequence[Tensor]) -> Arrays:
+        """The output arrays of an answer that was judged right, each with the batch dimension."""
+        raise NotImplementedError
+
+    def usual_start(self, enclosed: bytes) -> bytes:
+        """Return the beginning that makes another answer as long as this right one right; empty if more must fit."""
+        start, others = self._good.get(len(enclosed), (b"", []))
+        return start if not others and enclosed.startswith(start) else b""
+
+    def error_message(self, _enclosed: bytes) -> str:
+        """Return the error message of an answer: none, because a failed call has a status."""
+        return ""
+
+    def _remember(self, enclosed: bytes) -> None:
+        try:
+            found = contents(enclosed, self.contents_at, PREFIX_BYTES)
+        except ValueError:
+            return  # of another form
+        size = len(enclosed) - sum(last - first for first, last in found)
+        if 0 < len(found) <= _MOST_PARTS and size <= MAX_REMEMBERED_BYTES:
+            self._good[len(enclosed)] = _around(enclosed, found)
+
+
+def _around(enclosed: bytes, found: list[tuple[int, int]]) -> tuple[bytes, list[tuple[int, bytes]]]:
+    """The bytes that are not contents: those before them, then each other piece with its position."""
+    ends = [*(first for first, _ in found[1:]), len(enclosed)]
+    parts = [(last, enclosed[last:end]) for (_, last), end in zip(found, ends, strict=True)]
+    return enclosed[: found[0][0]], [(position, part) for position, part in parts if part]
 
 
 class GrpcAnswer(NamedTuple):

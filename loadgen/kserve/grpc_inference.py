@@ -9,20 +9,18 @@ from typing import Any
 
 from google.protobuf.message import DecodeError
 
-from loadgen.kserve.grpc_call import PREFIX_BYTES, enclose
+from loadgen.kserve.grpc_call import PREFIX_BYTES, MessageReader, enclose
 from loadgen.kserve.grpc_messages import SERVICE, message, parameters_of, parse
-from loadgen.kserve.http_messages import NOTHING, Asked, judge_output
+from loadgen.kserve.http_messages import NOTHING, judge_output
 from loadgen.kserve.tensors.values import from_bytes, from_json, to_bytes
-from loadgen.transport.limits import MAX_REMEMBERED_BYTES
+from servemark.protobuf import Fields
 from servemark.workload import Arrays, Tensor
 
 INFER = f"/{SERVICE}/ModelInfer"
 STREAM_INFER = f"/{SERVICE}/ModelStreamInfer"
 
-_REMEMBERED = 1024
 _RAW_CONTENTS = 6  # ModelInferResponse.raw_output_contents
 _INFER_RESPONSE = 2  # ModelStreamInferResponse.infer_response
-_LENGTH_DELIMITED = 2
 _TYPED_CONTENTS = {
     "BOOL": "bool_contents",
     "INT8": "int_contents",
@@ -68,50 +66,23 @@ def encode_request(
 
 
 @dataclass
-class AnswerReader:
+class AnswerReader(MessageReader):
     """Checks and decodes every answer of one model: its name, the names, datatypes, shapes and sizes of the outputs.
 
-    A server repeats itself: two good answers of one length differ only in the contents of their tensors. What lies
-    around the contents is compared with a good answer of that length; only where it differs the answer is parsed.
     `streamed` answers are ModelStreamInferResponses, the others ModelInferResponses.
     """
 
-    outputs: Sequence[Tensor]
-    batch_size: int
-    streamed: bool = False
-    asked: Asked | None = None
-    """None: answers of any model are taken."""
-    _good: dict[int, tuple[bytes, list[tuple[int, bytes]]]] = field(default_factory=dict)
-    """Length of a good answer -> what lies before its first tensor, and between and after them with the positions."""
+    streamed: bool = field(default=False, kw_only=True)
 
-    def judge(self, enclosed: bytes) -> str | None:
-        """The kind of error of an answer, None where it is right."""
-        known = self._good.get(len(enclosed))
-        if known is not None and enclosed.startswith(known[0]):
-            # A loop, not all(), which would cost more than the rest where there is only one output.
-            for position, part in known[1]:
-                if not enclosed.startswith(part, position):
-                    break
-            else:
-                return None
-        try:
-            response = self._parse(enclosed)
-            error = "grpc_stream_error" if response is None else self._judge(response)
-        except (DecodeError, ValueError, OverflowError):
-            return "malformed_response"
-        if error is None and len(self._good) < _REMEMBERED:
-            contents = _contents(enclosed, streamed=self.streamed)
-            if contents and len(enclosed) - sum(last - first for first, last in contents) <= MAX_REMEMBERED_BYTES:
-                self._good[len(enclosed)] = _around(enclosed, contents)
-        return error
+    def __post_init__(self) -> None:
+        raw: Fields = {_RAW_CONTENTS: None}
+        self.contents_at = {_INFER_RESPONSE: raw} if self.streamed else raw
 
-    def usual_start(self, enclosed: bytes) -> bytes:
-        """Return the beginning that makes another answer as long as this right one right; empty if more must fit."""
-        start, others = self._good.get(len(enclosed), (b"", []))
-        return start if not others and enclosed.startswith(start) else b""
+    def _judge(self, enclosed: bytes) -> str | None:
+        response = self._parse(enclosed)
+        return "grpc_stream_error" if response is None else self._judge_response(response)
 
     def decode(self, enclosed: bytes, outputs: Sequence[Tensor]) -> Arrays:
-        """The output arrays of an answer that was judged right, each with the batch dimension."""
         datatypes = {tensor.name: tensor.datatype for tensor in outputs}
         return {
             name: from_json(output["data"], datatypes[name], output["shape"])
@@ -122,7 +93,6 @@ class AnswerReader:
         }
 
     def error_message(self, enclosed: bytes) -> str:
-        """Return the error message of an answer."""
         if self.streamed:
             try:
                 return str(parse("ModelStreamInferResponse", enclosed[PREFIX_BYTES:]).error_message)
@@ -137,7 +107,7 @@ class AnswerReader:
         answer = parse("ModelStreamInferResponse", enclosed[PREFIX_BYTES:])
         return None if answer.error_message else answer.infer_response
 
-    def _judge(self, response: Any) -> str | None:
+    def _judge_response(self, response: Any) -> str | None:
         raw = response.raw_output_contents
         if raw and len(raw) != len(response.outputs):
             return "wrong_size"
@@ -164,40 +134,3 @@ def _described(response: Any) -> Iterator[tuple[dict[str, Any], bytes]]:
         else:
             values = list(getattr(output.contents, _TYPED_CONTENTS.get(output.datatype, ""), ()))
             yield described | ({"data": values} if values else {}), b""
-
-
-def _contents(enclosed: bytes, *, streamed: bool) -> list[tuple[int, int]]:
-    """Return the first and last byte offsets of the tensors' contents; empty if the message has another form."""
-    found = []
-    wanted, position = (_INFER_RESPONSE if streamed else _RAW_CONTENTS), PREFIX_BYTES
-    while position < len(enclosed):
-        tag, position = _varint(enclosed, position)
-        if tag & 7 != _LENGTH_DELIMITED:
-            return []  # no field of these messages, as they are today
-        size, position = _varint(enclosed, position)
-        if tag >> 3 == wanted == _INFER_RESPONSE and streamed:
-            wanted, streamed = _RAW_CONTENTS, False
-            continue  # into the message
-        if tag >> 3 == wanted:
-            found.append((position, position + size))
-        position += size
-    return found
-
-
-def _varint(data: bytes, position: int) -> tuple[int, int]:
-    """A protobuf number and the position after it."""
-    value = shift = 0
-    while True:
-        byte = data[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, position
-        shift += 7
-
-
-def _around(enclosed: bytes, contents: list[tuple[int, int]]) -> tuple[bytes, list[tuple[int, bytes]]]:
-    """The bytes that are not contents: those before them, then each other piece with its position."""
-    ends = [*(first for first, _ in contents[1:]), len(enclosed)]
-    parts = [(last, enclosed[last:end]) for (_, last), end in zip(contents, ends, strict=True)]
-    return enclosed[: contents[0][0]], [(position, part) for position, part in parts if part]
