@@ -1,4 +1,4 @@
-"""Control plane of a described endpoint."""
+"""Control plane of a server that tells only if it is ready."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,16 +18,6 @@ from servemark.workload import Workload
 @dataclass(frozen=True)
 class EndpointControl(Control):
     """Control plane of a server of which only readiness may be asked."""
-
-    endpoint: Endpoint = field(kw_only=True)
-
-    def _ready(self, model: str, fix: str) -> bool:
-        values = {"model": quote(model, safe=""), "version": quote(self.version, safe="")}
-        path = str(filled(self.endpoint.ready or "/", values))
-        reply = self.ask(path, fix=fix)
-        if reply.status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
-            raise self._refused(f"HTTP {reply.status}", reply.body.decode(errors="replace"))
-        return not self.endpoint.ready or reply.status == HTTPStatus.OK
 
     def served_model(self, model: str, declared: Mapping[str, Tensors] | None = None) -> ServedModel:
         """Return a model's tensors as they are declared: no server of this kind tells them. Raises as Control's."""
@@ -51,3 +41,18 @@ class EndpointControl(Control):
 
     def statistics(self, _model: str) -> dict[str, Any] | None:
         return None
+
+
+@dataclass(frozen=True)
+class HttpEndpointControl(EndpointControl):
+    """Control plane over HTTP."""
+
+    endpoint: Endpoint = field(kw_only=True)
+
+    def _ready(self, model: str, fix: str) -> bool:
+        values = {"model": quote(model, safe=""), "version": quote(self.version, safe="")}
+        path = str(filled(self.endpoint.ready or "/", values))
+        reply = self.ask(path, fix=fix)
+        if reply.status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
+            raise self._refused(f"HTTP {reply.status}", reply.body.decode(errors="replace"))
+        return not self.endpoint.ready or reply.status == HTTPStatus.OK

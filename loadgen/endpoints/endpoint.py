@@ -1,4 +1,4 @@
-"""Description of an HTTP endpoint: the request that it takes, with places for values, and where its answer has them."""
+"""Description of an endpoint: the request that it takes, with places for values, and where its answer has them."""
 
 import functools
 import re
@@ -15,6 +15,7 @@ SUFFIX = ".json"
 TYPES = Path(__file__).with_name("types")
 PLACE = re.compile(r"\{\{\s*([^{}]*?)\s*\}\}")
 """A place in a text, like {{model}}; a text that is nothing else is replaced by a JSON value."""
+METHOD = re.compile(r"[A-Za-z_][\w.]*/[A-Za-z_]\w*", re.ASCII)
 EACH = "*"
 MAX_FILE_BYTES = 1 << 20
 FIX = "docs/guides/own_server.md shows the keys; copy one of loadgen/endpoints/types/"
@@ -23,15 +24,24 @@ FIX = "docs/guides/own_server.md shows the keys; copy one of loadgen/endpoints/t
 class RequestForm(Struct, frozen=True, forbid_unknown_fields=True):
     """A request. Its body is any JSON with places where values belong: see `loadgen.endpoints.messages.values_of`."""
 
-    path: str
     body: Any
+    path: str = ""
+    """Over HTTP the path."""
+    method: str = ""
+    """Over gRPC the full name of a unary method, like package.Service/Method; then the body is a message as JSON."""
+    descriptor_set: str = ""
+    """File that describes the method's messages, beside this one (protoc --descriptor_set_out); empty: the server is
+    asked (reflection)."""
     versioned_path: str = ""
     """The path where a version of the model is asked for; empty: versions are refused."""
     headers: dict[str, str] = {}
 
 
 class AnswerForm(Struct, frozen=True, forbid_unknown_fields=True):
-    """JSON pointers (RFC 6901) to the values of an answer, exactly one of the three; * stands for each of a list."""
+    """JSON pointers (RFC 6901) to the values of an answer, exactly one of the three; * stands for each of a list.
+
+    An answer over gRPC has `outputs`, or none of them: only its status is looked at.
+    """
 
     rows: str | None = None
     """A list with a value for each sample: the value of the only output, or an object with one value per output."""
@@ -47,25 +57,40 @@ class Endpoint(Struct, frozen=True, forbid_unknown_fields=True):
     about: str
     """One sentence: which servers, and the page that specifies it."""
     request: RequestForm
-    answer: AnswerForm
+    answer: AnswerForm = AnswerForm()
     ready: str = ""
     """Path that answers 200 where the model can be asked; empty: only the first request tells."""
     bytes_as: Literal["text", "b64"] = "text"
     """An element of BYTES as a text of UTF-8, or as {"b64": BASE64}, as TensorFlow Serving has it."""
 
     def __post_init__(self) -> None:
-        answer = self.answer
-        if (answer.rows is not None) + (answer.row is not None) + bool(answer.outputs) != 1:
+        request, answer = self.request, self.answer
+        given = (answer.rows is not None) + (answer.row is not None) + bool(answer.outputs)
+        if bool(request.path) == bool(request.method):
+            raise ValueError("request: give one of path (HTTP) and method (gRPC)")
+        if request.method:
+            _check_method(request, only_outputs=given == bool(answer.outputs), ready=self.ready)
+        elif request.descriptor_set:
+            raise ValueError("request.descriptor_set is for a method over gRPC")
+        elif given != 1:
             raise ValueError("answer: give one of rows, row, outputs")
         for pointer in (answer.rows or "", answer.row or "", *answer.outputs.values()):
             if pointer and not pointer.startswith("/"):
                 raise ValueError(f"answer: {pointer!r} is not a JSON pointer, which begins with /")
-        for path in (self.request.path, self.request.versioned_path or "/", self.ready or "/"):
+        for path in (request.path or "/", request.versioned_path or "/", self.ready or "/"):
             if not path.startswith("/") or re.search(r"[\s\x00-\x1f]", path):
                 raise ValueError(f"{path!r} is not a path, which begins with / and has no spaces")
-        for name, value in self.request.headers.items():
+        for name, value in request.headers.items():
             if not re.fullmatch(r"[A-Za-z0-9-]+", name) or re.search(r"[\r\n]", value):
                 raise ValueError(f"request.headers: {name!r} cannot be a header field")
+
+
+def _check_method(request: RequestForm, *, only_outputs: bool, ready: str) -> None:
+    """Check what a description over gRPC has. Raises ValueError."""
+    if not METHOD.fullmatch(request.method):
+        raise ValueError(f"request.method: {request.method!r} is not like package.Service/Method")
+    if not only_outputs or ready or request.versioned_path:
+        raise ValueError("over gRPC there is no answer.rows, answer.row, ready and request.versioned_path")
 
 
 def built_in() -> list[str]:
@@ -93,6 +118,16 @@ def _described(file: Path, _modified_ns: int = 0) -> Endpoint:
         return msgspec.json.decode(file.read_bytes()[:MAX_FILE_BYTES], type=Endpoint)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise InputDataError(f"{file} does not describe an endpoint: {error}", fix=FIX) from error
+
+
+def over_http(named: str) -> Endpoint:
+    """Read an endpoint that is spoken over HTTP, as `endpoint_of` does."""
+    endpoint = endpoint_of(named)
+    if endpoint.request.method:
+        raise OptionError(
+            f"--endpoint-type {named} is spoken over gRPC, and --url is HTTP", fix="--url grpc://HOST:PORT"
+        )
+    return endpoint
 
 
 def filled(template: Any, values: Mapping[str, Any]) -> Any:

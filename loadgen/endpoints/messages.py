@@ -2,7 +2,7 @@
 
 import base64
 import binascii
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 from urllib.parse import quote
 
@@ -40,14 +40,7 @@ class Encoder:
         lines = [f"POST {path} HTTP/1.1", f"Host: {host}", *(f"{name}: {value}" for name, value in fields.items())]
         self._head = "\r\n".join(lines).encode() + b"\r\nContent-Length: "
         self._named = {"model": model, "version": version}
-        names = [tensor.name for tensor in workload.inputs]
-        known = {*self._named, "rows", "row", "object", *names}
-        known |= {f"row.{name}{index}" for name in names for index in ("", ".0")}
-        if unknown := sorted(places(endpoint.request.body) - known):
-            raise OptionError(
-                f"--endpoint-type: {{{{{unknown[0]}}}}} is not an input of {workload.name}",
-                fix=f"one of: {', '.join(sorted(known))}",
-            )
+        check_places(endpoint.request.body, workload)
 
     def __call__(self, arrays: Arrays) -> bytes:
         """Make one whole request of a batch. Raises InputDataError for what JSON cannot carry."""
@@ -69,6 +62,27 @@ class Encoder:
         one = {f"row.{name}": value for name, value in by_sample[0].items()}
         first = {f"{name}.0": value[0] for name, value in one.items() if isinstance(value, list) and value}
         return {**nested, **one, **first, "rows": rows, "row": rows[0], "object": by_sample[0]}
+
+
+def check_places(body: Any, workload: Workload, more: Set[str] = frozenset()) -> None:
+    """Check that each place in a body has a value. Raises OptionError."""
+    names = [tensor.name for tensor in workload.inputs]
+    known = {"model", "version", "rows", "row", "object", *names, *more}
+    known |= {f"row.{name}{index}" for name in names for index in ("", ".0")}
+    if unknown := sorted(places(body) - known):
+        raise OptionError(
+            f"--endpoint-type: {{{{{unknown[0]}}}}} is not an input of {workload.name}",
+            fix=f"one of: {', '.join(sorted(known))}",
+        )
+
+
+def check_outputs(named: str, workload: Workload, pointed: Mapping[str, str]) -> None:
+    """Check that an endpoint's pointers name the outputs of a workload. Raises OptionError."""
+    if lacking := [each.name for each in workload.outputs if each.name not in pointed]:
+        raise OptionError(
+            f"--endpoint-type {named}: answer.outputs does not have {lacking[0]}, an output of {workload.name}",
+            fix=f"it has {', '.join(pointed) or 'none'}: correct --output, or the file",
+        )
 
 
 def path_of(endpoint: Endpoint, model: str, version: str) -> str:

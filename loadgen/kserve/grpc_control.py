@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 
 from loadgen.kserve.control import NOT_SHARED, TIMEOUT_S, Control
 from loadgen.kserve.grpc_call import PREFIX_BYTES, GrpcAnswer, Method, enclose
@@ -22,12 +22,13 @@ _METHODS = {"": "ModelMetadata", "config": "ModelConfig", "stats": "ModelStatist
 
 
 @dataclass(frozen=True)
-class GrpcControl(Control):
-    """One server's control plane. `url` is like grpc://127.0.0.1:8001."""
+class OverGrpc(Control):
+    """Control plane whose questions are unary calls. `url` is like grpc://127.0.0.1:8001."""
 
-    def _ready(self, model: str, fix: str) -> bool:
+    def first_call(self, path: str, request: Message, fix: str) -> GrpcAnswer:
+        """Ask, and wait for the answer. Raises ServerError if no server answers, with this fix, or if it refuses us."""
         try:
-            answer = self._call("ModelReady", name=model, version=self.version)
+            answer = self.call(path, request)
         except ConnectionFailed as error:
             if error.kind == TLS_ERROR:
                 raise self._not_secure(str(error)) from error
@@ -37,6 +38,35 @@ class GrpcControl(Control):
             ) from error
         if answer.error in {"grpc_unauthenticated", "grpc_permission_denied", "http_401", "http_403"}:
             raise self._refused(answer.error, answer.message())
+        return answer
+
+    def call(self, path: str, request: Message) -> GrpcAnswer:
+        """Ask, and wait for the answer. Raises ConnectionFailed."""
+        method = Method(
+            path=path,
+            authority=authority(self.url),
+            judge=lambda _enclosed: None,
+            decode=lambda _enclosed, _outputs: {},
+            error_message=lambda _enclosed: "",
+            max_bytes=MAX_BYTES,
+            scheme="https" if is_secure(self.url) else "http",
+            metadata=self.access.headers,
+        )
+        connection = GrpcConnection(self.access.address(self.url), method)
+        connection.payload = Payload(enclose(request.SerializeToString()))
+        try:
+            return _exchange(connection)
+        finally:
+            connection.close()
+
+
+@dataclass(frozen=True)
+class GrpcControl(OverGrpc):
+    """Control plane of a KServe v2 server."""
+
+    def _ready(self, model: str, fix: str) -> bool:
+        request = message("ModelReadyRequest", name=model, version=self.version)
+        answer = self.first_call(f"/{SERVICE}/ModelReady", request, fix)
         # Some servers answer with an error where there is no such model.
         try:
             return answer.error is None and bool(_read("ModelReadyResponse", answer).ready)
@@ -88,22 +118,7 @@ class GrpcControl(Control):
 
     def _call(self, name: str, /, **fields: Any) -> GrpcAnswer:
         """Ask, and wait for the answer. Raises ConnectionFailed."""
-        method = Method(
-            path=f"/{SERVICE}/{name}",
-            authority=authority(self.url),
-            judge=lambda _enclosed: None,
-            decode=lambda _enclosed, _outputs: {},
-            error_message=lambda _enclosed: "",
-            max_bytes=MAX_BYTES,
-            scheme="https" if is_secure(self.url) else "http",
-            metadata=self.access.headers,
-        )
-        connection = GrpcConnection(self.access.address(self.url), method)
-        connection.payload = Payload(enclose(message(f"{name}Request", **fields).SerializeToString()))
-        try:
-            return _exchange(connection)
-        finally:
-            connection.close()
+        return self.call(f"/{SERVICE}/{name}", message(f"{name}Request", **fields))
 
 
 def _exchange(connection: GrpcConnection) -> GrpcAnswer:

@@ -3,7 +3,7 @@
 Source: Open Inference Protocol, grpc_predict_v2.proto, ModelInfer; Triton's ModelStreamInfer.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -83,14 +83,7 @@ class AnswerReader(MessageReader):
         return "grpc_stream_error" if response is None else self._judge_response(response)
 
     def decode(self, enclosed: bytes, outputs: Sequence[Tensor]) -> Arrays:
-        datatypes = {tensor.name: tensor.datatype for tensor in outputs}
-        return {
-            name: from_json(output["data"], datatypes[name], output["shape"])
-            if "data" in output
-            else from_bytes(raw, datatypes[name], output["shape"])
-            for output, raw in _described(self._parse(enclosed))
-            if (name := output["name"]) in datatypes
-        }
+        return arrays_of(_described(self._parse(enclosed)), outputs)
 
     def error_message(self, enclosed: bytes) -> str:
         if self.streamed:
@@ -122,6 +115,18 @@ class AnswerReader(MessageReader):
     def judge_tensor(self, output: Any, tensor: Tensor) -> str | None:
         """The kind of error of one described output, None where it is right."""
         return judge_output(output, tensor, self.batch_size)
+
+
+def arrays_of(described: Iterable[tuple[Mapping[str, Any], bytes]], outputs: Sequence[Tensor]) -> Arrays:
+    """Return the arrays of outputs that are described as the JSON header of an HTTP response does, and raw."""
+    datatypes = {tensor.name: tensor.datatype for tensor in outputs}
+    return {
+        name: from_json(output["data"], datatypes[name], output["shape"])
+        if "data" in output
+        else from_bytes(raw, datatypes[name], output["shape"])
+        for output, raw in described
+        if (name := output["name"]) in datatypes
+    }
 
 
 def _described(response: Any) -> Iterator[tuple[dict[str, Any], bytes]]:

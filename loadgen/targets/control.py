@@ -15,12 +15,17 @@ def control_of(config: LoadConfig) -> Control:
 def control_at(url: str, access: Access, server: Server) -> Control:
     """The control plane of the server that a request names, at this URL."""
     version = server.model_version
-    if server.endpoint_type:
-        from loadgen.endpoints.control import EndpointControl
-        from loadgen.endpoints.endpoint import endpoint_of
+    over_grpc = protocol_of(url) == "grpc"
+    if server.endpoint_type and over_grpc:
+        from loadgen.endpoints.over_grpc import GrpcEndpointControl, spoken_over_grpc
 
-        return EndpointControl(url, access, version, endpoint=endpoint_of(server.endpoint_type))
-    if protocol_of(url) == "grpc":
+        return GrpcEndpointControl(url, access, version, spoken=spoken_over_grpc(server.endpoint_type))
+    if server.endpoint_type:
+        from loadgen.endpoints.control import HttpEndpointControl
+        from loadgen.endpoints.endpoint import over_http
+
+        return HttpEndpointControl(url, access, version, endpoint=over_http(server.endpoint_type))
+    if over_grpc:
         from loadgen.kserve.grpc_control import GrpcControl
 
         return GrpcControl(url, access, version)

@@ -5,11 +5,10 @@ from collections.abc import Callable
 from typing import Any
 
 from loadgen.endpoints.connection import EndpointConnection
-from loadgen.endpoints.endpoint import endpoint_of
-from loadgen.endpoints.messages import AnswerChecker, Encoder, path_of
+from loadgen.endpoints.endpoint import over_http
+from loadgen.endpoints.messages import AnswerChecker, Encoder, check_outputs, path_of
 from loadgen.load.load_config import LoadConfig
 from loadgen.targets.http import HttpTarget, header_fields
-from servemark.errors import OptionError
 from servemark.workload import Arrays
 
 
@@ -19,15 +18,10 @@ class EndpointTarget(HttpTarget):
     no_statistics = "the endpoint type has no statistics"
 
     def __init__(self, config: LoadConfig) -> None:
-        self._endpoint = endpoint_of(config.server.endpoint_type)
+        self._endpoint = over_http(config.server.endpoint_type)
         path_of(self._endpoint, config.model, config.server.model_version)
-        pointed = self._endpoint.answer.outputs
-        if pointed and (lacking := [each.name for each in config.workload.outputs if each.name not in pointed]):
-            raise OptionError(
-                f"--endpoint-type {config.server.endpoint_type}: answer.outputs does not have {lacking[0]}, an output "
-                f"of {config.workload.name}",
-                fix=f"it has {', '.join(pointed)}: correct --output, or the file",
-            )
+        if pointed := self._endpoint.answer.outputs:
+            check_outputs(config.server.endpoint_type, config.workload, pointed)
         checker = functools.partial(AnswerChecker, answer=self._endpoint.answer)
         super().__init__(config, checker)
         self._channel = EndpointConnection

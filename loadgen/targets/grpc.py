@@ -1,9 +1,9 @@
 """A model behind a KServe v2 server, over gRPC."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from loadgen.kserve.grpc_call import PREFIX_BYTES, Method, enclose_compressed
+from loadgen.kserve.grpc_call import PREFIX_BYTES, MessageReader, Method, enclose_compressed
 from loadgen.kserve.grpc_connection import GrpcConnection
 from loadgen.kserve.grpc_inference import INFER, STREAM_INFER, AnswerReader, encode_request
 from loadgen.kserve.grpc_stream import GrpcStream
@@ -30,18 +30,26 @@ class GrpcTarget(HttpTarget):
 
     def __init__(self, config: LoadConfig, reader_class: type[AnswerReader] = AnswerReader) -> None:
         super().__init__(config)
+        self._reader_class = reader_class
         self.config["streaming"] = config.server.streaming
-        reader = self._reader = reader_class(
-            config.workload.outputs, config.wire_batch, streamed=config.server.streaming
-        )
         self._channel = in_sequences(GrpcStream if config.server.streaming else GrpcConnection, config, stamp_grpc)
+        reader = self._reader = self._make_reader()
         self._answered_by = [self._method(url, reader) for url in self.urls]
 
-    def _method(self, url: str, reader: AnswerReader) -> Method:
+    def _make_reader(self) -> MessageReader:
+        config = self._config
+        return self._reader_class(config.workload.outputs, config.wire_batch, streamed=config.server.streaming)
+
+    def _call(self) -> tuple[str, Sequence[tuple[str, str]]]:
+        """Return the path of the method that answers, and metadata that it wants."""
+        return STREAM_INFER if self._config.server.streaming else INFER, ()
+
+    def _method(self, url: str, reader: MessageReader) -> Method:
         """Make what calls to the server at a URL share."""
         config = self._config
+        path, metadata = self._call()
         return Method(
-            path=STREAM_INFER if config.server.streaming else INFER,
+            path=path,
             authority=authority(url),
             judge=reader.judge,
             usual_start=reader.usual_start,
@@ -49,7 +57,7 @@ class GrpcTarget(HttpTarget):
             error_message=reader.error_message,
             max_bytes=max_message_bytes(config.workload.outputs, config.batch_size),
             scheme="https" if is_secure(url) else "http",
-            metadata=(*config.access.headers, *_encodings(config)),
+            metadata=(*metadata, *config.access.headers, *_encodings(config)),
             volume=self._answers,
         )
 
@@ -67,10 +75,14 @@ class GrpcTarget(HttpTarget):
         return placement
 
     def encoder(self) -> Callable[[Arrays], Any]:
-        encode = grpc_encoder(self._config)
+        encode = self._serialising()
         if self._config.server.request_compression == GZIP:
             return lambda arrays: enclose_compressed(encode(arrays)[PREFIX_BYTES:], self.volume)
         return (lambda arrays: asking_for_final(encode(arrays))) if self.decoupled else encode
+
+    def _serialising(self) -> Callable[[Arrays], bytes]:
+        """Make what serialises a batch."""
+        return grpc_encoder(self._config)
 
 
 def _encodings(config: LoadConfig) -> list[tuple[str, str]]:

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from loadgen.kserve.control import Control
-from loadgen.kserve.grpc_inference import AnswerReader
+from loadgen.kserve.grpc_call import MessageReader
 from loadgen.kserve.http_connection import Connection
 from loadgen.kserve.http_messages import BINARY, Asked, Formats, ResponseChecker, compressed, encode_request
 from loadgen.kserve.server_statistics import COMPOSING
@@ -54,7 +54,7 @@ class HttpTarget:
         }
         self.controls = [control_at(url, config.access, config.server) for url in self.urls]
         self._config = config
-        self._reader: ResponseChecker | AnswerReader = checker(config.workload.outputs, config.wire_batch)
+        self._reader: ResponseChecker | MessageReader = checker(config.workload.outputs, config.wire_batch)
         self._answered_by: list[Any] = [self._reader for _ in self.urls]
         self._channel: Any = in_sequences(Connection, config, stamp_http)
         self._formats = BINARY

@@ -15,6 +15,10 @@ def open_target(config: LoadConfig) -> Target:
         from loadgen.targets.shared_memory import SharedMemoryTarget
 
         return SharedMemoryTarget(config)
+    if config.server.endpoint_type and config.protocol == "grpc":
+        from loadgen.targets.endpoint_grpc import GrpcEndpointTarget
+
+        return GrpcEndpointTarget(config)
     if config.protocol == "grpc":
         from loadgen.targets.grpc import GrpcTarget
 

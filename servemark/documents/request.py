@@ -322,10 +322,10 @@ def _check_endpoint(request: RunRequest) -> None:
         "--otlp-sample": bool(request.live.otlp_sample),
         "--explain": request.live.explain,
         "--in-process": server.in_process,
-        "gRPC": request.protocol == "grpc",
+        "--streaming": server.streaming,
     }
     if given := [flag for flag, is_given in only_kserve.items() if is_given]:
-        raise OptionError(f"--endpoint-type is HTTP without KServe v2, and excludes {given[0]}", fix="leave one out")
+        raise OptionError(f"--endpoint-type is not KServe v2, and excludes {given[0]}", fix="leave one out")
     if not server.url:
         raise OptionError("--endpoint-type is for a server that runs already", fix="add --url http://HOST:PORT")
 

@@ -88,7 +88,7 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     endpoint_type: Annotated[
         str,
         fields.text(
-            "What an HTTP server without KServe v2 speaks: kserve-v1, tensorflow-serving, torchserve, "
+            "What a server without KServe v2 speaks: kserve-v1, tensorflow-serving (also over gRPC), torchserve, "
             "openai-embeddings, rerank, predict, bentoml, or a JSON file that describes it.",
             names=Names.PATH,
             plain=r"[a-z0-9-]+",
@@ -273,7 +273,8 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         if self.sequence_length_variation and not self.sequence_length:
             raise OptionError("--sequence-length-variation needs --sequence-length", fix="add --sequence-length N")
-        if bool(self.input_tensors) != bool(self.output_tensors):
+        # Of a method that a file describes only the status may be asked.
+        if bool(self.input_tensors) != bool(self.output_tensors) and not (self.input_tensors and self.endpoint_type):
             raise OptionError(
                 "a model without metadata needs its inputs and its outputs",
                 fix="--input NAME:FP32:-1,4 --output NAME:FP32:-1,3",

@@ -1,0 +1,176 @@
+"""Answers of a unary method that a document describes: pointers into its message, judged and decoded."""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+
+from loadgen.endpoints.endpoint import EACH
+from loadgen.kserve.grpc_call import PREFIX_BYTES, MessageReader
+from loadgen.kserve.tensors.values import BYTES, from_bytes
+from servemark.errors import OptionError
+from servemark.protobuf import Fields
+from servemark.workload import Arrays, Tensor
+
+Array = npt.NDArray[np.generic]
+_WIDE = {
+    FieldDescriptor.TYPE_FLOAT, FieldDescriptor.TYPE_DOUBLE, FieldDescriptor.TYPE_FIXED32,
+    FieldDescriptor.TYPE_FIXED64, FieldDescriptor.TYPE_SFIXED32, FieldDescriptor.TYPE_SFIXED64,
+}  # fmt: skip
+"""Types whose values have one size, so that as many bytes are as many values."""
+_TEXTS = {FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_BYTES}
+
+
+@dataclass(frozen=True)
+class Pointer:
+    """A JSON pointer to an output's values, resolved against the type of the message."""
+
+    steps: tuple[str | int, ...]
+    """A field's name, an index, or EACH; after a map's name a key."""
+    leaf: FieldDescriptor
+    numbers: tuple[int, ...]
+    """Numbers of the fields on the way."""
+    raw: bool
+    """The values are the bytes of a `bytes` field, row by row."""
+
+    @classmethod
+    def of(cls, message: Descriptor, pointer: str, tensor: Tensor) -> "Pointer":
+        """Resolve a pointer. Raises OptionError where the message has no such field, or not of the datatype."""
+        where = f"answer.outputs: {tensor.name} at {pointer}"
+        kind: Descriptor | None = message
+        steps: list[str | int] = []
+        numbers: list[int] = []
+        parts = [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
+        leaf = None
+        while parts:
+            name = parts.pop(0)
+            leaf = kind.fields_by_name.get(name) if kind is not None else None
+            if leaf is None:
+                known = ", ".join(kind.fields_by_name)[:300] if kind is not None else "no fields"
+                raise OptionError(f"{where}: the message has no field {name!r}", fix=f"it has {known}")
+            steps.append(name)
+            numbers.append(leaf.number)
+            kind = leaf.message_type
+            if kind is not None and kind.GetOptions().map_entry and parts:
+                if kind.fields_by_name["key"].type != FieldDescriptor.TYPE_STRING:
+                    raise OptionError(f"{where}: the keys of {name!r} are not texts", fix="point to another field")
+                steps.append(parts.pop(0))
+                leaf = kind.fields_by_name["value"]
+                numbers.append(leaf.number)
+                kind = leaf.message_type
+            elif leaf.is_repeated and parts:
+                steps.append(_index(where, parts.pop(0)))
+        if leaf is None or kind is not None:
+            raise OptionError(f"{where} is a message", fix="point to one of its fields")
+        if leaf.is_repeated and isinstance(steps[-1], str) and steps[-1] != EACH:
+            steps.append(EACH)
+        is_text = leaf.type in _TEXTS
+        raw = leaf.type == FieldDescriptor.TYPE_BYTES and tensor.datatype != BYTES
+        if is_text != (tensor.datatype == BYTES) and not raw:
+            raise OptionError(
+                f"{where} is not {tensor.datatype}", fix="--output with BYTES for texts, and with a number for numbers"
+            )
+        return cls(tuple(steps), leaf, tuple(numbers), raw)
+
+    def values(self, message: Any) -> list[Any]:
+        """Return the values in a message. Raises LookupError."""
+        return _at(message, self.steps)
+
+
+def _index(where: str, part: str) -> str | int:
+    if part != EACH and not re.fullmatch(r"0|[1-9][0-9]{0,8}", part):
+        raise OptionError(f"{where}: {part!r} is not an index", fix=f"{EACH} for each of a list, or a number")
+    return part if part == EACH else int(part)
+
+
+def _at(value: Any, steps: Sequence[str | int]) -> list[Any]:
+    for place, step in enumerate(steps):
+        if isinstance(value, Mapping):
+            if step not in value:  # a map would make it
+                raise LookupError(step)
+            value = value[step]
+        elif isinstance(step, int):
+            value = value[step]
+        elif step == EACH:
+            rest = steps[place + 1 :]
+            return [leaf for each in value for leaf in _at(each, rest)] if rest else list(value)
+        else:
+            value = getattr(value, step)
+    return [value]
+
+
+@dataclass
+class MethodReader(MessageReader):
+    """Checks and decodes every answer of one method: the number of the values that pointers find."""
+
+    message: type[Any] = field(kw_only=True)
+    pointers: Mapping[str, Pointer] = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        for tensor in self.outputs:
+            if len(tensor.variable_axes) > 1:
+                raise OptionError(
+                    f"--output {tensor.name}: a message has a list of values, which cannot tell several sizes",
+                    fix="--output with at most one -1 beside that of the batch",
+                )
+        self.contents_at = _tree(self.pointers.values())
+
+    def _judge(self, enclosed: bytes) -> str | None:
+        if not self.outputs:
+            return None  # the call's status says all that is asked
+        message = self.message.FromString(enclosed[PREFIX_BYTES:])
+        for tensor in self.outputs:
+            pointer = self.pointers[tensor.name]
+            try:
+                values = pointer.values(message)
+            except LookupError:
+                return "missing_output"
+            count, rest = len(values), 0
+            if pointer.raw:
+                count, rest = divmod(sum(map(len, values)), tensor.itemsize)
+            if rest or self._shape(tensor, count) is None:
+                return "wrong_shape"
+        return None
+
+    def _shape(self, tensor: Tensor, count: int) -> tuple[int, ...] | None:
+        """Return the shape of an output with this number of values; None where it has another number."""
+        shape = ((self.batch_size,) if self.batch_size else ()) + tensor.shape
+        known = math.prod(size for size in shape if size != -1)
+        if -1 not in shape:
+            return shape if count == known else None
+        varying, rest = divmod(count, known) if known else (0, count)
+        return None if rest else tuple(varying if size == -1 else size for size in shape)
+
+    def decode(self, enclosed: bytes, outputs: Sequence[Tensor]) -> Arrays:
+        message = self.message.FromString(enclosed[PREFIX_BYTES:])
+        return {tensor.name: self._array(tensor, self.pointers[tensor.name], message) for tensor in outputs}
+
+    def _array(self, tensor: Tensor, pointer: Pointer, message: Any) -> Array:
+        values = pointer.values(message)
+        if pointer.raw:
+            content = b"".join(values)
+            return from_bytes(content, tensor.datatype, self._shape(tensor, len(content) // tensor.itemsize) or ())
+        if tensor.datatype == BYTES:
+            array: Array = np.empty(len(values), np.object_)
+            array[:] = [each.encode() if isinstance(each, str) else each for each in values]
+        else:
+            with np.errstate(all="ignore"):  # beyond the datatype: infinite, or any number
+                array = np.array(values).astype(tensor.dtype)
+        return array.reshape(self._shape(tensor, len(values)) or ())
+
+
+def _tree(pointers: Any) -> Fields:
+    """Return the fields whose contents may differ between good answers of one length."""
+    tree: dict[int, Any] = {}
+    for pointer in pointers:
+        if pointer.leaf.type in _WIDE or pointer.raw:
+            at = tree
+            for number in pointer.numbers[:-1]:
+                at = at.setdefault(number, {})
+            at[pointer.numbers[-1]] = None
+    return tree

@@ -1,0 +1,156 @@
+"""Unary methods that are not KServe v2's, over real sockets: TensorFlow Serving, and any that a document describes."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
+
+from loadgen.load.load_config import LoadConfig
+from loadgen.targets.any_model import workload_of
+from servemark.errors import ServemarkError
+from tests.golden.load import Load, answers
+from tests.golden.methods import GoldenMethods, item_file, ranker_file
+from tests.support.load_config import request_of
+
+FLAGS = ["--input", "x:FP32:-1,4", "--output", "y:FP32:-1,4"]
+TENSORS = ["--input", "a:FP32:-1,4", "--input", "b:BYTES:-1,2", "--output", "c:FP32:-1,4", "--output", "d:BYTES:-1,2"]
+SCORES: dict[str, Any] = {
+    "about": "a ranker",
+    "request": {"method": "golden.Ranker/Score", "body": {"model": "{{model}}", "features": "{{x}}"}},
+    "answer": {"outputs": {"y": "/scores"}},
+}
+
+
+def resolved(server: GoldenMethods, kind: object, *flags: str) -> LoadConfig:
+    url = f"grpc://127.0.0.1:{server.port}"
+    given = ["--model-name", "m", "--url", url, "--endpoint-type", str(kind), *flags]
+    return LoadConfig.of(request_of("", *given), workload_of)
+
+
+def sent(kind: object, *flags: str, **behaviour: Any) -> Load:
+    with GoldenMethods(**behaviour) as server:
+        return answers(resolved(server, kind, *flags))
+
+
+def described(folder: Path, body: Any, outputs: dict[str, str], **request: Any) -> Path:
+    file = folder / "own.json"
+    asked = {**SCORES["request"], "body": body, **request}
+    file.write_text(json.dumps({**SCORES, "request": asked, "answer": {"outputs": outputs}}))
+    return file
+
+
+@pytest.mark.parametrize("typed", [True, False])
+def test_tensorflow_serving_reads_our_requests_and_we_its_answers(typed: bool) -> None:
+    found = sent("tensorflow-serving", *TENSORS, "--batch-size", "3", "--model-version", "1", typed=typed)
+    assert {*found.kinds} == {"ok"}, found.outcomes[0].message
+
+
+@pytest.mark.parametrize(("broken", "kind"), [
+    ("error", "grpc_unavailable"), ("wrong_shape", "wrong_shape"), ("missing", "missing_output"),
+    ("other_model", "wrong_model"),
+])  # fmt: skip
+def test_broken_answers_of_tensorflow_serving_are_found(broken: str, kind: str) -> None:
+    assert {*sent("tensorflow-serving", *FLAGS, **{f"{broken}_every": 3}).kinds} == {"ok", kind}
+
+
+@pytest.mark.parametrize("reflection", ["v1", "v1alpha"])
+def test_a_method_is_described_by_its_server(tmp_path: Path, reflection: str) -> None:
+    file = described(tmp_path, SCORES["request"]["body"], {"y": "/scores"})
+    with GoldenMethods(reflection=reflection) as server:
+        found = answers(resolved(server, file, *FLAGS, "--batch-size", "3"))
+        log = server.log()
+    assert {*found.kinds} == {"ok"}, found.outcomes[0].message
+    assert log["reflected"] == 2  # the service's file and the one that it imports
+    assert {*log["requests"]} == {3 + 2 + 3 * 4 * 4}  # the model, and packed floats
+
+
+def test_a_method_is_described_by_a_file(tmp_path: Path) -> None:
+    files = FileDescriptorSet(file=[item_file(), ranker_file()])
+    (tmp_path / "own.pb").write_bytes(files.SerializeToString())
+    file = described(tmp_path, SCORES["request"]["body"], {"y": "/scores"}, descriptor_set="own.pb")
+    assert {*sent(file, *FLAGS, reflection="").kinds} == {"ok"}
+
+
+@pytest.mark.parametrize(("body", "pointer", "flags"), [
+    ({"raw": "{{raw.x}}", "shape": "{{shape.x}}"}, "/raw", FLAGS),
+    ({"features": "{{x}}"}, "/counts", ["--input", "x:FP32:-1,4", "--output", "y:INT64:-1,4"]),
+    ({"features": "{{row.x}}"}, "/scores", ["--input", "x:FP32:4", "--output", "y:FP32:-1"]),
+    ({"items": [{"features": "{{x}}"}], "features": "{{x}}"}, "/items/*/score",
+     ["--input", "x:FP32:-1,4", "--output", "y:FP32:-1"]),
+    ({"features": [1, 2], "texts": "{{x}}"}, "/texts", ["--input", "x:BYTES:-1,2", "--output", "y:BYTES:-1,2"]),
+])  # fmt: skip
+def test_values_go_to_and_come_from_fields_of_each_kind(
+    tmp_path: Path, body: Any, pointer: str, flags: list[str]
+) -> None:
+    found = sent(described(tmp_path, body, {"y": pointer}), *flags)
+    assert {*found.kinds} == {"ok"}, found.outcomes[0].message
+
+
+def test_an_answer_without_pointers_has_its_status_looked_at(tmp_path: Path) -> None:
+    file = described(tmp_path, SCORES["request"]["body"], {})
+    assert {*sent(file, "--input", "x:FP32:-1,4", error_every=2).kinds} == {"ok", "grpc_invalid_argument"}
+
+
+@pytest.mark.parametrize(("broken", "kind"), [("wrong_shape", "wrong_shape"), ("missing", "wrong_shape")])
+def test_broken_answers_of_a_method_are_found(tmp_path: Path, broken: str, kind: str) -> None:
+    file = described(tmp_path, SCORES["request"]["body"], {"y": "/scores"})
+    assert {*sent(file, *FLAGS, **{f"{broken}_every": 3}).kinds} == {"ok", kind}
+
+
+@pytest.mark.parametrize(("body", "pointer", "request_", "says"), [
+    ({"nonesuch": 1}, "/scores", {}, "no field 'nonesuch'"),
+    ({"model": "{{x}}"}, "/scores", {}, "takes one value"),
+    ({"features": "{{z}}"}, "/scores", {}, "is not an input"),
+    ({"features": {"a": 1}}, "/scores", {}, "is not a golden.ScoreRequest"),
+    ([], "/scores", {}, "is not an object"),
+    ({"features": "{{x}}"}, "/nonesuch", {}, "no field 'nonesuch'"),
+    ({"features": "{{x}}"}, "/items", {}, "is a message"),
+    ({"features": "{{x}}"}, "/items/x/score", {}, "is not an index"),
+    ({"features": "{{x}}"}, "/texts", {}, "is not FP32"),
+    ({"features": "{{x}}"}, "/scores", {"method": "golden.Ranker/Nothing"}, "has no method"),
+    ({"features": "{{x}}"}, "/scores", {"method": "golden.Ranker/Watch"}, "is a stream"),
+    ({"features": "{{x}}"}, "/scores", {"method": "golden.Other/Score"}, "does not describe"),
+    ({"features": "{{x}}"}, "/scores", {"method": "no method"}, "is not like package.Service/Method"),
+    ({"features": "{{x}}"}, "/scores", {"path": "/p"}, "give one of path"),
+    ({"features": "{{x}}"}, "/scores", {"descriptor_set": "none.pb"}, "does not describe messages"),
+])  # fmt: skip
+def test_a_wrong_description_is_refused_with_words(
+    tmp_path: Path, body: Any, pointer: str, request_: dict[str, str], says: str
+) -> None:
+    with pytest.raises(ServemarkError, match=says):
+        sent(described(tmp_path, body, {"y": pointer}, **request_), *FLAGS)
+
+
+def test_what_a_server_lacks_is_said(tmp_path: Path) -> None:
+    file = described(tmp_path, {"features": "{{x}}"}, {"y": "/scores"})
+    with pytest.raises(ServemarkError, match="has no reflection"):
+        sent(file, *FLAGS, reflection="")
+    with pytest.raises(ServemarkError, match="does not serve 'm'"):
+        sent("tensorflow-serving", *FLAGS, model="other")
+    with pytest.raises(ServemarkError, match="spoken over HTTP"):
+        sent("kserve-v1", *FLAGS)
+    with pytest.raises(ServemarkError, match="numbers its versions"):
+        sent("tensorflow-serving", *FLAGS, "--model-version", "canary")
+
+
+def test_answers_are_decoded(tmp_path: Path) -> None:
+    from loadgen.sut.channel import Payload
+    from loadgen.targets.open import open_target
+
+    data = tmp_path / "in.json"
+    data.write_text(json.dumps({"data": [{"x": [1, 2, 3, 4]}]}))
+    for kind in ("tensorflow-serving", described(tmp_path, {"features": "{{x}}"}, {"y": "/scores"})):
+        with GoldenMethods() as server:
+            config = resolved(server, kind, *FLAGS, "--input-data", str(data))
+            target = open_target(config)
+            target.prepare()
+            request = next(iter(target.payloads(None))).request
+            load = Load(0, requests=iter([Payload(request, golden_rows=(0,))]), max_in_flight=1)
+            load.channels = lambda t=target: t.connect  # type: ignore[method-assign,misc]
+            [outcome] = load.open([0]).outcomes
+        assert outcome.response is not None
+        arrays = outcome.response.arrays(config.workload.outputs)
+        assert np.array_equal(arrays["y"], [[1, 2, 3, 4]])
