@@ -94,7 +94,7 @@ def message_of(pool: DescriptorPool, name: str) -> type[Any]:
 
 @dataclass
 class Service:
-    """What the server does, and its record."""
+    """The server's behaviour, and its record."""
 
     behaviour: Behaviour
     pool: DescriptorPool = field(default_factory=official)

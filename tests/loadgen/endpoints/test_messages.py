@@ -28,7 +28,7 @@ def workload(*inputs: Tensor, max_batch: int = 8) -> Workload:
 
 
 def body_of(template: Any, arrays: dict[str, Any], *inputs: Tensor, max_batch: int = 8, **more: Any) -> Any:
-    endpoint = Endpoint("", RequestForm("/p", template), AnswerForm(row=""), **more)
+    endpoint = Endpoint("", RequestForm(path="/p", body=template), AnswerForm(row=""), **more)
     request = Encoder(endpoint, workload(*inputs, max_batch=max_batch), "h:1", "m")(arrays)
     head, _, body = request.partition(HEAD_END)
     assert f"Content-Length: {len(body)}".encode() in head

@@ -98,7 +98,7 @@ def test_a_file_describes_a_server_of_ones_own(tmp_path: Path) -> None:
     (("--endpoint-type", "nonesuch"), "it is not a type"),
     (("--endpoint-type", "kserve-v1", "--shared-memory", "system"), "excludes --shared-memory"),
     (("--endpoint-type", "kserve-v1", "--sequence-length", "3"), "excludes --sequence-length"),
-    (("--endpoint-type", "kserve-v1", "--protocol", "grpc"), "excludes gRPC"),
+    (("--endpoint-type", "kserve-v1", "--protocol", "grpc"), "spoken over HTTP"),
     (("--endpoint-type", "kserve-v1"), "does not tell the tensors"),
 ])  # fmt: skip
 def test_a_wrong_use_is_refused_with_words(flags: tuple[str, ...], says: str) -> None:
