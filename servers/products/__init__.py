@@ -59,7 +59,7 @@ class Elsewhere:
     endpoint_type: str
     """Kind of its requests, as --endpoint-type names it; empty: KServe v2."""
     grpc: bool
-    """True if it speaks KServe v2 over gRPC too."""
+    """True if it is spoken to over gRPC too."""
     guide: str
     reason: str
 
@@ -75,9 +75,9 @@ ELSEWHERE = (
     Elsewhere(
         "TensorFlow Serving",
         endpoint_type="tensorflow-serving",
-        grpc=False,
+        grpc=True,
         guide="https://www.tensorflow.org/tfx/serving/api_rest",
-        reason="neither PyPI nor Debian has it; the tests' own server speaks it by its guide",
+        reason="neither PyPI nor Debian has it; the tests' own server speaks both by its guide and messages",
     ),
     Elsewhere(
         "TorchServe",

@@ -51,7 +51,14 @@ class Handler(BaseHTTPRequestHandler):
 ThreadingHTTPServer(("127.0.0.1", JOB["http_port"]), Handler).serve_forever()
 """
 ABOUT = About(
-    package=NAME, guide="", batching="", instances="", ready="/ready", endpoint_type="predict", single_samples=True
+    package=NAME,
+    guide="",
+    batching="",
+    instances="",
+    tried="",
+    ready="/ready",
+    endpoint_type="predict",
+    single_samples=True,
 )
 
 
