@@ -144,9 +144,7 @@ def test_a_server_that_stood_still_recovers(servemark: Servemark, tmp_path: Path
         still = f"sh -c 'kill -STOP {server.pid}; sleep 2; kill -CONT {server.pid}'"
         flags = ["--request-rate", "50", "--duration", "18", "--warmup", "0.5", "--slo", "recovery:6s", "--json"]
         flags += ["-u", server.url, "--out", str(tmp_path)]
-        _, out, _ = servemark(
-            "run", "ranking_tiny", *flags, "--at", f"7:{still}", "-u", server.url, "--out", str(tmp_path)
-        )
+        _, out, _ = servemark("run", "ranking_tiny", *flags, "--at", f"7:{still}")
     [command] = json.loads(out)["commands"]
     assert command["worst_ms"] > 900
     assert 1.5 <= command["recovery_s"] <= 6.0
