@@ -53,7 +53,8 @@ def _answer(document: Synthesis) -> str:
     ours, *others = document["candidates"]
     beside = listed([f"{figure(_mean_distance(each))} for {each['name']}" for each in others])
     off = [f"{name} {each['ours'] / each['given'] - 1:+.1%}" for name, each in _judged(ours) if _off(each) > CLOSE]
-    totals = f"off by more than {CLOSE:.0%}: {listed(off)}" if off else f"all totals are within {CLOSE:.0%}"
+    close = f"operations and parameters are within {CLOSE:.0%}"
+    totals = f"off by more than {CLOSE:.0%}: {listed(off)}" if off else close
     far = [f"{_place(each)} {_points(each):+.0f}" for each in document["shares"] if abs(_points(each)) > CLOSE_POINTS]
     shares = f"; points of time off by more than {CLOSE_POINTS:.0f}: {listed(far)}" if far else ""
     return (

@@ -10,7 +10,7 @@ from tests.support.saved_documents import documents
 def test_the_match_and_what_is_off(tmp_path: Path) -> None:
     saved = documents(tmp_path)["synthesis"]
     assert synthesis.article(saved).answer == (
-        "made: mean distance 0.125 standard deviations, 0.875 for synnet; all totals are within 5%"
+        "made: mean distance 0.125 standard deviations, 0.875 for synnet; operations and parameters are within 5%"
         "; points of time off by more than 5: convolution on onnxruntime +10"
     )
     # bytes are off by 10 %, and are not judged
