@@ -266,7 +266,7 @@ def _compare(
     if wrong or extra:
         raise ServerError(
             f"{model!r} at {url} is not this workload: {kind} are {_list(have)}, expected {_list(want)}",
-            fix="name another model with --model-name, or serve this one with `servemark serve`",
+            fix=f"name another model with --model-name, or {start_one()}",
         )
 
 
