@@ -76,6 +76,15 @@ def check_places(body: Any, workload: Workload, more: Set[str] = frozenset()) ->
         )
 
 
+def require_outputs(workload: Workload) -> None:
+    """Raise OptionError if no output is declared, because then nothing of an answer would be checked."""
+    if not workload.outputs:
+        raise OptionError(
+            "a model without metadata needs its inputs and its outputs",
+            fix="--input NAME:FP32:-1,4 --output NAME:FP32:-1,3",
+        )
+
+
 def check_outputs(named: str, workload: Workload, pointed: Mapping[str, str]) -> None:
     """Check that an endpoint's pointers name the outputs of a workload. Raises OptionError."""
     if lacking := [each.name for each in workload.outputs if each.name not in pointed]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from loadgen.endpoints.messages import require_outputs
 from loadgen.kserve.grpc_call import PREFIX_BYTES, MessageReader, enclose
 from loadgen.kserve.grpc_control import OverGrpc
 from loadgen.kserve.grpc_inference import arrays_of
@@ -74,6 +75,7 @@ class TensorFlowServing:
         return any(each.state == _AVAILABLE for each in found)
 
     def reader(self, _control: OverGrpc, config: LoadConfig) -> MessageReader:
+        require_outputs(config.workload)
         return PredictReader(config.workload.outputs, config.wire_batch)
 
     def encoder(self, _control: OverGrpc, config: LoadConfig) -> Callable[[Arrays], bytes]:

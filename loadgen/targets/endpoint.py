@@ -6,7 +6,7 @@ from typing import Any
 
 from loadgen.endpoints.connection import EndpointConnection
 from loadgen.endpoints.endpoint import over_http
-from loadgen.endpoints.messages import AnswerChecker, Encoder, check_outputs, path_of
+from loadgen.endpoints.messages import AnswerChecker, Encoder, check_outputs, path_of, require_outputs
 from loadgen.load.load_config import LoadConfig
 from loadgen.targets.http import HttpTarget, header_fields
 from servemark.workload import Arrays
@@ -19,6 +19,7 @@ class EndpointTarget(HttpTarget):
 
     def __init__(self, config: LoadConfig) -> None:
         self._endpoint = over_http(config.server.endpoint_type)
+        require_outputs(config.workload)
         path_of(self._endpoint, config.model, config.server.model_version)
         if pointed := self._endpoint.answer.outputs:
             check_outputs(config.server.endpoint_type, config.workload, pointed)

@@ -108,6 +108,14 @@ def test_a_wrong_use_is_refused_with_words(flags: tuple[str, ...], says: str) ->
             LoadConfig.of(request_of("", "--model-name", "m", "--url", url, *flags), workload_of)
 
 
+def test_a_model_without_outputs_is_refused() -> None:
+    with golden("kserve-v1") as server:
+        given = ["--model-name", "m", "--url", server.url, "--endpoint-type", "kserve-v1", "--input", "x:FP32:-1,4"]
+        config = LoadConfig.of(request_of("", *given), workload_of)
+        with pytest.raises(ServemarkError, match="needs its inputs and its outputs"):
+            open_target(config)
+
+
 @pytest.mark.parametrize(("text", "says"), [
     ("{", "does not describe an endpoint"),
     ('{"about": "", "request": {"path": "predict", "body": 1}, "answer": {"row": ""}}', "is not a path"),

@@ -154,3 +154,8 @@ def test_answers_are_decoded(tmp_path: Path) -> None:
         assert outcome.response is not None
         arrays = outcome.response.arrays(config.workload.outputs)
         assert np.array_equal(arrays["y"], [[1, 2, 3, 4]])
+
+
+def test_tensorflow_serving_without_outputs_is_refused() -> None:
+    with pytest.raises(ServemarkError, match="needs its inputs and its outputs"):
+        sent("tensorflow-serving", "--input", "x:FP32:-1,4")
