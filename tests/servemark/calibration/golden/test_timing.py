@@ -1,7 +1,5 @@
 """The golden server's clock and its rules: stalls, delays and their distribution. tests/golden has it as a process."""
 
-import time
-
 import numpy as np
 import pytest
 
@@ -9,18 +7,35 @@ from servemark.calibration.golden.behaviour import Behaviour
 from servemark.calibration.golden.loop import Loop
 
 
+class Clock:
+    """A monotonic clock that select(2) moves on by the time it is asked for, and each look by a microsecond."""
+
+    def __init__(self) -> None:
+        self.now_ns = 10**9
+        self.asked_s: list[float] = []
+
+    def look(self) -> int:
+        self.now_ns += 1000
+        return self.now_ns
+
+    def wait(self, _reading: object, _writing: object, _failing: object, timeout_s: float) -> None:
+        self.asked_s.append(timeout_s)
+        self.now_ns += round(timeout_s * 1e9)
+
+
 @pytest.mark.parametrize("awake", [False, True])
 def test_timers_are_finer_than_a_millisecond(monkeypatch: pytest.MonkeyPatch, awake: bool) -> None:
     """The system is asked to wait as long as it was meant to, never rounded up; who polls never asks it to."""
-    asked: list[float] = []
-    monkeypatch.setattr("servemark.calibration.golden.loop.select.select", lambda *call: asked.append(call[-1]))
+    clock = Clock()
+    monkeypatch.setattr("servemark.calibration.golden.loop.select.select", clock.wait)
+    monkeypatch.setattr("servemark.calibration.golden.loop.time.monotonic_ns", clock.look)
     loop, called = Loop(awake=awake), list[int]()
-    due_ns = time.monotonic_ns() + 300_000
-    loop.call_at(due_ns, lambda: called.append(time.monotonic_ns()))
+    due_ns = clock.look() + 300_000
+    loop.call_at(due_ns, lambda: called.append(clock.look()))
     while not called:
         loop.turn()
-    assert called[0] >= due_ns
-    assert not asked if awake else 0 < asked[0] <= 0.0003
+    assert due_ns <= called[0] <= due_ns + 10_000
+    assert clock.asked_s == ([] if awake else [pytest.approx(0.0003, abs=2e-6)])
 
 
 @pytest.mark.parametrize(
