@@ -6,21 +6,9 @@ from typing import Any, Literal, Union, get_args, get_origin, is_typeddict
 
 import typer
 
-from servemark.machine.environment import Environment
 from servemark.results.json_schema import fields_of, summary_of
-from servemark.results.schema.calibration import Calibration
-from servemark.results.schema.characterisation import Characterisation
-from servemark.results.schema.comparison import ComparisonDocument, SavedComparison
+from servemark.results.kinds import KINDS
 from servemark.results.schema.header import Header
-from servemark.results.schema.history import History
-from servemark.results.schema.kernels import KernelsDocument
-from servemark.results.schema.machine_series import MachineSeries
-from servemark.results.schema.mlperf import MlperfResult
-from servemark.results.schema.profile import Profile
-from servemark.results.schema.quality import QualityResult
-from servemark.results.schema.run import Result, Series
-from servemark.results.schema.suite import SuiteDocument
-from servemark.results.schema.tuning import TuningDocument
 
 _HEAD = """# The result
 
@@ -47,6 +35,7 @@ a run is judged.
 | `result.json` | `servemark calibrate` | [Calibration](#calibration) |
 | `result.json` | `servemark profile` | [Profile](#profile) |
 | `result.json` | `servemark characterise` | [Characterisation](#characterisation) |
+| `result.json` | `servemark synthesise` | [Synthesis](#synthesis) |
 | `result.json` | `servemark kernels` | [KernelsDocument](#kernelsdocument) |
 | `comparison.json` | `servemark compare WORKLOAD` | [ComparisonDocument](#comparisondocument) |
 | `tuning.json` | `servemark tune` | [TuningDocument](#tuningdocument) |
@@ -62,24 +51,7 @@ A mix and `--max-rate` write a directory for each run within theirs. More files 
 - `examples.jsonl` of a quality run: a line for each scored example.
 - `requests.csv` with `--request-log`: a line for each [request](../explanation/metrics.md#percentiles).
 """
-_DOCUMENTS = (
-    Header,
-    Result,
-    Environment,
-    Series,
-    ComparisonDocument,
-    SavedComparison,
-    TuningDocument,
-    SuiteDocument,
-    MlperfResult,
-    QualityResult,
-    Calibration,
-    Profile,
-    Characterisation,
-    MachineSeries,
-    KernelsDocument,
-    History,
-)
+_DOCUMENTS = (Header, *(types[0] for types in KINDS.values()))
 MIN_SHARED = 5
 """A type with fewer keys is not worth a link."""
 _NAMES = {bool: "boolean", int: "integer", float: "number", str: "string", type(None): "null", Any: "any"}

@@ -20,7 +20,10 @@ def show(
     json: Json = False,
     verbose: Verbose = False,  # noqa: ARG001 - its callback says so to the report
 ) -> None:
-    """Show a saved run, search, comparison, tuning, suite, MLPerf run, quality run or kernels again.
+    """Show the saved result of any command again.
+
+    The commands are run, explain, compare, tune, suite, mlperf, quality, calibrate, kernels, profile, characterise and
+    synthesise.
 
     Example: servemark show results/latest -v
     """

@@ -8,6 +8,7 @@ import pytest
 
 from servemark.cli import build
 from servemark.paths import CHECKOUT
+from servemark.results.kinds import KINDS
 from servemark.workload import workloads
 from tools import metrics_reference, result_reference
 from tools.cli_reference import reference
@@ -29,6 +30,12 @@ def test_the_reference_of_results_is_current() -> None:
     assert page.read_text() == result_reference.reference(), (
         f"python -m tools.result_reference > {page.relative_to(CHECKOUT)}"
     )
+
+
+@pytest.mark.parametrize("document", [types[0].__name__ for types in KINDS.values()])
+def test_the_reference_says_where_each_document_comes_from(document: str) -> None:
+    files = result_reference.reference().partition("\n## Files\n")[2].partition("\n## ")[0]
+    assert f"[{document}](#{document.lower()}) |" in files
 
 
 def test_the_reference_of_metrics_is_current() -> None:
