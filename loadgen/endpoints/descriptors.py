@@ -12,7 +12,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSe
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
 
-from loadgen.kserve.grpc_call import PREFIX_BYTES
+from loadgen.kserve.grpc_call import PREFIX_BYTES, UNIMPLEMENTED
 from loadgen.kserve.grpc_control import OverGrpc
 from servemark.errors import InputDataError, OptionError, ServemarkError, ServerError
 from servemark.protobuf import Messages
@@ -21,7 +21,6 @@ MAX_FILES = 500
 MAX_SET_BYTES = 16 << 20
 _VERSIONS = ("v1", "v1alpha")
 _REFLECTION = "/grpc.reflection.{}.ServerReflection/ServerReflectionInfo"
-_UNIMPLEMENTED = "grpc_unimplemented"
 _START = "start the server, or correct --url"
 _messages = Messages(
     "grpc.reflection",
@@ -99,7 +98,7 @@ def _reflected(control: OverGrpc, service: str, **asked: str) -> list[FileDescri
     request = _messages.message("Request", **asked)
     for version in _VERSIONS:
         answer = control.first_call(_REFLECTION.format(version), request, _START)
-        if answer.error != _UNIMPLEMENTED:
+        if answer.error != UNIMPLEMENTED:
             break
     else:
         raise OptionError(

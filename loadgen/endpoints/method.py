@@ -123,7 +123,9 @@ def fill(message: Any, document: Mapping[str, Any]) -> None:
             rest[name] = _plain(value)
         elif kind.GetOptions().map_entry:
             _fill_map(message, described, value, rest)
-        elif described.is_repeated and isinstance(value, list):
+        elif described.is_repeated:
+            if not isinstance(value, list):
+                raise ParseError(f"{described.full_name} takes a list, and {str(value)[:50]!r} is not one")
             for each in value:
                 fill(getattr(message, name).add(), _object(described, each))
         else:

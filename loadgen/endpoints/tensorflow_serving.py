@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from loadgen.endpoints.messages import require_outputs
-from loadgen.kserve.grpc_call import PREFIX_BYTES, MessageReader, enclose
+from loadgen.kserve.grpc_call import PREFIX_BYTES, UNIMPLEMENTED, MessageReader, enclose
 from loadgen.kserve.grpc_control import OverGrpc
 from loadgen.kserve.grpc_inference import arrays_of
 from loadgen.kserve.http_messages import judge_output
@@ -70,7 +70,7 @@ class TensorFlowServing:
         request = message("GetModelStatusRequest", model_spec=_spec(model, control.version))
         answer = control.first_call(STATUS, request, fix)
         if answer.error is not None:
-            return False
+            return answer.error == UNIMPLEMENTED  # the first request tells whether it has Predict at least
         found = parse("GetModelStatusResponse", answer.body[PREFIX_BYTES:]).model_version_status
         return any(each.state == _AVAILABLE for each in found)
 

@@ -35,6 +35,8 @@ STATUSES = (
     "internal", "unavailable", "data_loss", "unauthenticated",
 )  # fmt: skip
 """gRPC's status codes by number."""
+UNIMPLEMENTED = "grpc_unimplemented"
+"""Kind of failure of a call whose method the server does not have."""
 RESET_STATUS = {7: "unavailable", 8: "cancelled", 11: "resource_exhausted", 12: "permission_denied"}
 """gRPC statuses of HTTP/2's error codes; all other codes are "internal"."""
 _REMEMBERED, _MOST_PARTS = 1024, 64

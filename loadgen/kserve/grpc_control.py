@@ -9,7 +9,7 @@ from typing import Any
 from google.protobuf.message import DecodeError, Message
 
 from loadgen.kserve.control import NOT_SHARED, TIMEOUT_S, Control
-from loadgen.kserve.grpc_call import PREFIX_BYTES, GrpcAnswer, Method, enclose
+from loadgen.kserve.grpc_call import PREFIX_BYTES, UNIMPLEMENTED, GrpcAnswer, Method, enclose
 from loadgen.kserve.grpc_connection import GrpcConnection
 from loadgen.kserve.grpc_messages import SERVICE, message, parse, to_dict
 from loadgen.sut.channel import WRITE, ConnectionFailed, Payload, State
@@ -18,6 +18,7 @@ from loadgen.transport.tls import TLS_ERROR
 from servemark.errors import ServerError
 from servemark.telemetry.http_request import MAX_BYTES
 
+NOT_KSERVE = "--endpoint-type where the server does not speak KServe v2, or --url of one that does"
 _METHODS = {"": "ModelMetadata", "config": "ModelConfig", "stats": "ModelStatistics"}
 
 
@@ -64,9 +65,16 @@ class OverGrpc(Control):
 class GrpcControl(OverGrpc):
     """Control plane of a KServe v2 server."""
 
-    def _ready(self, model: str, fix: str) -> bool:
+    def require_ready(self, model: str, fix: str, *, start: str) -> None:
+        unknown = self._ask_ready(model, start).error == UNIMPLEMENTED
+        super().require_ready(model, NOT_KSERVE if unknown else fix, start=start)
+
+    def _ask_ready(self, model: str, fix: str) -> GrpcAnswer:
         request = message("ModelReadyRequest", name=model, version=self.version)
-        answer = self.first_call(f"/{SERVICE}/ModelReady", request, fix)
+        return self.first_call(f"/{SERVICE}/ModelReady", request, fix)
+
+    def _ready(self, model: str, fix: str) -> bool:
+        answer = self._ask_ready(model, fix)
         # Some servers answer with an error where there is no such model.
         try:
             return answer.error is None and bool(_read("ModelReadyResponse", answer).ready)

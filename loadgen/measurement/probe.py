@@ -8,6 +8,8 @@ from dataclasses import replace
 from loadgen.driver.connections import Connections
 from loadgen.driver.event_loop import Driver
 from loadgen.driver.failures import Failures
+from loadgen.kserve.grpc_call import UNIMPLEMENTED
+from loadgen.kserve.grpc_control import NOT_KSERVE
 from loadgen.kserve.server_statistics import BACKEND_DIED
 from loadgen.load.arrivals import ClosedLoopArrivals, OpenLoopArrivals
 from loadgen.load.load_config import LoadConfig
@@ -18,10 +20,13 @@ from servemark.errors import ServerError
 
 TRIES = 3
 """A server that fails now and then is measured; one that fails so often in a row fails always."""
-_REMEDIES = {
+_BY_WORDS = {
     "correlation ID": "--sequence-length N: the model keeps its state from one request of a sequence to the next",
-    BACKEND_DIED: "the process that ran the model died: read the server's log, restart the server, then run again",
     "decoupled": "--protocol grpc --streaming: the model answers a request more or less than once",
+}
+"""Remedies for a failure, by the server's message. They come first: Triton calls a decoupled model unimplemented."""
+_REMEDIES = {
+    BACKEND_DIED: "the process that ran the model died: read the server's log, restart the server, then run again",
     "http_4": "--shape, --input-range or --input-data for other inputs; the server says what it wants",
     "http_5": "the server's log; --input-range NAME:LEAST:MOST where an input holds ids; --input-tensor-format json",
     "grpc_": "--shape, --input-range or --input-data for other inputs; the server says what it wants",
@@ -29,9 +34,14 @@ _REMEDIES = {
     "missing_": "the server's answers are not what its metadata says: correct the model's configuration there",
     "timeout": "--request-timeout with more seconds, or see what the server does",
 }
-"""Remedies for a failure, by the server's message or by the start of its kind."""
-_NOT_KSERVE = "--endpoint-type where the server does not speak KServe v2; else the model's name and version"
+"""The same by the start of its kind."""
+_KSERVE = {
+    "http_404": "--endpoint-type where the server does not speak KServe v2; else the model's name and version",
+    UNIMPLEMENTED: NOT_KSERVE,
+}
+"""The same for a server of KServe v2."""
 _OTHER_API = {
+    UNIMPLEMENTED: "another --endpoint-type or request.method in its file, or --url of a server that has the method",
     "http_4": "another --endpoint-type, or another request.path in its file; the server says what it wants",
     "wrong_": "--output NAME:TYPE:SHAPE as the server answers, or other pointers in the file of --endpoint-type",
     "missing_": "the pointers under `answer` in the file of --endpoint-type, or the names of --output",
@@ -62,14 +72,17 @@ def require_answer(
     if seen[-1].error:
         failed, _ = Failures(config.access).named(seen[0])
         kind, words = str(failed.error), failed.message
-        remedies = _REMEDIES | (_OTHER_API if config.server.endpoint_type else {"http_404": _NOT_KSERVE})
-        # the longest sign first: http_404 says more than http_4
-        signs = sorted(remedies, key=len, reverse=True)
-        remedy = next((remedies[sign] for sign in signs if sign in words or kind.startswith(sign)), None)
-        raise ServerError(
-            f"{config.model} fails at a first request, {failed.error}: {_last(failed.message)}", fix=remedy
-        )
+        fix = remedy_of(kind, words, described=bool(config.server.endpoint_type))
+        raise ServerError(f"{config.model} fails at a first request, {kind}: {_last(words)}", fix=fix)
     return itertools.chain(tried, requests), len(tried)
+
+
+def remedy_of(kind: str, words: str, *, described: bool) -> str | None:
+    """Return the remedy for a kind of failure with the server's words; None if it is not known."""
+    remedies = _REMEDIES | (_OTHER_API if described else _KSERVE)
+    # the longest sign first: http_404 says more than http_4
+    by_kind = (remedies[sign] for sign in sorted(remedies, key=len, reverse=True) if kind.startswith(sign))
+    return next((fix for sign, fix in _BY_WORDS.items() if sign in words), None) or next(by_kind, None)
 
 
 def _last(words: str) -> str:

@@ -16,6 +16,7 @@ from servemark import interrupts
 from servemark.cli._command import one_command
 from servemark.cli._options import DEFAULT_ENGINE, Json
 from servemark.errors import ExitCode
+from servemark.frameworks.installed import serves_here
 from servemark.output import stdout
 from servemark.paths import RESULTS
 from servemark.results.directory import print_json
@@ -28,7 +29,6 @@ BUSY_SHARE = 0.2
 _WATCHED_S = 0.5
 VARIANTS = {"onnxruntime": "onnxruntime-gpu", "tensorflow": "tensorflow-cpu"}
 """Package -> another distribution of the same."""
-TRITON_PACKAGE = "nvidia-pytriton"
 EXPORT_PACKAGES = ("torch", "torchvision", "onnx", "onnxscript", "onnxruntime")
 
 
@@ -53,7 +53,7 @@ def doctor(
     Exit code 0 if models can be exported, served and loaded here, else 3. Where nothing for that is installed, or with
     --generator: 0 if load can be sent from here. Example: servemark doctor --json
     """
-    found = not generator and not _serves()
+    found = not generator and not serves_here()
     generator = generator or found
     with interrupts.anywhere():
         checks = [*_machine(generator)]
@@ -76,11 +76,6 @@ def doctor(
             job += "; as a load generator: servemark doctor --generator"
         console.print(job, style="bold")
     raise typer.Exit(0 if able else int(ExitCode.BAD_INPUT))
-
-
-def _serves() -> bool:
-    """Tell whether anything is installed that exports or serves."""
-    return any(map(_installed, (*EXPORT_PACKAGES, TRITON_PACKAGE)))
 
 
 def _machine(generator: bool) -> Iterator[Check]:

@@ -1,15 +1,23 @@
 """The first request, alone before the load: how often it is tried, for how long, and what it says."""
 
 import itertools
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
+from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 
-from loadgen.measurement.probe import require_answer
+from loadgen.kserve.grpc_call import UNIMPLEMENTED
+from loadgen.load.load_config import LoadConfig
+from loadgen.measurement.probe import remedy_of, require_answer
+from loadgen.targets.any_model import workload_of
 from loadgen.targets.open import open_target
 from servemark.errors import ServerError
 from servemark.workload import get
-from tests.support.load_config import config
+from tests.golden.grpc import GoldenGrpc
+from tests.golden.methods import GoldenMethods, item_file, ranker_file
+from tests.support.load_config import config, request_of
 from tests.support.locust_run import server_of
 
 AGAIN = "--request-timeout with more seconds"
@@ -37,3 +45,43 @@ def test_a_first_request(behaviour: dict[str, Any], timeout: str, sent: int, wor
             with pytest.raises(ServerError, match=f"(?s)^ranking_tiny_onnxruntime fails at a first request, {words}"):
                 require_answer(target, target.payloads(None), asked, lambda _: None)
         assert len(server.requests()) == sent
+
+
+def first_answer(url: str, *flags: str) -> None:
+    """Ask a server for the first answer of a model whose tensors are declared."""
+    given = ["--model-name=m", f"--url={url}", "--input=x:FP32:-1,4", "--output=y:FP32:-1,4", *flags]
+    asked = LoadConfig.of(request_of("", *given), workload_of)
+    target = open_target(asked)
+    require_answer(target, target.payloads(None), asked, lambda _: None)
+
+
+def test_a_method_that_the_server_does_not_have_has_its_own_remedy(tmp_path: Path) -> None:
+    service = FileDescriptorProto.FromString(ranker_file().SerializeToString().replace(b"Ranker", b"Runner"))
+    (tmp_path / "own.pb").write_bytes(FileDescriptorSet(file=[item_file(), service]).SerializeToString())
+    request = {"method": "golden.Runner/Score", "body": {"features": "{{x}}"}, "descriptor_set": "own.pb"}
+    described = tmp_path / "own.json"
+    described.write_text(json.dumps({"about": "", "request": request, "answer": {"outputs": {"y": "/scores"}}}))
+    unknown = "(?s)fails at a first request, grpc_unimplemented: .*"
+    with GoldenMethods() as server:
+        url = f"grpc://127.0.0.1:{server.port}"
+        with pytest.raises(ServerError, match=f"{unknown}another --endpoint-type or request.method"):
+            first_answer(url, f"--endpoint-type={described}")
+        with pytest.raises(ServerError, match=f"{unknown}--endpoint-type where the server does not speak KServe v2"):
+            first_answer(url)
+    with GoldenGrpc() as kserve, pytest.raises(ServerError, match=f"{unknown}another --endpoint-type"):
+        first_answer(f"grpc://127.0.0.1:{kserve.port}", "--endpoint-type=tensorflow-serving")
+
+
+@pytest.mark.parametrize(("kind", "words", "remedy"), [
+    (UNIMPLEMENTED, "", "--endpoint-type where the server does not speak KServe v2"),
+    (UNIMPLEMENTED, "ModelInfer RPC doesn't support models with decoupled transaction policy", "--streaming"),
+    ("grpc_invalid_argument", "", "--shape"),
+    ("http_404", "", "--endpoint-type where the server does not speak KServe v2"),
+    ("http_400", "", "--shape"),
+])  # fmt: skip
+def test_the_remedy_is_that_of_the_words_and_then_of_the_kind(kind: str, words: str, remedy: str) -> None:
+    assert remedy in str(remedy_of(kind, words, described=False))
+
+
+def test_a_failure_that_is_not_known_has_no_remedy() -> None:
+    assert remedy_of("nonesuch", "", described=True) is None

@@ -38,6 +38,7 @@ def test_a_load_generators_machine_is_not_asked_for_what_serves(
 ) -> None:
     """Nothing that serves or exports is installed there: no such check is made, and none says no."""
     monkeypatch.setattr("servemark.cli.doctor._installed", lambda _: None)
+    monkeypatch.setattr("servemark.cli.doctor.serves_here", lambda: False)
     monkeypatch.setattr("servers.find_modes", list)
     code, out, _ = servemark("doctor", "--generator")
     assert code == 0
@@ -51,7 +52,7 @@ def test_a_load_generators_machine_is_not_asked_for_what_serves(
     code, out, _ = servemark("doctor")
     assert code == 0
     assert "load generator: yes; nothing that exports or serves is installed" in out
-    monkeypatch.setattr("servemark.cli.doctor._installed", lambda package: package if package == "onnx" else None)
+    monkeypatch.setattr("servemark.cli.doctor.serves_here", lambda: True)
     code, out, _ = servemark("doctor")
     assert code == BAD_INPUT
     assert "as a load generator: servemark doctor --generator" in out

@@ -1,0 +1,141 @@
+"""Requests of a unary method that a document describes: how fields are filled, and what does not fit them."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.json_format import MessageToDict, ParseError
+from google.protobuf.struct_pb2 import DESCRIPTOR as STRUCT
+
+from loadgen.endpoints.endpoint import AnswerForm, Endpoint, RequestForm
+from loadgen.endpoints.method import HEALTH, UnaryMethod, fill, places_of
+from loadgen.kserve.grpc_call import PREFIX_BYTES
+from servemark.errors import InputDataError, OptionError
+from servemark.protobuf import Messages
+from servemark.workload import Tensor, get
+from tests.golden.methods import item_file, message_of, official, ranker_file
+from tests.support.told import Telling, described_config, told
+
+POOL = official()
+X, Y = Tensor("x", "FP32", (2,)), Tensor("y", "FP32", (2,))
+CONFIG = described_config("own.json", X, outputs=[Y], version="3")
+HEALTHS = Messages("health", {"Response": "status int32 1"})
+
+
+def method(folder: Path, body: Any = None, outputs: dict[str, str] | None = None, **more: Any) -> UnaryMethod:
+    """golden.Ranker/Score by a descriptor set."""
+    (folder / "own.pb").write_bytes(FileDescriptorSet(file=[item_file(), ranker_file()]).SerializeToString())
+    request = RequestForm(body=body, method="golden.Ranker/Score", descriptor_set="own.pb", **more)
+    return UnaryMethod(Endpoint("", request, AnswerForm(outputs=outputs or {})), str(folder / "own.json"))
+
+
+def asked() -> Any:
+    return message_of(POOL, "golden.ScoreRequest")()
+
+
+@pytest.mark.parametrize(("status", "ready"), [(0, True), (1, True), (2, False), (3, True)])
+def test_only_the_health_service_says_that_a_server_does_not_serve(tmp_path: Path, status: int, ready: bool) -> None:
+    answer = told(HEALTHS.message("Response", status=status).SerializeToString())
+    assert method(tmp_path).is_ready(Telling(answers={HEALTH: answer}), "m", "fix") is ready
+
+
+def test_a_server_without_a_health_service_may_serve(tmp_path: Path) -> None:
+    assert method(tmp_path).is_ready(Telling(), "m", "fix")
+
+
+def test_headers_travel_as_metadata_in_lower_case(tmp_path: Path) -> None:
+    assert method(tmp_path, headers={"X-Tenant": "A"}).metadata == [("x-tenant", "A")]
+
+
+def test_the_places_of_a_body_are_filled(tmp_path: Path) -> None:
+    body = {
+        "model": "{{model}} v{{version}}", "features": "{{x}}", "raw": "{{raw.x}}", "shape": "{{shape.x}}",
+        "texts": ["a", "b"], "items": [{"features": "{{row.x}}", "score": "{{row.x.0}}"}, {"score": 7}],
+    }  # fmt: skip
+    encode = method(tmp_path, body).encoder(Telling(), CONFIG)
+    array = np.array([[1, 2], [3, 4]], "f4")
+    request = asked().FromString(encode({"x": array})[PREFIX_BYTES:])
+    assert request.raw == array.tobytes()
+    request.ClearField("raw")
+    assert MessageToDict(request) == {
+        "model": "m v3", "features": [1, 2, 3, 4], "shape": ["2", "2"], "texts": ["a", "b"],
+        "items": [{"features": [1, 2], "score": 1}, {"score": 7}],
+    }  # fmt: skip
+
+
+def test_places_of_one_and_of_several_inputs() -> None:
+    tiny = get("ranking_tiny")
+    one, two = (tiny.inputs[0].name, tiny.inputs[1].name)
+    arrays = {one: np.ones((2, 3), "f4")}
+    found = places_of(arrays, tiny, frozenset())
+    assert found["rows"] is arrays[one]
+    assert found["row"].tolist() == [1, 1, 1]
+    assert "raw." + one not in found
+    both = places_of({**arrays, two: np.zeros((2, 1), "i8")}, tiny, frozenset())
+    assert [{name: each.tolist() for name, each in row.items()} for row in both["rows"]] == [
+        {one: [1, 1, 1], two: [0]}
+    ] * 2
+    assert both["row"] is both["object"]
+
+
+@pytest.mark.parametrize(("body", "says"), [
+    ([], "request.body is not an object"),
+    ({"nonesuch": 1}, "is not a golden.ScoreRequest: it has no field 'nonesuch', but model, features"),
+    ({"model": "{{x}}"}, "golden.ScoreRequest.model takes one value, and there are 4"),
+    ({"texts": "{{x}}"}, "golden.ScoreRequest.texts: "),
+    ({"items": {"score": 7}}, "golden.ScoreRequest.items takes a list, and .* is not one"),
+    ({"items": "{{x}}"}, "golden.ScoreRequest.items takes a list, and .* is not one"),
+    ({"items": [7]}, "golden.ScoreRequest.items takes an object, and '7' is not one"),
+    ({"features": {"a": 1}}, "is not a golden.ScoreRequest"),
+])  # fmt: skip
+def test_a_body_that_is_not_the_message_is_refused(tmp_path: Path, body: Any, says: str) -> None:
+    with pytest.raises(OptionError, match=says):
+        method(tmp_path, body).encoder(Telling(), CONFIG)({"x": np.ones((2, 2), "f4")})
+
+
+def test_a_place_or_a_pointer_that_the_model_does_not_have_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match=r"(?s)\{\{raw.z\}\} is not an input.*raw.x"):
+        method(tmp_path, {"raw": "{{raw.z}}"}).encoder(Telling(), CONFIG)
+    with pytest.raises(OptionError, match=r"(?s)answer.outputs does not have y.*it has z"):
+        method(tmp_path, {}, {"z": "/scores"}).reader(Telling(), CONFIG)
+
+
+def test_texts_are_texts_in_a_string_and_bytes_in_bytes() -> None:
+    message = asked()
+    fill(message, {"texts": np.array([["é".encode()], [0]], object), "raw": np.array([b"\xff"], object)})
+    assert [*message.texts] == ["é", ""]  # padding is 0
+    assert message.raw == b"\xff"
+    with pytest.raises(InputDataError, match=r"(?s)golden.ScoreRequest.texts is a string.*not text.*type bytes"):
+        fill(message, {"texts": np.array([b"\xff"], object)})
+
+
+def test_null_leaves_a_field_out_and_an_empty_object_does_not() -> None:
+    request = message_of(POOL, "tensorflow.serving.PredictRequest")()
+    fill(request, {"modelSpec": {}, "outputFilter": None})
+    assert request.HasField("model_spec")
+    assert not request.output_filter
+
+
+def test_maps_are_filled_by_their_keys() -> None:
+    request = message_of(POOL, "tensorflow.serving.PredictRequest")()
+    fill(request, {"inputs": {"x": {"dtype": "DT_FLOAT", "float_val": np.ones((1, 2), "f4")}}})
+    assert [*request.inputs] == ["x"]
+    assert [*request.inputs["x"].float_val] == [1, 1]
+    with pytest.raises(ParseError, match="inputs takes an object"):
+        fill(request, {"inputs": [1]})
+
+
+def test_a_message_of_protobuf_itself_is_what_json_makes_of_it() -> None:
+    file = FileDescriptorProto(name="h.proto", package="h", syntax="proto3", dependency=[STRUCT.name])
+    file.message_type.add(name="H").field.add(
+        name="any", number=1, type="TYPE_MESSAGE", type_name=".google.protobuf.Struct", label="LABEL_OPTIONAL"
+    )
+    pool = DescriptorPool()
+    pool.AddSerializedFile(STRUCT.serialized_pb)
+    pool.Add(file)
+    message = message_of(pool, "h.H")()
+    fill(message, {"any": {"x": np.array([1.0, 2.0]), "text": b"a", "list": [np.array(3.0)]}})
+    assert MessageToDict(message) == {"any": {"x": [1, 2], "text": "a", "list": [3]}}

@@ -1,0 +1,47 @@
+"""A server over gRPC that answers what a test says, without sockets; it notes what it was asked."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from google.protobuf.message import Message
+
+from loadgen.kserve.grpc_call import UNIMPLEMENTED, GrpcAnswer, Method, enclose
+from loadgen.kserve.grpc_control import OverGrpc
+from loadgen.load.load_config import LoadConfig
+from servemark.workload import Tensor, Workload
+from tests.support.load_config import request_of
+
+
+def told(message: bytes | str) -> GrpcAnswer:
+    """An answer: a serialised message, or the kind of failure of its status."""
+    method = Method("", "", lambda _: None, lambda *_: {}, lambda _: "", 0)
+    if isinstance(message, str):
+        return GrpcAnswer(b"", message, "its words", method)
+    return GrpcAnswer(enclose(message), None, "", method)
+
+
+def described_config(kind: str, *inputs: Tensor, outputs: Sequence[Tensor], version: str = "") -> LoadConfig:
+    """The configuration of a run on the model m with these tensors, at such a server."""
+
+    def nothing(*_: Any) -> Any:
+        """Stand for a network and for samples, which are not asked for."""
+
+    workload = Workload(
+        name="m", title="m", inputs=inputs, outputs=tuple(outputs), max_batch=8, build=nothing, samples=nothing
+    )
+    flags = ["--model-name=m", "--url=grpc://told:1", f"--endpoint-type={kind}", f"--model-version={version}"]
+    return LoadConfig.of(request_of("", *flags), lambda _: workload)
+
+
+@dataclass(frozen=True)
+class Telling(OverGrpc):
+    """What each method answers, by its path; each other method is not there."""
+
+    url: str = "grpc://told:1"
+    answers: Mapping[str, GrpcAnswer] = field(kw_only=True, default_factory=dict)
+    asked: list[tuple[str, bytes]] = field(kw_only=True, default_factory=list)
+
+    def first_call(self, path: str, request: Message, fix: str) -> GrpcAnswer:  # noqa: ARG002
+        self.asked.append((path, request.SerializeToString()))
+        return self.answers.get(path, told(UNIMPLEMENTED))
