@@ -6,6 +6,7 @@ from typing import Any, Literal, Union, get_args, get_origin, is_typeddict
 
 import typer
 
+from servemark.library.columns import REQUESTS, SERIES, Column
 from servemark.results.json_schema import fields_of, summary_of
 from servemark.results.kinds import KINDS
 from servemark.results.schema.header import Header
@@ -49,8 +50,16 @@ A mix and `--max-rate` write a directory for each run within theirs. More files 
 
 - `histograms.json`: `latency_us`, `service_time_us`, `schedule_delay_us` in HdrHistogram's V2 format, base64, in µs.
 - `examples.jsonl` of a quality run: a line for each scored example.
-- `requests.csv` with `--request-log`: a line for each [request](../explanation/metrics.md#percentiles).
+- `requests.csv` with `--request-log`: a line for each [request](#requests).
+- `requests.parquet` and `series.parquet` from `servemark report RESULT --format parquet`.
 """
+_TABLES = {
+    "Requests": ("A row for each request, in the order of their outcomes, those of the warm-up too.", REQUESTS),
+    "Figures over time": (
+        "A row for each point of each figure in `series.parquet`. The points of one figure stand together, in order.",
+        SERIES,
+    ),
+}
 _DOCUMENTS = (Header, *(types[0] for types in KINDS.values()))
 MIN_SHARED = 5
 """A type with fewer keys is not worth a link."""
@@ -62,7 +71,14 @@ def reference() -> str:
     documents: list[type] = []
     for document in _DOCUMENTS:
         _collect(document, documents)
-    return "\n".join([_HEAD, *(_section(document, documents) for document in documents)])
+    tables = (_table(title, *table) for title, table in _TABLES.items())
+    return "\n".join([_HEAD, *tables, *(_section(document, documents) for document in documents)])
+
+
+def _table(title: str, about: str, columns: Sequence[Column]) -> str:
+    """The columns of a table."""
+    rows = [f"| `{each.name}` | {each.type}{' or null' * each.nullable} | {each.description} |" for each in columns]
+    return "\n".join([f"## {title}\n\n{about}\n\n| column | type | what |\n|---|---|---|", *rows, ""])
 
 
 def _collect(document: type, documents: list[type]) -> None:

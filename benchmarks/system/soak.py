@@ -13,7 +13,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +23,7 @@ import psutil
 import servers
 from benchmarks.rig.aims import Aim
 from exporters import export
+from servemark.library import Requests, read_requests
 from servemark.paths import MODEL_REPOSITORY
 from servemark.repository.entry import Entry
 from servemark.results.schema.run import Result
@@ -83,22 +83,12 @@ class Slice:
     delay_p99: float
 
 
-def slices(log: Path, count: int, seconds: float) -> list[Slice]:
+def slices(requests: Requests, count: int, seconds: float) -> list[Slice]:
     """Cut the measured interval into equal slices by schedule time; requests of the warm-up are left out."""
-    scheduled, delay, latency, failed = array("q"), array("q"), array("q"), array("b")
-    with log.open() as lines:
-        next(lines)
-        for line in lines:
-            at, sent, done, error = line.rstrip("\n").split(",", 3)
-            begin = int(at)
-            if begin < 0:
-                continue
-            scheduled.append(begin)
-            delay.append(int(sent or done) - begin)
-            latency.append(int(done) - begin)
-            failed.append(bool(error))
-    index = np.minimum((np.array(scheduled) * count / (seconds * 1e9)).astype(int), count - 1)
-    delays, latencies, failures = np.array(delay) / 1e6, np.array(latency) / 1e6, np.array(failed, dtype=bool)
+    requests = requests[requests.measured]
+    index = np.minimum((requests.scheduled_ns * count / (seconds * 1e9)).astype(int), count - 1)
+    latencies, failures = requests.latency_ms, requests.error != ""
+    delays = np.where(np.isnan(requests.sent_ns), latencies, requests.schedule_delay_ms)
     found = []
     for number in range(count):
         here = index == number
@@ -221,7 +211,9 @@ def main() -> None:
     ):
         memory, directory = soak(server.http, options.rate, options.minutes * 60, Path(folder))
         result: Result = json.loads((directory / "result.json").read_text())
-        found = slices(directory / "requests.csv", SLICES, result["scenario"]["duration_s"])
+        requests = read_requests(directory)
+        assert requests is not None
+        found = slices(requests, SLICES, result["scenario"]["duration_s"])
     text = page(options.rate, options.minutes, memory, found, result)
     print(text)
     if options.out:

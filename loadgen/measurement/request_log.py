@@ -6,10 +6,8 @@ from pathlib import Path
 
 from loadgen.sut.channel import Outcome
 from servemark.errors import ResultError
+from servemark.library.requests import CSV_FILE, HEAD
 from servemark.output import note
-
-FILE = "requests.csv"
-COLUMNS = "scheduled_ns,sent_ns,done_ns,error"
 
 
 class RequestLog:
@@ -21,8 +19,8 @@ class RequestLog:
     """
 
     def __init__(self, directory: Path, origin_ns: int) -> None:
-        self._path, self.origin = directory / FILE, origin_ns
-        self._unfinished = directory / f".{FILE}.{os.getpid()}"
+        self._path, self.origin = directory / CSV_FILE, origin_ns
+        self._unfinished = directory / f".{CSV_FILE}.{os.getpid()}"
         self._rows: list[tuple[int, int, int, str | None]] = []
         try:
             self._file = self._unfinished.open("w")
@@ -30,7 +28,7 @@ class RequestLog:
             raise ResultError(
                 f"{self._path} cannot be written: {error.strerror}", fix="give a directory with room: --out DIR"
             ) from error
-        self._file.write(f"{COLUMNS}\n")
+        self._file.write(f"{','.join(HEAD)}\n")
 
     def take(self, outcome: Outcome) -> None:
         """Keep one outcome; the hot path."""
@@ -64,7 +62,7 @@ class RequestLog:
             self._give_up(error)
 
     def _give_up(self, error: OSError) -> None:
-        note(f"no {FILE}: {error.strerror}")
+        note(f"no {CSV_FILE}: {error.strerror}")
         with contextlib.suppress(OSError):
             # What it still holds cannot be written either.
             self._file.close()

@@ -1,4 +1,4 @@
-"""`servemark report`: saved results as one page, as a table, for a pull request, for a pipeline."""
+"""`servemark report`: saved results as one page, as tables, for a pull request, for a pipeline."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -8,8 +8,10 @@ import typer
 
 from servemark.cli._command import one_command
 from servemark.cli._report import PAGE, each, read_all, side_by_side, write_page
-from servemark.errors import ResultError, parsing
-from servemark.paths import found
+from servemark.errors import OptionError, ResultError, parsing
+from servemark.library.conversion import to_parquet
+from servemark.output import note
+from servemark.paths import found, shown
 from servemark.quantities import one_of
 from servemark.results import directory
 from servemark.results.saved import Saved
@@ -23,6 +25,7 @@ FORMATS: dict[str, Callable[[list[Saved]], str]] = {
     "junit": lambda documents: to_junit(each(documents)),
 }
 """Beside html; they are written to stdout where no file is named."""
+PARQUET = "parquet"
 
 
 def report(
@@ -32,7 +35,7 @@ def report(
     out: Annotated[
         Path | None, typer.Option("-o", "--out", metavar="FILE", help="Else stdout; html: report.html.")
     ] = None,
-    form: Annotated[str, typer.Option("--format", metavar="F", help="html, md, csv or junit.")] = "html",
+    form: Annotated[str, typer.Option("--format", metavar="F", help="html, md, csv, junit or parquet.")] = "html",
 ) -> None:
     """Write saved runs, searches, comparisons, tunings and suites as one self-contained HTML page.
 
@@ -40,12 +43,21 @@ def report(
 
     csv: one row a result. md: for a pull request. junit: a test case for each constraint and each objective.
 
+    parquet: requests.parquet, if --request-log kept them, and series.parquet beside each result.
+
     Example: servemark report results/20261120-140000-ranking_onnxruntime
 
     Example: servemark report results/before results/after --format csv -o runs.csv
     """
-    chosen = one_of("--format", form, ["html", *FORMATS])
+    chosen = one_of("--format", form, ["html", *FORMATS, PARQUET])
+    if chosen == PARQUET and out:
+        raise OptionError("--format parquet writes beside each result", fix="leave out --out")
     documents = read_all(results)
+    if chosen == PARQUET:
+        for saved in each(documents):
+            for file in to_parquet(saved):
+                note(f"table: {shown(file)}")
+        return
     if chosen == "html":
         beside = results[0] if results[0].is_dir() else results[0].parent
         file = out or (beside / PAGE if len(results) == 1 else Path(PAGE))

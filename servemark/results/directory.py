@@ -32,7 +32,7 @@ ORDER_FILE = "request.json"
 _NAME = re.compile(r"\d{8}-\d{6}-")
 
 
-def write_atomically(path: Path, text: str) -> None:
+def write_atomically(path: Path, content: str | bytes) -> None:
     """Write a file whole or not at all: a temporary sibling, synced, then renamed, and the name synced as well.
 
     Raises ResultError.
@@ -41,8 +41,8 @@ def write_atomically(path: Path, text: str) -> None:
         temporary = path.with_name(f".{path.name}.{os.getpid()}")
         with interrupts.finishing():
             try:
-                with temporary.open("w") as file:
-                    file.write(text)
+                with temporary.open("wb") as file:
+                    file.write(content.encode() if isinstance(content, str) else content)
                     file.flush()
                     os.fsync(file.fileno())
                 temporary.replace(path)

@@ -1,6 +1,5 @@
-"""A saved document with the files beside it: histograms, the request log, the machine's series."""
+"""A saved document with the files beside it: histograms and the machine's series."""
 
-import csv
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -17,17 +16,7 @@ from servemark.stats.histogram import Histogram
 
 DOCUMENTS = (directory.RESULT_FILE, "comparison.json", "tuning.json", "suite.json")
 """Names of the documents; a result directory holds one of them."""
-REQUEST_LOG = "requests.csv"
 _WHOLE = "name a whole result directory"
-
-
-@dataclass(frozen=True)
-class Request:
-    """One request of the log: its due time (s from the start of the interval), its latency (ms), its error."""
-
-    due_s: float
-    latency_ms: float
-    error: str
 
 
 @dataclass(frozen=True)
@@ -59,19 +48,6 @@ class Saved:
         for name in found.keys() & {"latency_us", "service_time_us"}:
             found[name].failed = self.document.get("metrics", {}).get("errors", {}).get("count", 0)
         return found
-
-    @cached_property
-    def requests(self) -> list[Request] | None:
-        """Requests of the measured interval; None if no log was kept. Raises ResultError."""
-        file = self.folder / REQUEST_LOG if self.folder else None
-        if file is None or not file.is_file():
-            return None
-        with parsing(file, ResultError, fix=_WHOLE), files.opened_text(file) as lines:
-            return [
-                Request(due / 1e9, (int(row["done_ns"]) - due) / 1e6, row["error"])
-                for row in csv.DictReader(lines)
-                if (due := int(row["scheduled_ns"])) >= 0
-            ]
 
     @cached_property
     def machine_series(self) -> MachineSeries | None:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.system.soak import Memory, slices
+from servemark.library import read_requests
 
 MS = 1_000_000
 
@@ -20,7 +21,9 @@ def test_slices_count_requests_failures_and_delays_where_they_were_scheduled(tmp
         f"{999 * MS},{1001 * MS},{1009 * MS},",
     ]
     log.write_text("\n".join(["scheduled_ns,sent_ns,done_ns,error", *rows]) + "\n")
-    first, second = slices(log, 2, 1.0)
+    requests = read_requests(tmp_path)
+    assert requests
+    first, second = slices(requests, 2, 1.0)
     assert (first.requests, first.errors, first.latency_p50, first.delay_p50) == (2, 0, 4.0, 1.0)
     assert (second.requests, second.errors, second.latency_p50, second.delay_p50) == (3, 1, 10.0, 2.0)
     assert second.delay_p99 == pytest.approx(50, rel=0.05)  # the request that never went out waited all its time

@@ -6,6 +6,7 @@ from typing import Any
 
 from servemark.documents.load import ClosedLoop, ConstantRate
 from servemark.documents.saved_load import describe, load_of, title_of
+from servemark.library import read_requests
 from servemark.quantities import figure, interval_words
 from servemark.results.constraint_kinds import Kind
 from servemark.results.objectives import parse_objectives
@@ -268,10 +269,11 @@ def _over_time(saved: Saved) -> list[Block]:
     result = saved.of(Result)
     levels = limits(result)
     parts: list[Block] = [*windows(result, levels)]
-    if saved.requests is None:
+    requests = read_requests(saved.folder) if saved.folder else None
+    if requests is None:
         return [*parts, Lines(["no heatmap: no requests.csv beside the result; --request-log keeps one"])]
     seconds = result["scenario"]["measured_s"] or result["scenario"]["duration_s"]
-    drawn = heatmap(saved.requests, seconds, levels)
+    drawn = heatmap(requests, seconds, levels)
     parts.append(drawn or Lines(["no heatmap: no request of the log succeeded"]))
     return [*parts, *_stages(result)]
 

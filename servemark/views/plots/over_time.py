@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from servemark.documents.saved_load import rate_of
+from servemark.library import Requests
 from servemark.quantities import figure
-from servemark.results.saved import Request
 from servemark.results.schema.header import figure_of
 from servemark.results.schema.metrics import StageFigures, WindowFigures
 from servemark.results.schema.run import Result
@@ -41,15 +41,15 @@ def _shown(found: Sequence[WindowFigures]) -> dict[str, tuple[str, int]]:
     return {key: line for key, line in _LINES.items() if known[key] >= max(len(found) / 4, 1)}
 
 
-def heatmap(requests: Sequence[Request], length_s: float, levels: Sequence[Level] = ()) -> Figure | None:
+def heatmap(requests: Requests, length_s: float, levels: Sequence[Level] = ()) -> Figure | None:
     """Plot the number of requests by time and latency; None if none succeeded."""
-    good = [(each.due_s, each.latency_ms) for each in requests if not each.error and each.latency_ms > 0]
-    if not good:
+    good = requests[requests.measured & (requests.error == "") & (requests.latency_ms > 0)]
+    due, latency = good.scheduled_ns / 1e9, good.latency_ms
+    if not len(due):
         return None
-    due, latency = np.array(good).T
     x = linear("s", [0.0, length_s])
     y = logarithmic("ms", [float(latency.min()), float(latency.max())])
-    xs: Floats = np.linspace(0.0, length_s, min(COLUMNS, max(math.ceil(len(good) / 10), 2)) + 1)
+    xs: Floats = np.linspace(0.0, length_s, min(COLUMNS, max(math.ceil(len(due) / 10), 2)) + 1)
     ys: Floats = np.geomspace(y.low, y.high, ROWS + 1)
     counts = _counts(due, latency, xs, ys)
     plot = Plot("Requests by time and latency; darker means more", x, y)
@@ -61,7 +61,7 @@ def heatmap(requests: Sequence[Request], length_s: float, levels: Sequence[Level
         plot,
         "Requests by time and latency",
         _coarse(due, latency, xs, y),
-        note=f"{len(good):,} requests of the request log by when they were due; darker means more.",
+        note=f"{len(due):,} requests of the request log by when they were due; darker means more.",
     )
 
 

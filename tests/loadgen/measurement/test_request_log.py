@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from loadgen.measurement.request_log import COLUMNS, FILE, RequestLog
+from loadgen.measurement.request_log import RequestLog
 from loadgen.sut.channel import Outcome, Payload
 from servemark.errors import ResultError
+from servemark.library.requests import CSV_FILE
 from servemark.workload import get
 from tests.support.largest_file import largest_file
 from tests.support.load_config import config
@@ -23,7 +24,7 @@ PROBES = 1
 
 def rows_of(out: Path) -> list[dict[str, Any]]:
     """The only log in an output directory, times in ns; None where a request was never sent."""
-    [path] = out.glob(f"*/{FILE}")
+    [path] = out.glob(f"*/{CSV_FILE}")
     with path.open(newline="") as file:
         rows = list(csv.DictReader(file))
     return [
@@ -127,10 +128,12 @@ def test_a_request_that_was_never_sent_has_no_such_time(tmp_path: Path) -> None:
     log = RequestLog(tmp_path, 1000)
     log.take(Outcome(Payload(b""), 400, 0, 1500, "connection_refused", "", None))
     log.take(Outcome(Payload(b""), 1000, 1001, 2000, None, "", None))
-    assert list(tmp_path.glob(FILE)) == []
+    assert list(tmp_path.glob(CSV_FILE)) == []
     log.close()
     log.close()
-    assert (tmp_path / FILE).read_text() == f"{COLUMNS}\n-600,,500,connection_refused\n0,1,1000,\n"
+    assert (
+        tmp_path / CSV_FILE
+    ).read_text() == "scheduled_ns,sent_ns,done_ns,error\n-600,,500,connection_refused\n0,1,1000,\n"
 
 
 def test_a_full_disk_costs_the_log_and_not_the_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

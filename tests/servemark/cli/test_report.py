@@ -77,4 +77,17 @@ def test_other_formats_go_to_stdout_or_a_file(servemark: Servemark, two: list[Sa
     first = "### asked 40/s, scheduled 40/s, 99.75 % answered: p95 60 ms, VALID"
     assert servemark("report", names[0], "--format", "md").out.startswith(first)
     wrong = servemark("report", names[0], "--format", "pdf")
-    assert (wrong.code, "html, md, csv, junit" in wrong.err) == (ExitCode.BAD_INPUT, True)
+    assert (wrong.code, "html, md, csv, junit, parquet" in wrong.err) == (ExitCode.BAD_INPUT, True)
+
+
+def test_tables_lie_beside_each_result(servemark: Servemark, two: list[Saved], tmp_path: Path) -> None:
+    done = servemark("report", str(tmp_path / "range"), "--format", "parquet")
+    assert (done.code, done.out) == (0, "")
+    written = [*(tmp_path / "range").glob("*/*.parquet")]
+    assert sorted((file.parent.name, file.name) for file in written) == [
+        (name, file) for name in "ab" for file in ("requests.parquet", "series.parquet")
+    ]
+    assert [line.startswith("table: ") for line in done.err.splitlines()] == [True] * 4
+    assert two[0].folder
+    refused = servemark("report", str(two[0].folder), "--format", "parquet", "-o", "x")
+    assert (refused.code, "fix: leave out --out" in refused.err) == (ExitCode.BAD_INPUT, True)
