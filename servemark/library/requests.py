@@ -56,7 +56,7 @@ class Requests:
 
     @property
     def measured(self) -> Booleans:
-        """True where a request was due in the measured interval, False in the warm-up."""
+        """True from the start of the measured interval on, False in the warm-up."""
         return self.scheduled_ns >= 0
 
 

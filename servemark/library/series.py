@@ -33,7 +33,7 @@ class TimeSeries:
     value: Floats
     """NaN where it is not known."""
     reason: str = ""
-    """Why there is a NaN."""
+    """Reason for a NaN; empty where there is none."""
 
 
 def read_series(result: Path | str) -> list[TimeSeries]:
