@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -26,8 +26,8 @@ from servemark.results.schema.metrics import (
     WindowFigures,
 )
 from servemark.results.schema.run import Result
-from servemark.results.schema.verdict import JudgedObjective, LimitedBy
-from servemark.results.verdict import Constraint, Verdict
+from servemark.results.schema.verdict import Constraint, JudgedObjective, LimitedBy
+from servemark.results.verdict import Verdict
 from servemark.stats.histogram import Histogram, Latency
 from servemark.stats.unknown import explained, unknown, unknown_group
 from servemark.workload.golden_check import unchecked
@@ -101,8 +101,8 @@ def total(parts: Sequence[Part], request: RunRequest) -> Result:
     """
     first = parts[0].result
     assert isinstance(request.load, ConstantRate)
-    constraints = [
-        replace(Constraint(**constraint), name=f"{part.name}.{constraint['name']}")
+    constraints: list[Constraint] = [
+        {**constraint, "name": f"{part.name}.{constraint['name']}"}
         for part in parts
         for constraint in part.result["verdict"]["constraints"]
     ]

@@ -3,14 +3,15 @@
 import functools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from servemark.machine.cpu_time import QUIET_SHARE, SHOWN_CORES, CpuUse
 from servemark.quantities import figure
 from servemark.results.constraint_kinds import Kind
 from servemark.results.objectives import Seen, judge_objective
-from servemark.results.verdict import Constraint, Verdict
+from servemark.results.schema.verdict import Constraint
+from servemark.results.verdict import Verdict, constraint
 from servemark.stats.percentiles import samples_needed
 from servemark.stats.trend import FEWEST, RELEVANT, TAIL_GROWTH, drift, is_growing, max_over_min, tail_growth
 
@@ -127,7 +128,7 @@ def judge(seen: Observations) -> Verdict:
         constraints.append(_server(seen))
     if seen.generator_errors:
         remedy = "an error of servemark, not of the server: report it with the words of generator_error"
-        constraints.append(Constraint(Kind.GENERATOR_ERRORS, False, seen.generator_errors, 0, "requests", remedy))
+        constraints.append(constraint(Kind.GENERATOR_ERRORS, False, seen.generator_errors, 0, "requests", remedy))
     if seen.outputs_checked is not None:
         constraints.append(_outputs(seen))
     if seen.workers:
@@ -140,7 +141,7 @@ def _completed(seen: Observations) -> Constraint:
     asked = (seen.interrupted or "").startswith("--abort-on")
     advice = "lower the load, or raise that limit" if asked else "let the run end by itself"
     remedy = "; ".join(filter(None, [seen.interrupted, advice]))
-    return Constraint(Kind.COMPLETED, seen.interrupted is None, None, None, "", remedy)
+    return constraint(Kind.COMPLETED, seen.interrupted is None, None, None, "", remedy)
 
 
 def other_load(use: CpuUse) -> Constraint:
@@ -153,7 +154,7 @@ def other_load(use: CpuUse) -> Constraint:
         took.append(f"other virtual machines took {use.stolen:.2g} of {use.watched} cores: try again later")
     remedy = f"{'; '.join(took)}; or measure on a machine that does nothing else"
     share = use.other_cpu_share
-    return Constraint(
+    return constraint(
         Kind.OTHER_LOAD, share <= QUIET_SHARE, share, QUIET_SHARE, f"share of {use.allowed:g} cores", remedy
     )
 
@@ -167,7 +168,7 @@ def _errors(seen: Observations) -> Constraint:
             remedy += f" ({seen.unsent:,} were never sent: as many as --max-in-flight were on their way)"
     if not seen.requests:
         remedy = "no request was sent in the measured interval; raise --duration or the rate"
-    return Constraint(Kind.ERROR_RATE, share <= seen.max_error_rate, share, seen.max_error_rate, "share", remedy)
+    return constraint(Kind.ERROR_RATE, share <= seen.max_error_rate, share, seen.max_error_rate, "share", remedy)
 
 
 def _achieved(seen: Observations) -> Constraint:
@@ -184,7 +185,7 @@ def _achieved(seen: Observations) -> Constraint:
         allowance = max(allowance, seen.unfinished_growth / scheduled)
     limit = min(ACHIEVED_SHARE, 1 - allowance)
     remedy = f"the server cannot keep up: {seen.relief}"
-    return Constraint(Kind.ACHIEVED_RATE, share >= limit, share, limit, "share of scheduled", remedy)
+    return constraint(Kind.ACHIEVED_RATE, share >= limit, share, limit, "share of scheduled", remedy)
 
 
 def _schedule_delay(seen: Observations) -> Constraint:
@@ -199,7 +200,7 @@ def _schedule_delay(seen: Observations) -> Constraint:
         remedy = f"the generator is late: {seen.lower}, free a core for it, or raise --max-in-flight if that is reached"
         if seen.not_realtime:
             remedy += f"; it had no real-time priority ({seen.not_realtime})"
-    return Constraint(Kind.SCHEDULE_DELAY, value <= limit, value, limit, "ms, lower end of its 95 % interval", remedy)
+    return constraint(Kind.SCHEDULE_DELAY, value <= limit, value, limit, "ms, lower end of its 95 % interval", remedy)
 
 
 def schedule_delay_limit_ms(latency_p99_ms: float) -> float:
@@ -209,7 +210,7 @@ def schedule_delay_limit_ms(latency_p99_ms: float) -> float:
 
 def _cpu(seen: Observations) -> Constraint:
     remedy = "the generator, not the server, limits the run: add processes (--workers; Locust: --processes)"
-    return Constraint(
+    return constraint(
         Kind.CLIENT_CPU, seen.cpu_utilization <= CPU_SHARE, seen.cpu_utilization, CPU_SHARE, "share of a core", remedy
     )
 
@@ -221,13 +222,13 @@ def _pause(seen: Observations) -> Constraint:
         "the generator stood still, and answers waited for it: free a core for it, check that nothing stops it "
         "(SIGSTOP, swapping, a paused virtual machine), then run again"
     )
-    return Constraint(Kind.GENERATOR_PAUSE, value <= limit, value, limit, "ms", remedy)
+    return constraint(Kind.GENERATOR_PAUSE, value <= limit, value, limit, "ms", remedy)
 
 
 def _samples(seen: Observations) -> Constraint:
     needed, count = samples_needed(50), seen.requests - seen.errors
     remedy = f"p50 needs {needed} requests: {_for_requests(seen, needed)}"
-    return Constraint(Kind.ENOUGH_SAMPLES, count >= needed, count, needed, "requests", remedy)
+    return constraint(Kind.ENOUGH_SAMPLES, count >= needed, count, needed, "requests", remedy)
 
 
 def _for_requests(seen: Observations, needed: int) -> str:
@@ -250,9 +251,9 @@ def _steady(seen: Observations) -> Constraint:
     if not seen.stages:
         return _steady_windows(seen, seen.windows)
     judged = [_steady_windows(seen, windows) for windows in seen.stages]
-    worst = max(range(len(judged)), key=lambda n: (not judged[n].ok, judged[n].value or math.inf))
+    worst = max(range(len(judged)), key=lambda n: (not judged[n]["ok"], judged[n]["value"] or math.inf))
     found = judged[worst]
-    return replace(found, remedy=f"in stage {worst + 1} of those judged: {found.remedy}")
+    return {**found, "remedy": f"in stage {worst + 1} of those judged: {found['remedy']}"}
 
 
 def _steady_windows(seen: Observations, windows: Windows) -> Constraint:
@@ -265,7 +266,7 @@ def _steady_windows(seen: Observations, windows: Windows) -> Constraint:
     known = [value for value in values if value is not None]
     missing = _too_little(seen, values, known)
     if missing is not None:
-        return Constraint(name, False, None, RELEVANT, what, missing)
+        return constraint(name, False, None, RELEVANT, what, missing)
     shown = " ".join(map(figure, known))
     change, growth = drift(known, carry_over=seen.open_loop), tail_growth([window.slow for window in windows])
     if change is not None:
@@ -274,18 +275,18 @@ def _steady_windows(seen: Observations, windows: Windows) -> Constraint:
         remedy = f"{what} drifted {way} over the windows ({shown}): {longer}"
         # Windows that begin with nothing make the ratio infinite, which JSON cannot hold.
         value = max(change, 1 / change) if change and math.isfinite(change) else None
-        return Constraint(name, False, value, RELEVANT, f"last to first third of the windows' {what}", remedy)
+        return constraint(name, False, value, RELEVANT, f"last to first third of the windows' {what}", remedy)
     if growth is not None:
         counts = " ".join(f"{window.slow:,}" for window in windows)
         remedy = (
             f"the tail grew: {counts} requests beyond the p99 over the windows; measure longer, or see what changed"
         )
-        return Constraint(name, False, growth, TAIL_GROWTH, "last to first third of the windows' slowest 1 %", remedy)
+        return constraint(name, False, growth, TAIL_GROWTH, "last to first third of the windows' slowest 1 %", remedy)
     spread = max_over_min(known)
     value = spread if math.isfinite(spread) else None
     # A scatter has no limit beside it, which it would seem to exceed.
     limit, note = (None, f": scattered, not drifted ({shown})") if spread > RELEVANT else (RELEVANT, "")
-    return Constraint(name, True, value, limit, f"max/min of the windows' {what}{note}", "")
+    return constraint(name, True, value, limit, f"max/min of the windows' {what}{note}", "")
 
 
 def _too_little(seen: Observations, values: Sequence[float | None], known: Sequence[float]) -> str | None:
@@ -307,13 +308,13 @@ def _server(seen: Observations) -> Constraint:
     if seen.backend_died:
         remedy = "the process that ran the model died: read the server's log, restart the server, then run again"
     ok = not (seen.server_restarted or seen.server_gone or seen.backend_died)
-    return Constraint(Kind.SERVER_ALIVE, ok, None, None, "", remedy)
+    return constraint(Kind.SERVER_ALIVE, ok, None, None, "", remedy)
 
 
 def _outputs(seen: Observations) -> Constraint:
     checked = seen.outputs_checked or 0
     remedy = (seen.output_mismatch or "") if checked else "no golden request was answered: raise --duration"
-    return Constraint(
+    return constraint(
         Kind.OUTPUT_AGREEMENT, checked > 0 and seen.output_mismatch is None, checked, 1, "outputs checked", remedy
     )
 
@@ -321,7 +322,7 @@ def _outputs(seen: Observations) -> Constraint:
 def _workers(seen: Observations) -> Constraint:
     """Judge the workers. A run goes on without a lost worker and keeps the requests of the others."""
     good = seen.workers - len(seen.worker_troubles)
-    return Constraint(
+    return constraint(
         Kind.WORKERS, not seen.worker_troubles, good, seen.workers, "workers", "; ".join(seen.worker_troubles)
     )
 
@@ -329,4 +330,4 @@ def _workers(seen: Observations) -> Constraint:
 def _clocks(seen: Observations) -> Constraint:
     value = seen.clock_uncertainty_ms
     remedy = "the workers may have begun that far apart: use a faster or quieter network between master and workers"
-    return Constraint(Kind.CLOCK_SYNC, value <= CLOCK_UNCERTAINTY_MS, value, CLOCK_UNCERTAINTY_MS, "ms", remedy)
+    return constraint(Kind.CLOCK_SYNC, value <= CLOCK_UNCERTAINTY_MS, value, CLOCK_UNCERTAINTY_MS, "ms", remedy)

@@ -5,39 +5,17 @@ Modelled on MLPerf LoadGen's "Result is : VALID" summary.
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Self
 
 from servemark.errors import ExitCode
 from servemark.results.objectives import MISSED, UNDECIDED, overall
 from servemark.results.schema import verdict as documents
 
 
-@dataclass(frozen=True)
-class Constraint:
-    """One condition; `value` is None if there is no figure, and `remedy` says what to do if it is not met."""
-
-    name: str
-    ok: bool
-    value: float | None
-    limit: float | None
-    unit: str
-    remedy: str
-
-    @classmethod
-    def of_dict(cls, document: documents.Constraint) -> Self:
-        """Read what `to_dict` wrote."""
-        return cls(**document)
-
-    def to_dict(self) -> documents.Constraint:
-        """Convert to the form of result.json."""
-        return {
-            "name": str(self.name),
-            "ok": self.ok,
-            "value": self.value,
-            "limit": self.limit,
-            "unit": self.unit,
-            "remedy": self.remedy,
-        }
+def constraint(
+    name: str, ok: bool, value: float | None, limit: float | None, unit: str, remedy: str
+) -> documents.Constraint:
+    """Make one condition; `value` is None if there is no figure, and `remedy` says what to do if it is not met."""
+    return {"name": str(name), "ok": ok, "value": value, "limit": limit, "unit": unit, "remedy": remedy}
 
 
 @dataclass(frozen=True)
@@ -47,14 +25,14 @@ class Verdict:
     `skipped` says why a constraint that a reader may miss is not there.
     """
 
-    constraints: Sequence[Constraint]
+    constraints: Sequence[documents.Constraint]
     objectives: Sequence[documents.JudgedObjective] = ()
     skipped: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def valid(self) -> bool:
         """True if every constraint holds."""
-        return all(constraint.ok for constraint in self.constraints)
+        return all(each["ok"] for each in self.constraints)
 
     @property
     def exit_code(self) -> ExitCode:
@@ -67,7 +45,7 @@ class Verdict:
             "valid": self.valid,
             "objective": overall(self.objectives),
             "exit_code": int(self.exit_code),
-            "constraints": [constraint.to_dict() for constraint in self.constraints],
+            "constraints": list(self.constraints),
             "objectives": list(self.objectives),
             "skipped": dict(self.skipped),
         }
@@ -88,7 +66,7 @@ def verdict_words(failed: Collection[str], objective: documents.ObjectiveStatus 
 
 def failed_constraints(verdict: documents.VerdictOfRun) -> list[str]:
     """Return the names of the constraints that a run did not meet."""
-    return [constraint["name"] for constraint in verdict["constraints"] if not constraint["ok"]]
+    return [each["name"] for each in verdict["constraints"] if not each["ok"]]
 
 
 def said(verdict: documents.VerdictOfRun) -> str:

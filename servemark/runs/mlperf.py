@@ -25,8 +25,8 @@ from servemark.results.constraints import other_load
 from servemark.results.objectives import Slo, latency_objective
 from servemark.results.schema.header import opening
 from servemark.results.schema.mlperf import MlperfMetrics, MlperfResult
-from servemark.results.schema.verdict import VerdictOfRun
-from servemark.results.verdict import Constraint, Verdict
+from servemark.results.schema.verdict import Constraint, VerdictOfRun
+from servemark.results.verdict import Verdict, constraint
 from servemark.runs.accuracy_log import LabelledLibrary, logged_by, score_log
 from servemark.runs.labelled import Labels
 from servemark.runs.quality import labels_of
@@ -168,16 +168,16 @@ def _judged(
     # LoadGen judges the performance of a performance run; of an accuracy run it keeps the answers.
     ended = official == "VALID" if labels is None else not seen.interrupted
     beside = [other_load(machine.use)] if machine.use and labels is None else []
-    busy = any(not each.ok for each in beside)
+    busy = any(not each["ok"] for each in beside)
     constraints = [
         *beside,
         loadgen_constraint(plan, log, lost, valid=ended, busy=busy),
-        Constraint(Kind.ERROR_RATE, not errors, float(errors), 0.0, "failed requests", "see the errors by kind"),
+        constraint(Kind.ERROR_RATE, not errors, float(errors), 0.0, "failed requests", "see the errors by kind"),
     ]
     if golden:
         remedy = mismatch or "no golden request was answered: raise --min-duration"
         right = mismatch is None and bool(agreement["checked"])
-        constraints.append(Constraint(Kind.OUTPUT_AGREEMENT, right, agreement["checked"], 1, "outputs checked", remedy))
+        constraints.append(constraint(Kind.OUTPUT_AGREEMENT, right, agreement["checked"], 1, "outputs checked", remedy))
     figures = {
         "validity": official,
         **{key.removeprefix("result_"): value for key, value in log.items() if key.startswith("result_")},
@@ -216,7 +216,7 @@ def loadgen_constraint(plan: MlperfPlan, log: Mapping[str, Any], ended: str, *, 
             remedy = f"the bound of {limit:g} {unit} is {plan.bound_from}; LoadGen: {remedy}"
         if busy and not ended:
             remedy = "other work may be the reason: repeat on a quiet machine before you change the load"
-    return Constraint(Kind.LOADGEN, valid, value, limit, unit, remedy)
+    return constraint(Kind.LOADGEN, valid, value, limit, unit, remedy)
 
 
 def _unchecked(config: LoadConfig, labels: Labels | None) -> str:

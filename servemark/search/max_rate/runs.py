@@ -25,7 +25,7 @@ from servemark.results.objectives import UNDECIDED, highest_percentile, latency_
 from servemark.results.schema.header import command
 from servemark.results.schema.run import Result
 from servemark.results.schema.verdict import VerdictOfRun
-from servemark.results.verdict import Constraint, Verdict
+from servemark.results.verdict import Verdict, constraint
 from servemark.search.max_rate.point import Point, point_of
 from servemark.search.max_rate.search import (
     MAX_RUNS,
@@ -228,8 +228,5 @@ def _verdict(found: MaxRate, run: VerdictOfRun) -> VerdictOfRun:
         return run
     half = (found.interval[1] / found.interval[0]) ** 0.5 - 1 if found.interval and found.interval[1] else None
     unit = "of the rate to both sides: its 95 % interval"
-    constraints = [
-        *(Constraint(**constraint) for constraint in run["constraints"]),
-        Constraint(Kind.MAX_RATE, found.confirmed, half, TOLERANCE, unit, found.reason),
-    ]
-    return Verdict(constraints, run["objectives"], run["skipped"]).to_dict()
+    searched = constraint(Kind.MAX_RATE, found.confirmed, half, TOLERANCE, unit, found.reason)
+    return Verdict([*run["constraints"], searched], run["objectives"], run["skipped"]).to_dict()

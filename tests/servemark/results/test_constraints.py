@@ -12,7 +12,8 @@ from servemark.results.constraints import Observations, judge
 from servemark.results.constraints import WindowFigures as W
 from servemark.results.directory import to_json
 from servemark.results.objectives import Seen, Slo
-from servemark.results.verdict import Constraint, Verdict
+from servemark.results.schema.verdict import Constraint
+from servemark.results.verdict import Verdict
 
 GOOD = Observations(
     requests=1500,
@@ -44,7 +45,7 @@ def verdict(base: Observations, **changes: Any) -> Verdict:
 
 
 def constraint(judged: Verdict, name: str) -> Constraint:
-    [found] = [c for c in judged.constraints if c.name == name]
+    [found] = [c for c in judged.constraints if c["name"] == name]
     return found
 
 
@@ -226,9 +227,9 @@ CASES: list[tuple[str, Observations, dict[str, Any], bool, str]] = [
 def test_constraint(name: str, base: Observations, changes: dict[str, Any], ok: bool, remedy: str) -> None:
     judged = verdict(base, **changes)
     found = constraint(judged, name)
-    assert found.ok is ok
-    assert remedy in found.remedy
-    assert judged.valid == all(c.ok for c in judged.constraints)
+    assert found["ok"] is ok
+    assert remedy in found["remedy"]
+    assert judged.valid == all(c["ok"] for c in judged.constraints)
     # A result that cannot be written would lose the run: JSON has no infinity.
     assert json.loads(to_json(judged.to_dict()))["valid"] == judged.valid
 
@@ -237,14 +238,14 @@ def test_every_constraint_is_tried_both_ways() -> None:
     everything = verdict(OPEN, **p99_of(8.0), machine=BUSY, outputs_checked=1, workers=2)
     # Where there is an error of ours, the constraint is there, and fails.
     names = {name for name, *_ in CASES} - {"generator_errors"}
-    assert {c.name for c in everything.constraints} == names
+    assert {c["name"] for c in everything.constraints} == names
     for name in names:
         assert {ok for case, _, _, ok, _ in CASES if case == name} == {True, False}
 
 
 def test_constraints_that_do_not_apply_are_left_out() -> None:
-    assert "client_cpu" not in {c.name for c in verdict(GOOD, skipped={"client_cpu": "not known"}).constraints}
-    names = {c.name for c in verdict(GOOD).constraints}
+    assert "client_cpu" not in {c["name"] for c in verdict(GOOD, skipped={"client_cpu": "not known"}).constraints}
+    names = {c["name"] for c in verdict(GOOD).constraints}
     assert names.isdisjoint({"achieved_rate", "schedule_delay_p99", "output_agreement"})
 
 
@@ -276,11 +277,11 @@ def test_to_dict_is_the_schema() -> None:
 
 def test_the_cause_is_named_before_its_consequences() -> None:
     judged = verdict(OPEN, machine=BUSY, schedule_delay_p99_ms=9.0, errors=100, cpu_utilization=1.0)
-    assert next(c.name for c in judged.constraints if not c.ok) == "other_load"
+    assert next(c["name"] for c in judged.constraints if not c["ok"]) == "other_load"
 
 
 def test_scatter_is_no_drift_and_said_to_be_scatter() -> None:
     found = constraint(verdict(OPEN, windows=[W(1.0, ms) for ms in (5, 7, 4, 6, 9, 5, 4, 8, 5, 7)]), "steady_state")
-    assert (found.value, found.limit) == (2.25, None)
-    assert found.unit.endswith("scattered, not drifted (5 7 4 6 9 5 4 8 5 7)")
-    assert "drifted" not in constraint(verdict(OPEN), "steady_state").unit
+    assert (found["value"], found["limit"]) == (2.25, None)
+    assert found["unit"].endswith("scattered, not drifted (5 7 4 6 9 5 4 8 5 7)")
+    assert "drifted" not in constraint(verdict(OPEN), "steady_state")["unit"]
