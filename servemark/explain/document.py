@@ -1,7 +1,7 @@
 """The explanation of a run as its result holds it, from what the run kept."""
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from servemark.explain import spans
 from servemark.explain.fixes import p50_ms, p99_ms
 from servemark.explain.naming import NAMED_MS, NAMED_SHARE_OF_TAIL, name, sentence
 from servemark.explain.replay import Replayed, measured_service, replay
-from servemark.explain.tail import CAUSES, Evidence, Parts, Row, held_back, latency_of, parts_of, rows, tail_of
+from servemark.explain.tail import WAY, Evidence, Parts, held_back, latency_of, parts_of, rows, tail_of
 from servemark.explain.timeline import Machine, Sent, Served, Setup, Times
 from servemark.quantities import figure
 from servemark.results.schema.explanation import ExplainedPart, Explanation, Pauses, Queueing
@@ -18,8 +18,6 @@ from servemark.results.schema.explanation import ExplainedPart, Explanation, Pau
 FEWEST = 100
 """Fewer requests have no slowest 1 %."""
 NO_TRACE = "no trace of the server's: what lies between request and answer cannot be told apart"
-WAY = "service"
-WORDS = {**CAUSES, WAY: "between request and answer: network, queue, computing"}
 
 
 def setup_of(config: Mapping[str, Any] | None, batch_size: int) -> Setup:
@@ -55,7 +53,7 @@ def explanation(
     return {
         **_common(found, parts, note),
         "sentence": sentence(named, found, latency_of(parts), queue, stopped),
-        "cause": named.row.cause if named.row else None,
+        "cause": named.row["cause"] if named.row else None,
         "traced": True,
         "queueing": queue,
         "pauses": stopped if len(machine.at) else None,
@@ -63,19 +61,8 @@ def explanation(
     }
 
 
-def _common(found: Sequence[Row], parts: Parts, note: str) -> Explanation:
+def _common(found: list[ExplainedPart], parts: Parts, note: str) -> Explanation:
     latency = latency_of(parts)
-    listed: list[ExplainedPart] = [
-        {
-            "cause": row.cause,
-            "words": WORDS[row.cause],
-            "median_ms": row.median_ms,
-            "tail_ms": row.tail_ms,
-            "excess_ms": row.excess_ms,
-            "share": row.share,
-        }
-        for row in found
-    ]
     return {
         "sentence": "",
         "cause": None,
@@ -85,8 +72,8 @@ def _common(found: Sequence[Row], parts: Parts, note: str) -> Explanation:
         "slowest": len(tail_of(latency)[0]),
         "p50_ms": p50_ms(latency),
         "p99_ms": p99_ms(latency),
-        "excess_ms": sum(row.excess_ms for row in found),
-        "parts": listed,
+        "excess_ms": sum(row["excess_ms"] for row in found),
+        "parts": found,
         "queueing": None,
         "pauses": None,
         "fixes": [],
@@ -105,13 +92,13 @@ def _untraced(sent: Sent, setup: Setup, note: str) -> Explanation:
     }
     found = rows(parts)
     common = _common(found, parts, note)
-    tail_ms = sum(row.tail_ms for row in found)
-    ours = max(found[:-1], key=lambda row: row.tail_ms)
+    tail_ms = sum(row["tail_ms"] for row in found)
+    ours = max(found[:-1], key=lambda row: row["tail_ms"])
     start = f"p99 is {figure(common['p99_ms'])} ms, p50 {figure(common['p50_ms'])} ms"
-    large = ours.tail_ms >= max(NAMED_SHARE_OF_TAIL * tail_ms, NAMED_MS)
+    large = ours["tail_ms"] >= max(NAMED_SHARE_OF_TAIL * tail_ms, NAMED_MS)
     row = ours if large else found[-1]
-    said = f"{start}: of the slowest 1 % ({figure(tail_ms)} ms), {figure(row.tail_ms)} ms are {WORDS[row.cause]}."
-    return {**common, "sentence": said, "cause": ours.cause if large else None}
+    said = f"{start}: of the slowest 1 % ({figure(tail_ms)} ms), {figure(row['tail_ms'])} ms are {row['words']}."
+    return {**common, "sentence": said, "cause": ours["cause"] if large else None}
 
 
 def queueing(evidence: Evidence) -> Queueing:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from servemark.explain import spans
 from servemark.explain.replay import measured_service, replay
 from servemark.explain.timeline import Batches, Flags, Floats, Machine, Sent, Served, Setup, Times, Usual
+from servemark.results.schema.explanation import ExplainedPart
 
 TAIL_SHARE = 0.01
 FEWEST_IN_TAIL = 5
@@ -34,6 +35,9 @@ CAUSES = {
     "unexplained": "not explained",
 }
 """Each cause in words, in the order of a request's way; the last is what no other explains."""
+WAY = "service"
+"""The cause of everything between request and answer, where no trace tells it apart."""
+WORDS = {**CAUSES, WAY: "between request and answer: network, queue, computing"}
 FASTEST = 5
 """Percentile of a step's time that nothing disturbed."""
 FULL_SHARE = 0.99
@@ -242,17 +246,6 @@ def _follow_on(evidence: Evidence, parts: dict[str, Floats], lost: Mapping[str, 
             move(cause, replay(served.queued, setup, measured_service(batches, spared)).start - served.queued)
 
 
-@dataclass(frozen=True)
-class Row:
-    """One cause: its part of the median's latency and of the tail's (ms), and its share of the difference."""
-
-    cause: str
-    median_ms: float
-    tail_ms: float
-    excess_ms: float
-    share: float
-
-
 def tail_of(latency: Floats) -> tuple[Places, Places]:
     """Places of the slowest 1 % (5 at least), and of the requests around the median."""
     order = np.argsort(latency, kind="stable")
@@ -262,7 +255,7 @@ def tail_of(latency: Floats) -> tuple[Places, Places]:
     return order[count - slow :], order[low : max(high, low + 1)]
 
 
-def rows(parts: Parts) -> list[Row]:
+def rows(parts: Parts) -> list[ExplainedPart]:
     """Compare the slowest with the median, cause by cause. The excesses add up to the whole, exactly by its own row."""
     latency = latency_of(parts)
     slow, middle = tail_of(latency)
@@ -271,6 +264,13 @@ def rows(parts: Parts) -> list[Row]:
     }
     excess_ms = float(np.mean(latency[slow]) - np.mean(latency[middle])) / 1e6
     return [
-        Row(cause, median, tail, tail - median, (tail - median) / excess_ms if excess_ms else 0.0)
+        {
+            "cause": cause,
+            "words": WORDS[cause],
+            "median_ms": median,
+            "tail_ms": tail,
+            "excess_ms": tail - median,
+            "share": (tail - median) / excess_ms if excess_ms else 0.0,
+        }
         for cause, (median, tail) in found.items()
     ]
