@@ -23,15 +23,16 @@ from loadgen.load.order import start_time
 from loadgen.load.share import Share
 from loadgen.load.warm_up import WarmUp, WarmUpOutcome
 from loadgen.measurement.interval_edges import Reading
+from loadgen.measurement.measurement import worker_name
 from loadgen.measurement.recorder import Recorder
 from loadgen.measurement.sender import OnTick
 from loadgen.measurement.windows import Interval, interval_from
-from loadgen.measurement.worker_figures import WorkerFigures
 from servemark import interrupts
 from servemark.errors import OptionError, WorkerError
 from servemark.machine.scheduling import GrantedPriority, least
 from servemark.repository.entry import Golden
 from servemark.results.schema.metrics import CpuLatencyFigures
+from servemark.results.schema.run import Worker
 from servemark.telemetry.metrics.snapshot import Span
 from servemark.workload.golden_check import GoldenCheck
 
@@ -217,17 +218,15 @@ class Master:
     @property
     def peak_in_flight(self) -> int:
         """Return the sum of the workers' peaks, which may have come at different times."""
-        return sum(worker.max_in_flight for worker in self.workers)
+        return sum(worker["max_in_flight"] for worker in self.workers)
 
     @property
     def cpu_utilization(self) -> float | None:
-        return max(
-            (worker.cpu_utilization for worker in self.workers if worker.cpu_utilization is not None), default=None
-        )
+        return max((used for each in self.workers if (used := each["cpu_utilization"]) is not None), default=None)
 
     @property
     def granted(self) -> GrantedPriority:
-        return least((str(worker), worker.priority, worker.priority_note) for worker in self.workers)
+        return least((worker_name(each), each["priority"], each["priority_note"]) for each in self.workers)
 
     @property
     def cpu_latency(self) -> CpuLatencyFigures:
@@ -235,7 +234,7 @@ class Master:
         return {}
 
     @property
-    def workers(self) -> list[WorkerFigures]:
+    def workers(self) -> list[Worker]:
         return [worker.figures for worker in self._workers.values()]
 
     labelled = None

@@ -6,9 +6,8 @@ from loadgen.distributed.clock_offset import ClockOffset, RoundTrip
 from loadgen.distributed.messages import Message
 from loadgen.distributed.recorder_state import State
 from loadgen.distributed.untrusted import Expected, MalformedMessage, check_message
-from loadgen.measurement.worker_figures import WorkerFigures
 from servemark.errors import ExitCode, WorkerError
-from servemark.machine.scheduling import Priority
+from servemark.results.schema.run import Worker
 from servemark.stats.histogram import Histogram
 
 STALLED_S = 10.0
@@ -105,22 +104,22 @@ class WorkerView:
         return self.report["recorder"] if self.report else None
 
     @property
-    def figures(self) -> WorkerFigures:
+    def figures(self) -> Worker:
         """Worker's figures in the form of the result."""
         report, state = self.report or {}, self.state
         granted = report.get("granted")
         delay = Histogram.unpack(state["schedule_delay"]) if state else Histogram()
-        return WorkerFigures(
-            index=self.index,
-            host=self.host,
-            pid=self.pid,
-            requests=state["scheduled"] if state else 0,
-            schedule_delay_p99_ms=delay.percentile(99) if delay.count else None,
-            schedule_delay_p99_ci95_ms=delay.independent_interval(99) if delay.count else None,
-            cpu_utilization=report.get("cpu_utilization"),
-            priority=Priority(granted["priority"]) if granted else None,
-            priority_note=granted and granted["note"],
-            max_in_flight=report.get("max_in_flight", 0),
-            clock_uncertainty_ms=self.clock.uncertainty_ns / 1e6,
-            trouble=self.trouble,
-        )
+        return {
+            "index": self.index,
+            "host": self.host,
+            "pid": self.pid,
+            "requests": state["scheduled"] if state else 0,
+            "schedule_delay_p99_ms": delay.percentile(99) if delay.count else None,
+            "schedule_delay_p99_ci95_ms": list(delay.independent_interval(99)) if delay.count else None,
+            "cpu_utilization": report.get("cpu_utilization"),
+            "priority": granted and granted["priority"],
+            "priority_note": granted and granted["note"],
+            "max_in_flight": report.get("max_in_flight", 0),
+            "clock_uncertainty_ms": self.clock.uncertainty_ns / 1e6,
+            "trouble": self.trouble,
+        }

@@ -8,28 +8,16 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from servemark.documents.values.timed_commands import TimedCommand
 from servemark.errors import OptionError
+from servemark.results.schema.recovery import StartedCommand
 
 END_S = 2.0
 """Time for a command that still runs to end by itself."""
 MOST_SAID = 500
 WAIT = ["/bin/sh", "-c", 'read -r _ && exec "$@"', "sh"]
 """Waits for a line and becomes the command: to start a process takes the sending thread some milliseconds."""
-
-
-@dataclass(frozen=True)
-class Ran:
-    """A command that was started; `at_s` is the second of the measured interval at which that came about."""
-
-    command: str
-    at_s: float
-    exit_code: int | None
-    """None: it had not ended when the run had."""
-    said: str
-    """The last of what it printed."""
 
 
 class _Waiting:
@@ -58,7 +46,7 @@ class _Waiting:
             self._process.stdin.write(b"\n")
             self._process.stdin.close()
 
-    def finish(self) -> Ran | None:
+    def finish(self) -> StartedCommand | None:
         """End it where it still runs; None where its time has not come."""
         assert self._process.stdin is not None
         code = self._process.poll()
@@ -72,14 +60,16 @@ class _Waiting:
         self._output.seek(max(self._output.seek(0, os.SEEK_END) - MOST_SAID, 0))
         said = self._output.read().decode(errors="replace").strip()
         self._output.close()
-        return None if self.started_s is None else Ran(self.timed.command, self.started_s, code, said)
+        if self.started_s is None:
+            return None
+        return {"command": self.timed.command, "at_s": round(self.started_s, 6), "exit_code": code, "said": said}
 
 
 class TimedCommands:
     """The commands of a run. Raises OptionError for a program that is not there."""
 
     def __init__(self, commands: Sequence[TimedCommand]) -> None:
-        self.ran: list[Ran] = []
+        self.ran: list[StartedCommand] = []
         """Those that were started, once all are finished."""
         self._waiting: list[_Waiting] = []
         try:

@@ -9,7 +9,7 @@ from loadgen.evaluation.metrics import NOT_BEGUN
 from loadgen.kserve.server_statistics import BACKEND_DIED, restarted
 from loadgen.load.load_config import LoadConfig
 from loadgen.load.scenario import Stages, TraceReplay
-from loadgen.measurement.measurement import Measured
+from loadgen.measurement.measurement import Measured, worker_name
 from loadgen.measurement.recorder import Recorder
 from loadgen.measurement.windows import Window
 from servemark.documents.load import Stage
@@ -88,7 +88,7 @@ def observe(
         interrupted=measured.interrupted,
         workers=len(measured.workers),
         worker_troubles=_troubles(measured, open_loop=open_loop),
-        clock_uncertainty_ms=max((worker.clock_uncertainty_ms for worker in measured.workers), default=0.0),
+        clock_uncertainty_ms=max((worker["clock_uncertainty_ms"] for worker in measured.workers), default=0.0),
     )
 
 
@@ -181,13 +181,12 @@ def _troubles(measured: Measured, *, open_loop: bool) -> list[str]:
     limit = schedule_delay_limit_ms(_p99(measured.recorder.latency))
     troubles = []
     for worker in measured.workers:
-        late = worker.schedule_delay_p99_ci95_ms
-        if worker.trouble:
-            troubles.append(f"{worker}: {worker.trouble}")
+        late = worker["schedule_delay_p99_ci95_ms"]
+        named = worker_name(worker)
+        if worker["trouble"]:
+            troubles.append(f"{named}: {worker['trouble']}")
         elif open_loop and late is not None and late[0] > limit:
-            troubles.append(
-                f"{worker}: it sent late, by {figure(late[0])} ms or more at p99 (limit {figure(limit)} ms)"
-            )
+            troubles.append(f"{named}: it sent late, by {figure(late[0])} ms or more at p99 (limit {figure(limit)} ms)")
     return troubles
 
 

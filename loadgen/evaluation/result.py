@@ -90,7 +90,7 @@ def complete(result: PendingResult, measurement: Measurement) -> Result:
     if config.live.at:
         whole["commands"] = commands
     if measured.workers:
-        whole["workers"] = [worker.to_dict() for worker in measured.workers]
+        whole["workers"] = measured.workers
     return whole
 
 
@@ -146,15 +146,9 @@ def _counted(config: LoadConfig, measured: Measured) -> list[WindowFigures]:
 def _commands(config: LoadConfig, measured: Measured) -> list[CommandRun]:
     """The commands that were run beside the load, each with the recovery from it."""
     windows = _counted(config, measured)
-    begins = [0.0, *(ran.at_s for ran in measured.commands)]
+    begins = [0.0, *(ran["at_s"] for ran in measured.commands)]
     return [
-        {
-            "command": ran.command,
-            "at_s": round(ran.at_s, 6),
-            "exit_code": ran.exit_code,
-            "said": ran.said,
-            **recovery(windows, ran.at_s, before_s),
-        }
+        {**ran, **recovery(windows, ran["at_s"], before_s)}
         for ran, before_s in zip(measured.commands, begins, strict=False)
     ]
 

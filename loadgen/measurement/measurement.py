@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from loadgen.driver.labelled import LabelledAnswers
-from loadgen.driver.timed_commands import Ran, TimedCommands
+from loadgen.driver.timed_commands import TimedCommands
 from loadgen.driver.traffic import Traffic
 from loadgen.inputs.sources import golden_of
 from loadgen.load.load_config import LoadConfig
@@ -19,7 +19,6 @@ from loadgen.measurement.machine_use import MachineUse
 from loadgen.measurement.output_agreement import require_fit
 from loadgen.measurement.recorder import Recorder
 from loadgen.measurement.server_windows import ServerWindows
-from loadgen.measurement.worker_figures import WorkerFigures
 from loadgen.sut.target import Placement, Target
 from servemark import interrupts
 from servemark.documents.values import timed_commands
@@ -29,6 +28,8 @@ from servemark.machine.scheduling import GrantedPriority
 from servemark.repository.entry import Golden
 from servemark.results.objectives import Figure, Objectives, parse_objectives
 from servemark.results.schema.metrics import CpuLatencyFigures
+from servemark.results.schema.recovery import StartedCommand
+from servemark.results.schema.run import Worker
 from servemark.stats.percentiles import allowed_beyond, samples_needed
 from servemark.telemetry.metrics.snapshot import Span
 from servemark.telemetry.run import RunTelemetry
@@ -102,7 +103,7 @@ class ActiveLoad(Timed, Protocol):
         """Describe how cores were kept out of idle states, as the result holds it; empty if workers did it."""
 
     @property
-    def workers(self) -> list[WorkerFigures]:
+    def workers(self) -> list[Worker]:
         """Each process that sent a share, where there are several."""
 
     @property
@@ -127,13 +128,13 @@ class Measured:
     peak_in_flight: int = 0
     checked: GoldenCheck | None = None
     labelled: LabelledAnswers | None = None
-    workers: list[WorkerFigures] = field(default_factory=list)
+    workers: list[Worker] = field(default_factory=list)
     interrupted: str | None = None
     warmed: WarmUpOutcome | None = None
     """Result of a warm-up that ends by itself."""
     server_windows: ServerWindows | None = None
     """The server's counters in each window; None where the rate does not change."""
-    commands: Sequence[Ran] = ()
+    commands: Sequence[StartedCommand] = ()
     """Commands that were run beside the load."""
     measured_s: float = 0.0
     """Length of the interval that has passed: all of it, unless the run was cut short."""
@@ -241,9 +242,9 @@ class Measurement:
         """The workers' processes. Raises LookupError where one runs on another machine."""
         workers, here = self.sending.workers if self.sending else [], socket.gethostname()
         for worker in workers:
-            if worker.host != here:
-                raise LookupError(f"{worker} runs on another machine, whose cores are not watched")
-        return [worker.pid for worker in workers]
+            if worker["host"] != here:
+                raise LookupError(f"{worker_name(worker)} runs on another machine, whose cores are not watched")
+        return [worker["pid"] for worker in workers]
 
     def _tick(
         self,
@@ -269,6 +270,11 @@ class Measurement:
             self._on_progress((now - sending.interval.start) / 1e9, measured.recorder)
             for follow in self.on_second:
                 follow(now)
+
+
+def worker_name(worker: Worker) -> str:
+    """Name a worker for a sentence about it."""
+    return f"worker {worker['index']} ({worker['host']}, pid {worker['pid']})"
 
 
 def reason_to_abort(limits: Objectives, recorder: Recorder) -> str | None:

@@ -33,7 +33,6 @@ from loadgen.measurement.probe import require_answer
 from loadgen.measurement.recorder import FLUSH_NS, Recorder
 from loadgen.measurement.request_log import RequestLog
 from loadgen.measurement.windows import Interval, interval_from
-from loadgen.measurement.worker_figures import WorkerFigures
 from loadgen.stateful.decoupled import AnswerRecorder
 from loadgen.stateful.sequences import SequenceRecorder
 from loadgen.sut.channel import Outcome, Payload
@@ -46,6 +45,7 @@ from servemark import interrupts
 from servemark.machine.scheduling import GrantedPriority
 from servemark.repository.entry import Golden
 from servemark.results.schema.metrics import CpuLatencyFigures
+from servemark.results.schema.run import Worker
 from servemark.telemetry.metrics.snapshot import Span
 from servemark.workload.golden_check import GoldenCheck
 
@@ -325,7 +325,7 @@ class ActiveLoad:
         return self._cpu_latency.figures
 
     @property
-    def workers(self) -> list[WorkerFigures]:
+    def workers(self) -> list[Worker]:
         """None: this process sent all of it."""
         return []
 

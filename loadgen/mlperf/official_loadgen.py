@@ -23,11 +23,12 @@ import numpy as np
 from loadgen.driver.connections import Connections
 from loadgen.driver.event_loop import Driver
 from loadgen.measurement.recorder import MAX_SAMPLED_RESPONSES
-from loadgen.mlperf.plan import MlperfPlan, require_loadgen
+from loadgen.mlperf.plan import require_loadgen, settings_of
 from loadgen.sut.channel import Answer, Outcome, Payload
 from loadgen.sut.target import Target
 from servemark import interrupts
 from servemark.errors import ResultError, parsing
+from servemark.results.schema.mlperf import Plan
 from servemark.stats.histogram import Histogram
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ class LoadGenArrivals:
 def run(
     target: Target,
     library: Sequence[Payload],
-    plan: MlperfPlan,
+    plan: Plan,
     logs: Path,
     *,
     timeout_s: float,
@@ -183,7 +184,7 @@ def _leave_out(sample: int) -> None:
     official.QuerySamplesComplete([official.QuerySampleResponse(sample, 0, 0)])
 
 
-def _test(plan: MlperfPlan, handed: LoadGenArrivals, samples: int, logs: Path) -> None:
+def _test(plan: Plan, handed: LoadGenArrivals, samples: int, logs: Path) -> None:
     """LoadGen's own run, which blocks."""
     import mlperf_loadgen as official
 
@@ -196,7 +197,7 @@ def _test(plan: MlperfPlan, handed: LoadGenArrivals, samples: int, logs: Path) -
     sut = official.ConstructSUT(handed.issue, lambda: None)
     library = official.ConstructQSL(samples, samples, lambda _: None, lambda _: None)
     try:
-        official.StartTestWithLogSettings(sut, library, plan.settings(), settings, "")
+        official.StartTestWithLogSettings(sut, library, settings_of(plan), settings, "")
     finally:
         official.DestroyQSL(library)
         official.DestroySUT(sut)

@@ -76,9 +76,9 @@ class GrantedPriority:
         return found
 
 
-def least(several: Iterable[tuple[str, Priority | None, str | None]]) -> GrantedPriority:
+def least(several: Iterable[tuple[str, str | None, str | None]]) -> GrantedPriority:
     """The least priority of several, each with its name and note; None is one that is not known."""
-    known = [(name, priority, note) for name, priority, note in several if priority is not None]
+    known = [(name, Priority(priority), note) for name, priority, note in several if priority is not None]
     if not known:
         return GrantedPriority()
     name, priority, note = max(known, key=lambda each: list(Priority).index(each[1]))

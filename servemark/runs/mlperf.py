@@ -11,7 +11,6 @@ from loadgen.measurement.machine_use import MachineUse
 from loadgen.measurement.output_agreement import check
 from loadgen.measurement.probe import probe
 from loadgen.mlperf.official_loadgen import LoadGenOutcomes, first_of, read_log, run, why_invalid
-from loadgen.mlperf.plan import MlperfPlan
 from loadgen.sut.channel import Answer
 from loadgen.targets.open import open_target
 from servemark.documents.commands import Mlperf, MlperfScenario
@@ -24,7 +23,7 @@ from servemark.results.constraint_kinds import Kind
 from servemark.results.constraints import other_load
 from servemark.results.objectives import Slo, latency_objective
 from servemark.results.schema.header import opening
-from servemark.results.schema.mlperf import MlperfMetrics, MlperfResult
+from servemark.results.schema.mlperf import MlperfMetrics, MlperfResult, Plan
 from servemark.results.schema.verdict import Constraint, VerdictOfRun
 from servemark.results.verdict import Verdict, constraint
 from servemark.runs.accuracy_log import LabelledLibrary, logged_by, score_log
@@ -100,7 +99,7 @@ def _measure(
         "request": config.to_dict(),
         "resolved": target.config,
         "scenario": scenario.value,
-        "plan": plan.to_dict(),
+        "plan": plan,
         "workload": config.workload.name,
         "engine": placement.engine,
         "device": placement.device,
@@ -117,11 +116,11 @@ def _measure(
 
 def _planned(
     config: LoadConfig, options: Mlperf, bound: Slo | None, probed: tuple[float, float], *, accuracy: bool
-) -> MlperfPlan:
+) -> Plan:
     """Make LoadGen's settings; a short probe has found the latency (ms) and the rate."""
     latency_ms, rate = probed
-    return MlperfPlan(
-        scenario=MlperfScenario(options.scenario),
+    return Plan(
+        scenario=options.scenario,
         expected_qps=options.target_qps or HEADROOM * rate,
         expected_latency_ms=latency_ms / HEADROOM,
         min_duration_s=config.duration_s,
@@ -142,7 +141,7 @@ def _bound_from(config: LoadConfig, bound: Slo | None) -> str | None:
 
 def _judged(
     config: LoadConfig,
-    plan: MlperfPlan,
+    plan: Plan,
     seen: LoadGenOutcomes,
     machine: MachineUse,
     golden: Golden | None,
@@ -200,20 +199,20 @@ def _judged(
     return figures, metrics, Verdict(constraints, skipped=skipped).to_dict()
 
 
-def loadgen_constraint(plan: MlperfPlan, log: Mapping[str, Any], ended: str, *, valid: bool, busy: bool) -> Constraint:
+def loadgen_constraint(plan: Plan, log: Mapping[str, Any], ended: str, *, valid: bool, busy: bool) -> Constraint:
     """Take LoadGen's verdict, with the bound of the Server scenario and the latency that it is compared with.
 
     LoadGen knows nothing of the machine and advises a lower rate. Beside other work that would hide the cause.
     """
     value = limit = None
     unit, remedy = "", ""
-    if plan.scenario is MlperfScenario.SERVER and plan.latency_ms is not None and not plan.accuracy:
-        ns = log.get(f"result_{plan.percentile:.2f}_percentile_latency_ns")
-        value, limit, unit = ns and ns / 1e6, plan.latency_ms, f"ms at p{plan.percentile:g}"
+    if plan["scenario"] == MlperfScenario.SERVER and plan["latency_ms"] is not None and not plan.get("accuracy"):
+        ns = log.get(f"result_{plan['percentile']:.2f}_percentile_latency_ns")
+        value, limit, unit = ns and ns / 1e6, plan["latency_ms"], f"ms at p{plan['percentile']:g}"
     if not valid:
         remedy = ended or why_invalid(log) or "see mlperf_log_summary.txt"
         if limit is not None and not ended:
-            remedy = f"the bound of {limit:g} {unit} is {plan.bound_from}; LoadGen: {remedy}"
+            remedy = f"the bound of {limit:g} {unit} is {plan.get('bound_from')}; LoadGen: {remedy}"
         if busy and not ended:
             remedy = "other work may be the reason: repeat on a quiet machine before you change the load"
     return constraint(Kind.LOADGEN, valid, value, limit, unit, remedy)

@@ -29,7 +29,7 @@ def read_state(data: bytes) -> None:
     worker = WorkerView("a", 0)
     worker.on_message(message, S, EXPECTED)
     assert worker.dropped == (worker.trouble is not None and worker.failure is None)
-    results.to_json(dict(worker.figures.to_dict()))
+    results.to_json(dict(worker.figures))
     if worker.report is None:
         return
     report = worker.report

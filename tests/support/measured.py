@@ -14,7 +14,7 @@ from loadgen.measurement.windows import interval_from
 from loadgen.sut.channel import Outcome, Payload
 from loadgen.sut.target import Placement
 from servemark.machine.cpu_time import CpuUse
-from servemark.results.schema.run import Resolved
+from servemark.results.schema.run import Resolved, Worker
 from tests.support.load_config import config
 
 S = 1_000_000_000
@@ -54,6 +54,29 @@ def measured(settings: LoadConfig, outcomes: Sequence[Outcome], **seen: Any) -> 
     return Measured(
         recorder, cast(Statistics, statistics), cast(Energy, energy), cast(MachineUse, machine), **usual | seen
     )
+
+
+def worker_figures(
+    index: int,
+    late_ms: tuple[float, float] | None = (0.1, 0.2),
+    trouble: str | None = None,
+    *,
+    host: str = "host",
+    clock_ms: float = 0.1,
+) -> Worker:
+    """A worker, by default one that was in time; `late_ms` is the interval of its schedule delay."""
+    return {
+        "index": index,
+        "host": host,
+        "pid": 7,
+        "requests": 200,
+        "schedule_delay_p99_ms": late_ms and sum(late_ms) / 2,
+        "schedule_delay_p99_ci95_ms": late_ms and [*late_ms],
+        "cpu_utilization": 0.4,
+        "max_in_flight": 3,
+        "clock_uncertainty_ms": clock_ms,
+        "trouble": trouble,
+    }
 
 
 class Target:

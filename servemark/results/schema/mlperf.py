@@ -14,15 +14,21 @@ class Plan(TypedDict):
     """Settings that LoadGen is given."""
 
     scenario: Annotated[str, "SingleStream, MultiStream, Server or Offline."]
-    expected_qps: Annotated[float, "Server: arrivals per second. Offline: what may be reached at most."]
-    expected_latency_ms: Annotated[float, "SingleStream, MultiStream: what a query takes at least (ms)."]
+    expected_qps: Annotated[
+        float, "Server: arrivals per second. Offline: what may be reached at most, from which LoadGen sizes its query."
+    ]
+    expected_latency_ms: Annotated[
+        float, "SingleStream, MultiStream: what a query takes at least, from which LoadGen counts queries (ms)."
+    ]
     min_duration_s: Annotated[float, "Shortest run (s)."]
     min_queries: Annotated[int, "Fewest queries."]
     latency_ms: Annotated[float | None, "Server: bound of the latency (ms). Null: another scenario, without one."]
     percentile: Annotated[float | None, "Server: percentile that keeps the bound."]
     bound_from: NotRequired[Annotated[str | None, "Origin of the bound: `--slo`, or the workload's own objective."]]
     seed: Annotated[int, "Seed of schedule and samples."]
-    accuracy: NotRequired[Annotated[bool, "Whether it was an accuracy run: each sample once."]]
+    accuracy: NotRequired[
+        Annotated[bool, "Whether it was an accuracy run: each sample once; no duration and no latency counts."]
+    ]
 
 
 class MlperfErrors(TypedDict):

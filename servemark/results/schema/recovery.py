@@ -17,10 +17,14 @@ class Recovery(TypedDict):
     recovered: Annotated[bool | None, "Whether it had when the run ended. Null: too little is known before it."]
 
 
-class CommandRun(Recovery):
-    """A command that was run beside the load."""
+class StartedCommand(TypedDict):
+    """A command that was started beside the load."""
 
     command: Annotated[str, "The command."]
     at_s: Annotated[float, "When it was started, from the start of the measured interval (s)."]
     exit_code: Annotated[int | None, "Its exit code. Null: it had not ended when the run had, and was ended."]
     said: Annotated[str, "The last of what it printed."]
+
+
+class CommandRun(Recovery, StartedCommand):
+    """A command that was run beside the load, and the recovery from it."""

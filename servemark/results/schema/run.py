@@ -78,7 +78,7 @@ class Worker(TypedDict):
     priority: NotRequired[Annotated[str | None, "Priority of its sending thread. Null: it has not said."]]
     priority_note: NotRequired[Annotated[str | None, "Why it is no better one."]]
     max_in_flight: Annotated[int, "Most requests that it had in flight."]
-    clock_uncertainty_ms: Annotated[float, "Largest error of its clock (ms)."]
+    clock_uncertainty_ms: Annotated[float, "Largest error of its clock: half of the shortest round trip (ms)."]
     trouble: Annotated[str | None, "Why its share is not what was asked for. Null where it is."]
 
 

@@ -245,7 +245,7 @@ def test_a_run_ends_with_the_last_figures_of_every_worker(monkeypatch: pytest.Mo
     assert ticks[-1] == pytest.approx(5.9, abs=0.11)
     assert (master.recorder.scheduled, master.peak_in_flight, master.cpu_utilization) == (50, 4, 0.1)
     assert (master.granted.priority, master.granted.note) == ("normal", "worker 1 (h, pid 1): not permitted")
-    assert [(worker.requests, worker.trouble) for worker in master.workers] == [(20, None), (30, None)]
+    assert [(worker["requests"], worker["trouble"]) for worker in master.workers] == [(20, None), (30, None)]
     assert master.interrupted is None
 
 
@@ -256,8 +256,8 @@ def test_an_open_loop_waits_for_its_last_figures_no_longer_than_two_time_outs_an
     ticks = run(workers, monkeypatch, {5.0: lambda: workers.report("a", 5, 4, final=True)})
     assert ticks[-1] == pytest.approx(5 + 2 * 2 + GRACE_S, abs=0.11)
     whole, silent = workers.master.workers
-    assert whole.trouble is None
-    assert "reported nothing" in str(silent.trouble)
+    assert whole["trouble"] is None
+    assert "reported nothing" in str(silent["trouble"])
 
 
 def test_a_worker_that_is_lost_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -265,7 +265,7 @@ def test_a_worker_that_is_lost_is_not_waited_for(monkeypatch: pytest.MonkeyPatch
     steps = {3.0: lambda: quit_(workers, "b", {}), 5.0: lambda: workers.report("a", 5, 4, final=True)}
     ticks = run(workers, monkeypatch, steps)
     assert ticks[-1] < 6
-    assert [worker.trouble for worker in workers.master.workers] == [None, "it quit"]
+    assert [worker["trouble"] for worker in workers.master.workers] == [None, "it quit"]
 
 
 def test_a_closed_loop_s_interval_goes_on_until_each_connection_has_its_answer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -293,7 +293,7 @@ def test_a_run_that_is_stopped_collects_what_was_measured(monkeypatch: pytest.Mo
 
     run(workers, monkeypatch, {2.0: interrupt})
     assert workers.master.interrupted == "cut short by KeyboardInterrupt"
-    assert [worker.trouble for worker in workers.master.workers] == [None, None]
+    assert [worker["trouble"] for worker in workers.master.workers] == [None, None]
     assert workers.master.recorder.scheduled == 16
 
 
@@ -310,9 +310,9 @@ def test_a_worker_that_lies_before_the_run_costs_its_share(monkeypatch: pytest.M
     run(workers, monkeypatch, {5.1: lambda: workers.report("a", 5, 4, final=True)})
     assert workers.master.recorder.scheduled == 20
     honest, liar = workers.master.workers
-    assert honest.trouble is None
-    assert "its share is lost: it sent a message that no worker of servemark sends" in str(liar.trouble)
-    assert "(Expected `int`, got `str` - at `$.pid`)" in str(liar.trouble)
+    assert honest["trouble"] is None
+    assert "its share is lost: it sent a message that no worker of servemark sends" in str(liar["trouble"])
+    assert "(Expected `int`, got `str` - at `$.pid`)" in str(liar["trouble"])
 
 
 def test_a_worker_that_lies_in_the_run_costs_its_share_and_nothing_of_it_is_kept(
@@ -327,8 +327,8 @@ def test_a_worker_that_lies_in_the_run_costs_its_share_and_nothing_of_it_is_kept
     }
     ticks = run(workers, monkeypatch, steps)
     assert ticks[-1] < 6, "a liar is not waited for"
-    assert [worker.requests for worker in workers.master.workers] == [20, 0]
-    assert "its share is lost" in str(workers.master.workers[1].trouble)
+    assert [worker["requests"] for worker in workers.master.workers] == [20, 0]
+    assert "its share is lost" in str(workers.master.workers[1]["trouble"])
 
 
 def test_workers_that_all_lie_end_the_run_before_it_begins() -> None:

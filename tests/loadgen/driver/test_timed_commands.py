@@ -22,7 +22,7 @@ def test_a_command_is_started_when_it_is_due_and_says_how_it_ended(tmp_path: Pat
     until(lambda: _children() <= before, "it to end")
     commands.finish()
     [ran] = commands.ran
-    assert (ran.at_s, ran.exit_code, ran.said) == (2.1, 3, "it was done")
+    assert (ran["at_s"], ran["exit_code"], ran["said"]) == (2.1, 3, "it was done")
 
 
 def test_what_still_runs_at_the_end_is_ended_with_what_it_started(tmp_path: Path) -> None:
@@ -31,7 +31,7 @@ def test_what_still_runs_at_the_end_is_ended_with_what_it_started(tmp_path: Path
     commands.tick(0.0)
     until(lambda: file.exists() and file.read_text().strip() != "", "the command to run")
     commands.finish()
-    assert commands.ran[0].exit_code is None
+    assert commands.ran[0]["exit_code"] is None
     until(lambda: not psutil.pid_exists(int(file.read_text())), "its child to end")
 
 

@@ -5,11 +5,10 @@ from typing import Any
 import pytest
 
 from loadgen.evaluation.observations import observe
-from loadgen.measurement.worker_figures import WorkerFigures
 from loadgen.sut.channel import Outcome
 from servemark.results.constraints import Observations
 from tests.support.load_config import config
-from tests.support.measured import answered, evenly, measured
+from tests.support.measured import answered, evenly, measured, worker_figures
 
 OPEN = ("--request-rate", "10", "--duration", "10", "--warmup", "1")
 CLOSED = ("--concurrency", "2", "--duration", "10", "--warmup", "1")
@@ -117,16 +116,14 @@ def test_a_few_late_sends_are_luck(requests: int, late: int, shown_ms: float) ->
     assert found.schedule_delay_p99_ms == found.generator_delay_p99_ms == pytest.approx(shown_ms, rel=1e-2)
 
 
-def worker(
-    index: int, late_ms: tuple[float, float] | None = (0.1, 0.2), trouble: str | None = None, clock_ms: float = 0.1
-) -> WorkerFigures:
-    p99_ms = late_ms and sum(late_ms) / 2
-    return WorkerFigures(index, "host", 7, 1000, p99_ms, late_ms, 0.1, 1, clock_ms, trouble)
-
-
 def test_a_worker_s_trouble_is_its_own_or_that_it_sent_late() -> None:
-    workers = [worker(0), worker(1, (4.0, 6.0)), worker(2, None), worker(3, (8.0, 9.0), "it quit", clock_ms=2.0)]
-    workers.append(worker(4, (0.9, 6.0)))  # by a chance that its interval allows for
+    workers = [
+        worker_figures(0),
+        worker_figures(1, (4.0, 6.0)),
+        worker_figures(2, None),
+        worker_figures(3, (8.0, 9.0), "it quit", clock_ms=2.0),
+    ]
+    workers.append(worker_figures(4, (0.9, 6.0)))  # by a chance that its interval allows for
     found = observed(OPEN, evenly(10, 11, 0.01, first_s=1), workers=workers)
     late = "worker 1 (host, pid 7): it sent late, by 4 ms or more at p99 (limit 1 ms)"
     assert found.worker_troubles == [late, "worker 3 (host, pid 7): it quit"]

@@ -3,11 +3,10 @@
 import pytest
 
 from loadgen.evaluation.result import histograms
-from loadgen.measurement.worker_figures import WorkerFigures
 from servemark.results import directory as results
 from servemark.stats.histogram import Histogram
 from tests.support.load_config import config
-from tests.support.measured import answered, evenly, load_result, measured
+from tests.support.measured import answered, evenly, load_result, measured, worker_figures
 from tests.support.result_checks import check_schema
 
 OPEN = ("--request-rate", "40", "--duration", "10", "--warmup", "1", "--request-distribution", "constant")
@@ -53,10 +52,7 @@ def test_stages_have_figures_of_their_own_as_far_as_the_run_came() -> None:
 
 
 def test_workers_are_listed_and_judged() -> None:
-    workers = [
-        WorkerFigures(index, "host", 7, 200, 0.1, (0.1, 0.2), 0.4, 3, 0.2, trouble)
-        for index, trouble in enumerate((None, "it quit"))
-    ]
+    workers = [worker_figures(index, trouble=trouble) for index, trouble in enumerate((None, "it quit"))]
     found = load_result(OPEN, GOOD, workers=workers)
     assert [worker["trouble"] for worker in found["workers"]] == [None, "it quit"]
     assert found["metrics"]["client"]["workers"] == 2

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -15,10 +15,11 @@ from loadgen.mlperf.official_loadgen import (
     run,
     why_invalid,
 )
-from loadgen.mlperf.plan import MULTI_STREAM_SAMPLES, MlperfPlan
+from loadgen.mlperf.plan import MULTI_STREAM_SAMPLES
 from loadgen.sut.channel import Payload
 from servemark.documents.commands import MlperfScenario
 from servemark.errors import ResultError, ServerError
+from servemark.results.schema.mlperf import Plan
 from tests.golden.load import Load, payloads
 from tests.golden.server import GoldenServer
 
@@ -34,8 +35,9 @@ class Target:
         self.connect = Load(server.port).channels()
 
 
-def plan(scenario: MlperfScenario, **changes: Any) -> MlperfPlan:
-    chosen: dict[str, Any] = {
+def plan(scenario: MlperfScenario, **changes: Any) -> Plan:
+    chosen: Plan = {
+        "scenario": scenario,
         "expected_qps": 40,
         "expected_latency_ms": DELAY_MS / 2,
         "min_duration_s": 2.0,
@@ -44,12 +46,10 @@ def plan(scenario: MlperfScenario, **changes: Any) -> MlperfPlan:
         "percentile": 90,
         "seed": 1,
     }
-    return MlperfPlan(scenario, **chosen | changes)
+    return cast(Plan, {**chosen, **changes})
 
 
-def drive(
-    server: GoldenServer, asked: MlperfPlan, logs: Path, requests: Iterator[Payload] | None = None
-) -> LoadGenOutcomes:
+def drive(server: GoldenServer, asked: Plan, logs: Path, requests: Iterator[Payload] | None = None) -> LoadGenOutcomes:
     target: Any = Target(server)
     return run(target, first_of(requests or payloads()), asked, logs, timeout_s=30, max_in_flight=256)
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from loadgen.mlperf.plan import MlperfPlan
 from servemark.documents.commands import MlperfScenario
+from servemark.results.schema.mlperf import Plan
 from servemark.runs.mlperf import loadgen_constraint
 
 LOG = {
@@ -13,9 +13,9 @@ LOG = {
 }
 
 
-def plan(scenario: MlperfScenario = MlperfScenario.SERVER) -> MlperfPlan:
+def plan(scenario: MlperfScenario = MlperfScenario.SERVER) -> Plan:
     server = scenario is MlperfScenario.SERVER
-    return MlperfPlan(
+    return Plan(
         scenario=scenario,
         expected_qps=300.0,
         expected_latency_ms=1.0,

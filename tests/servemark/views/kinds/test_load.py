@@ -6,10 +6,9 @@ from typing import Any
 import pytest
 
 from loadgen.load.warm_up import WarmUpOutcome
-from loadgen.measurement.worker_figures import WorkerFigures
 from servemark.output import EVERYTHING, SAYS
 from servemark.quantities import figure
-from tests.support.measured import answered, evenly, load_result
+from tests.support.measured import answered, evenly, load_result, worker_figures
 from tests.support.rendering import shown
 
 OPEN = ("--request-rate", "40", "--duration", "10", "--warmup", "1", "--request-distribution", "constant")
@@ -76,9 +75,7 @@ def test_a_figure_at_its_limit_does_not_look_like_it() -> None:
 
 def test_prolonged_intervals_workers_and_servers_are_told() -> None:
     clocks = (("a", 0.2), ("b", 0.4), ("a", 0.1))
-    workers = [
-        WorkerFigures(n, host, 7, 200, 0.1, (0.1, 0.2), 0.4, 3, clock, None) for n, (host, clock) in enumerate(clocks)
-    ]
+    workers = [worker_figures(n, host=host, clock_ms=clock) for n, (host, clock) in enumerate(clocks)]
     result = load_result(CLOSED, GOOD, workers=workers, measured_s=16.25)
     text = shown(result)
     assert "10 s prolonged to 16.2 s" in text
