@@ -1,1 +1,1 @@
-"""Prometheus and Grafana beside a run: their files, and the processes or containers. Knows no command line."""
+"""Prometheus and Grafana beside a run, and MLflow, which keeps results. Knows no command line."""

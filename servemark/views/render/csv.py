@@ -11,12 +11,13 @@ from servemark.views.kinds import kind_of
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 """A cell that begins so is a formula to a spreadsheet (OWASP, "CSV Injection")."""
-_CIRCUMSTANCES = ("hostname", "cpu", "cores", "git_commit", "git_dirty")
+CIRCUMSTANCES = ("hostname", "cpu", "cores", "git_commit", "git_dirty")
+"""Columns of the machine and the code, beside its GPUs."""
 
 
 def to_csv(documents: Sequence[Saved]) -> str:
     """The rows of all documents under all their columns. Raises KeyError, TypeError where one is damaged."""
-    rows = [row for saved in documents for row in _rows(saved)]
+    rows = [row for saved in documents for row in rows_of(saved)]
     columns = list(dict.fromkeys(column for row in rows for column in row))
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, lineterminator="\n")
@@ -25,11 +26,11 @@ def to_csv(documents: Sequence[Saved]) -> str:
     return text.getvalue()
 
 
-def _rows(saved: Saved) -> list[dict[str, Any]]:
+def rows_of(saved: Saved) -> list[dict[str, Any]]:
     """The records of a document between its name and the machine."""
     around: Mapping[str, Any] = saved.document["environment"]
     begin = {"result": saved.name, "kind": saved.kind, "created_utc": saved.document.get("created")}
-    end = {key: around.get(key) for key in _CIRCUMSTANCES}
+    end = {key: around.get(key) for key in CIRCUMSTANCES}
     end["gpus"] = ", ".join(gpu["name"] for gpu in around.get("gpus") or [])
     return [{**begin, **record, **end, **record} for record in kind_of(saved).records(saved)]
 

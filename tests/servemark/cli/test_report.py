@@ -8,6 +8,7 @@ from servemark.errors import ExitCode
 from servemark.results import directory
 from servemark.results.saved import Saved
 from tests.support.command_line import Servemark
+from tests.support.mlflow_server import mlflow_server
 from tests.support.saved_documents import FLAGS, run
 
 RATES = (("a", "40", 0.02), ("b", "80", 0.03))
@@ -91,3 +92,18 @@ def test_tables_lie_beside_each_result(servemark: Servemark, two: list[Saved], t
     assert two[0].folder
     refused = servemark("report", str(two[0].folder), "--format", "parquet", "-o", "x")
     assert (refused.code, "fix: leave out --out" in refused.err) == (ExitCode.BAD_INPUT, True)
+
+
+def test_each_result_is_sent_to_mlflow(servemark: Servemark, two: list[Saved], tmp_path: Path) -> None:
+    folder = str(tmp_path / "range")
+    with mlflow_server() as server:
+        done = servemark("report", folder, "--mlflow", server.url)
+    assert (done.code, done.out) == (0, "")
+    assert done.err.count(f"MLflow: {server.url}/#/experiments/1/runs/run") == 2
+    assert [(run["run_name"], run["status"]) for run in server.runs] == [("a", "FINISHED"), ("b", "FINISHED")]
+    assert [float(run["params"]["load.rate"]) for run in server.runs] == [40, 80]
+    assert not [*tmp_path.rglob("report.html")]
+    assert two[0].folder
+    for given, words in (((server.url, "-o", "x"), "leave out --out"), (("ftp://h",), "is not an HTTP URL")):
+        refused = servemark("report", folder, "--mlflow", *given)
+        assert (refused.code, words in refused.err) == (ExitCode.BAD_INPUT, True)
