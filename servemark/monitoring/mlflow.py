@@ -109,8 +109,8 @@ class Mlflow:
                 f"no MLflow answers at {url}: {reason(error)}",
                 fix="start it there (`mlflow server`), or correct the URL",
             ) from error
-        said = _document(answer)
-        if not (answer.ok or (allowed and said.get("error_code") == allowed)):
+        said, taken = _document(answer), answer.status_code // 100 == 2  # a redirect has taken nothing
+        if not (taken or (allowed and said.get("error_code") == allowed)):
             words = f"{answer.status_code} {said.get('message', '')}".rstrip()
             raise ServerError(
                 f"MLflow refused {method} {url}: {words[:MAX_QUOTED]}",

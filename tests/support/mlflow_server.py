@@ -18,9 +18,12 @@ Answer = tuple[int, Document | None]
 class MlflowServer(ThreadingHTTPServer):
     """Refuses what MLflow refuses: an unknown experiment or run, too many entries, a value that is too long."""
 
-    def __init__(self, *, authorization: str = "", artifacts: str = "mlflow-artifacts:", broken: str = "") -> None:
+    def __init__(
+        self, *, authorization: str = "", artifacts: str = "mlflow-artifacts:", broken: str = "", redirected: str = ""
+    ) -> None:
         super().__init__(("127.0.0.1", 0), _Answering)
         self.authorization, self.artifacts, self.broken = authorization, artifacts, broken
+        self.redirected = redirected
         self.experiments: dict[str, str] = {}
         self.runs: list[Document] = []
         self.files: dict[str, bytes] = {}
@@ -29,6 +32,8 @@ class MlflowServer(ThreadingHTTPServer):
     def answer(self, path: str, query: dict[str, list[str]], body: bytes) -> Answer:
         if self.broken and self.broken in path:
             return 500, {"error_code": "INTERNAL_ERROR", "message": "the disk is full"}
+        if self.redirected and self.redirected in path:
+            return 302, None
         if path.startswith(ARTIFACTS):
             self.files[path.removeprefix(ARTIFACTS)] = body
             return 200, None

@@ -79,6 +79,15 @@ def test_a_server_that_takes_no_files_is_named() -> None:
     assert [run["status"] for run in server.runs] == ["FAILED"]
 
 
+def test_a_redirect_has_taken_nothing() -> None:
+    with (
+        mlflow_server(redirected="mlflow-artifacts") as server,
+        pytest.raises(ServerError, match=r"refused PUT .* 302"),
+    ):
+        Mlflow(server.url, {}).add(RUN)
+    assert [run["status"] for run in server.runs] == ["FAILED"]
+
+
 def test_another_server_is_told_apart() -> None:
     with mlflow_server() as server:
         url = f"{server.url}/api/2.0/mlflow-artifacts/artifacts"  # answers everything with nothing

@@ -28,7 +28,7 @@ def test_a_load_has_its_request_its_figures_and_its_verdict(tmp_path: Path) -> N
     metrics = saved.document["metrics"]
     assert (tracked.name, tracked.parts) == ("a", [])
     assert {key: tracked.params[key] for key in ("workload", "load.rate", "objectives.slo")} == {
-        "workload": "ranking",
+        "workload": "ranking_tiny",
         "load.rate": "40.0",
         "objectives.slo": "p90:50,errors:0.01",
     }
