@@ -36,7 +36,7 @@ def described_config(kind: str, *inputs: Tensor, outputs: Sequence[Tensor], vers
 
 @dataclass(frozen=True)
 class Telling(OverGrpc):
-    """What each method answers, by its path; each other method is not there."""
+    """A server with the answers of some methods, by their paths; it does not have any other."""
 
     url: str = "grpc://told:1"
     answers: Mapping[str, GrpcAnswer] = field(kw_only=True, default_factory=dict)
