@@ -32,6 +32,7 @@ USERS, ITEMS, RATINGS = 943, 1_682, 100_000
 FIELDS = ("user", "item", "rating", "timestamp")
 BOUNDS = ((1, USERS), (1, ITEMS), (1, 5), (0, 2**31 - 1))
 FETCH_COMMAND = f"servemark data {KEY}"
+FIX = f"expected {len(FIELDS)} tab-separated integers: {', '.join(FIELDS)}; `{FETCH_COMMAND}` gets the official file"
 
 ARCHIVE_URL = "https://files.grouplens.org/datasets/movielens/ml-100k.zip"
 ARCHIVE_SHA256 = "50d2a982c66986937beb9ffb3aa76efe955bf3d5c6b761f4e3a7cd717c6a3229"
@@ -77,19 +78,16 @@ def _ratings(content: bytes, place: str) -> Ratings:
 
 def _parse(line: str, place: str) -> list[int]:
     fields = line.split("\t")
-    fix = (
-        f"expected {len(FIELDS)} tab-separated integers: {', '.join(FIELDS)}; `{FETCH_COMMAND}` gets the official file"
-    )
     if len(fields) != len(FIELDS):
-        raise InputDataError(f"{place}: {len(fields)} fields in {line[:80]!r}", fix=fix)
+        raise InputDataError(f"{place}: {len(fields)} fields in {line[:80]!r}", fix=FIX)
     values = []
     for name, field, (lo, hi) in zip(FIELDS, fields, BOUNDS, strict=True):
         try:
             value = int(field)
         except ValueError as error:
-            raise InputDataError(f"{place}: {name} {field[:80]!r} is not an integer", fix=fix) from error
+            raise InputDataError(f"{place}: {name} {field[:80]!r} is not an integer", fix=FIX) from error
         if not lo <= value <= hi:
-            raise InputDataError(f"{place}: {name} {value} is not within {lo} to {hi}", fix=fix)
+            raise InputDataError(f"{place}: {name} {value} is not within {lo} to {hi}", fix=FIX)
         values.append(value)
     return values
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import kubernetes_validate
 import pytest
@@ -240,25 +241,50 @@ def test_the_dashboards_are_config_maps_that_grafana_s_sidecar_finds(folder: Pat
 
 
 PARSE = """
-import json, sys
+import contextlib, io, json, sys
 from locust.argument_parser import get_parser
 import loadgen.ranking
 from loadgen.load.load_config import LoadConfig
 from servemark.documents.flags import from_locust
-for arguments in json.loads(sys.argv[1]):
-    options = get_parser().parse_args(arguments)
-    seen = vars(options)
+found = {}
+for name, arguments in json.loads(sys.argv[1]).items():
+    with contextlib.redirect_stderr(io.StringIO()) as said:
+        try:
+            options = get_parser().parse_args(arguments)
+        except SystemExit:
+            found[name] = said.getvalue()
+            continue
+    found[name] = vars(options)
     if options.master:
         load = LoadConfig.of(from_locust(options))
-        seen = seen | {"model": load.model, "url": load.url, "open_loop": load.open_loop}
-    print(json.dumps(seen, default=str))
+        found[name] |= {"model": load.model, "url": load.url, "open_loop": load.open_loop}
+print(json.dumps(found, default=str))
 """
+CONFIGURATIONS = sorted(FOLDER.rglob("locust.conf"))
 
 
-def parsed(*command_lines: list[str]) -> "subprocess.CompletedProcess[str]":
-    """Parse command lines by Locust's parser with our flags, in a process, because importing Locust patches threads."""
-    command = [sys.executable, "-c", PARSE, json.dumps(command_lines)]
-    return subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=60, check=False)
+@pytest.fixture(scope="module")
+def parsed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Command lines by Locust's parser with our flags: what it reads, or why it refuses.
+
+    All in one other process, because importing Locust patches threads and takes seconds.
+    """
+    lines = {str(file): ["--config", str(file), "--master", "--headless"] for file in CONFIGURATIONS}
+    for folder in (BASE, *OVERLAYS):
+        master, worker = workloads(folder)["load-master"], workloads(folder)["load-worker"]
+        [(file, text)] = of_kind(folder, "ConfigMap")["load"]["data"].items()
+        written, config = tmp_path_factory.mktemp(folder.name) / file, f"{mount_of(master, 'config')}/{file}"
+        written.write_text(text)
+        assert config in arguments(master)
+        lines[f"{folder.name} load"] = [str(written) if each == config else each for each in arguments(master)]
+        lines[f"{folder.name} part"] = arguments(worker)
+    wrong = tmp_path_factory.mktemp("wrong") / "locust.conf"
+    wrong.write_text((BASE / "locust.conf").read_text() + "request-rates = 5\n")
+    lines["wrong"] = ["--config", str(wrong), "--headless"]
+    command = [sys.executable, "-c", PARSE, json.dumps(lines)]
+    done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    return dict(json.loads(done.stdout))
 
 
 def triton_is_ready(folder: Path) -> str:
@@ -268,17 +294,9 @@ def triton_is_ready(folder: Path) -> str:
 
 
 @every_folder
-def test_the_load_is_what_the_parser_takes_and_the_others_offer(folder: Path, tmp_path: Path) -> None:
+def test_the_load_is_what_the_parser_takes_and_the_others_offer(folder: Path, parsed: dict[str, Any]) -> None:
     master, worker = workloads(folder)["load-master"], workloads(folder)["load-worker"]
-    [(file, text)] = of_kind(folder, "ConfigMap")["load"]["data"].items()
-    (tmp_path / file).write_text(text)
-    config = f"{mount_of(master, 'config')}/{file}"
-    assert config in arguments(master)
-    flags = [str(tmp_path / file) if argument == config else argument for argument in arguments(master)]
-    done = parsed(flags, arguments(worker))
-    assert done.returncode == 0, done.stderr
-    load, part = map(json.loads, done.stdout.splitlines())
-
+    load, part = parsed[f"{folder.name} load"], parsed[f"{folder.name} part"]
     assert load["master"]
     assert load["headless"]
     assert load["expect_workers"] == worker["spec"]["replicas"]
@@ -304,15 +322,9 @@ def test_the_load_is_what_the_parser_takes_and_the_others_offer(folder: Path, tm
     assert f" {load['url']}{triton_is_ready(folder)};" in wait[-1]
 
 
-def test_every_load_is_read_and_a_flag_that_is_not_ours_is_noticed(tmp_path: Path) -> None:
-    files = sorted(FOLDER.rglob("locust.conf"))
-    done = parsed(*(["--config", str(file), "--master", "--headless"] for file in files))
-    assert done.returncode == 0, done.stderr
-    assert [json.loads(line)["model"] for line in done.stdout.splitlines()] == ["ranking_onnxruntime"] * len(files)
-    (tmp_path / "locust.conf").write_text((BASE / "locust.conf").read_text() + "request-rates = 5\n")
-    done = parsed(["--config", str(tmp_path / "locust.conf"), "--headless"])
-    assert done.returncode != 0
-    assert "request-rates" in done.stderr
+def test_every_load_is_read_and_a_flag_that_is_not_ours_is_noticed(parsed: dict[str, Any]) -> None:
+    assert {parsed[str(file)]["model"] for file in CONFIGURATIONS} == {"ranking_onnxruntime"}
+    assert "request-rates" in parsed["wrong"]
 
 
 def test_the_images_are_built_from_what_is_there() -> None:

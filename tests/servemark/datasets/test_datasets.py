@@ -1,5 +1,6 @@
 """Data sets: their official layouts, what is wrong with a file, and where a missing one comes from."""
 
+import functools
 import hashlib
 import io
 import json
@@ -31,6 +32,7 @@ def u_data(folder: Path, content: str | bytes) -> Path:
     return folder
 
 
+@functools.cache
 def whole_u_data() -> str:
     """100,000 ratings by all 943 users of all 1,682 films, in no order of time."""
     pairs = ((user, (user * 7 + i) % ml_100k.ITEMS + 1) for i in range(107) for user in range(1, ml_100k.USERS + 1))
