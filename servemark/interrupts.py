@@ -182,17 +182,16 @@ def end_with_owner() -> None:
 
 def _note(number: int, _frame: FrameType | None) -> None:
     now = time.monotonic()
-    if _state.noted_s is None:
+    first = _state.noted_s is None
+    if first:
         _state.noted_s, _state.first = now, number
-        if _state.anywhere and not _state.finishing:
-            _state.raised = True
-            raise KeyboardInterrupt
-    elif _state.overdue:
+    if _state.overdue or (first and _state.anywhere):
+        # Overdue at the first note: Python had no turn between the two signals, and sees them as one.
         _state.overdue = False
         if not _state.finishing:
             _state.raised = True
             raise KeyboardInterrupt
-    elif _insists(number) and now - _state.noted_s >= AGAIN_S:
+    elif not first and _insists(number) and now - (_state.noted_s or now) >= AGAIN_S:
         if not _state.finishing:
             os._exit(EXIT_CODE)
         _state.insisted = True

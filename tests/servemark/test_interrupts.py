@@ -72,6 +72,13 @@ def test_in_the_code_of_others_a_signal_raises_at_once() -> None:
         _raise_and_fail()
 
 
+def test_two_that_python_sees_as_one_raise_where_the_first_is_overdue(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a machine gives this process no turn, RAISE_S after the first signal passes before Python sees any."""
+    monkeypatch.setattr(interrupts._state, "overdue", True)
+    with pytest.raises(KeyboardInterrupt):
+        _raise_and_fail()
+
+
 def _raise_and_fail() -> None:
     signal.raise_signal(signal.SIGINT)
     pytest.fail("it went on")
