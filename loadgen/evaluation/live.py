@@ -19,7 +19,7 @@ from servemark import __version__, interrupts
 from servemark.output import note
 from servemark.results.constraint_kinds import Kind
 from servemark.results.constraints import Observations, judge
-from servemark.results.objectives import Figure, Seen
+from servemark.results.objectives import KNOWN_AT_THE_END, Figure, Seen
 from servemark.results.schema.run import PendingResult, Result, Telemetry
 from servemark.stats.trend import FEWEST
 from servemark.telemetry.metrics import catalog
@@ -31,7 +31,12 @@ FINISH_S = 2.5
 """Maximum wait at the end of a run for the last figures to be sent."""
 INTERRUPTED_FINISH_S = 1.0
 """The same where a signal ends it."""
-_BASE_UNITS = {"ms": ("seconds", 1e-3), "share": ("ratio", 1.0), "requests/s": ("requests_per_second", 1.0)}
+_BASE_UNITS = {
+    "ms": ("seconds", 1e-3),
+    "s": ("seconds", 1.0),
+    "share": ("ratio", 1.0),
+    "requests/s": ("requests_per_second", 1.0),
+}
 
 
 class Live:
@@ -134,14 +139,15 @@ def counters(recorder: Recorder, traffic: Traffic) -> Iterator[Sample]:
 def objectives(config: LoadConfig, recorder: Recorder) -> Iterator[Sample]:
     """Limits, and of percentiles and errors how much of what they allow is used up."""
     for slo in config.slo:
-        found = seen(slo, recorder, 0.0, open_loop=config.open_loop)
         name = slo.name if slo.name.startswith("service") or not slo.timed else f"latency_{slo.name}"
         unit, factor = _BASE_UNITS[slo.unit]
         yield Sample.of(catalog.OBJECTIVE_LIMIT, slo.limit * factor, name, unit)
-        if slo.figure is Figure.THROUGHPUT:
+        if slo.figure in KNOWN_AT_THE_END:
             continue
         if slo.figure is Figure.ERRORS:
             found = Seen(slo, None, recorder.errors.total(), recorder.scheduled)
+        else:
+            found = seen(slo, recorder, 0.0, open_loop=config.open_loop)
         share = 1 - slo.percentile / 100 if slo.timed else slo.limit
         yield Sample.of(catalog.OBJECTIVE_ALLOWED, share, name)
         yield Sample.of(catalog.OBJECTIVE_BREACHES, found.over, name)

@@ -24,15 +24,20 @@ from servemark.results.constraints import (
     schedule_delay_limit_ms,
 )
 from servemark.results.objectives import Figure, Seen, Slo
-from servemark.results.recovery import slowest as slowest_recovery
+from servemark.results.schema.cold_start import ColdStart
 from servemark.results.schema.recovery import Recovery
+from servemark.results.transients import slowest, steady_after
 from servemark.stats.histogram import Histogram
 from servemark.stats.order_statistics import Ranks
 from servemark.stats.trend import FEWEST, is_growing
 
 
 def observe(
-    config: LoadConfig, measured: Measured, mismatch: str | None, recoveries: Sequence[Recovery] = ()
+    config: LoadConfig,
+    measured: Measured,
+    mismatch: str | None,
+    recoveries: Sequence[Recovery] = (),
+    cold: ColdStart | None = None,
 ) -> Observations:
     """Collect the figures that the verdict judges; `mismatch` names the output that differs from the golden one."""
     recorder = measured.recorder
@@ -40,7 +45,7 @@ def observe(
     good = recorder.scheduled - recorder.errors.total()
     # Scheduled inside and answered inside, or carried in and answered inside: the difference is the growth.
     growth = good - recorder.completed
-    changing = isinstance(config.scenario, Stages | TraceReplay) or bool(config.live.at)
+    changing = isinstance(config.scenario, Stages | TraceReplay) or bool(config.live.at) or config.server.cold_start
     long_stages = [
         windows
         for stage, windows in windows_of_stages(config, recorder)
@@ -74,8 +79,10 @@ def observe(
         not_realtime=_not_realtime(measured.granted),
         latency_p99_ms=_p99(recorder.latency),
         objectives=[
-            Seen(slo, slowest_recovery(recoveries))
+            Seen(slo, slowest(recoveries))
             if slo.figure is Figure.RECOVERY
+            else Seen(slo, steady_after(cold, slo.limit, measured.measured_s))
+            if slo.figure is Figure.COLD_START
             else seen(slo, recorder, measured.measured_s, open_loop=open_loop)
             for slo in config.slo
         ],
@@ -99,6 +106,8 @@ def _skipped(config: LoadConfig, measured: Measured, *, judged_stages: int, long
         skipped[Kind.STEADY_STATE] = "the run was cut short"
     elif config.live.at:
         skipped[Kind.STEADY_STATE] = "commands were run beside the load (--at)"
+    elif config.server.cold_start:
+        skipped[Kind.STEADY_STATE] = "a cold start is not steady from its first second on (--cold-start)"
     elif isinstance(config.scenario, TraceReplay):
         skipped[Kind.STEADY_STATE] = "the rate of a trace changes by itself"
     elif isinstance(config.scenario, Stages) and not judged_stages:

@@ -9,13 +9,14 @@ from loadgen.measurement.windows import Window
 from servemark.results.bottleneck import bottleneck
 from servemark.results.constraints import judge
 from servemark.results.objectives import latency_objective
-from servemark.results.recovery import recovery
+from servemark.results.schema.cold_start import ColdStart
 from servemark.results.schema.header import opening
 from servemark.results.schema.load import Scenario
 from servemark.results.schema.metrics import StageFigures, WindowFigures
 from servemark.results.schema.recovery import CommandRun
 from servemark.results.schema.run import PendingResult, Result
 from servemark.results.served_config import recorded
+from servemark.results.transients import cold_start, recovery
 from servemark.stats.truncation import METHOD
 from servemark.stats.unknown import explained, or_unknown
 
@@ -75,7 +76,8 @@ def complete(result: PendingResult, measurement: Measurement) -> Result:
     assert measured is not None
     correctness, mismatch = correctness_of(config, measured, measurement.golden)
     windows, commands = _windows(config, measured), _commands(config, measured)
-    verdict = judge(observe(config, measured, mismatch, commands)).to_dict()
+    cold = _cold_start(config, measured) if config.server.cold_start else None
+    verdict = judge(observe(config, measured, mismatch, commands, cold)).to_dict()
     metrics = figures(measurement, measured, correctness)
     whole: Result = {
         **result,
@@ -89,6 +91,8 @@ def complete(result: PendingResult, measurement: Measurement) -> Result:
     }
     if config.live.at:
         whole["commands"] = commands
+    if cold is not None:
+        whole["cold_start"] = cold
     if measured.workers:
         whole["workers"] = measured.workers
     return whole
@@ -151,6 +155,17 @@ def _commands(config: LoadConfig, measured: Measured) -> list[CommandRun]:
         {**ran, **recovery(windows, ran["at_s"], before_s)}
         for ran, before_s in zip(measured.commands, begins, strict=False)
     ]
+
+
+def _cold_start(config: LoadConfig, measured: Measured) -> ColdStart:
+    """The start of the server, and how it answered until it was steady."""
+    first_ns, began_ns = measured.recorder.first_answer_ns, measured.recorder.interval.start
+    return cold_start(
+        [window for window in _counted(config, measured) if window["start_s"] + 1 <= measured.measured_s],
+        load_s=config.startup.load_s if config.startup else None,
+        waited_s=(began_ns - config.startup.ready_ns) / 1e9 if config.startup else None,
+        first_answer_ms=None if first_ns is None else first_ns / 1e6,
+    )
 
 
 def _stages(config: LoadConfig, measured: Measured) -> list[StageFigures]:

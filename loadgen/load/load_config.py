@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from loadgen.load.arrivals import Users
-from loadgen.load.order import Order
+from loadgen.load.order import Order, Startup
 from loadgen.load.scenario import ClosedLoop, Scenario, scenario_of
 from loadgen.load.share import Share
 from loadgen.transport.access import Access
@@ -65,6 +65,8 @@ class LoadConfig:
     """With what the answers that are scored are decoded, None: greedily."""
     server_root: int | None = None
     """The process from which the server's descend. None: those that listen at its port are looked for."""
+    startup: Startup | None = None
+    """The start of the server, where its caller has just started it for a cold start."""
     result_dir: Path | None = None
     start_file: Path | None = None
 
@@ -82,7 +84,7 @@ class LoadConfig:
         return cls(
             request=request,
             workload=workload,
-            scenario=scenario_of(request.load),
+            scenario=scenario_of(_made(request)),
             urls=urls,
             metrics_url=metrics,
             access=Access.of(server, urls[0]),
@@ -96,7 +98,13 @@ class LoadConfig:
         """Resolve what a caller has ordered. Raises as `of`."""
         config = cls.of(order.request, lookup, address=order.address)
         start_file = Path(order.start_file) if order.start_file else None
-        return replace(config, server_root=order.server_root, result_dir=Path(order.result_dir), start_file=start_file)
+        return replace(
+            config,
+            server_root=order.server_root,
+            startup=order.startup,
+            result_dir=Path(order.result_dir),
+            start_file=start_file,
+        )
 
     @property
     def order(self) -> Order:
@@ -106,6 +114,7 @@ class LoadConfig:
             request=self.request,
             address=self.address,
             server_root=self.server_root,
+            startup=self.startup,
             result_dir=str(self.result_dir.absolute()),
             start_file=str(self.start_file.absolute()) if self.start_file else "",
         )
@@ -113,12 +122,11 @@ class LoadConfig:
     def changed(self, **values: Any) -> "LoadConfig":
         """Return the same run with other values of fields of its request, by their names."""
         resolved: dict[str, Any] = {}
+        request = documents.changed(self.request, **values)
         if "load" in values:
-            load: Load = values["load"]
-            resolved["scenario"] = scenario_of(load)
+            resolved["scenario"] = scenario_of(_made(request))
         if "slo" in values:
             resolved["slo"] = parse_objectives(values["slo"])
-        request = documents.changed(self.request, **values)
         if "metrics_port" in values:
             resolved["metrics"] = Destinations.of(request.live)
         return replace(self, request=request, **resolved)
@@ -330,6 +338,11 @@ class LoadConfig:
         if self.language_model:
             found["language_model"] = self.language_model.to_config()
         return found
+
+
+def _made(request: RunRequest) -> Load:
+    """The load as it is made: a cold start begins without a warm-up."""
+    return msgspec.structs.replace(request.load, warmup=0.0) if request.server.cold_start else request.load
 
 
 def out_of_range(tensor: Tensor, least: float, most: float) -> str | None:

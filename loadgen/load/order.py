@@ -17,6 +17,15 @@ START_TIMEOUT_S = 900.0
 """Maximum wait of a run that is ready for others that begin with it."""
 
 
+class Startup(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The start of a server of our own, which has answered no request yet."""
+
+    load_s: float
+    """Time from the start of its process until its models were ready."""
+    ready_ns: int
+    """The time at which they were (monotonic ns)."""
+
+
 class Order(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One run to make."""
 
@@ -27,6 +36,8 @@ class Order(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The result directory, made by the caller."""
     server_root: int | None = None
     """The process from which the server's descend, where the caller has started it."""
+    startup: Startup | None = None
+    """The start of that server, where its caller has just started it for a cold start."""
     start_file: str = ""
     """Begin at the time (monotonic ns) in this file."""
 

@@ -78,6 +78,8 @@ class Recorder:
         """Failed requests of the interval that never went out."""
         self.outside = 0
         self.in_flight_at_start = 0
+        self.first_answer_ns: int | None = None
+        """Latency of the interval's request that was answered first."""
         self.longest_pause_ns = 0
         """Longest time of the interval in which nothing was sent or read."""
         self.sequences: SequenceRecorder | None = None
@@ -195,6 +197,8 @@ class Recorder:
     def _measure(self, rows: npt.NDArray[np.int64]) -> None:
         scheduled, sent, done = rows[:, 0], rows[:, 1], rows[:, 2]
         latency = done - scheduled
+        if self.first_answer_ns is None and len(rows):
+            self.first_answer_ns = int(latency[done.argmin()])
         self.scheduled += len(rows)
         self.latency.record(latency)
         self.service_time.record(done - sent)

@@ -99,7 +99,9 @@ class Sender:
         self.priority.require()
         self.cpu_latency.require(self.target)
         requests = self.share.requests(self.target.payloads(golden))
-        requests, probed = require_answer(self.target, requests, self.config, _wait_politely)
+        probed = 0
+        if not self.config.server.cold_start:  # its first request belongs to the load
+            requests, probed = require_answer(self.target, requests, self.config, _wait_politely)
         if self.tracing is not None:
             requests = self.tracing.requests(requests)
         if self.cancellation is not None:

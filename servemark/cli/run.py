@@ -95,10 +95,18 @@ def _announce(configs: Sequence[LoadConfig], repeat: int) -> None:
 
 @contextlib.contextmanager
 def _served(config: LoadConfig, *, workers: int, quiet: bool) -> Iterator[Measure]:
-    """A server, and what measures one run of it."""
+    """A server, and what measures one run of it; each cold start has a server of its own."""
+    measure = functools.partial(drive if quiet else drive_watched, workers=workers)
+
+    def cold(config: LoadConfig) -> Result:
+        with server_for([config]) as [served]:
+            return measure(served)
+
+    if config.server.cold_start:
+        yield cold
+        return
     with server_for([config]) as [served]:
-        measure = drive if quiet else drive_watched
-        yield lambda config: measure(config.at(served.address), workers=workers)
+        yield lambda config: measure(config.at(served.address))
 
 
 def _curve(measure: Measure, configs: list[LoadConfig], repeat: int, *, json: bool) -> list[Result]:

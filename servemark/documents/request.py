@@ -19,7 +19,7 @@ from servemark.documents.values import texts
 from servemark.errors import OptionError
 from servemark.machine.scheduling import Priority
 from servemark.quantities import SECONDS, SHARES
-from servemark.results.objectives import Figure, parse_objectives, written
+from servemark.results.objectives import KNOWN_AT_THE_END, Figure, parse_objectives, written
 
 DEFAULT_ENGINE = "onnxruntime"
 PRECISIONS = ("fp32", "fp16", "bf16", "int8", "fp8")
@@ -196,9 +196,9 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = 1
 
     def __post_init__(self) -> None:
-        late = {Figure.THROUGHPUT, Figure.RECOVERY}
-        if found := next((each for each in parse_objectives(self.abort_on, "--abort-on") if each.figure in late), None):
-            raise OptionError(f"--abort-on has no {found.name}: it is known at the end", fix="errors:SHARE or pXX:MS")
+        late = [each for each in parse_objectives(self.abort_on, "--abort-on") if each.figure in KNOWN_AT_THE_END]
+        if late:
+            raise OptionError(f"--abort-on has no {late[0].name}: it is known at the end", fix="errors:SHARE or pXX:MS")
 
 
 class RunRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -263,7 +263,7 @@ class RunRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise OptionError(
                 "JSON tensors are for HTTP without shared memory", fix="--protocol http, or leave them out"
             )
-        _check_connections(self)
+        _check_pairs(self)
         if server.endpoint_type:
             _check_endpoint(self)
         if server.streaming and self.protocol != "grpc":
@@ -286,7 +286,7 @@ class RunRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 "--explain gives each request an id of its own, in messages without shared memory and traceparent",
                 fix="leave out --shared-memory, --otlp-sample",
             )
-        _check_commands(self)
+        _check_transients(self)
         if server.sequence_length and (self.live.otlp_sample or server.shared_memory != "none"):
             raise OptionError(
                 "--sequence-length excludes --otlp-sample and --shared-memory", fix="leave out what is not needed"
@@ -300,13 +300,13 @@ class RunRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         )
 
 
-def _check_commands(request: RunRequest) -> None:
-    """Check that commands have a run, and an objective on the recovery from them has commands. Raises OptionError."""
-    asked = any(slo.figure is Figure.RECOVERY for slo in parse_objectives(request.objectives.slo))
-    if asked and not request.live.at:
+def _check_transients(request: RunRequest) -> None:
+    """Check that what an objective is about is asked for too. Raises OptionError."""
+    figures = {slo.figure for slo in parse_objectives(request.objectives.slo)}
+    if Figure.RECOVERY in figures and not request.live.at:
         raise OptionError("--slo recovery is that from a command", fix="add --at S:COMMAND")
-    if request.live.at and isinstance(request.load, MaxRate):
-        raise OptionError("--at is for a run, not for a search", fix="leave out --max-rate")
+    if Figure.COLD_START in figures and not request.server.cold_start:
+        raise OptionError("--slo cold-start is about a server's start", fix="add --cold-start")
 
 
 def _check_endpoint(request: RunRequest) -> None:
@@ -330,8 +330,8 @@ def _check_endpoint(request: RunRequest) -> None:
         raise OptionError("--endpoint-type is for a server that runs already", fix="add --url http://HOST:PORT")
 
 
-def _check_connections(request: RunRequest) -> None:
-    """Check that each use of connections comes with options that it goes with. Raises OptionError."""
+def _check_pairs(request: RunRequest) -> None:
+    """Check that options which exclude each other are not given together. Raises OptionError."""
     server = request.server
     given = {
         "--url with several servers": "," in server.url,
@@ -346,6 +346,10 @@ def _check_connections(request: RunRequest) -> None:
         "--in-process": server.in_process,
         "--workers": request.limits.workers > 1,
         "--request-cancellation": request.limits.request_cancellation is not None,
+        "--at": bool(request.live.at),
+        "--cold-start": server.cold_start,
+        "--max-rate": isinstance(request.load, MaxRate),
+        "--warmup": request.load.warmup not in (AUTO, 0),
     }
     for flag, excluded in _EXCLUDED.items():
         if given[flag] and (other := next((each for each in excluded if given[each]), None)):
@@ -366,8 +370,10 @@ _EXCLUDED = {
         "--in-process",
         "--workers",
     ),
+    "--at": ("--max-rate",),
+    "--cold-start": ("--warmup", "--at", "--max-rate", "--workers", "--explain"),
 }
-"""Uses of connections, and the options that each excludes."""
+"""Options, and those that each excludes."""
 
 GROUPS: dict[str, type[Struct]] = {
     "server": Server,

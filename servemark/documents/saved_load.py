@@ -53,7 +53,7 @@ def load_key(result: RunHeader) -> str:
     asked = msgspec.to_builtins(load_of(result))
     key = {name: value for name, value in asked.items() if name not in _ASKED_BUT_NO_LOAD}
     key |= {name: dict(result["scenario"])[name] for name in _RESOLVED}
-    key |= {"mix": result["resolved"].get("mix"), "search": "max_rate" in result}
+    key |= {"mix": result["resolved"].get("mix"), "search": "max_rate" in result, "cold": "cold_start" in result}
     return json.dumps(key, sort_keys=True)
 
 

@@ -79,6 +79,7 @@ class Series(Struct, frozen=True, kw_only=True):
             "--max-rate": isinstance(request.load, MaxRate),
             "--repeat": self.repeat > 1,
             "--in-process": request.server.in_process,
+            "--cold-start": request.server.cold_start,
             "--model-name": request.server.model_name,
             "--device": request.server.device,
             "--workers": request.limits.workers > 1,

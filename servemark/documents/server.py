@@ -257,6 +257,14 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     device: Device = ""
     engine_options: EngineOptions = ()
     instances: Instances = None
+    cold_start: Annotated[
+        bool,
+        fields.switch(
+            "Start a server for each run, and measure from its first request on: load time, first answer, steady p99.",
+            of_locust=False,
+            commands={RUN},
+        ),
+    ] = False
     in_process: Annotated[
         bool,
         fields.switch(

@@ -19,7 +19,7 @@ from servemark.stats.percentiles import allowed_beyond, samples_needed
 MET: ObjectiveStatus = "met"
 MISSED: ObjectiveStatus = "missed"
 UNDECIDED: ObjectiveStatus = "undecided"
-SYNTAX = "pXX:LIMIT, service_pXX:LIMIT, errors:SHARE, throughput:RATE or recovery:TIME"
+SYNTAX = "pXX:LIMIT, service_pXX:LIMIT, errors:SHARE, throughput:RATE, recovery:TIME or cold-start:TIME"
 _EXAMPLE = "write it like {0} p99:50, or {0} p50:5ms,p99:20ms,errors:0.1%"
 
 
@@ -31,7 +31,11 @@ class Figure(StrEnum):
     ERRORS = "errors"
     THROUGHPUT = "throughput"
     RECOVERY = "recovery"
+    COLD_START = "cold-start"
 
+
+KNOWN_AT_THE_END = {Figure.THROUGHPUT, Figure.RECOVERY, Figure.COLD_START}
+"""Figures of a whole run."""
 
 _UNITS = {
     Figure.LATENCY: "ms",
@@ -39,23 +43,35 @@ _UNITS = {
     Figure.ERRORS: "share",
     Figure.THROUGHPUT: "requests/s",
     Figure.RECOVERY: "s",
+    Figure.COLD_START: "s",
 }
-_READ = {"errors": SHARES, "throughput": RATES, "recovery": SECONDS}
+_READ = {"errors": SHARES, "throughput": RATES, "recovery": SECONDS, "cold-start": SECONDS}
+_OF_TRANSIENTS = {
+    Figure.RECOVERY: (
+        "too little is known of the seconds before a command: start it later, or raise the rate",
+        "the latency took longer to recover than the objective allows",
+    ),
+    Figure.COLD_START: (
+        "it is not known when the latency was steady: raise --duration or the rate",
+        "loading the model and warming it took longer than the objective allows: `cold_start` has the parts",
+    ),
+}
+"""Remedies where it is undecided, and where it is missed."""
 
 
 @dataclass(frozen=True)
 class Slo:
     """One objective: a percentile of the latency in ms, unless `figure` says otherwise.
 
-    `percentile` (0 < p < 100) is that of a latency or service time. `limit` is in ms, a share, requests/s, or for the
-    recovery s. It is an upper limit, except for the throughput.
+    `percentile` (0 < p < 100) is that of a latency or service time. `limit` is in ms, a share, requests/s, or for
+    recovery and cold start s. It is an upper limit, except for the throughput.
     """
 
     percentile: float
     limit: float
     figure: Figure = Figure.LATENCY
 
-    _SYNTAX = re.compile(r"(?:(service_)?p(\d+(?:\.\d+)?)|(errors|throughput|recovery))\s*[:=]\s*(\S+)")
+    _SYNTAX = re.compile(r"(?:(service_)?p(\d+(?:\.\d+)?)|(errors|throughput|recovery|cold-start))\s*[:=]\s*(\S+)")
 
     @classmethod
     def parse(cls, text: str, flag: str = "--slo") -> Self:
@@ -83,7 +99,7 @@ class Slo:
 
     @property
     def name(self) -> str:
-        """Name of the figure with its percentile: `p99`, `service_p99`, `errors`, `throughput`, `recovery`."""
+        """Name of the figure with its percentile: `p99`, `service_p99`, `errors`, `recovery`."""
         if not self.timed:
             return self.figure.value
         return f"{'service_' if self.figure is Figure.SERVICE_TIME else ''}p{text_of(self.percentile)}"
@@ -136,7 +152,7 @@ Longer = Callable[[float | None], str]
 
 @dataclass(frozen=True)
 class Seen:
-    """A run's figure for an objective: `value` in its unit, None if the run has none, infinite: it never recovered.
+    """A run's figure for an objective: `value` in its unit, None if the run has none, infinite: too long to be seen.
 
     For a percentile, `over` counts the `requests` that exceeded the limit; both include failed ones. `bound` is what
     the percentile does not exceed with 99 % confidence (infinite: failed requests), or `no_bound` says why there is
@@ -210,9 +226,9 @@ def _remedy(seen: Seen, status: ObjectiveStatus, longer: Longer, relief: str) ->
         needed = samples_needed(slo.percentile)
         advice = longer(needed / seen.requests if seen.requests else None)
         return f"{slo.name} needs {needed:,} requests, these are {seen.requests:,}: {advice}"
-    if slo.figure is Figure.RECOVERY:
-        unknown = "too little is known of the seconds before a command: start it later, or raise the rate"
-        return unknown if status == UNDECIDED else "the latency took longer to recover than the objective allows"
+    if slo.figure in _OF_TRANSIENTS:
+        undecided, missed = _OF_TRANSIENTS[slo.figure]
+        return undecided if status == UNDECIDED else missed
     if status == UNDECIDED:
         return f"{slo.name} needs more requests to be known: {longer(None)}"
     if slo.figure is Figure.ERRORS:

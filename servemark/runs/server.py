@@ -1,10 +1,13 @@
 """The server of a run: the one that is given, one that runs already, or one of its own."""
 
 import contextlib
+import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from loadgen.load.load_config import LoadConfig
+from loadgen.load.order import Startup
 from loadgen.targets.control import control_of
 from loadgen.transport.server_url import METRICS
 from servemark.errors import OptionError, ServerError
@@ -22,15 +25,20 @@ def server_for(configs: Sequence[LoadConfig], more: Sequence[str] = ()) -> Itera
 
     That is the one of the URL that they give; else one that already serves the one model at the default port, else an
     embedded one. A device, options or instances are for a server of our own, so a model that must have some is never
-    taken from another one; an embedded Triton gets `more` flags. Raises OptionError, ArtifactError, ServerError.
+    taken from another one, and for a cold start there is a new one each time; an embedded Triton gets `more` flags.
+    Raises OptionError, ArtifactError, ServerError.
     """
     first = configs[0]
-    given, settings = bool(first.server.url), Settings.of(first.server)
+    given, settings, cold = bool(first.server.url), Settings.of(first.server), first.server.cold_start
+    if given and cold:
+        raise OptionError(
+            f"--cold-start starts a server of its own, and --url names {first.url}", fix="leave out --url"
+        )
     if given and settings:
         raise OptionError(
             f"{first.url} has its own settings", fix="leave out --url, or --device, --engine-option, --instances"
         )
-    if given or (len(configs) == 1 and not settings and _serves(first)):
+    if given or (len(configs) == 1 and not settings and not cold and _serves(first)):
         if not given:
             note(f"using the server at {first.url}")
         yield list(configs)
@@ -52,7 +60,8 @@ def server_for(configs: Sequence[LoadConfig], more: Sequence[str] = ()) -> Itera
     ):
         address = address_of(server, first.protocol)
         note(f"serving at {address.replace(METRICS, ', metrics at ')}")
-        yield [config.at(address) for config in configs]
+        startup = Startup(load_s=server.startup_s, ready_ns=time.monotonic_ns()) if cold else None
+        yield [replace(config.at(address), startup=startup) for config in configs]
         note_death(server)
 
 

@@ -71,7 +71,9 @@ def _asked(objective: JudgedObjective) -> str:
         return f"errors {_percent(objective['value'])}, objective {_percent(limit)} {objective['status']}"
     if objective["figure"] == "throughput":
         return f"objective {figure(limit)} requests/s {objective['status']}"
-    return f"{name} {figure(objective['value'])} ms, objective {figure(limit)} ms {objective['status']}"
+    unit = objective["unit"]
+    seen = "not known" if objective["value"] is None else f"{figure(objective['value'])} {unit}"
+    return f"{name} {seen}, objective {figure(limit)} {unit} {objective['status']}"
 
 
 def _percent(share: float | None) -> str:

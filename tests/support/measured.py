@@ -1,11 +1,13 @@
 """Measurements made of outcomes that a test chose: times in s, from the start of the schedule."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
 from loadgen.evaluation.result import complete, header
 from loadgen.load.load_config import LoadConfig
+from loadgen.load.order import Startup
 from loadgen.measurement.interval_edges import Energy, Statistics
 from loadgen.measurement.machine_use import GENERATOR, SERVER, MachineUse
 from loadgen.measurement.measurement import Measured, Measurement
@@ -90,9 +92,11 @@ class Target:
         self.config: Resolved = {**config.resolved(), "url": "http://h:1"}
 
 
-def load_result(flags: Sequence[str], outcomes: Sequence[Outcome], **seen: Any) -> Any:
+def load_result(
+    flags: Sequence[str], outcomes: Sequence[Outcome], *, startup: Startup | None = None, **seen: Any
+) -> Any:
     """The whole result of such a run, as result.json has it."""
-    settings = config("ranking_tiny", *flags)
+    settings = replace(config("ranking_tiny", *flags), startup=startup)
     run = SimpleNamespace(
         config=settings,
         target=Target(settings),

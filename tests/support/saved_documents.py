@@ -24,6 +24,7 @@ from tests.support.rounds import document_of, rounds_of
 FLAGS = ("--request-rate", "40", "--duration", "10", "--warmup", "1")
 SLO = (*FLAGS, "--slo", "p90:50,errors:0.01")
 STAGES = ("--stages", "5:20,5:40", "--duration", "10", "--warmup", "1")
+COLD_START = ("--request-rate", "40", "--duration", "10", "--cold-start", "--slo", "cold-start:5")
 POINT = {
     "rate": 40.0,
     "latency_ms": 20.0,
@@ -80,6 +81,7 @@ def documents(folder: Path) -> dict[str, Saved]:
         "open": open_loop,
         "closed": run(folder / "closed", ("--concurrency", "4", "--duration", "10", "--warmup", "1")),
         "stages": run(folder / "stages", STAGES),
+        "cold_start": run(folder / "cold_start", COLD_START),
         "mix": run(folder / "mix", mix=[{**result, "share": 1.0}]),
         "max_rate": run(folder / "max_rate", max_rate=found),
         "alone": Saved("alone", result),

@@ -2,6 +2,7 @@
 
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
+from servemark.results.schema.cold_start import ColdStart
 from servemark.results.schema.explanation import Explanation
 from servemark.results.schema.header import KIND, Header
 from servemark.results.schema.load import Scenario
@@ -139,6 +140,7 @@ class RunHeader(Header):
     ]
     mix: NotRequired[Annotated[list[MixPart], "Mix: each workload's own figures."]]
     commands: NotRequired[Annotated[list[CommandRun], "--at: commands that were run beside the load."]]
+    cold_start: NotRequired[Annotated[ColdStart, "--cold-start: the server's start, and its first seconds."]]
     explanation: NotRequired[Annotated[Explanation, "--explain: where the time of the slowest requests went."]]
     max_rate: NotRequired[Annotated[MaxRateSearch, "--max-rate: the search. The rest is the run that stands for it."]]
 
@@ -162,7 +164,8 @@ class Result(RunHeader):
     metrics: Annotated[Metrics, "Everything that was measured."]
     windows: Annotated[
         list[WindowFigures],
-        "Windows of the measured interval, in order: of 1 s for a trace of an hour at most, else at most 10.",
+        "Windows of the measured interval, in order: of 1 s for --at, --cold-start and a trace (in an hour at most), "
+        "else at most 10.",
     ]
     stages: Annotated[list[StageFigures], "Stages of a load in stages, in order."]
     partial: Annotated[bool, "true: the run was cut short. The figures are of what was measured until then."]

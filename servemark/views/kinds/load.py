@@ -29,6 +29,7 @@ from servemark.views.plots.machine_series import OWN
 from servemark.views.plots.max_rate import search
 from servemark.views.plots.over_time import heatmap, windows
 from servemark.views.plots.server import batches, breakdown
+from servemark.views.plots.transients import cold_start, cold_start_cells, commands
 from servemark.views.slow_seconds import worst_seconds
 from servemark.views.verdict import badges, judged, meaning, verdict_of
 from servemark.views.wording import RANDOM_WEIGHTS, agreement_words, cells, listed, low_and_high, only_agreement
@@ -55,7 +56,8 @@ def article(saved: Saved) -> Article:
             Section("Search for the highest rate", search(result) if found else []),
             Section(stands, [Lines([answer(result)])] if found else [], titled=True),
             Section("Latency", [_latencies(result), Lines(facts(saved))]),
-            Section("Commands", _commands(result)),
+            Section("Cold start", cold_start(result)),
+            Section("Commands", commands(result)),
             Section("Servers", servers(result)),
             Section("Verdict", [verdict_of(result["verdict"])]),
             Section("Workloads of the mix", _mix(result)),
@@ -290,26 +292,6 @@ def _stages(result: Result) -> list[Block]:
     return [Table(head, rows, caption="Stages")]
 
 
-def _commands(result: Result) -> list[Block]:
-    """The commands that were run beside the load, and the recovery from each."""
-    head = ["at s", "command", "exit code", "percentile", "before ms", "at worst ms", "failed", "recovered after s"]
-    rows = [
-        [
-            *(f"{each['at_s']:.1f}", each["command"], "-" if each["exit_code"] is None else str(each["exit_code"])),
-            *(each["percentile"] or "-", *cells(each, ("before_ms", "worst_ms")), f"{each['errors']:,}"),
-            "not by the end" if each["recovered"] is False else figure(each["recovery_s"]),
-        ]
-        for each in result.get("commands", [])
-    ]
-    reasons = [
-        f"{each['command']}: {reason}"
-        for each in result.get("commands", [])
-        if (reason := reason_of(each, "recovery_s")) is not None
-    ]
-    said = [f"{each['command']} said: {each['said']}" for each in result.get("commands", []) if each["exit_code"]]
-    return [Table(head, rows), Lines([*reasons, *said])] if rows else []
-
-
 def _mix(result: Result) -> list[Block]:
     head = ["workload", "share", "requests/s", "p50 ms", "p90 ms", "p99 ms", "failed", "verdict"]
     rows = [
@@ -366,6 +348,7 @@ def records(saved: Saved) -> list[dict[str, Any]]:
         **{f"energy_{key}": energy[key] for key in ("joules_per_inference", "average_w", "boundary")},
         **low_and_high("energy_joules_per_inference", energy.get("joules_per_inference_ci95")),
         "max_rate_per_s": found and found["rate"],
+        **cold_start_cells(saved.of(Result)),
     }
     return [row]
 

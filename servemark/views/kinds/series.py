@@ -17,6 +17,7 @@ from servemark.views.drawing.plot import Plot
 from servemark.views.kinds import load
 from servemark.views.plots.circumstances import environment, made
 from servemark.views.plots.distribution import by_percentile
+from servemark.views.plots.transients import cold_starts
 from servemark.views.wording import cells
 
 _LINES = {"mean_ms": ("mean", 7), "p50_ms": ("p50", 0), "p90_ms": ("p90", 2), "p99_ms": ("p99", 1)}
@@ -38,6 +39,7 @@ def article(saved: Saved) -> Article:
         explained=_invalid(bad, len(results)),
         sections=[
             Section("Runs", [_runs(results, curve, bad), Lines([*_variations(results), *_definition(curve)])]),
+            Section("Cold starts", cold_starts(results)),
             Section("Rate and latency", lambda: _curve(curve, first) if curve else []),
             Section("Latency of each", lambda: _distributions(saved.parts)),
             Section("Environment of the first", lambda: environment(first)),

@@ -79,6 +79,9 @@ def _latency(result: Result, levels: Sequence[Level], shown: Mapping[str, tuple[
     for words, limit in levels:
         plot.level(limit, words)
     _begin_stages(plot, result["stages"])
+    cold = result.get("cold_start")
+    if cold is not None and cold["steady_after_s"] is not None:
+        plot.mark(cold["steady_after_s"], "steady")
     head = ["start s", "requests/s", "requests", "failed", *(f"{name} ms" for name, _ in shown.values())]
     rows = [
         [

@@ -3,6 +3,7 @@
 import pytest
 
 from loadgen.evaluation.result import histograms
+from loadgen.load.order import Startup
 from servemark.results import directory as results
 from servemark.stats.histogram import Histogram
 from tests.support.load_config import config
@@ -39,6 +40,39 @@ def test_a_run_that_was_cut_short_has_the_windows_that_had_begun() -> None:
     assert [window["start_s"] for window in found["windows"]] == [0.0, 1.0, 2.0, 3.0]
     assert found["windows"][3]["requests_per_s"] == pytest.approx(40)  # of the half second that it lasted
     assert (found["partial"], found["scenario"]["measured_s"], found["verdict"]["valid"]) == (True, 3.5, False)
+
+
+COLD = ("--request-rate", "40", "--duration", "10", "--cold-start", "--slo", "cold-start:5")
+
+
+def test_a_cold_start_has_its_parts_and_no_warm_up() -> None:
+    slow = [*evenly(40, 2, 0.3), *evenly(40, 10, 0.02, first_s=2)]
+    found = load_result(COLD, slow, startup=Startup(load_s=1.5, ready_ns=-2_000_000_000))
+    check_schema(found)
+    cold = found["cold_start"]
+    assert (cold["percentile"], cold["first_second_ms"]) == ("p50", pytest.approx(300, rel=1e-2))
+    assert [cold[key] for key in ("load_s", "waited_s", "first_answer_ms")] == [1.5, 2.0, 300.0]
+    assert [cold[key] for key in ("steady_after_s", "cold_start_s", "steady")] == [2.0, 3.5, True]
+    assert (found["scenario"]["warmup_s"], len(found["windows"])) == (0.0, 10)
+    assert "steady_state" in found["verdict"]["skipped"]
+    [objective] = found["verdict"]["objectives"]
+    assert [objective[key] for key in ("figure", "value", "unit", "status")] == ["cold-start", 3.5, "s", "met"]
+    assert found["verdict"]["exit_code"] == 0
+
+
+def test_a_cold_start_that_took_too_long_misses_its_objective() -> None:
+    slow = [*evenly(40, 4, 0.3), *evenly(40, 12, 0.02, first_s=4)]
+    found = load_result((*COLD, "--duration", "12"), slow, startup=Startup(load_s=1.5, ready_ns=0))
+    assert (found["cold_start"]["cold_start_s"], found["verdict"]["exit_code"]) == (5.5, 4)
+
+
+def test_a_cold_start_without_answers_has_its_reasons() -> None:
+    found = load_result(COLD, [answered(1 + n / 40, 0.1, "http_503") for n in range(80)])
+    check_schema(found)
+    cold = found["cold_start"]
+    assert cold["first_answer_ms_reason"] == "no request was answered"
+    assert cold["load_s_reason"] == "the server was not started for this run"
+    assert (cold["steady"], found["verdict"]["objectives"][0]["status"]) == (None, "undecided")
 
 
 def test_stages_have_figures_of_their_own_as_far_as_the_run_came() -> None:

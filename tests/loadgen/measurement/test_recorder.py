@@ -51,6 +51,17 @@ def test_memory_does_not_grow_with_the_number_of_requests() -> None:
     assert grown < 20_000  # Python objects; one kept of every request would be 200,000
 
 
+def test_the_first_answer_is_the_one_that_came_first() -> None:
+    recorder = Recorder(Interval(0, S, 1))
+    for due_ms, done_ms, error in ((0, 50, "http_503"), (1, 90, None), (2, 80, None)):
+        recorder.outcome(Outcome(PAYLOAD, due_ms * MS, due_ms * MS, done_ms * MS, error, "", None))
+    recorder.flush()
+    assert recorder.first_answer_ns == 78 * MS
+    recorder.outcome(Outcome(PAYLOAD, 99 * MS, 99 * MS, 100 * MS, None, "", None))
+    recorder.flush()
+    assert recorder.first_answer_ns == 78 * MS
+
+
 @pytest.mark.parametrize("requests", [1_001, 10_000, 10_989, 100_000])
 def test_an_outlier_of_one_in_a_thousand_is_found_at_p99_9_exactly(requests: int) -> None:
     """Nearest rank: as soon as more than one in 1,000 is slow, p99.9 is slow, and with one fewer it is not."""

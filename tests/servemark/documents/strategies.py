@@ -28,6 +28,7 @@ SPECIAL: dict[str, st.SearchStrategy[Any]] = {
     "at": st.lists(st.sampled_from(["1.5:true", "3:sh -c 'a; b'"]), unique=True).map(tuple),
     "abort_on": st.sampled_from(["errors:0.1", "p99:500,errors:0.2"]),
     "endpoint_type": st.sampled_from(["", "", "", "kserve-v1"]),
+    "cold_start": st.sampled_from([False, False, False, True]),
     "scrape": st.lists(st.sampled_from(["a=http://h:1/m", "b=http://h:2/m#x,y"]), unique=True).map(tuple),
     "request_cancellation": st.none() | st.tuples(st.floats(1e-3, 0.5), st.floats(0, 10)),
     "think_time_s": st.tuples(st.floats(0, 10), st.floats(10, 1e3)),

@@ -145,6 +145,11 @@ def test_the_shares_of_a_mix_and_the_rate_of_a_search_make_other_groups() -> Non
     assert groups(*mixes, *searches, result_at(ConstantRate(rate=100.0))) == 5
 
 
+def test_a_cold_start_is_not_a_repeat_of_a_warm_run() -> None:
+    warm = result_at(BASES[ConstantRate])
+    assert groups(warm, {**warm, "cold_start": {}}) == 2
+
+
 @pytest.mark.parametrize("field", NO_PART)
 def test_measured_values_make_no_other_group(field: str) -> None:
     base = result_at(BASES[Trace], trace=REPLAYED)

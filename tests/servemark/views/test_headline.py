@@ -34,6 +34,10 @@ GOODPUT = f"{ASKED}, goodput 40/s"
             f"{GOODPUT}: {P90}, objective 50 ms met, p50 20 ms, objective 5 ms missed, service p90 20 ms, "
             "objective 10 ms missed, errors 0 %, objective 1 % met, objective 30 requests/s met, VALID",
         ),
+        (
+            ("--slo", "recovery:5s", "--at", "5:true"),
+            f"{ASKED}: p95 20 ms, recovery not known, objective 5 s undecided, VALID",
+        ),
         (("--batch-size", "2"), f"{ASKED}, 80 inferences/s: p95 20 ms, VALID"),
     ],
 )

@@ -5,9 +5,13 @@ from typing import Any
 
 import pytest
 
+from loadgen.load.order import Startup
 from loadgen.load.warm_up import WarmUpOutcome
 from servemark.output import EVERYTHING, SAYS
 from servemark.quantities import figure
+from servemark.results.saved import Saved
+from servemark.views.kinds.load import records
+from servemark.views.render.html import page
 from tests.support.measured import answered, evenly, load_result, worker_figures
 from tests.support.rendering import shown
 
@@ -71,6 +75,22 @@ def test_a_figure_at_its_limit_does_not_look_like_it() -> None:
     steady = next(c for c in result["verdict"]["constraints"] if c["name"] == "steady_state")
     steady |= {"ok": False, "value": 1.10004, "limit": 1.1}
     assert "No   1.10004 (limit 1.10 " in shown(result)
+
+
+def test_a_cold_start_shows_its_parts_and_the_reason_of_one_that_is_not_known() -> None:
+    flags = ("--request-rate", "40", "--duration", "10", "--cold-start", "--slo", "cold-start:5")
+    slow = [*evenly(40, 2, 0.3), *evenly(40, 10, 0.02, first_s=2)]
+    known = load_result(flags, slow, startup=Startup(load_s=1.5, ready_ns=-2_000_000_000))
+    text = shown(known)
+    assert "cold-start 3.50 s, objective 5 s met" in text
+    head = " +".join(["load s", "first answer ms", "first p50 ms", "last p50 ms"])
+    assert re.search(rf"^ *{head} +steady after s +cold start s\n +1.50 +300 +30. +20 +2 +3.50$", text, re.MULTILINE)
+    assert "reason" not in text
+    assert "steady</text>" in page("x", [Saved("x", known)])
+    assert records(Saved("x", known))[0]["cold_start_steady_after_s"] == 2
+    short = shown(load_result((*flags, "--duration", "5"), slow[:200]))
+    assert "\nload_s: the server was not started for this run\nsteady_after_s: fewer than 8 whole seconds" in short
+    assert records(Saved("x", load_result(OPEN, GOOD)))[0]["cold_start_s"] is None
 
 
 def test_prolonged_intervals_workers_and_servers_are_told() -> None:

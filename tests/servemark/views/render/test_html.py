@@ -22,6 +22,7 @@ NAMES = (
     "open",
     "closed",
     "stages",
+    "cold_start",
     "mix",
     "max_rate",
     "alone",
