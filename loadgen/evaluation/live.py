@@ -19,7 +19,7 @@ from servemark import __version__, interrupts
 from servemark.output import note
 from servemark.results.constraint_kinds import Kind
 from servemark.results.constraints import Observations, judge
-from servemark.results.objectives import KNOWN_AT_THE_END, Figure, Seen
+from servemark.results.objectives import OF_TRANSIENTS, Figure, Seen
 from servemark.results.schema.run import PendingResult, Result, Telemetry
 from servemark.stats.trend import FEWEST
 from servemark.telemetry.metrics import catalog
@@ -31,12 +31,7 @@ FINISH_S = 2.5
 """Maximum wait at the end of a run for the last figures to be sent."""
 INTERRUPTED_FINISH_S = 1.0
 """The same where a signal ends it."""
-_BASE_UNITS = {
-    "ms": ("seconds", 1e-3),
-    "s": ("seconds", 1.0),
-    "share": ("ratio", 1.0),
-    "requests/s": ("requests_per_second", 1.0),
-}
+_BASE_UNITS = {"ms": ("seconds", 1e-3), "share": ("ratio", 1.0), "requests/s": ("requests_per_second", 1.0)}
 
 
 class Live:
@@ -139,10 +134,12 @@ def counters(recorder: Recorder, traffic: Traffic) -> Iterator[Sample]:
 def objectives(config: LoadConfig, recorder: Recorder) -> Iterator[Sample]:
     """Limits, and of percentiles and errors how much of what they allow is used up."""
     for slo in config.slo:
+        if slo.figure in OF_TRANSIENTS:  # a limit among those of the latencies, which it is not
+            continue
         name = slo.name if slo.name.startswith("service") or not slo.timed else f"latency_{slo.name}"
         unit, factor = _BASE_UNITS[slo.unit]
         yield Sample.of(catalog.OBJECTIVE_LIMIT, slo.limit * factor, name, unit)
-        if slo.figure in KNOWN_AT_THE_END:
+        if slo.figure is Figure.THROUGHPUT:
             continue
         if slo.figure is Figure.ERRORS:
             found = Seen(slo, None, recorder.errors.total(), recorder.scheduled)

@@ -34,7 +34,8 @@ class Figure(StrEnum):
     COLD_START = "cold-start"
 
 
-KNOWN_AT_THE_END = {Figure.THROUGHPUT, Figure.RECOVERY, Figure.COLD_START}
+OF_TRANSIENTS = {Figure.RECOVERY, Figure.COLD_START}
+KNOWN_AT_THE_END = {Figure.THROUGHPUT, *OF_TRANSIENTS}
 """Figures of a whole run."""
 
 _UNITS = {
@@ -46,7 +47,7 @@ _UNITS = {
     Figure.COLD_START: "s",
 }
 _READ = {"errors": SHARES, "throughput": RATES, "recovery": SECONDS, "cold-start": SECONDS}
-_OF_TRANSIENTS = {
+_REMEDIES = {
     Figure.RECOVERY: (
         "too little is known of the seconds before a command: start it later, or raise the rate",
         "the latency took longer to recover than the objective allows",
@@ -226,8 +227,8 @@ def _remedy(seen: Seen, status: ObjectiveStatus, longer: Longer, relief: str) ->
         needed = samples_needed(slo.percentile)
         advice = longer(needed / seen.requests if seen.requests else None)
         return f"{slo.name} needs {needed:,} requests, these are {seen.requests:,}: {advice}"
-    if slo.figure in _OF_TRANSIENTS:
-        undecided, missed = _OF_TRANSIENTS[slo.figure]
+    if slo.figure in OF_TRANSIENTS:
+        undecided, missed = _REMEDIES[slo.figure]
         return undecided if status == UNDECIDED else missed
     if status == UNDECIDED:
         return f"{slo.name} needs more requests to be known: {longer(None)}"
