@@ -12,8 +12,11 @@ from servemark.stats.unknown import explained, or_unknown, unknown, unknown_grou
 
 BEFORE = 5
 """Fewest seconds before a command that tell how the latency was."""
-LAST = 5
-"""Last seconds of a run, which tell how the latency is once a server is warm."""
+SHORTEST = 12
+"""Fewest seconds of a cold start: their second half tells how the latency is once a server is warm.
+
+The last five alone are too few, because the p99 of a second scatters: of 1,200 requests/s threefold on a quiet machine.
+"""
 CALM = 3
 """Seconds in a row that are like those which tell how the latency is: then it has recovered, or is steady."""
 SPARE = 1.1
@@ -23,9 +26,9 @@ _TOO_FEW = "too few requests in some second before it for a median: a higher rat
 _TOO_EARLY = f"it came before the first {BEFORE} seconds had passed, or so soon after the command before it"
 _NEVER = f"the run ended before {CALM} seconds in a row were as before"
 _LONGER = "raise --duration"
-_SHORT = f"fewer than {LAST + CALM} whole seconds were measured: {_LONGER}"
-_TOO_FEW_AT_THE_END = f"too few requests in one of the last {LAST} seconds for a median: a higher rate"
-_NOT_STEADY = f"no {CALM} seconds in a row before the last {LAST} were without failures and as fast: {_LONGER}"
+_SHORT = f"fewer than {SHORTEST} whole seconds were measured: {_LONGER}"
+_TOO_FEW_AT_THE_END = "too few requests in some second of the second half for a median: a higher rate"
+_NOT_STEADY = f"no {CALM} seconds in a row were without failures and as fast as the second half: {_LONGER}"
 _NOT_OURS = "the server was not started for this run"
 
 
@@ -89,18 +92,18 @@ def steady_after(found: ColdStart | None, limit_s: float, measured_s: float) -> 
         return found and found["cold_start_s"]
     if found["load_s"] is None or found["steady"] is not False:
         return None
-    # The last seconds tell how the latency is, and so not whether it was so before them.
-    return math.inf if found["load_s"] + measured_s - LAST - CALM > limit_s else None
+    # The second half tells how the latency is, and so not from when it was so.
+    return math.inf if found["load_s"] + measured_s / 2 - 1 > limit_s else None
 
 
 @explained
 def _settling(seconds: Sequence[WindowFigures]) -> Settling:
-    last = seconds[-LAST:]
-    percentile = _highest(last)
-    if len(seconds) < LAST + CALM or percentile is None:
-        return unknown_group(Settling, _SHORT if len(seconds) < LAST + CALM else _TOO_FEW_AT_THE_END)
-    level = max(_value(second, percentile) or 0.0 for second in last)
-    first = _first_calm(seconds[:-LAST], percentile, level)
+    half = len(seconds) // 2
+    percentile = _highest(seconds[half:])
+    if len(seconds) < SHORTEST or percentile is None:
+        return unknown_group(Settling, _SHORT if len(seconds) < SHORTEST else _TOO_FEW_AT_THE_END)
+    level = max(_value(second, percentile) or 0.0 for second in seconds[half:])
+    first = _first_calm(seconds[: half + CALM - 1], percentile, level)
     restless = _NOT_STEADY if first is None else _drifting(seconds[first:], percentile)
     return {
         "percentile": percentile.removesuffix("_ms"),

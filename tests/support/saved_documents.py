@@ -24,7 +24,7 @@ from tests.support.rounds import document_of, rounds_of
 FLAGS = ("--request-rate", "40", "--duration", "10", "--warmup", "1")
 SLO = (*FLAGS, "--slo", "p90:50,errors:0.01")
 STAGES = ("--stages", "5:20,5:40", "--duration", "10", "--warmup", "1")
-COLD_START = ("--request-rate", "40", "--duration", "10", "--cold-start", "--slo", "cold-start:5")
+COLD_START = ("--request-rate", "40", "--duration", "12", "--cold-start", "--slo", "cold-start:5")
 POINT = {
     "rate": 40.0,
     "latency_ms": 20.0,

@@ -4,11 +4,11 @@ from typing import Annotated, TypedDict
 
 
 class Settling(TypedDict):
-    """Latency by whole seconds of the measured interval, until it was as in the last of them."""
+    """Latency by whole seconds of the measured interval, until it was as in their second half."""
 
-    percentile: Annotated[str | None, "Percentile that is compared: the highest that the last five seconds have."]
+    percentile: Annotated[str | None, "Percentile that is compared: the highest that the second half has."]
     first_second_ms: Annotated[float | None, "It in the first second (ms)."]
-    last_ms: Annotated[float | None, "Its largest value in one of the last five seconds (ms)."]
+    last_ms: Annotated[float | None, "Its largest value in a second of the second half (ms)."]
     steady_after_s: Annotated[
         float | None,
         "Time until the first of three seconds in a row without failures and at most 1.1 times `last_ms` (s). Null too "

@@ -42,18 +42,18 @@ def test_a_run_that_was_cut_short_has_the_windows_that_had_begun() -> None:
     assert (found["partial"], found["scenario"]["measured_s"], found["verdict"]["valid"]) == (True, 3.5, False)
 
 
-COLD = ("--request-rate", "40", "--duration", "10", "--cold-start", "--slo", "cold-start:5")
+COLD = ("--request-rate", "40", "--duration", "12", "--cold-start", "--slo", "cold-start:5")
 
 
 def test_a_cold_start_has_its_parts_and_no_warm_up() -> None:
-    slow = [*evenly(40, 2, 0.3), *evenly(40, 10, 0.02, first_s=2)]
+    slow = [*evenly(40, 2, 0.3), *evenly(40, 12, 0.02, first_s=2)]
     found = load_result(COLD, slow, startup=Startup(load_s=1.5, ready_ns=-2_000_000_000))
     check_schema(found)
     cold = found["cold_start"]
     assert (cold["percentile"], cold["first_second_ms"]) == ("p50", pytest.approx(300, rel=1e-2))
     assert [cold[key] for key in ("load_s", "waited_s", "first_answer_ms")] == [1.5, 2.0, 300.0]
     assert [cold[key] for key in ("steady_after_s", "cold_start_s", "steady")] == [2.0, 3.5, True]
-    assert (found["scenario"]["warmup_s"], len(found["windows"])) == (0.0, 10)
+    assert (found["scenario"]["warmup_s"], len(found["windows"])) == (0.0, 12)
     assert "steady_state" in found["verdict"]["skipped"]
     [objective] = found["verdict"]["objectives"]
     assert [objective[key] for key in ("figure", "value", "unit", "status")] == ["cold-start", 3.5, "s", "met"]
@@ -62,7 +62,7 @@ def test_a_cold_start_has_its_parts_and_no_warm_up() -> None:
 
 def test_a_cold_start_that_took_too_long_misses_its_objective() -> None:
     slow = [*evenly(40, 4, 0.3), *evenly(40, 12, 0.02, first_s=4)]
-    found = load_result((*COLD, "--duration", "12"), slow, startup=Startup(load_s=1.5, ready_ns=0))
+    found = load_result(COLD, slow, startup=Startup(load_s=1.5, ready_ns=0))
     assert (found["cold_start"]["cold_start_s"], found["verdict"]["exit_code"]) == (5.5, 4)
 
 

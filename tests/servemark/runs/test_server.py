@@ -101,6 +101,6 @@ def test_each_repeat_is_a_cold_start_measured_from_its_first_request_on(
         assert result["cold_start"]["load_s"] == 1.25
         assert result["cold_start"]["waited_s"] > 0
         assert result["cold_start"]["first_answer_ms"] > 0
-        assert "fewer than 8 whole seconds" in result["cold_start"]["steady_after_s_reason"]
+        assert "fewer than 12 whole seconds" in result["cold_start"]["steady_after_s_reason"]
         sent += accounted(result)
     assert len(golden.requests()) == sent
