@@ -73,7 +73,7 @@ def test_in_the_code_of_others_a_signal_raises_at_once() -> None:
 
 
 def test_two_that_python_sees_as_one_raise_where_the_first_is_overdue(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where a machine gives this process no turn, RAISE_S after the first signal passes before Python sees any."""
+    """A machine may give this process no turn until RAISE_S after the first signal: Python sees none before."""
     monkeypatch.setattr(interrupts._state, "overdue", True)
     with pytest.raises(KeyboardInterrupt):
         _raise_and_fail()
