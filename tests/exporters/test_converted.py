@@ -17,23 +17,13 @@ from servemark.workload import Arrays, Workload, get, names
 from servemark.workload.agreement import compare_outputs
 from servemark.workload.engine import Engine
 from servers.engines import load_engine
-from tests.support.zoo import tiny_of
+from tests.support.zoo import LIKE_ANOTHER, tiny_of
 
 QUICK = {"cyclegan", "deepspeech2", "din", "enas", "nmt_greedy", "spatial_transformer", "ssd300"}
 """One of each kind; what else TensorFlow runs is tested in the slow suite, since it takes minutes."""
-LIKE_ANOTHER = {
-    "faster_rcnn",
-    "faster_rcnn_c4",
-    "googlenet_lrn",
-    "image_caption_im2txt",
-    "nmt",
-    "resnet152",
-    "summarization",
-}
-"""Networks made of the operators of another, for which OpenVINO too takes ten seconds and more."""
 CONVERTED = [
     pytest.param(name, engine, marks=[] if name in quick else pytest.mark.slow)
-    for engine, quick in (("openvino", set(names()) - LIKE_ANOTHER), ("tensorflow", QUICK))
+    for engine, quick in (("openvino", set(names()) - LIKE_ANOTHER - {"summarization"}), ("tensorflow", QUICK))
     for name in names()
 ]
 VARYING = [name for name in names() if any(tensor.variable_axes for tensor in get(name).inputs)]

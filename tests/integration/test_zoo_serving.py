@@ -15,10 +15,9 @@ from servemark.workload.agreement import compare_outputs
 from servers import open_server
 from tests.support.exporting import Exports
 from tests.support.triton import needs_triton
-from tests.support.zoo import tiny_names
+from tests.support.zoo import exported_names, tiny_names
 
 ENGINE = "onnxruntime"
-TINY = tiny_names()
 START_S = 240.0
 """Each model is a process of its own, and two cores start all of them."""
 
@@ -29,9 +28,12 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def entries(exported: Exports) -> dict[str, Entry]:
+def entries(request: pytest.FixtureRequest, exported: Exports) -> dict[str, Entry]:
+    """The exports of the workloads that were selected."""
+    here = [each for each in request.session.items if isinstance(each, pytest.Function) and each.path == request.path]
+    selected = {each.callspec.params["name"] for each in here}
     # From the last to the first: test_parity begins with the first, and who wants the same export waits for it.
-    return {name: exported(name, ENGINE) for name in reversed(TINY)}
+    return {name: exported(name, ENGINE) for name in reversed(tiny_names()) if name in selected}
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +51,7 @@ def client(
             yield tritonclient.http.InferenceServerClient(server.http, connection_timeout=60, network_timeout=60)
 
 
-@pytest.mark.parametrize("name", TINY)
+@pytest.mark.parametrize("name", exported_names())
 def test_triton_takes_the_configuration_as_written(client: Any, entries: dict[str, Entry], name: str) -> None:
     entry = entries[name]
     written: Any = text_format.Parse(entry.config.read_text(), model_config_pb2.ModelConfig())
@@ -60,7 +62,7 @@ def test_triton_takes_the_configuration_as_written(client: Any, entries: dict[st
     assert [(g.count, g.kind) for g in taken.instance_group] == [(g.count, g.kind) for g in written.instance_group]
 
 
-@pytest.mark.parametrize("name", TINY)
+@pytest.mark.parametrize("name", exported_names())
 def test_triton_answers_like_eager_pytorch(client: Any, entries: dict[str, Entry], name: str) -> None:
     workload, golden = get(name), entries[name].read_golden()
     assert golden is not None

@@ -1,10 +1,15 @@
 """The tiny variants, as the tests over the registry take them: a workload may have none."""
 
+from typing import Any
+
 import pytest
 
 from servemark.workload import Workload, workloads
 
 NONE = "{} declares no tiny variant"
+LIKE_ANOTHER = {"faster_rcnn", "faster_rcnn_c4", "googlenet_lrn", "image_caption_im2txt", "nmt", "resnet152"}
+"""Networks made of the parts of another, as faster_rcnn is of mask_rcnn's, which take ten seconds and more to export,
+whatever their size. They are exported in the slow suite; as networks they are tested like all others."""
 
 
 def tiny_of(name: str) -> Workload:
@@ -18,6 +23,12 @@ def tiny_of(name: str) -> Workload:
 def tiny_names() -> list[str]:
     """The names of the tiny variants that there are."""
     return [workload.tiny.name for workload in workloads().values() if workload.tiny is not None]
+
+
+def exported_names() -> list[Any]:
+    """The same as parameters of tests that need an export."""
+    slow = {f"{name}_tiny" for name in LIKE_ANOTHER}
+    return [pytest.param(name, marks=pytest.mark.slow if name in slow else []) for name in tiny_names()]
 
 
 def no_tiny(name: str) -> list[pytest.MarkDecorator]:

@@ -15,7 +15,7 @@ from servemark.repository.entry import Entry
 from servemark.workload import Arrays, get, stack, workloads
 from servemark.workload.agreement import compare_outputs
 from tests.support.exporting import FROM_TORCH
-from tests.support.zoo import tiny_names
+from tests.support.zoo import LIKE_ANOTHER, exported_names, tiny_names
 
 COSTLY = {"deepspeech2", "mask_rcnn", "nmt", "nmt_greedy", "ssd300", "transformer", "video_prediction"}
 COSTLY |= {"deepspeech_ctc", "deepspeech_streaming", "enas", "facenet", "googlenet_lrn", "image_caption", "seq2seq"}
@@ -25,6 +25,7 @@ so that the program of its own is tested in the slow suite."""
 SLOW_ABOVE = 5_000_000
 SLOW = {name for name, workload in workloads().items() if workload.tiny or (workload.parameters or 0) > SLOW_ABOVE}
 """Full-size workloads whose tiny variant is the same network in small, or of more parameters: in the slow suite."""
+SLOW |= {f"{name}_tiny" for name in LIKE_ANOTHER}
 SLOW_PROGRAMS = SLOW | COSTLY | {f"{name}_tiny" for name in COSTLY}
 EXPORTS = [
     pytest.param(name, engine, id=f"{name}-{engine}", marks=pytest.mark.slow if name in slow else [])
@@ -145,7 +146,7 @@ def test_commented_settings_are_valid_once_uncommented(exported: Any) -> None:
     assert config.parameters["intra_op_thread_count"].string_value == "1"
 
 
-@pytest.mark.parametrize("name", tiny_names())
+@pytest.mark.parametrize("name", exported_names())
 def test_onnx_file_is_of_the_promised_versions_and_self_contained(exported: Any, name: str) -> None:
     import onnx
 
@@ -159,7 +160,7 @@ def test_onnx_file_is_of_the_promised_versions_and_self_contained(exported: Any,
         assert value.type.tensor_type.shape.dim[0].dim_param == "batch"
 
 
-@pytest.mark.parametrize("name", tiny_names())
+@pytest.mark.parametrize("name", exported_names())
 def test_agreement_fails_an_engine_that_ignores_its_input(exported: Any, name: str) -> None:
     """Every output has to vary from request to request by more than its tolerance, or parity would prove nothing."""
     workload, kept = get(name), exported(name, "onnxruntime").read_golden()

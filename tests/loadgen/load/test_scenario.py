@@ -161,18 +161,3 @@ def test_golden_requests_are_among_those_of_a_trace(tmp_path: Path) -> None:
         flags = ["--arrival-trace", str(trace), "--warmup", "0", "--model-repository", str(entry.repository)]
         result = drive(server, tmp_path / "out", *flags)
     assert result["metrics"]["correctness"]["output_agreement"]["checked"] == 3
-
-
-def test_a_trace_that_names_too_many_samples_is_refused(tmp_path: Path) -> None:
-    data = tmp_path / "data.json"
-    data.write_text('{"data": [{"user": [1], "seq": [1, 2, 3, 4, 5]}]}')
-    trace = tmp_path / "trace.csv"
-    trace.write_text("0,0\n0.1,1\n")
-    with server_of(get("ranking_tiny")) as server:
-        flags = [*TINY, "--url", server.url, "--out", str(tmp_path / "out"), "--arrival-trace", str(trace)]
-        done = run("ranking", *flags, "--input-data", str(data))
-        assert (done.returncode, server.requests()) == (3, [])
-        assert "--arrival-trace names sample 1" in done.stderr
-        done = run("ranking", *flags, "--batch-size", "2")
-        assert done.returncode == 3
-        assert "--batch-size 1" in done.stderr

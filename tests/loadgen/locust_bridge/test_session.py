@@ -47,7 +47,6 @@ def test_errors_make_a_run_invalid(tmp_path: Path) -> None:
     ("flags", "words"),
     [
         (["--model", "no_such"], "unknown workload 'no_such'"),
-        (["--users", "0"], "--concurrency 0 must be at least 1"),
         (["-t", "5s", "--duration", "3s"], "--run-time and --duration 3s"),
     ],
 )
@@ -122,7 +121,7 @@ def test_a_crash_inside_the_measurement_leaves_a_partial_result(tmp_path: Path) 
 @pytest.mark.parametrize("streams", [("stderr",), ("stdout", "stderr")])
 def test_a_full_disk_under_its_words_does_not_end_a_run(streams: tuple[str, ...], tmp_path: Path) -> None:
     with server_of(get("ranking_tiny"), delay_s=0.005) as server, Path("/dev/full").open("w") as full:
-        flags = [*TINY, "--url", server.url, "--out", str(tmp_path), "--warmup", "0", "--duration", "6"]
+        flags = [*TINY, "--url", server.url, "--out", str(tmp_path), "--warmup", "0", "--duration", "2.5"]
         nowhere: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         done = subprocess.run(
             command("ranking", *flags, "--request-rate", "50"),
@@ -133,7 +132,7 @@ def test_a_full_disk_under_its_words_does_not_end_a_run(streams: tuple[str, ...]
         )
     result = the_result(tmp_path)
     assert result["partial"] is False
-    assert result["scenario"]["measured_s"] == 6
+    assert result["scenario"]["measured_s"] == 2.5
     assert done.returncode == result["verdict"]["exit_code"]
 
 

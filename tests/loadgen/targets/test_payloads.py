@@ -98,6 +98,16 @@ def test_fewer_samples_than_a_batch_go_round(tmp_path: Path) -> None:
     assert decode(payload)["user"].tolist() == [[3]] * 3
 
 
+def test_a_trace_that_names_too_many_samples_is_refused(tmp_path: Path) -> None:
+    data, trace = tmp_path / "in.json", tmp_path / "trace.csv"
+    data.write_text(json.dumps({"data": [STEP]}))
+    trace.write_text("0,0\n0.1,1\n")
+    with pytest.raises(InputDataError, match="--arrival-trace names sample 1"):
+        take(1, "ranking_tiny", "--arrival-trace", str(trace), "--input-data", str(data))
+    with pytest.raises(InputDataError, match="--batch-size 1"):
+        take(1, "ranking_tiny", "--arrival-trace", str(trace), "--batch-size", "2")
+
+
 BAD_JSON: list[tuple[str, str]] = [
     ("", r"cannot be read: .*\n.*fix: perf_analyzer's input JSON"),
     ("[1]", r"cannot be read: .*\n.*fix: perf_analyzer's input JSON"),

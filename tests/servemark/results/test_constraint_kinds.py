@@ -54,8 +54,10 @@ def test_no_other_file_keeps_a_set_of_names() -> None:
     found = []
     for package in ("servemark", "loadgen", "tools"):
         for path in (ROOT / package).rglob("*.py"):
-            if path.name != "constraint_kinds.py":
-                found += [f"{path}: {ast.dump(node)}" for node in ast.walk(ast.parse(path.read_text())) if _names(node)]
+            text = path.read_text()
+            named = [name for name in NAMES if f'"{name}"' in text]  # to parse all files would take long
+            if path.name != "constraint_kinds.py" and len(named) > 1:
+                found += [f"{path}: {ast.dump(node)}" for node in ast.walk(ast.parse(text)) if _names(node)]
     assert not found
 
 

@@ -14,6 +14,7 @@ from tests.golden.server import GoldenServer
 from tests.support import tiny_product
 from tests.support.command_line import Servemark
 from tests.support.documents import validated
+from tests.support.exporting import Exports
 from tests.support.locust_run import server_of, started, until
 from tests.support.rounds import Row
 
@@ -35,11 +36,13 @@ def check_rounds(found: Row, folder: Path, turns: list[str]) -> None:
 
 @pytest.mark.timeout(600)  # two exports, a server and six runs, on a machine that may be doing other things
 def test_two_engines_on_the_embedded_triton(
-    monkeypatch: pytest.MonkeyPatch, servemark: Servemark, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, servemark: Servemark, tmp_path: Path, exported: Exports
 ) -> None:
+    for engine in ("onnxruntime", "pytorch"):
+        exported(TINY, engine)
     monkeypatch.setattr(warm_up, "WARM_S", 0.2)
     flags = ["--rounds", "2", "--duration", "0.6", "--warmup", "0.1", "--seed", "5", "--json"]
-    places = ["--model-repository", str(tmp_path / "models"), "--out", str(tmp_path / "out")]
+    places = ["--model-repository", str(exported.repository), "--out", str(tmp_path / "out")]
     # so short a run is never steady, which is said and not hidden
     code, out, _ = servemark("compare", TINY, "--engines", "onnxruntime,pytorch", *flags, *places)
     assert code == 2
@@ -92,7 +95,7 @@ def test_rounds_end_when_the_answer_is_known(
         "12",
         "--until-decided",
         "--duration",
-        "0.6",
+        "0.4",
         "--warmup",
         "0",
         "--out",

@@ -19,7 +19,7 @@ from servers.engines.onnxruntime import OnnxRuntime
 from tests.support.exporting import Exports
 
 ENGINES = ["onnxruntime", "openvino", "pytorch", "tensorflow"]
-CONVOLUTIONS, LOOP = "resnet20_cifar_tiny", "nmt_tiny"
+CONVOLUTIONS, LOOP = "resnet20_cifar_tiny", "nmt_greedy_tiny"
 
 
 @pytest.fixture(scope="module")
