@@ -221,7 +221,8 @@ for name in group.commands:
     if not child:
         sys.argv = ["servemark", name]
         __main__.main()
-    os.read(reading, 1)
+    os.close(writing)
+    assert os.read(reading, 1), f"{name} ended before it hung"
     os.kill(child, signal.SIGTERM)
     print(name, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
@@ -234,7 +235,7 @@ def test_a_sigterm_ends_every_command() -> None:
         cwd=CHECKOUT,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=150,  # more than twenty forks one after another, on a machine that may be doing other things
         check=False,
     )
     assert done.stdout.splitlines() == [f"{name} {interrupts.EXIT_CODE}" for name in COMMANDS], done.stderr
