@@ -56,30 +56,25 @@ def choose(model: "nn.Module", workload: Workload) -> Golden:
     stream, rows = alike(workload), golden_rows(workload)
     if not discrete(workload):
         return eager(model, workload, stack(list(itertools.islice(stream, rows)), workload.inputs))
-    heavy = (workload.flops or 0) > HEAVY_FLOPS
-    directions = DIRECTIONS[:1] if heavy else DIRECTIONS
-    batches = _batches(workload, rows, 2 * len(directions))
+    directions = DIRECTIONS[:1] if (workload.flops or 0) > HEAVY_FLOPS else DIRECTIONS
+    most = MAX_CHOICE_FLOPS / (workload.flops or 1)  # samples that may be answered with changed weights
     found: list[Golden] = []
     unclear: list[Golden] = []
-    while sum(each.rows for each in found) < rows and len(found) < batches:
+    tried = 0
+    while sum(each.rows for each in found) < rows and len(found) < CANDIDATES and (not found or tried + rows <= most):
         drawn = eager(model, workload, stack(list(itertools.islice(stream, rows)), workload.inputs))
-        clear = firm(model, workload, drawn, directions=directions)
+        left = [list(range(rows)), *survivors(model, workload, drawn, directions=directions)]
+        clear, tried = left[-1], tried + sum(map(len, left[:-1]))
         found.append(taken(drawn, clear))
         unclear.append(taken(drawn, [row for row in range(drawn.rows) if row not in clear]))
     chosen = _joined(found, rows)
     if chosen.rows >= FEWEST_ROWS:
         return chosen
     note(
-        f"{workload.name}: {chosen.rows} of {batches * rows} samples keep their answers when each weight changes by "
+        f"{workload.name}: {chosen.rows} of {len(found) * rows} samples keep their answers when each weight changes by "
         f"{ENGINES_DIFFER * MARGIN:g} of itself; engines may answer the golden samples differently"
     )
     return _joined([chosen, *unclear], FEWEST_ROWS)
-
-
-def _batches(workload: Workload, rows: int, changes: int) -> int:
-    """Return how many batches of samples may be tried within the operations that the choice may take."""
-    cost = rows * (workload.flops or 0) * changes
-    return CANDIDATES if not cost else max(1, min(CANDIDATES, int(MAX_CHOICE_FLOPS // cost)))
 
 
 def discrete(workload: Workload) -> bool:
@@ -96,12 +91,25 @@ def firm(
     directions: Sequence[int] = DIRECTIONS,
 ) -> list[int]:
     """List the rows whose answers stay, within a wide tolerance, when each weight changes by this share of itself."""
+    return list(survivors(model, workload, golden, change=change, directions=directions))[-1]
+
+
+def survivors(
+    model: "nn.Module",
+    workload: Workload,
+    golden: Golden,
+    *,
+    change: float = ENGINES_DIFFER * MARGIN,
+    directions: Sequence[int] = DIRECTIONS,
+) -> Iterator[list[int]]:
+    """Yield the rows that are left after each change; the next one is tried on these alone."""
     limits = workload.agreement
     limits = replace(limits, atol=MARGIN * limits.atol, rtol=MARGIN * limits.rtol)
     rows = list(range(golden.rows))
     for seed, sign in itertools.product(directions, (1, -1)):
         if not rows:
-            break
+            yield rows
+            return
         asked = taken(golden, rows)
         with changed(model, sign * change, seed):
             answers = _answers(model, workload, asked.inputs, max(1, min(workload.max_batch, TOGETHER)))
@@ -113,7 +121,7 @@ def firm(
                 for name, reference in asked.outputs.items()
             )
         ]
-    return rows
+        yield rows
 
 
 def eager(model: "nn.Module", workload: Workload, inputs: Arrays) -> Golden:
