@@ -1,15 +1,18 @@
 """`servemark synthesise` as a whole: the file is a workload, the document tells the match, and times stand beside."""
 
 import json
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import exporters
 from servemark.results.directory import read_as
 from servemark.results.schema.synthesis import Synthesis
 from servemark.synthesis import run, times
+from servemark.workload import get
 from tests.support.command_line import Servemark
 from tests.support.documents import validated
 
@@ -19,6 +22,12 @@ def here(call: Any, *arguments: Any, timeout_s: float) -> Any:  # noqa: ARG001 -
     return call(*arguments)
 
 
+def export_here(names: Sequence[str], engine: str, repository: Path, precision: str) -> None:
+    """Export in this process."""
+    for name in names:
+        exporters.export(get(name), engine, repository, precision=precision)
+
+
 def test_a_network_of_tiny_ones_is_made_and_timed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, exported: Any, servemark: Servemark
 ) -> None:
@@ -26,6 +35,7 @@ def test_a_network_of_tiny_ones_is_made_and_timed(
     monkeypatch.setattr(times, "ROUNDS_S", 0.1)
     monkeypatch.setattr(run, "make", partial(run.make, steps=300))
     monkeypatch.setattr(times, "apart", here)
+    monkeypatch.setattr(times, "export_where_needed", export_here)
     for name in ("vgg16_tiny", "resnet50_tiny", "wgan_tiny"):
         exported(name, "onnxruntime")
     asked = ["synthesise", "vgg16_tiny", "resnet50_tiny", "--name", "made", "--engines", "onnxruntime"]
