@@ -11,9 +11,9 @@ from servemark.stats.ratios import ratio_of_pairs
 RUNS, MOST = 400, 25
 
 
-def looks(effect: float, seed: int, runs: int = RUNS) -> list[list[tuple[float, float]]]:
+def looks(effect: float, seed: int) -> list[list[tuple[float, float]]]:
     """Comparisons whose rounds have this mean ratio as a logarithm, in standard deviations of a round."""
-    logs = 0.03 * (np.random.default_rng(seed).normal(size=(runs, MOST)) + effect)
+    logs = 0.03 * (np.random.default_rng(seed).normal(size=(RUNS, MOST)) + effect)
     return [[(math.exp(each), 1.0) for each in run] for run in logs]
 
 
@@ -30,11 +30,11 @@ def test_equal_sides_are_rarely_told_apart_by_any_look() -> None:
 
 @pytest.mark.parametrize("effect", [0.5, 3.0])
 def test_the_interval_holds_the_truth_at_every_look(effect: float) -> None:
-    missed, runs = 0, RUNS // 2  # an interval takes longer than a test
-    for run in looks(effect, 2, runs):
+    missed = 0
+    for run in looks(effect, 2):
         found = [anytime_ratio(run[:count]) for count in range(MINIMUM_LOOK, MOST + 1)]
         missed += any(not each.low <= math.exp(0.03 * effect) <= each.high for each in found if each.low and each.high)
-    assert missed <= 0.05 * runs
+    assert missed <= 0.05 * RUNS
 
 
 def test_sides_that_differ_are_told_apart_soon() -> None:
