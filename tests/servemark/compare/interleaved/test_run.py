@@ -95,7 +95,7 @@ def test_rounds_end_when_the_answer_is_known(
         "12",
         "--until-decided",
         "--duration",
-        "0.4",
+        "0.6",
         "--warmup",
         "0",
         "--out",
