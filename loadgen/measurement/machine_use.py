@@ -57,6 +57,10 @@ class MachineUse:
             except GreenletExit:
                 return
 
+    def discard(self) -> None:
+        """Forget both readings: the interval had not begun, and they may be of a moment between two threads."""
+        self.use, self.reason = None, _NOT_BEGUN
+
     def _begin(self) -> None:
         try:
             if self._unknown is not None:

@@ -230,6 +230,8 @@ class Measurement:
         interval = measured.recorder.interval
         measured.measured_s = max(min(self._last_tick, interval.end) - interval.start, 0) / 1e9
         measured.cpu_utilization = sending.cpu_utilization if measured.measured_s else None
+        if not measured.measured_s:
+            measured.machine.discard()
         measured.granted = sending.granted
         measured.cpu_latency = sending.cpu_latency
         measured.peak_in_flight = sending.peak_in_flight

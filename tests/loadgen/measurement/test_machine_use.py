@@ -84,3 +84,10 @@ def test_why_it_is_not_known(target: Served, workers: Callable[[], Iterable[int]
 
 def test_before_it_begins() -> None:
     assert "before its measured interval" in MachineUse(cast(Target, Served()), tuple).reason
+
+
+def test_readings_of_an_interval_that_did_not_begin_are_forgotten() -> None:
+    use = measured(Served())
+    use.discard()
+    assert use.use is None
+    assert "before its measured interval began" in use.reason
