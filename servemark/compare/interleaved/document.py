@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from servemark.compare.interleaved.hosting import Footprint, combined
-from servemark.compare.interleaved.quality import against_full, quality_of
+from servemark.compare.interleaved.quality import against_full, agreement_of, quality_of
 from servemark.compare.interleaved.validity import disturbed, unmet, unsteady
 from servemark.results import directory as results
 from servemark.results.objectives import MET
@@ -19,8 +19,8 @@ from servemark.results.schema.comparison import (
     ComparisonRow,
     ComparisonTurn,
     MergedLatency,
-    RowAgreement,
     RowEnergy,
+    RowInFlight,
     RowRatios,
     RowVerdict,
     Variations,
@@ -163,7 +163,7 @@ def _row(
         "inferences_per_s": {"mean": sum(rates) / len(rates), "ci95": mean_interval(rates)},
         "max_rate": unknown(NOT_SEARCHED),
         "energy": _energy(found),
-        "output_agreement": _agreement(found),
+        "output_agreement": agreement_of(found),
         "quality": quality_of(found),
         "verdict": _verdict(found),
         "variation": _variations(found),
@@ -171,6 +171,8 @@ def _row(
         "ratio": ratios(turns, first),
         "configuration": None,
     }
+    if (in_flight := _in_flight(found)) is not None:
+        row["in_flight"] = in_flight
     footprints = [turn.footprint for turn in turns if turn.footprint is not None]
     if footprints:
         answered = math.fsum(throughput(result) * measured_s(result) for result in found)
@@ -183,6 +185,18 @@ def _server_cpu_s(found: Sequence[Result]) -> float | None:
     cores = [cpu["server_cores"] if (cpu := result["metrics"].get("cpu")) else None for result in found]
     known = [used * measured_s(result) for used, result in zip(cores, found, strict=True) if used is not None]
     return math.fsum(known) if len(known) == len(found) else None
+
+
+def _in_flight(found: Sequence[Result]) -> RowInFlight | None:
+    """Mean requests in flight by Little's law; None for a closed loop, or where a round has no good answer."""
+    means: list[float] = []
+    for result in found:
+        rate, latency = result["metrics"]["throughput"], result["metrics"]["latency_ms"]["mean"]
+        if rate["scheduled_rate"] is None or rate["requests_per_s"] is None or latency is None:
+            return None
+        means.append(rate["requests_per_s"] * latency / 1000)
+    most = max(result["metrics"]["client"]["max_in_flight"] for result in found)
+    return {"mean": math.fsum(means) / len(means), "ci95": mean_interval(means), "most": most}
 
 
 def latencies(rounds: Sequence[Histogram], length_s: float) -> MergedLatency:
@@ -224,36 +238,6 @@ def _energy(found: Sequence[Result]) -> RowEnergy:
         "ci95": quotient_interval(parts),
         "boundary": readings[0]["boundary"] or "",
     }
-
-
-def _agreement(found: Sequence[Result]) -> RowAgreement:
-    """Combine the outputs of all rounds: the largest errors, the smallest cosine, the fewest equal first choices.
-
-    Each round checks the same golden samples. A short one may not come to all of them: its count says less.
-    """
-    each = [result["metrics"]["correctness"]["output_agreement"] for result in found]
-    checked = [agreement for agreement in each if agreement["checked"]]
-    if not checked:
-        reason = reason_of(each[0], "max_abs_error") or "no golden request was answered"
-        return {"checked": 0, "reason": reason}
-    least = min(checked, key=lambda agreement: (-(agreement["samples"] or 0), agreement["top1_agreement"] or 0.0))
-    return {
-        "checked": sum(agreement["checked"] or 0 for agreement in checked),
-        "samples": least["samples"],
-        "top1_samples": least["top1_samples"],
-        "max_abs_error": _worst(max, [agreement["max_abs_error"] for agreement in checked]),
-        "max_rel_error": _worst(max, [agreement["max_rel_error"] for agreement in checked]),
-        "cosine_min": _worst(min, [agreement["cosine_min"] for agreement in checked]),
-        "top1_agreement": least["top1_agreement"],
-        "tolerance": least["tolerance"],
-        "weights": least["weights"],
-    }
-
-
-def _worst(choose: Callable[[list[float]], float], values: Sequence[float | None]) -> float | None:
-    """None where one of the values is not known."""
-    known = [value for value in values if value is not None]
-    return choose(known) if len(known) == len(values) else None
 
 
 def _verdict(found: Sequence[Result]) -> RowVerdict:

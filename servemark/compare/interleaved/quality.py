@@ -1,8 +1,9 @@
-"""Quality beside speed: the score of each engine's answers, and its share of fp32's score."""
+"""Quality beside speed: the score of each engine's answers, its share of fp32's score, and their agreement."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from servemark.results.schema.comparison import ComparisonRow, RowQuality
+from servemark.results.schema.comparison import ComparisonRow, RowAgreement, RowQuality
+from servemark.results.schema.header import reason_of
 from servemark.results.schema.run import Result
 from servemark.results.schema.score import QualityScore
 
@@ -35,6 +36,36 @@ def quality_of(found: Sequence[Result]) -> RowQuality | None:
         "of_fp32": None,
         "against": None,
     }
+
+
+def agreement_of(found: Sequence[Result]) -> RowAgreement:
+    """Combine the outputs of all rounds: the largest errors, the smallest cosine, the fewest equal first choices.
+
+    Each round checks the same golden samples. A short one may not come to all of them: its count says less.
+    """
+    each = [result["metrics"]["correctness"]["output_agreement"] for result in found]
+    checked = [agreement for agreement in each if agreement["checked"]]
+    if not checked:
+        reason = reason_of(each[0], "max_abs_error") or "no golden request was answered"
+        return {"checked": 0, "reason": reason}
+    least = min(checked, key=lambda agreement: (-(agreement["samples"] or 0), agreement["top1_agreement"] or 0.0))
+    return {
+        "checked": sum(agreement["checked"] or 0 for agreement in checked),
+        "samples": least["samples"],
+        "top1_samples": least["top1_samples"],
+        "max_abs_error": _worst(max, [agreement["max_abs_error"] for agreement in checked]),
+        "max_rel_error": _worst(max, [agreement["max_rel_error"] for agreement in checked]),
+        "cosine_min": _worst(min, [agreement["cosine_min"] for agreement in checked]),
+        "top1_agreement": least["top1_agreement"],
+        "tolerance": least["tolerance"],
+        "weights": least["weights"],
+    }
+
+
+def _worst(choose: Callable[[list[float]], float], values: Sequence[float | None]) -> float | None:
+    """None where one of the values is not known."""
+    known = [value for value in values if value is not None]
+    return choose(known) if len(known) == len(values) else None
 
 
 def against_full(rows: Sequence[ComparisonRow]) -> None:

@@ -107,6 +107,14 @@ class RowFootprint(TypedDict):
     ]
 
 
+class RowInFlight(TypedDict):
+    """Requests in flight under an open loop: those in the server's queue, and those that it works on."""
+
+    mean: Annotated[float, "Mean over the rounds: good answers per second times their mean latency (Little's law)."]
+    ci95: Annotated[list[float] | None, "Its 95 % interval. Null: below 5 rounds."]
+    most: Annotated[int, "Most at one time in any round."]
+
+
 class ServedBy(TypedDict):
     """Server of a contender, where servers are compared."""
 
@@ -191,6 +199,7 @@ class ComparisonRow(TypedDict):
     drift: Annotated[float | None, "Share by which the throughput rose or fell from round to round. Null: it did not."]
     ratio: Annotated[RowRatios, "This engine to the baseline. All null for the baseline itself."]
     configuration: Annotated[CandidateSettings | None, "Configuration of the model."]
+    in_flight: NotRequired[Annotated[RowInFlight, "Requests in flight. Absent: a closed loop sets their number."]]
     footprint: NotRequired[Annotated[RowFootprint, "Resources of its server, where each turn has its own."]]
 
 

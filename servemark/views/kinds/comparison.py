@@ -12,7 +12,7 @@ from servemark.views.blocks import Article, Block, Check, Facts, Lines, Section,
 from servemark.views.engines import RATIOS, RatioName, answer, device, layout, ratio_of
 from servemark.views.kinds import saved_comparison
 from servemark.views.plots.circumstances import environment, made
-from servemark.views.plots.engines import agreements, figures, pareto, ratios
+from servemark.views.plots.engines import agreements, figures, in_flight, pareto, ratios
 from servemark.views.verdict import cut_short, validity
 from servemark.views.wording import (
     RANDOM_WEIGHTS,
@@ -44,6 +44,7 @@ def article(saved: Saved) -> Article:
             *(saved_comparison.subjects(gate) if gate else []),
             Section("Ratios", lambda: ratios(rows, first)),
             Section("Latency and throughput", lambda: figures(rows)),
+            Section("Queue", lambda: in_flight(rows)),
             Section("Throughput against p99", lambda: pareto(rows)),
             Section("Speed against agreement", lambda: agreements(rows) if any(map(is_reduced, rows)) else []),
             Section("What to know", [Lines(notes(document))]),
@@ -196,6 +197,7 @@ def _tables(document: ComparisonDocument) -> Iterator[Table]:
         "p50 ms": lambda row: figure(row["latency_ms"]["p50"]),
         "p99 ms": lambda row: figure(row["latency_ms"]["p99"]),
         "inferences/s": lambda row: figure(row["inferences_per_s"]["mean"]),
+        "in flight": lambda row: figure(row["in_flight"]["mean"] if "in_flight" in row else None),
         "max rate": lambda row: figure(row["max_rate"] and row["max_rate"]["rate"]),
         "J/inference": _joules,
         "quality": _quality,

@@ -59,6 +59,20 @@ def ratios(rows: Sequence[ComparisonRow], first: str) -> list[Block]:
     return parts
 
 
+def in_flight(rows: Sequence[ComparisonRow]) -> list[Block]:
+    """Mean requests in flight of each engine under an open loop, as bars; none for a closed loop."""
+    found = [(number, row, row["in_flight"]) for number, row in enumerate(rows) if "in_flight" in row]
+    if not found:
+        return []
+    drawn = [
+        Bar(_name(row), each["mean"], each["ci95"], number, said=f"{each['most']:,}") for number, row, each in found
+    ]
+    axis = linear("requests in flight", ends(drawn))
+    head = ["engine", "mean", "95 % interval", "most"]
+    note = "Mean: answers per second times mean latency (Little's law). At equal rates more of them wait in a queue."
+    return [Figure.of_bars("Requests in flight, mean", axis, drawn, head, note=note)]
+
+
 def pareto(rows: Sequence[ComparisonRow]) -> list[Block]:
     """Throughput against p99, with the line of those that no other beats in both (the Pareto front)."""
     found = [

@@ -205,3 +205,21 @@ def test_it_is_decided_when_each_is_told_apart_or_equal(count: int, expected: bo
     turns = rounds_of(count, ort=1.0, slow=2.0)
     found = document_of(turns, ["ort", "slow"], until_decided={"decided": False, "saved_s": 0.0})
     assert decided(found) is expected
+
+
+def test_requests_in_flight_follow_littles_law_under_an_open_loop() -> None:
+    turns = [turn(n, label, p50, rate=50.0) for n in range(1, 6) for label, p50 in (("a", 10), ("b", 200))]
+    for each in turns:
+        each.result["metrics"]["throughput"]["scheduled_rate"] = 50.0
+    found = document_of(turns, ["a", "b"])
+    [a, b] = found["rows"]
+    assert a["in_flight"]["mean"] == pytest.approx(0.5, rel=0.02)
+    assert b["in_flight"]["mean"] == pytest.approx(10, rel=0.02)
+    assert b["in_flight"]["ci95"][0] < b["in_flight"]["mean"] < b["in_flight"]["ci95"][1]
+    assert "in flight" in shown(found)
+
+
+def test_a_closed_loop_sets_the_requests_in_flight_itself() -> None:
+    found = document_of(rounds_of(a=1, b=2), ["a", "b"])
+    assert all("in_flight" not in row for row in found["rows"])
+    assert "in flight" not in shown(found)
