@@ -275,7 +275,7 @@ def _flops(model: "ModelProto", shapes: Mapping[str, tuple[int, ...]]) -> int | 
         value.type.tensor_type.ClearField("shape")
     try:
         graph = onnx.shape_inference.infer_shapes(sized, data_prop=True).graph
-    except Exception:
+    except Exception:  # its class is not public; a model whose shapes cannot be inferred has no count
         return None
     known = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
     for value in [*graph.input, *graph.value_info, *graph.output]:

@@ -113,6 +113,7 @@ def test_one_that_others_code_loses_is_raised_after_it() -> None:
 def test_in_what_is_finished_nothing_is_raised() -> None:
     with interrupts.anywhere(), interrupts.finishing():
         signal.raise_signal(signal.SIGHUP)
+        assert interrupts._state.noted_s is not None
         interrupts._state.noted_s = None
 
 

@@ -36,7 +36,7 @@ def test_messages_are_tritons(name: str) -> None:
             assert other.message_type.name == (entry.DESCRIPTOR.name if entry else field.message_type.name)
 
 
-def _same(ours: Any, theirs: Any) -> None:
+def _check_same(ours: Any, theirs: Any) -> None:
     assert set(ours.fields_by_name) == set(theirs.fields_by_name), theirs.full_name
     # A name that ends so is what makes it a map.
     assert ours.name.endswith("Entry") == theirs.GetOptions().map_entry
@@ -49,11 +49,11 @@ def _same(ours: Any, theirs: Any) -> None:
             words = {value.name.removeprefix(prefix): value.number for value in field.enum_type.values}
             assert words == {value.name: value.number for value in other.enum_type.values}
         if field.message_type is not None:
-            _same(field.message_type, other.message_type)
+            _check_same(field.message_type, other.message_type)
 
 
 def test_the_configuration_is_whole() -> None:
-    _same(grpc_messages.message("ModelConfig").DESCRIPTOR, model_config_pb2.ModelConfig.DESCRIPTOR)
+    _check_same(grpc_messages.message("ModelConfig").DESCRIPTOR, model_config_pb2.ModelConfig.DESCRIPTOR)
 
 
 CONFIGURATION = """
