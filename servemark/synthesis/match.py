@@ -12,8 +12,9 @@ from servemark.synthesis.layers import Layer, Layers
 Floats = npt.NDArray[np.float64]
 LINEAR = {"kernel", "stride"}
 """Features that are compared as they are. Of all others ratios matter: they are compared as logarithms to base 2."""
-TOTALS = 10.0
-"""Weight of the totals: 1 % off counts as 0.1 standard deviations of one feature."""
+TOTALS = ("flops", "parameters", "bytes")
+TOTALS_WEIGHT = 10.0
+"""A total that is 1 % off counts as 0.1 standard deviations of one feature."""
 
 
 def values(layers: Sequence[Layer], feature: str) -> Floats:
@@ -31,8 +32,8 @@ class Target:
     """Feature -> its values at as many quantiles as there are layers, ascending."""
     scales: dict[str, float]
     """Feature -> its standard deviation, or 1 where all layers are alike."""
-    flops: float
-    parameters: float
+    totals: dict[str, float]
+    """Operations, parameters and bytes of all layers."""
 
     @classmethod
     def of(cls, given: Sequence[Layers], kind: type[Layer], number: int = 0) -> "Target":
@@ -54,8 +55,7 @@ class Target:
             number,
             quantiles,
             scales,
-            flops=mean(total(each.of(kind), "flops") for each in given),
-            parameters=mean(total(each.of(kind), "parameters") for each in given),
+            {name: mean(total(each.of(kind), name) for each in given) for name in TOTALS},
         )
 
     def distances(self, layers: Sequence[Layer], feature: str) -> tuple[float, float]:
@@ -109,5 +109,5 @@ def misfit(layers: Sequence[Layer], target: Target) -> float:
         wasserstein(values(layers, feature), theirs) / target.scales[feature]
         for feature, theirs in target.quantiles.items()
     )
-    pairs = [(total(layers, "flops"), target.flops), (total(layers, "parameters"), target.parameters)]
-    return far + TOTALS * sum(abs(math.log(max(ours, 1.0) / theirs)) for ours, theirs in pairs if theirs)
+    off = sum(abs(math.log(max(total(layers, name), 1.0) / theirs)) for name, theirs in target.totals.items() if theirs)
+    return far + TOTALS_WEIGHT * off

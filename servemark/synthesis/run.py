@@ -112,11 +112,7 @@ def _matched(network: Layers, given: Sequence[Layers], kind: type[Layer], whole_
     target = match.Target.of(given, kind, len(ours))
     totals: list[Total] = [
         {"name": name, "ours": match.total(ours, name), "given": theirs}
-        for name, theirs in (
-            ("flops", target.flops),
-            ("parameters", target.parameters),
-            ("bytes", match.mean(match.total(each.of(kind), "bytes") for each in given)),
-        )
+        for name, theirs in target.totals.items()
         if theirs
     ]
     distances = [(feature, *target.distances(ours, feature)) for feature in kind.FEATURES] if ours else []
@@ -124,7 +120,7 @@ def _matched(network: Layers, given: Sequence[Layers], kind: type[Layer], whole_
         "kind": kind.KIND,
         "layers": len(ours),
         "given_layers": match.mean(len(each.of(kind)) for each in given),
-        "flops_share": target.flops / whole_flops if whole_flops else 0.0,
+        "flops_share": target.totals["flops"] / whole_flops if whole_flops else 0.0,
         "distances": [
             {"feature": feature, "wasserstein": far, "kolmogorov_smirnov": apart} for feature, far, apart in distances
         ],

@@ -53,7 +53,7 @@ def _answer(document: Synthesis) -> str:
     ours, *others = document["candidates"]
     beside = listed([f"{figure(_mean_distance(each))} for {each['name']}" for each in others])
     off = [f"{name} {each['ours'] / each['given'] - 1:+.1%}" for name, each in _judged(ours) if _off(each) > CLOSE]
-    close = f"operations and parameters are within {CLOSE:.0%}"
+    close = f"operations, parameters and bytes are within {CLOSE:.0%}"
     totals = f"off by more than {CLOSE:.0%}: {listed(off)}" if off else close
     far = [f"{_place(each)} {_points(each):+.0f}" for each in document["shares"] if abs(_points(each)) > CLOSE_POINTS]
     shares = f"; points of time off by more than {CLOSE_POINTS:.0f}: {listed(far)}" if far else ""
@@ -72,13 +72,8 @@ def _points(share: CategoryShare) -> float:
 
 
 def _judged(found: Candidate) -> list[tuple[str, Total]]:
-    """Totals of each kind by name. Bytes are not searched for: they follow from the sizes, and only stand beside."""
-    return [
-        (f"{each['name']} of {kind['kind']}", each)
-        for kind in found["kinds"]
-        for each in kind["totals"]
-        if each["name"] != "bytes"
-    ]
+    """Totals of each kind by name."""
+    return [(f"{each['name']} of {kind['kind']}", each) for kind in found["kinds"] for each in kind["totals"]]
 
 
 def _off(total: Total) -> float:

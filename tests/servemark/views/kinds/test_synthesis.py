@@ -10,16 +10,21 @@ from tests.support.saved_documents import documents
 def test_the_match_and_what_is_off(tmp_path: Path) -> None:
     saved = documents(tmp_path)["synthesis"]
     assert synthesis.article(saved).answer == (
-        "made: mean distance 0.125 standard deviations, 0.875 for synnet; operations and parameters are within 5%"
+        "made: mean distance 0.125 standard deviations, 0.875 for synnet"
+        "; off by more than 5%: bytes of convolution -10.0% and bytes of recurrent -10.0%"
         "; points of time off by more than 5: convolution on onnxruntime +10"
     )
-    # bytes are off by 10 %, and are not judged
     assert [(check.name, check.ok) for check in synthesis.checks(saved)] == [
         ("flops of convolution within 5%", True),
+        ("bytes of convolution within 5%", False),
         ("flops of recurrent within 5%", True),
+        ("bytes of recurrent within 5%", False),
         ("time of convolution on onnxruntime within 5 points", False),
     ]
     assert len(synthesis.records(saved)) == 6
+    for kind in saved.document["candidates"][0]["kinds"]:
+        kind["totals"][1]["ours"] = kind["totals"][1]["given"]
+    assert "synnet; operations, parameters and bytes are within 5%;" in synthesis.article(saved).answer
     page = to_markdown([saved])
     assert "3.0% of googlenet" in page
     assert "| onnxruntime | 1 | 12 | 15 | 1.25 |" in page.replace(".00", "")
