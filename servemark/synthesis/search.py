@@ -75,9 +75,7 @@ def search_layers(
         if rng.random() < 0.5:
             size = rng.choice(kind.SCALED)
             value = getattr(layers[place], size) * rng.uniform(NARROWER, WIDER)
-            # a tied table has its owner's sizes; of other sizes it is its own
-            untied = {"tied": False} if getattr(layers[place], "tied", False) else {}
-            other = replace(layers[place], **{size: max(round(value), 1)}, **untied)
+            return _resized(layers, place, size, max(round(value), 1))
         return (*layers[:place], other, *layers[place + 1 :])
 
     return [*anneal(begun, judged, changed, rng, steps)]
@@ -104,6 +102,21 @@ def anneal(
 
 def _of(layers: Layers, kind: type[Kind]) -> list[Kind]:
     return [each for each in layers.layers if isinstance(each, kind)]
+
+
+def _resized(layers: tuple[SequenceLayer, ...], place: int, size: str, value: int) -> tuple[SequenceLayer, ...]:
+    """Give one layer another size. Those tied to its table follow; a tied one gets a table of its own."""
+    before, changed = layers[place], {size: value}
+    of_table = replace(before, **changed).weight != before.weight
+    untied = {"tied": False} if of_table and _tied(before) else {}
+    follows = [of_table and not untied and _tied(each) and each.weight == before.weight for each in layers]
+    found = [replace(each, **changed) if follow else each for each, follow in zip(layers, follows, strict=True)]
+    found[place] = replace(before, **changed, **untied)
+    return tuple(found)
+
+
+def _tied(layer: SequenceLayer) -> bool:
+    return getattr(layer, "tied", False)
 
 
 def _start(pool: Sequence[Convolution], number: int, channels: int, sides: Sequence[int], rng: random.Random) -> Chain:

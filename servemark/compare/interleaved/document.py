@@ -170,9 +170,8 @@ def _row(
         "drift": _drift(rates),
         "ratio": ratios(turns, first),
         "configuration": None,
+        "in_flight": _in_flight(found),
     }
-    if (in_flight := _in_flight(found)) is not None:
-        row["in_flight"] = in_flight
     footprints = [turn.footprint for turn in turns if turn.footprint is not None]
     if footprints:
         answered = math.fsum(throughput(result) * measured_s(result) for result in found)
@@ -188,12 +187,14 @@ def _server_cpu_s(found: Sequence[Result]) -> float | None:
 
 
 def _in_flight(found: Sequence[Result]) -> RowInFlight | None:
-    """Mean requests in flight by Little's law; None for a closed loop, or where a round has no good answer."""
+    """Mean answered requests in flight by Little's law; unknown for a closed loop, or where a round has no answer."""
     means: list[float] = []
     for result in found:
         rate, latency = result["metrics"]["throughput"], result["metrics"]["latency_ms"]["mean"]
-        if rate["scheduled_rate"] is None or rate["requests_per_s"] is None or latency is None:
-            return None
+        if rate["scheduled_rate"] is None:
+            return unknown("a closed loop: the load itself sets it")
+        if rate["requests_per_s"] is None or latency is None:
+            return unknown("a round has no good answers")
         means.append(rate["requests_per_s"] * latency / 1000)
     most = max(result["metrics"]["client"]["max_in_flight"] for result in found)
     return {"mean": math.fsum(means) / len(means), "ci95": mean_interval(means), "most": most}

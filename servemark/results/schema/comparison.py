@@ -199,7 +199,9 @@ class ComparisonRow(TypedDict):
     drift: Annotated[float | None, "Share by which the throughput rose or fell from round to round. Null: it did not."]
     ratio: Annotated[RowRatios, "This engine to the baseline. All null for the baseline itself."]
     configuration: Annotated[CandidateSettings | None, "Configuration of the model."]
-    in_flight: NotRequired[Annotated[RowInFlight, "Absent: a closed loop, or a round without good answers."]]
+    in_flight: NotRequired[
+        Annotated[RowInFlight | None, "Requests in flight. Null: a closed loop, or a round without good answers."]
+    ]
     footprint: NotRequired[Annotated[RowFootprint, "Resources of its server, where each turn has its own."]]
 
 

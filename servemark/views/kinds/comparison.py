@@ -197,7 +197,7 @@ def _tables(document: ComparisonDocument) -> Iterator[Table]:
         "p50 ms": lambda row: figure(row["latency_ms"]["p50"]),
         "p99 ms": lambda row: figure(row["latency_ms"]["p99"]),
         "inferences/s": lambda row: figure(row["inferences_per_s"]["mean"]),
-        "in flight": lambda row: figure(row["in_flight"]["mean"] if "in_flight" in row else None),
+        "in flight": lambda row: figure(each["mean"] if (each := row.get("in_flight")) else None),
         "max rate": lambda row: figure(row["max_rate"] and row["max_rate"]["rate"]),
         "J/inference": _joules,
         "quality": _quality,

@@ -61,7 +61,7 @@ def ratios(rows: Sequence[ComparisonRow], first: str) -> list[Block]:
 
 def in_flight(rows: Sequence[ComparisonRow]) -> list[Block]:
     """Mean requests in flight of each engine under an open loop, as bars; none for a closed loop."""
-    found = [(number, row, row["in_flight"]) for number, row in enumerate(rows) if "in_flight" in row]
+    found = [(number, row, each) for number, row in enumerate(rows) if (each := row.get("in_flight"))]
     if not found:
         return []
     drawn = [
@@ -69,7 +69,10 @@ def in_flight(rows: Sequence[ComparisonRow]) -> list[Block]:
     ]
     axis = linear("requests in flight", ends(drawn))
     head = ["engine", "mean", "95 % interval", "most"]
-    note = "Mean: answers per second times mean latency (Little's law). At equal rates more of them wait in a queue."
+    note = (
+        "Mean: answers per second times mean latency (Little's law); failed requests are not in it. "
+        "At equal rates more of them wait in a queue."
+    )
     return [Figure.of_bars("Requests in flight, mean", axis, drawn, head, note=note)]
 
 

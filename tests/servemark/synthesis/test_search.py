@@ -6,7 +6,7 @@ import pytest
 from servemark.synthesis import match
 from servemark.synthesis.layers import Convolution, Dense, Embedding, Layers
 from servemark.synthesis.plan import Chain, Link, ordered
-from servemark.synthesis.search import search_chain, search_layers
+from servemark.synthesis.search import _resized, search_chain, search_layers
 
 
 def made_up(name: str, widths: tuple[int, ...], kernel: int, side: int = 32) -> Layers:
@@ -63,9 +63,18 @@ def test_totals_are_met_where_a_tied_table_may_find_no_owner() -> None:
         Layers("b", (Embedding(40, 8, 1), Embedding(70, 8, 9))),
     ]
     target = match.Target.of(given, Embedding)
-    for seed in range(4):
-        found = ordered(search_layers(given, Embedding, seed, steps=20_000))
+    for seed in range(8):
+        found = ordered(search_layers(given, Embedding, seed, steps=2000))
         assert {name: match.total(found, name) for name in target.totals} == pytest.approx(target.totals, rel=0.05)
+
+
+def test_a_table_that_is_resized_takes_those_tied_to_it_with_it() -> None:
+    """A tied layer that changes alone would find no table of its sizes, and its parameters would count twice."""
+    owner, tied, other = Embedding(90, 8, 5), Embedding(90, 8, 1, tied=True), Embedding(90, 8, 2)
+    layers = (owner, tied, other)
+    assert _resized(layers, 0, "rows", 50) == (Embedding(50, 8, 5), Embedding(50, 8, 1, tied=True), other)
+    assert _resized(layers, 1, "rows", 50) == (owner, Embedding(50, 8, 1), other)
+    assert _resized(layers, 1, "lookups", 3) == (owner, Embedding(90, 8, 3, tied=True), other)
 
 
 @pytest.mark.parametrize("shift", [0.0, 0.5])

@@ -221,5 +221,6 @@ def test_requests_in_flight_follow_littles_law_under_an_open_loop() -> None:
 
 def test_a_closed_loop_sets_the_requests_in_flight_itself() -> None:
     found = document_of(rounds_of(a=1, b=2), ["a", "b"])
-    assert all("in_flight" not in row for row in found["rows"])
+    assert [row["in_flight"] for row in found["rows"]] == [None, None]
+    assert [row["in_flight_reason"] for row in found["rows"]] == ["a closed loop: the load itself sets it"] * 2
     assert "in flight" not in shown(found)
