@@ -12,9 +12,9 @@ from servemark.synthesis.layers import Layer, Layers
 Floats = npt.NDArray[np.float64]
 LINEAR = {"kernel", "stride"}
 """Features that are compared as they are. Of all others ratios matter: they are compared as logarithms to base 2."""
-TOTALS = ("flops", "parameters", "bytes")
-TOTALS_WEIGHT = 10.0
-"""A total that is 1 % off counts as 0.1 standard deviations of one feature."""
+TOTALS = {"flops": 10.0, "parameters": 10.0, "bytes": 3.0}
+"""Total -> its weight. At 10, 1 % off counts as 0.1 standard deviations of one feature. Bytes have the least, because
+one layer cannot always meet all three, and operations and parameters say more about a network."""
 
 
 def values(layers: Sequence[Layer], feature: str) -> Floats:
@@ -109,5 +109,8 @@ def misfit(layers: Sequence[Layer], target: Target) -> float:
         wasserstein(values(layers, feature), theirs) / target.scales[feature]
         for feature, theirs in target.quantiles.items()
     )
-    off = sum(abs(math.log(max(total(layers, name), 1.0) / theirs)) for name, theirs in target.totals.items() if theirs)
-    return far + TOTALS_WEIGHT * off
+    return far + sum(
+        weight * abs(math.log(max(total(layers, name), 1.0) / target.totals[name]))
+        for name, weight in TOTALS.items()
+        if target.totals[name]
+    )
