@@ -12,7 +12,7 @@ from servemark.synthesis.layers import Layer, Layers
 Floats = npt.NDArray[np.float64]
 LINEAR = {"kernel", "stride"}
 """Features that are compared as they are. Of all others ratios matter: they are compared as logarithms to base 2."""
-TOTALS = {"flops": 10.0, "parameters": 10.0, "bytes": 3.0}
+TOTALS = {"flops": 10.0, "parameters": 10.0, "bytes": 6.0}
 """Total -> its weight. At 10, 1 % off counts as 0.1 standard deviations of one feature. Bytes have the least, because
 one layer cannot always meet all three, and operations and parameters say more about a network."""
 
