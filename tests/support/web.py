@@ -1,6 +1,7 @@
 """Locust's web UI in a process of its own, as its page and its scripts see it."""
 
 import contextlib
+import itertools
 import json
 import os
 import random
@@ -22,12 +23,13 @@ FORM = {"user_count": "3", "spawn_rate": "3", "model": "ranking_tiny", "duration
 TEST_PROCESSES = 64
 PORTS = range(10_048, 32_768 - TEST_PROCESSES, TEST_PROCESSES)
 """The first process's. They end below the ports that Linux gives to connections and to listeners that ask for any."""
+_NEXT = itertools.cycle(random.SystemRandom().sample(PORTS, len(PORTS)))
 
 
 def free_port() -> int:
-    """A port for a process that is yet to start. Another test process, which asks meanwhile, is given another one."""
+    """A port for a process that is yet to start. Nobody who asks meanwhile is given it, here or in another process."""
     number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % TEST_PROCESSES
-    for first in random.SystemRandom().sample(PORTS, len(PORTS)):
+    for first in itertools.islice(_NEXT, len(PORTS)):
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind(("127.0.0.1", first + number))
             return first + number
