@@ -45,7 +45,14 @@ def source_digest(workload: Workload) -> str:
     """
     if workload.source:
         return workload.source.digest
-    own = workload.build.__module__
+    # A file may take `build` from a library, with sizes of its own.
+    roots = {workload.module or workload.build.__module__, workload.build.__module__}
+    sources = {name: code for root in roots for name, code in _sources_of(root).items()}
+    return hashlib.sha256("\0".join(sources[name] for name in sorted(sources)).encode()).hexdigest()
+
+
+def _sources_of(own: str) -> dict[str, str]:
+    """Read a module and those that it imports, by name."""
     beside = Path(sys.modules[own].__file__ or "").parent
     sources: dict[str, str] = {}
     waiting = [own]
@@ -56,7 +63,7 @@ def source_digest(workload: Workload) -> str:
             tree = ast.parse(Path(spec.origin).read_bytes())
             sources[name] = _code(tree)
             waiting += _imports(tree, lambda name: _belongs(name, own, beside))
-    return hashlib.sha256("\0".join(sources[name] for name in sorted(sources)).encode()).hexdigest()
+    return sources
 
 
 def _code(tree: ast.Module) -> str:

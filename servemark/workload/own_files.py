@@ -64,20 +64,20 @@ def _loaded(path: Path, _: int) -> Workload:
     except ServemarkError:
         del sys.modules[name]
         raise
-    return own_workload(getattr(module, ATTRIBUTE, None), path)
+    return own_workload(getattr(module, ATTRIBUTE, None), path, name)
 
 
-def own_workload(found: object, path: Path) -> Workload:
+def own_workload(found: object, path: Path, module: str) -> Workload:
     """Prepare a user's workload: errors of its functions name their line, and its locustfile may lie beside it.
 
     Raises OptionError if `found` is not a workload.
     """
     if not isinstance(found, Workload):
         raise OptionError(f"{path}: {ATTRIBUTE} is not a Workload but {type(found).__name__}", fix=EXAMPLE)
-    return _told(found, path)
+    return _told(found, path, module)
 
 
-def _told(workload: Workload, path: Path) -> Workload:
+def _told(workload: Workload, path: Path, module: str) -> Workload:
     beside = path.parent / f"{workload.locustfile}.py"
     return replace(
         workload,
@@ -87,7 +87,8 @@ def _told(workload: Workload, path: Path) -> Workload:
         read=workload.read and _telling_stream(workload.read, path, InputDataError),
         labelled=workload.labelled and _telling_call(workload.labelled, path, InputDataError),
         locustfile=str(beside.with_suffix("")) if beside.is_file() else workload.locustfile,
-        tiny=workload.tiny and _told(workload.tiny, path),
+        tiny=workload.tiny and _told(workload.tiny, path, module),
+        module=module,
     )
 
 

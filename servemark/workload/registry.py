@@ -108,4 +108,4 @@ def _of_package(point: EntryPoint) -> Workload:
     path = Path(spec.origin) if spec and spec.origin else Path(point.module)
     with telling(path, OptionError):
         found = point.load()
-    return own_workload(found, path)
+    return own_workload(found, path, point.module)

@@ -112,6 +112,8 @@ class Workload:
     """The same graph with small widths for fast tests; named <name>_tiny."""
     source: Source | None = None
     """The user's model file that it is made of; None: `build` makes the network."""
+    module: str | None = None
+    """The module that sets a user's `WORKLOAD`; None: the one of `build`."""
     served: bool = False
     """True if only a server's metadata describes the model: there is nothing to export, and no golden output."""
 
