@@ -137,7 +137,10 @@ class Control:
 
     def served_model(self, model: str, declared: Mapping[str, Tensors] | None = None) -> ServedModel:
         """Return a model's `inputs` and `outputs`, declared or as the server describes them. Raises ServerError."""
-        other = "name a model that is served there: MODEL, --model-version, --url"
+        other = (
+            "name a model that is served there: MODEL, --model-version, --url; "
+            "or, if the server describes no models, give --input and --output"
+        )
         start = "start the server, or correct --url"
         if declared:
             self._ready(model, start)  # raises where nobody answers; a first request shows whether the model is there
