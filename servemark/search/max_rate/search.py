@@ -200,7 +200,7 @@ class _State:
         if point.counts and point.over is not None:
             self._posterior.observe(point.rate, point.over, point.requests, point.allowed)
         else:
-            self._posterior.observe_side(point.rate, above=not point.met)
+            self._posterior.observe_side(point.rate, above=not point.met, disturbed=point.limit == "other work")
         if len(self.points) > 1 and all(each.limit == "broken" for each in self.points[-2:]):
             return self._broken()
         if self._beyond(self._bounds.lowest, 1 - self._posterior.chance_below(self._bounds.lowest), met=False):

@@ -25,6 +25,8 @@ HICCUP = 0.02
 """Chance that a run's outcome says nothing about its rate, because the machine did something else meanwhile."""
 HICCUP_UNKNOWN = 0.05
 """The same chance for a run whose side alone is known, because it was not measured well."""
+HICCUP_DISTURBED = 0.5
+"""The same chance for a run that other work disturbed and that was not met: the other work may be the whole reason."""
 OCTAVE = math.log(2)
 """Decay of the prior on both sides of a guess, per unit of the rate's logarithm: while one side is open the median
 moves on by a factor of 1.6 from run to run, and by bisection once it is closed."""
@@ -62,10 +64,13 @@ class Threshold:
         log_chance = log_chance + shape * np.log(shape / (shape + mean)) + over * np.log(mean / (shape + mean))
         self._learn(np.exp(log_chance), HICCUP, 1 / (requests + 1))
 
-    def observe_side(self, rate: float, *, above: bool) -> None:
-        """Learn from a run of which only one thing is known: whether too many requests exceeded the limit."""
+    def observe_side(self, rate: float, *, above: bool, disturbed: bool = False) -> None:
+        """Learn from a run of which only one thing is known: whether too many requests exceeded the limit.
+
+        It tells least where other work disturbed it.
+        """
         chance = self._chance_above(rate, 1.0)
-        self._learn(chance if above else 1 - chance, HICCUP_UNKNOWN, 1.0)
+        self._learn(chance if above else 1 - chance, HICCUP_DISTURBED if disturbed else HICCUP_UNKNOWN, 1.0)
 
     def quantile(self, share: float) -> float:
         """Return the rate below which the sought one lies with this probability."""

@@ -1,5 +1,6 @@
 """The search for the highest rate, against servers whose limit is known by theory."""
 
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -65,6 +66,21 @@ def test_the_limit_of_a_server_without_luck_is_found(start: float) -> None:
     assert found.rate == pytest.approx(LIMIT, rel=TOLERANCE)
     assert (found.bottleneck, found.confirmed) == ("server", True)
     assert "beyond it the server missed the objective" in found.reason
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_one_run_that_other_work_disturbed_sends_few_runs_to_low_rates(seed: int) -> None:
+    luck = np.random.default_rng(seed)
+    runs = itertools.count(1)
+
+    def lucky(rate: float) -> Point:
+        if next(runs) == 5:
+            return Point(rate, frozenset({"other_load"}), objective="missed")
+        met = luck.random() < 1 / (1 + (rate / LIMIT) ** 30)
+        return Point(rate, objective="met" if met else "missed")
+
+    found = search(lucky, Bounds.around(800.0))
+    assert sum(point.rate < 0.6 * LIMIT for point in found.points) <= 2
 
 
 @pytest.mark.parametrize("exponential", [True, False], ids=["M/M/1", "M/D/1"])
