@@ -34,7 +34,7 @@ def article(saved: Saved) -> Article:
     counted = f"{len(results)} runs, {len(results) - len(bad)} VALID"
     first = results[0]
     return Article(
-        about=", ".join(sorted({f"{result['workload']} on {result['engine']}" for result in results})),
+        about=", ".join(sorted({f"{result['workload']} on {_engine(result)}" for result in results})),
         answer=f"{_knee(curve)}; {counted}" if curve else counted,
         explained=_invalid(bad, len(results)),
         sections=[
@@ -65,6 +65,11 @@ def _definition(curve: Curve | None) -> list[str]:
     return [f"knee: {curve['definition']}"] if curve else []
 
 
+def _engine(result: Result) -> str:
+    """Return the engine, or the protocol where the server does not tell one."""
+    return result["engine"] or result["protocol"]
+
+
 def _runs(results: Sequence[Result], curve: Curve | None, bad: Sequence[int]) -> Table:
     speeds = ("scheduled/s", "answered/s", "inferences/s")
     head = ["run", "load", *speeds, *(f"{key} ms" for key in _COLUMNS), "failed", "verdict"]
@@ -72,9 +77,10 @@ def _runs(results: Sequence[Result], curve: Curve | None, bad: Sequence[int]) ->
     for result in results:
         metrics, throughput = result["metrics"], result["metrics"]["throughput"]
         knee = curve is not None and curve["knee"] == rate_of(result)
+        known = [_engine(result), result["device"], result["precision"]]
         rows.append(
             [
-                f"{result['workload']} on {result['engine']}, {result['device']}, {result['precision']}",
+                f"{result['workload']} on {', '.join(filter(None, known))}",
                 f"{described(result)}, batch {result['batch_size']}",
                 *(figure(throughput[key]) for key in ("scheduled_rate", "requests_per_s", "inferences_per_s")),
                 *cells(metrics["latency_ms"], _COLUMNS),
