@@ -13,6 +13,8 @@ from servemark.views.drawing.plot import Plot
 from servemark.views.kinds.saved_comparison import TONES
 from servemark.views.plots.circumstances import environment, made
 
+NEARLY = 0.1
+"""Share of the evidence that shows a change, from which a report warns of it."""
 HEAD = ("series", "used", "of", "latest", "evidence", "would see", "changes", "outcome")
 _MOST_TICKS = 6
 
@@ -49,7 +51,7 @@ def answer(found: History) -> str:
     said = [each for each in series if each["outcome"] == found["outcome"]]
     if found["outcome"] == "not shown":
         beyond = f"by more than {100 * found['threshold']:g} %"
-        return f"not shown: {counted}, none shows a change for the worse {beyond} at its end; {_detectable(series)}"
+        return f"not shown: {counted}, none shows a change for the worse {beyond} at its end; {_detectable(series)}{_nearly(found)}"
     return f"{found['outcome']}: {counted}; {len(said)} {found['outcome']}, first {name(said[0])}: {said[0]['reason']}"
 
 
@@ -63,6 +65,16 @@ def _detectable(series: Sequence[HistorySeries]) -> str:
     least, most = (f"{100 * share:.2g} %" for share in (min(known), max(known)))
     which = f"a lasting one of {most}" if least == most else f"lasting ones of {least} to {most}, by series,"
     return f"{which} would have been seen" + (f"; {few}" if few else "")
+
+
+def _nearly(found: History) -> str:
+    """Warn where a change is almost seen: a large one is not told from noise before several results have it."""
+    most = max((each["evidence"] or 0.0 for each in found["series"]), default=0.0)
+    if most < found["run_length"] * NEARLY:
+        return ""
+    return (
+        f"; but evidence of a change is at {figure(most)}, and {found['run_length']} shows one: more results will tell"
+    )
 
 
 def _missing(blind: Sequence[int | None]) -> str:

@@ -181,3 +181,14 @@ def test_the_runs_of_a_search_count_as_one(servemark: Servemark, tmp_path: Path,
 def test_bad_flags_are_refused(servemark: Servemark, tmp_path: Path, flags: tuple[str, str]) -> None:
     assert servemark("history", str(tmp_path), *flags).code == ExitCode.BAD_INPUT
     assert servemark("history", str(tmp_path / "none")).code == ExitCode.BAD_INPUT
+
+
+def test_a_change_that_is_almost_seen_is_no_steady_figure(servemark: Servemark, tmp_path: Path, template: Any) -> None:
+    """Few results after a large change: nothing is shown yet, and the answer does not sound as if all were well."""
+    write(tmp_path, template, [*BEFORE, *[5 * value for value in BEFORE[:3]]])
+    done = history(servemark, tmp_path)
+    assert done.out.startswith("not shown")
+    assert "more results will tell" in done.out.splitlines()[0]
+    steady = tmp_path / "steady"
+    write(steady, template, [*BEFORE, *BEFORE])
+    assert "more results will tell" not in history(servemark, steady).out
