@@ -51,7 +51,8 @@ def answer(found: History) -> str:
     said = [each for each in series if each["outcome"] == found["outcome"]]
     if found["outcome"] == "not shown":
         beyond = f"by more than {100 * found['threshold']:g} %"
-        return f"not shown: {counted}, none shows a change for the worse {beyond} at its end; {_detectable(series)}{_nearly(found)}"
+        none = f"not shown: {counted}, none shows a change for the worse {beyond} at its end"
+        return f"{none}; {_detectable(series)}{_nearly(found)}"
     return f"{found['outcome']}: {counted}; {len(said)} {found['outcome']}, first {name(said[0])}: {said[0]['reason']}"
 
 
@@ -72,9 +73,7 @@ def _nearly(found: History) -> str:
     most = max((each["evidence"] or 0.0 for each in found["series"]), default=0.0)
     if most < found["run_length"] * NEARLY:
         return ""
-    return (
-        f"; but evidence of a change is at {figure(most)}, and {found['run_length']} shows one: more results will tell"
-    )
+    return f"; but the evidence of one is {figure(most)} of {found['run_length']} that show it: more results will tell"
 
 
 def _missing(blind: Sequence[int | None]) -> str:

@@ -183,7 +183,7 @@ def test_bad_flags_are_refused(servemark: Servemark, tmp_path: Path, flags: tupl
     assert servemark("history", str(tmp_path / "none")).code == ExitCode.BAD_INPUT
 
 
-def test_a_change_that_is_almost_seen_is_no_steady_figure(servemark: Servemark, tmp_path: Path, template: Any) -> None:
+def test_a_change_that_is_almost_seen_is_told(servemark: Servemark, tmp_path: Path, template: Any) -> None:
     """Few results after a large change: nothing is shown yet, and the answer does not sound as if all were well."""
     write(tmp_path, template, [*BEFORE, *[5 * value for value in BEFORE[:3]]])
     done = history(servemark, tmp_path)
