@@ -25,8 +25,8 @@ HICCUP = 0.02
 """Chance that a run's outcome says nothing about its rate, because the machine did something else meanwhile."""
 HICCUP_UNKNOWN = 0.05
 """The same chance for a run whose side alone is known, because it was not measured well."""
-HICCUP_DISTURBED = 0.5
-"""The same chance for a run that other work disturbed and that was not met: the other work may be the whole reason."""
+HICCUP_DISTURBED = 0.3
+"""The same chance for a run that other work disturbed and that was not met: the other work may be the reason."""
 OCTAVE = math.log(2)
 """Decay of the prior on both sides of a guess, per unit of the rate's logarithm: while one side is open the median
 moves on by a factor of 1.6 from run to run, and by bisection once it is closed."""
