@@ -1,8 +1,6 @@
 """TensorFlow: a SavedModel made from the ONNX file, with one signature, `serving_default`."""
 
-import contextlib
 from collections.abc import Mapping
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +10,8 @@ from servemark.errors import ArtifactError
 from servemark.frameworks.tensorflow import import_tensorflow
 from servemark.workload import Arrays, Workload
 
-
-def _distribution() -> str:
-    """With CUDA and without, TensorFlow is two distributions."""
-    with contextlib.suppress(PackageNotFoundError):
-        version("tensorflow")
-        return "tensorflow"
-    return "tensorflow-cpu"
-
-
 ARTIFACT = "model.savedmodel"
-PACKAGES = (_distribution(), "onnx", "onnxscript")
+PACKAGES = ("tensorflow", "onnx", "onnxscript")
 EXTRA = "tensorflow"
 PRECISIONS = ("fp32",)
 REFUSED = {

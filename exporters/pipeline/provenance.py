@@ -6,7 +6,6 @@ import importlib.util
 import platform
 import sys
 from collections.abc import Callable, Iterator
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from exporters.pipeline.registry import Exporter
 from exporters.pipeline.weights import Weights
 from servemark import __version__
 from servemark.errors import ArtifactError
+from servemark.frameworks.installed import distribution_of
 from servemark.workload import Workload
 
 ZOO = "servemark.models"
@@ -30,12 +30,14 @@ def made_by(workload: Workload, module: Exporter, weights: Weights | None = None
 
 def packages(module: Exporter) -> dict[str, str]:
     """Find the versions that an exporter needs. Raises ArtifactError where one is missing."""
-    try:
-        return {name: version(name) for name in ("torch", "numpy", *module.PACKAGES)}
-    except PackageNotFoundError as error:
+    found = {name: distribution_of(name) for name in ("torch", "numpy", *module.PACKAGES)}
+    missing = [name for name, distribution in found.items() if distribution is None]
+    if missing:
         raise ArtifactError(
-            f"this export needs the package {error.name}", fix=f"pip install -e '.[export,{module.EXTRA}]'"
-        ) from error
+            f"this export needs the package {missing[0]}",
+            fix=f"make setup, or pip install -e '.[export,{module.EXTRA}]', in servemark's checkout",
+        )
+    return {name: distribution[1] for name, distribution in found.items() if distribution}
 
 
 def source_digest(workload: Workload) -> str:

@@ -1,7 +1,5 @@
 """`servemark doctor`: what this machine can do."""
 
-import contextlib
-import importlib.metadata
 import shutil
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -16,7 +14,7 @@ from servemark import interrupts
 from servemark.cli._command import one_command
 from servemark.cli._options import DEFAULT_ENGINE, Json
 from servemark.errors import ExitCode
-from servemark.frameworks.installed import serves_here
+from servemark.frameworks.installed import distribution_of, serves_here
 from servemark.output import stdout
 from servemark.paths import RESULTS
 from servemark.results.directory import print_json
@@ -27,8 +25,6 @@ ROOM_GB, GENERATOR_ROOM_GB = 2.0, 0.2
 BUSY_SHARE = 0.2
 """Of the CPU, in use before anything is measured."""
 _WATCHED_S = 0.5
-VARIANTS = {"onnxruntime": "onnxruntime-gpu", "tensorflow": "tensorflow-cpu"}
-"""Package -> another distribution of the same."""
 EXPORT_PACKAGES = ("torch", "torchvision", "onnx", "onnxscript", "onnxruntime")
 
 
@@ -172,11 +168,9 @@ def _ports() -> Iterator[Check]:
 
 
 def _installed(package: str) -> str | None:
-    """Name and version of a package or its variant."""
-    for name in (package, VARIANTS.get(package, package)):
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            return f"{name} {importlib.metadata.version(name)}"
-    return None
+    """Name and version of the distribution of a package."""
+    found = distribution_of(package)
+    return found and " ".join(found)
 
 
 def _packages(name: str, packages: tuple[str, ...], extra: str, *, needed: bool) -> Check:

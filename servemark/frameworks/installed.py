@@ -1,10 +1,23 @@
-"""Packages that export or serve, of which the generator-only install has none."""
+"""Packages that export or serve, of which the generator-only install has none, and names that packages share."""
 
 import importlib.util
+from importlib.metadata import PackageNotFoundError, version
 
 EXPORT_OR_SERVE = ("torch", "onnx", "onnxruntime", "pytriton")
+DISTRIBUTIONS = {"onnxruntime": ("onnxruntime-gpu", "onnxruntime"), "tensorflow": ("tensorflow", "tensorflow-cpu")}
+"""Package -> the distributions of it, the one for GPUs first: where both are installed its files lie on top."""
 
 
 def serves_here() -> bool:
     """Return True if anything is installed that exports or serves models."""
     return any(importlib.util.find_spec(name) is not None for name in EXPORT_OR_SERVE)
+
+
+def distribution_of(package: str) -> tuple[str, str] | None:
+    """Find the distribution that brings a package, for GPUs or for CPUs: its name and version. None: not installed."""
+    for name in DISTRIBUTIONS.get(package, (package,)):
+        try:
+            return name, version(name)
+        except PackageNotFoundError:
+            continue
+    return None

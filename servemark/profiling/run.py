@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from importlib import metadata
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,6 +15,7 @@ from kernels.measurement.other_work import taken, watching
 from kernels.measurement.precisions import PRECISIONS
 from kernels.measurement.progress import Progress, duration
 from servemark.errors import ServemarkError
+from servemark.frameworks.installed import distribution_of
 from servemark.machine.own_process import Ended, OwnProcess
 from servemark.output import note
 from servemark.profiling import traces
@@ -74,18 +74,7 @@ class Profiles:
 def installed(device: str) -> list[str]:
     """The engines that can be profiled on a device here."""
     names = [name for name in profilers() if (name == "tensorrt") == (device != "cpu")]
-    return [name for name in names if _has(engine_module(name).PACKAGE)]
-
-
-def _has(package: str) -> bool:
-    """Return True if a distribution is there; TensorFlow's for CPUs has another name."""
-    for name in (package, f"{package}-cpu", f"{package}-gpu"):
-        try:
-            metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-        return True
-    return False
+    return [name for name in names if distribution_of(engine_module(name).PACKAGE)]
 
 
 def planned_s(orders: Sequence[Order], batches: Sequence[int], ceilings_s: float) -> float:

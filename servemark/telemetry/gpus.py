@@ -24,19 +24,19 @@ class Gpus:
 
     def __init__(self, gpus: Sequence[int] | None = None, nvml: ModuleType | None = None) -> None:
         self._nvml, boards = open_boards(nvml, gpus)
-        self._queries: list[tuple[Any, list[Query]]] = [(board, self._queries_of(board)) for board in boards]
-        self._gone: dict[Any, str] = {}
-        """Boards and queries that nothing more comes from, and why."""
+        self._queries = [self._queries_of(board) for board in boards]
+        self._gone: dict[int | tuple[Column, ...], str] = {}
+        """Places of boards and columns of queries that nothing more comes from, and why. A handle has no hash."""
 
     def read(self) -> Reading:
         found: dict[Column, float | str] = {}
-        for board, queries in self._queries:
+        for place, queries in enumerate(self._queries):
             for columns, query in queries:
-                found |= self._read(board, columns, query)
+                found |= self._read(place, columns, query)
         return found
 
-    def _read(self, board: Any, columns: tuple[Column, ...], query: Callable[[], Sequence[float]]) -> Reading:
-        for gone in (board, columns):
+    def _read(self, place: int, columns: tuple[Column, ...], query: Callable[[], Sequence[float]]) -> Reading:
+        for gone in (place, columns):
             if gone in self._gone:
                 return dict.fromkeys(columns, self._gone[gone])
         try:
@@ -45,7 +45,7 @@ class Gpus:
             reason = f"NVML: {error}"
             code = getattr(error, "value", None)
             if code == self._nvml.NVML_ERROR_GPU_IS_LOST:
-                self._gone[board] = reason
+                self._gone[place] = reason
             elif code == self._nvml.NVML_ERROR_NOT_SUPPORTED:
                 self._gone[columns] = reason
             return dict.fromkeys(columns, reason)

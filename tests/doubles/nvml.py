@@ -29,6 +29,13 @@ LOST = Fails(pynvml.NVML_ERROR_GPU_IS_LOST)
 NOT_SUPPORTED = Fails(pynvml.NVML_ERROR_NOT_SUPPORTED)
 
 
+class Handle(str):
+    """A board's handle, "0", or "MIG-0" of an instance; like NVML's, which are pointers, it has no hash."""
+
+    __slots__ = ()
+    __hash__ = None  # type: ignore[assignment]
+
+
 class Nvml(ModuleType):
     """Boards of these traces. A number in `mig` is a board that is divided; the handle of its instance is "MIG-n"."""
 
@@ -48,22 +55,22 @@ class Nvml(ModuleType):
         return len(self._traces)
 
     def nvmlDeviceGetHandleByIndex(self, index: int) -> Any:  # noqa: N802
-        return index
+        return Handle(index)
 
     def nvmlDeviceGetHandleByUUID(self, uuid: str) -> Any:  # noqa: N802
-        return uuid if uuid.startswith("MIG-") else int(uuid.removeprefix("GPU-"))
+        return Handle(uuid.removeprefix("GPU-"))
 
     def nvmlDeviceGetIndex(self, board: Any) -> int:  # noqa: N802
         return self._board(board)
 
     def nvmlDeviceIsMigDeviceHandle(self, board: Any) -> bool:  # noqa: N802
-        return isinstance(board, str)
+        return board.startswith("MIG-")
 
-    def nvmlDeviceGetDeviceHandleFromMigDeviceHandle(self, board: str) -> int:  # noqa: N802
-        return self._board(board)
+    def nvmlDeviceGetDeviceHandleFromMigDeviceHandle(self, board: str) -> Any:  # noqa: N802
+        return Handle(self._board(board))
 
     def nvmlDeviceGetMigMode(self, board: Any) -> list[int]:  # noqa: N802
-        return [int(board in self._mig)] * 2
+        return [int(self._board(board) in self._mig)] * 2
 
     def nvmlDeviceGetTotalEnergyConsumption(self, board: Any) -> Any:  # noqa: N802
         return self._answer(board, "energy_mj")
@@ -93,7 +100,7 @@ class Nvml(ModuleType):
 
     def _answer(self, board: Any, query: str) -> Any:
         self.asked += 1
-        if isinstance(board, str) and query not in {"memory"}:
+        if board.startswith("MIG-") and query not in {"memory"}:
             raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
         answers = self._traces[self._board(board)][query]
         answer = answers[min(self.step, len(answers) - 1)]
