@@ -7,7 +7,7 @@ from typing import NamedTuple
 from exporters.pipeline.export import ExportReport, export
 from servemark import interrupts
 from servemark.errors import ArtifactError
-from servemark.machine.own_process import Ended, OwnProcess
+from servemark.machine.own_process import UNGUARDED, Ended, OwnProcess
 from servemark.repository.entry import Entry
 from servemark.workload import get
 
@@ -47,6 +47,10 @@ def export_isolated(task: Task) -> ExportReport:
         try:
             return process.run(task.export)
         except Ended as error:
+            if error.unguarded:
+                raise ArtifactError(
+                    UNGUARDED, fix="put everything but imports and functions below that line"
+                ) from error
             raise ArtifactError(
                 "the export was killed, as the system does when memory runs out",
                 fix=f"{task.entry.export_command()}, with more memory free",

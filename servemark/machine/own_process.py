@@ -2,11 +2,13 @@
 
 import contextlib
 import multiprocessing
+import os
 import signal
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import resource_tracker
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Self, TypeVar
 
@@ -15,11 +17,21 @@ from servemark import interrupts
 GRACE_S = 3.0
 """Time to end by itself: what it has registered, such as semaphores, is then given back, and its drafts are removed."""
 _FIRST_TO_GO = "1000"
+UNGUARDED = 'this script has no `if __name__ == "__main__":`, so it would run again in a process that it needs'
+_UNGUARDED = 87
+"""Exit code of such a process."""
 T = TypeVar("T")
 
 
 class Ended(Exception):  # noqa: N818 - an event: the next call goes on
-    """The process ended, or was ended, before the call did."""
+    """The process ended, or was ended, before the call did.
+
+    `unguarded`: because the script that called it runs again in it, and calls again.
+    """
+
+    def __init__(self, words: str, *, unguarded: bool = False) -> None:
+        super().__init__(words)
+        self.unguarded = unguarded
 
 
 def first_to_go() -> None:
@@ -39,6 +51,8 @@ class OwnProcess:
     def __init__(self, begin: Callable[[], None] = first_to_go) -> None:
         self._begin = begin
         self._pool: ProcessPoolExecutor | None = None
+        self._processes: list[BaseProcess] = []
+        """Of the pool, which forgets them as soon as it is broken."""
 
     def __enter__(self) -> Self:
         return self
@@ -48,6 +62,8 @@ class OwnProcess:
 
     def run(self, call: Callable[..., T], *arguments: object, timeout_s: float | None = None) -> T:
         """The call's answer. Raises Ended where the process died or took longer, KeyboardInterrupt on a signal."""
+        if getattr(multiprocessing.current_process(), "_inheriting", False):
+            os._exit(_UNGUARDED)  # quietly, where multiprocessing would print 70 lines; the caller says why
         if self._pool is None:
             spawn = multiprocessing.get_context("spawn")
             self._pool = ProcessPoolExecutor(1, mp_context=spawn, initializer=_begun, initargs=(self._begin,))
@@ -56,10 +72,14 @@ class OwnProcess:
                 resource_tracker.ensure_running()  # which lets signals through again
                 with interrupts.held_back():
                     answer = self._pool.submit(call, *arguments)
+                    self._processes = list((self._pool._processes or {}).values()) or self._processes
                 return answer.result(timeout_s)
         except BrokenProcessPool:
+            processes = self._processes
             self._end()
-            raise Ended("its process was killed: out of memory, or a crash of the library") from None
+            unguarded = any(process.exitcode == _UNGUARDED for process in processes)
+            words = "its process was killed: out of memory, or a crash of the library"
+            raise Ended(UNGUARDED if unguarded else words, unguarded=unguarded) from None
         except TimeoutError:
             self._end()
             raise Ended(f"not done within {timeout_s:g} s") from None
@@ -70,14 +90,13 @@ class OwnProcess:
     def _end(self, idle_s: float = 0.0) -> None:
         """End the process; one that has nothing to do may first end by itself."""
         if self._pool is not None:
-            processes = list((self._pool._processes or {}).values())
             self._pool.shutdown(wait=False, cancel_futures=True)
-            for process in processes:
+            for process in self._processes:
                 process.join(idle_s)
                 process.terminate()
                 process.join(GRACE_S)
                 process.kill()
-            self._pool = None
+            self._pool, self._processes = None, []
 
 
 def _begun(begin: Callable[[], None]) -> None:

@@ -2,11 +2,14 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 
-from servemark.machine.own_process import Ended, OwnProcess
+from servemark.machine.own_process import UNGUARDED, Ended, OwnProcess
 
 
 def own_id(number: int) -> tuple[int, int]:
@@ -41,3 +44,19 @@ def test_a_crash_and_a_hang_cost_one_case() -> None:
         assert process.run(own_id, 4, timeout_s=60)[0] == 4
     with pytest.raises(ProcessLookupError):
         os.kill(third[1], 0)
+
+
+def test_a_script_without_a_guard_is_told_so_in_one_line(tmp_path: Path) -> None:
+    """The new process runs the script again, which then starts a process itself."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from servemark.machine.own_process import Ended, OwnProcess\n"
+        "with OwnProcess() as process:\n"
+        "    try:\n"
+        "        process.run(abs, -1)\n"
+        "    except Ended as ended:\n"
+        "        print(ended)\n"
+    )
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == f"{UNGUARDED}\n"
+    assert done.stderr == ""
