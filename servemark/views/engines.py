@@ -73,7 +73,8 @@ def _fastest(first: str, rows: Sequence[ComparisonRow], key: RatioName) -> str:
     if not faster:
         return f"none {which} than {first} beyond chance: {chance} its {measure}; slower: {_times(slower)}"
     if all(_apart(faster[ordered[0]], found[name], lower) for name in [*ordered[1:], *alike]):
-        said = [f"{ordered[0]} {best}: {_times({name: faster[name] for name in ordered})} the {measure} of {first}"]
+        factors = _times({name: faster[name] for name in ordered}) if len(ordered) > 1 else times(faster[ordered[0]])
+        said = [f"{ordered[0]} {best}: {factors} the {measure} of {first}"]
     else:
         more = better if len(ordered) > 1 else which
         said = [f"{listed(ordered)} {more} than {first}: {_times({n: faster[n] for n in ordered})} its {measure}"]

@@ -1,7 +1,7 @@
 """Before a comparison: export, configure, tune and load its contenders, and open the server that they share."""
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
@@ -133,6 +133,7 @@ class Preparation:
     def __enter__(self) -> Self:
         with self._stack:
             if self.request.server_runs:
+                self._announce([])
                 self.participants = [self.request.participant(c) for c in self._entrants.contenders]
                 self.server = running_servers(self.participants)
             else:
@@ -154,7 +155,8 @@ class Preparation:
         """Export and configure the contenders, and lay them out; the repository, and each label's model in it."""
         request, config = self.request, self.request.config
         self._entrants.require_exporters()
-        self._announce()
+        asked = dict.fromkeys(c.entry(config.workload, config.model_repository) for c in self._entrants.contenders)
+        self._announce([entry.model for entry in asked if needs_export(entry)])
         self._entrants.export(config.workload, config.model_repository)
         contenders = self._entrants.contenders
         entries = {c.label: c.entry(config.workload, config.model_repository) for c in contenders}
@@ -167,21 +169,20 @@ class Preparation:
         scratch = self._stack.enter_context(scratch_folder("models"))
         return lay_out(of_triton, self.configurations, config.model_repository, scratch)
 
-    def _announce(self) -> None:
-        """Say about how long it takes, before the exports, which may take minutes themselves."""
+    def _announce(self, exports: Sequence[str]) -> None:
+        """Say about how long it takes, before these exports, which may take minutes themselves."""
         request, config, contenders = self.request, self.request.config, self._entrants.contenders
-        entries = dict.fromkeys(c.entry(config.workload, config.model_repository) for c in contenders)
-        missing = [entry.model for entry in entries if needs_export(entry)]
         note(
             rough_plan(
                 config,
                 len(contenders),
                 request.rounds,
-                missing,
+                exports,
                 chosen=request.choose_length,
                 max_rate=request.max_rate,
                 tune_budget_s=request.tune_budget_s or 0.0,
-                kind=contenders[0].kind,
+                kind="server" if request.urls else contenders[0].kind,
+                starts=contenders[0].kind == "server",
             )
         )
 

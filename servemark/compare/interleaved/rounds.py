@@ -7,10 +7,13 @@ from typing import Protocol
 
 from servemark.compare.interleaved.document import Turn
 from servemark.compare.interleaved.hosting import Hosted, Participant, ServerFactory
+from servemark.compare.interleaved.validity import unmet
 from servemark.compare.interleaved.warm_up import answer
 from servemark.output import note
 from servemark.quantities import figure
+from servemark.results.constraint_kinds import About, Kind, about
 from servemark.results.directory import HISTOGRAM_FILE
+from servemark.results.schema.comparison import RepeatedRound
 from servemark.results.verdict import verdict_words
 from servemark.runs.locust_process import drive
 from servemark.search.max_rate.refinement import round_order
@@ -43,15 +46,19 @@ class Rounds:
         Raises ServerError, NoResultError if a run has none, KeyboardInterrupt.
         """
         for number in range(1, count + 1):
-            for participant in round_order(measure.sides(), number):
-                with self.server(participant) as hosted:
-                    if self.warm_each_turn:
-                        answer(participant, hosted, self.folder)
-                    found = measure.turn(participant, hosted, number)
-                note(f"{name} {number}/{count}  {participant.label}: {found}")
+            self.one(number, measure, f"{name} {number}/{count}")
             self.keep()
             if enough():
                 return
+
+    def one(self, number: int, measure: Measure, name: str) -> None:
+        """Measure one round. Raises as `run`."""
+        for participant in round_order(measure.sides(), number):
+            with self.server(participant) as hosted:
+                if self.warm_each_turn:
+                    answer(participant, hosted, self.folder)
+                found = measure.turn(participant, hosted, number)
+            note(f"{name}  {participant.label}: {found}")
 
 
 @dataclass
@@ -61,6 +68,9 @@ class LoadTurns:
     participants: Sequence[Participant]
     folder: Path
     turns: list[Turn] = field(default_factory=list)
+    repeated: list[RepeatedRound] = field(default_factory=list)
+    made: int = 0
+    """Runs that were begun, those that do not count among them."""
 
     def sides(self) -> Sequence[Participant]:
         """Return all participants."""
@@ -68,7 +78,8 @@ class LoadTurns:
 
     def turn(self, participant: Participant, hosted: Hosted, number: int) -> str:
         """Make one run, with the round's seed. Raises NoResultError."""
-        directory = self.folder / f"{len(self.turns) + 1:02}-{participant.contender.slug}"
+        self.made += 1
+        directory = self.folder / f"{self.made:02}-{participant.contender.slug}"
         directory.mkdir()
         config = participant.config
         try:
@@ -80,6 +91,35 @@ class LoadTurns:
                 turn = Turn.read(number, participant.label, directory)
                 self.turns.append(replace(turn, footprint=hosted.footprint()))
         return _words(self.turns[-1])
+
+    def repeat(self, rounds: Rounds) -> None:
+        """Make rounds again, once each, in which a run is INVALID because it drifted or the load generator was late.
+
+        All engines run again, and the former runs of such a round do not count, whatever they found. Where half of the
+        rounds or more are such, the machine is to blame, and none is repeated. Raises as `Rounds.run`.
+        """
+        spoilt = {turn.round: turn for turn in self.turns if _spoilt(turn)}
+        if 2 * len(spoilt) >= len({turn.round for turn in self.turns}):
+            return
+        for number, turn in spoilt.items():
+            failed = unmet(turn.result)
+            note(f"round {number} again, because {turn.label} was INVALID ({', '.join(failed)})")
+            before = [*self.turns]
+            try:
+                rounds.one(number, self, f"round {number} again")
+            except BaseException:
+                self.turns[:] = before
+                raise
+            others = [each for each in before if each.round != number]
+            self.turns[:] = sorted([*others, *self.turns[len(before) :]], key=lambda each: each.round)
+            self.repeated.append({"round": number, "label": turn.label, "failed": failed})
+            rounds.keep()
+
+
+def _spoilt(turn: Turn) -> bool:
+    """Tell whether a run is INVALID for no other reason than that it drifted or the load generator was late."""
+    failed = unmet(turn.result)
+    return bool(failed) and not set(failed) - {Kind.STEADY_STATE, *about(failed, About.GENERATOR)}
 
 
 def _words(turn: Turn) -> str:

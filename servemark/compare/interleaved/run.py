@@ -116,6 +116,9 @@ class Comparison:
         begun = time.monotonic()
         turns = LoadTurns(participants, self.folder, self.turns)
         rounds.run(request.rounds, turns, enough=lambda: self._enough(time.monotonic() - begun))
+        if not request.until_decided:
+            self._opened["repeated"] = turns.repeated
+            turns.repeat(rounds)
         if request.max_rate:
             load = msgspec.structs.replace(request.search, duration_s=times.search_s)
             RateTurns(participants, request.config.slo, load, self.rates).run(rounds, times.rate_rounds)

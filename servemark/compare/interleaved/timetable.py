@@ -55,7 +55,8 @@ class Timetable:
         rounds, rates = self.minutes(participants, warmed)
         plural = "s" if self.rounds > 1 else ""
         each = f"{self.rounds} round{plural} of {self.round_s:g} s"
-        kind = participants[0].contender.kind
+        several = len({participant.config.server.url for participant in participants}) > 1
+        kind = "server" if several else participants[0].contender.kind
         note(f"{each} for each of {len(participants)} {kind}s: about {_about(rounds)}")
         if self.rate_rounds:
             note(
@@ -94,14 +95,15 @@ def rough_plan(
     max_rate: bool,
     tune_budget_s: float,
     kind: str = "engine",
+    starts: bool = False,
 ) -> str:
     """Describe a comparison before its exports: about how long it takes, and what is exported first.
 
-    `chosen` rounds last longer where a contender is slow, which only its warm-up shows. Servers, their `kind` then,
-    start anew for each turn.
+    `chosen` rounds last longer where a contender is slow, which only its warm-up shows. `starts`: a server starts
+    anew for each turn.
     """
     runs = rounds + (SEARCH_RUNS + _rate_rounds(rounds) * ROUND_RUNS if max_rate else 0.0)
-    run_s = config.duration_s + config.warmup_s + RUN_OVERHEAD_S + (SERVER_TURN_S if kind == "server" else 0.0)
+    run_s = config.duration_s + config.warmup_s + RUN_OVERHEAD_S + (SERVER_TURN_S if starts else 0.0)
     takes = f"about {_about(contenders * (tune_budget_s + runs * run_s) / 60)}"
     if chosen:
         takes = f"{takes}, or more where one is slow"

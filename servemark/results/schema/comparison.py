@@ -286,6 +286,14 @@ class SavedComparison(Header):
     regressions: Annotated[list[str], "Figures of B that are worse."]
 
 
+class RepeatedRound(TypedDict):
+    """A round that was made again. Its former runs are in no figure; their directories are kept."""
+
+    round: Annotated[int, "Number of the round."]
+    label: Annotated[str, "The engine whose run was INVALID."]
+    failed: Annotated[list[str], "What that run failed."]
+
+
 class ComparisonHeader(Header):
     """Part of a comparison that is known before the first round."""
 
@@ -299,6 +307,7 @@ class ComparisonHeader(Header):
     until_decided: NotRequired[
         Annotated[UntilDecided, "With --until-decided: intervals and tests of ratios hold at each look. Else absent."]
     ]
+    repeated: NotRequired[Annotated[list[RepeatedRound], "Rounds that were made again, once each."]]
     left_out: Annotated[list[LeftOut], "Engines that take no part."]
     tuned: Annotated[dict[str, TunedFirst], "Engine -> what tuning it first came to."]
     configurations: Annotated[dict[str, CandidateSettings], "Engine -> configuration of its model."]

@@ -73,9 +73,8 @@ def _invalid(rows: Sequence[ComparisonRow]) -> list[str]:
     made_, bad = sum(row["rounds"] for row in rows), sum(row["rounds"] - row["verdict"]["valid_rounds"] for row in rows)
     if not bad:
         return []
-    return [
-        f"INVALID: the figures cannot be quoted, because {bad} of {made_} runs are INVALID; ratios marked * use them."
-    ]
+    runs = f"{bad} of {made_} runs {'is' if bad == 1 else 'are'} INVALID"
+    return [f"INVALID: the figures cannot be quoted, because {runs}; ratios marked * use them."]
 
 
 def notes(document: ComparisonDocument) -> list[str]:
@@ -88,12 +87,16 @@ def notes(document: ComparisonDocument) -> list[str]:
         end = end if stopping["decided"] else f"not decided in {done} rounds"
         lines.append(f"{end}: the ratios' intervals and tests hold at each look, and are wider for it")
     lines += [f"{left['label']} was left out: {left['reason']}" for left in document["left_out"]]
+    for again in document.get("repeated", []):
+        lines.append(
+            f"round {again['round']} was made again: {again['label']} was INVALID ({', '.join(again['failed'])})"
+        )
     for label, tuned in document.get("tuned", {}).items():
         lines.append(f"{label} was tuned first, {tuned['outcome']}: {tuned['reason']}; it ran with {tuned['taken']}")
     precisions = sorted({str(row["precision"]) for row in rows})
     if len(precisions) > 1:
-        what = "quality" if any(row.get("quality") for row in rows) else "how the outputs agree"
-        lines.append(f"precisions differ ({', '.join(precisions)}): compare {what}, too")
+        what = "quality" if any(row.get("quality") for row in rows) else "the agreement of the outputs"
+        lines.append(f"precisions differ ({', '.join(precisions)}): {what} counts, too")
     if any(only_agreement(row, row["output_agreement"]) for row in rows):
         lines.append(RANDOM_WEIGHTS)
     for row in rows:

@@ -25,9 +25,9 @@ def compared(p50: dict[str, tuple[float, float, float] | None], load: Any = OPEN
     ("others", "words"),
     [
         ({"a": (1.2, 1.1, 1.3), "b": SLOW, "c": (2.41, 2.3, 2.5)}, "ort is fastest: a 1.20x its p50, b and c 2.4x"),
-        ({"a": FAST}, "a is fastest: a 0.80x the p50 of ort"),
+        ({"a": FAST}, "a is fastest: 0.80x the p50 of ort"),
         ({"a": FAST, "b": SLOW, "c": ALIKE},
-         "a is fastest: a 0.80x the p50 of ort; slower: b 2.4x; not told apart from ort: c 1.03x (0.96 to 1.10)"),
+         "a is fastest: 0.80x the p50 of ort; slower: b 2.4x; not told apart from ort: c 1.03x (0.96 to 1.10)"),
         ({"a": FAST, "b": (0.81, 0.79, 0.83)}, "a and b are faster than ort: a 0.80x, b 0.81x its p50"),
         ({"a": ALIKE}, "no difference beyond chance: a 1.03x (0.96 to 1.10) the p50 of ort"),
         ({"a": FAST, "b": SLOW, "c": ALIKE, "d": (5.3, 5, 6), "e": (1.5, 1.4, 1.6)},

@@ -79,7 +79,7 @@ def test_invalid_rounds_are_shown_and_mark_their_ratio() -> None:
     assert (a["verdict"]["valid"], b["verdict"]["valid_rounds"]) == (True, 4)
     assert b["verdict"]["failed"] == {"error_rate": 1}
     text = shown(found)
-    assert "INVALID: the figures cannot be quoted, because 1 of 10 runs are INVALID; ratios marked * use them" in text
+    assert "INVALID: the figures cannot be quoted, because 1 of 10 runs is INVALID; ratios marked * use them" in text
     assert "INVALID: 4 of 5 rounds VALID" in text
     assert "b: 4 of 5 rounds VALID; error_rate in 1: fix error_rate" in text
     assert "2.000* (" in text

@@ -65,7 +65,7 @@ def test_the_table_says_which_bound_is_kept() -> None:
         assert words in said
     assert "quality: of 900 examples, the same of each" in said
     assert "quality: the target 0.75 is missed by o fp8" in said
-    assert "precisions differ (fp16, fp32, fp8, int8): compare quality, too" in said
+    assert "precisions differ (fp16, fp32, fp8, int8): quality counts, too" in said
     assert "MLPerf's closed division asks" in said
 
 
