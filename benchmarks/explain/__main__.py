@@ -1,6 +1,6 @@
 """Plant causes of slow requests, explain the runs, count how often the right one is named.
 
-    python -m benchmarks.explain [--times 20] [--workloads ranking,resnet50] [--try 3]    on a real server
+    python -m benchmarks.explain [--times 20] [--workloads ranking,googlenet] [--try 3]    on a real server
     python -m benchmarks.explain --simulated 100    without one
     python -m benchmarks.explain --cost 5    the cost of tracing, in interleaved rounds
 
@@ -13,58 +13,27 @@ import json
 import os
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from benchmarks.explain import disturbances
-from benchmarks.explain.disturbances import Disturbance
+from benchmarks.explain.plants import ENGINE, PLANTS, QUIET, Plant, lay_out, planted_model
 from benchmarks.explain.synthetic import PLANTED, planted
 from loadgen.load.load_config import LoadConfig
 from servemark.cli._load_flags import resolved
 from servemark.documents.flags import request_of
 from servemark.explain.capture import explaining
+from servemark.explain.document import FEWEST
 from servemark.explain.trial import try_fix
 from servemark.machine.scratch import scratch_folder
 from servemark.paths import MODEL_REPOSITORY
-from servemark.repository.entry import Entry
-from servemark.repository.model_config import parse
 from servemark.results import directory
 from servemark.results.schema.run import Result
-from servemark.runs.entries import export_where_needed
 from servemark.runs.locust_process import drive
 from servemark.runs.server import server_for
 from servemark.stats.ratios import ratio_of_pairs
-
-ENGINE = "onnxruntime"
-QUIET, BUSY = 0.25, 0.85
-"""Shares of what one instance can answer."""
-LARGE = 8
-"""Requests in a batch that is too large."""
-
-
-@dataclass(frozen=True)
-class Plant:
-    """A cause on purpose: the load, what disturbs, and the model's settings. Its right name stands in PLANTED."""
-
-    share: float = QUIET
-    disturbance: Disturbance = disturbances.nothing
-    batching: Mapping[str, Any] = field(default_factory=dict)
-    """`delay_us` and `preferred`; empty: no dynamic batching."""
-
-
-PLANTS = {
-    "nothing": Plant(),
-    "one instance too few": Plant(BUSY),
-    "a queue delay of 20 ms": Plant(batching={"delay_us": 20_000}),
-    "a batch too large": Plant(0.5, batching={"preferred": LARGE}),
-    "a delaying proxy": Plant(disturbance=disturbances.delaying_proxy),
-    "a throttling proxy": Plant(disturbance=disturbances.throttling_proxy),
-    "a busy neighbour": Plant(disturbance=disturbances.busy_neighbour),
-    "a stopped server": Plant(disturbance=disturbances.stopped_server),
-    "a slow client": Plant(disturbance=disturbances.slow_client),
-}
 
 
 def main() -> None:
@@ -72,9 +41,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--times", type=int, default=20)
     parser.add_argument("--first", type=int, default=0, help="Number of the first time, which is its seed.")
-    parser.add_argument("--workloads", default="ranking,resnet50")
+    parser.add_argument("--workloads", default="ranking,googlenet")
     parser.add_argument("--plants", default=",".join(PLANTS))
-    parser.add_argument("--seconds", type=float, default=25.0)
+    parser.add_argument("--seconds", type=float, default=12.0)
     parser.add_argument("--protocol", default="http")
     parser.add_argument("--try", dest="rounds", type=int, default=0, help="Rounds in which each fix is measured.")
     parser.add_argument("--keep", type=Path, help="Keep the results there.")
@@ -102,11 +71,10 @@ def _simulated(count: int) -> Iterator[dict[str, Any]]:
 
 
 def _on_a_server(given: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    for workload in given.workloads.split(","):
-        capacity = _capacity(workload)
-        for number in range(given.first, given.first + given.times):
+    for number in range(given.first, given.first + given.times):
+        for workload in given.workloads.split(","):
             for name in given.plants.split(","):
-                row = _planted(workload, name, capacity, number, given)
+                row = _planted(workload, name, number, given)
                 with given.out.open("a") as file:
                     file.write(json.dumps(row) + "\n")
                 print(f"{workload:10} {name:24} {'right' if row['right'] else 'WRONG'}  {row['sentence']}", flush=True)
@@ -124,13 +92,15 @@ def _print_counts(rows: Iterable[dict[str, Any]]) -> None:
     print(f"{'in all':28} {right.total():4} of {sum(found.total() for found in named.values())}")
 
 
-def _planted(workload: str, name: str, capacity: float, number: int, given: argparse.Namespace) -> dict[str, Any]:
+def _planted(workload: str, name: str, number: int, given: argparse.Namespace) -> dict[str, Any]:
     plant, load = PLANTS[name], os.getloadavg()[0]
-    rate = plant.share * capacity
+    model = planted_model(workload, name, QUIET / _rate(workload, QUIET))
+    rate = _rate(model, plant.share)
     with scratch_folder("planted") as repository, tempfile.TemporaryDirectory() as out:
-        _lay_out(workload, plant, rate, repository)
-        flags = {"request_rate": f"{rate:g}", "duration": f"{given.seconds:g}", "seed": str(number), "warmup": "2"}
-        config = _config(workload, repository, str(given.keep or out), explain=True, protocol=given.protocol, **flags)
+        lay_out(model, plant, rate, repository)
+        seconds = max(given.seconds, 1.5 * FEWEST / rate)
+        flags = {"request_rate": f"{rate:g}", "duration": f"{seconds:g}", "seed": str(number), "warmup": "2"}
+        config = _config(model, repository, str(given.keep or out), explain=True, protocol=given.protocol, **flags)
         folder = directory.new_directory(config.out, config.model)
 
         def measure(each: LoadConfig) -> Result:
@@ -167,32 +137,30 @@ def _config(workload: str, repository: Path, out: str, **flags: str | bool) -> L
     )
 
 
-def _lay_out(workload: str, plant: Plant, rate: float, repository: Path) -> None:
-    """Link the exported model beside a configuration that is the plant's, for this rate."""
-    from google.protobuf import text_format
+@cache
+def _rate(model: str, busy: float) -> float:
+    """Requests/s at which one instance is busy for this share of the time, beside the load generator on the same cores.
 
-    export_where_needed([workload], ENGINE, MODEL_REPOSITORY, "fp32")
-    entry = Entry(MODEL_REPOSITORY, workload, ENGINE, "fp32")
-    config = parse(entry.config.read_text())
-    config.ClearField("dynamic_batching")
-    if preferred := plant.batching.get("preferred"):
-        config.dynamic_batching.preferred_batch_size.append(preferred)
-        # A batch that fills long before its delay ends.
-        config.dynamic_batching.max_queue_delay_microseconds = round(4e6 * preferred / rate)
-    elif delay_us := plant.batching.get("delay_us"):
-        config.dynamic_batching.max_queue_delay_microseconds = delay_us
-    entry.overlay(text_format.MessageToString(config), repository)
+    An execution takes less time the busier the cores are, because they do not sleep in between.
+    """
+    closed = _measured(model, concurrency="8", duration="6")
+    rate = busy * float(closed["metrics"]["throughput"]["requests_per_s"] or 0.0) / 2
+    for _ in range(2):
+        seconds = max(6.0, 1.3 * FEWEST / rate)
+        found = _measured(model, request_rate=f"{rate:g}", duration=f"{seconds:g}").get("explanation")
+        assert found is not None
+        assert found["queueing"] is not None
+        rate *= busy / found["queueing"]["utilization"]
+    return rate
 
 
-def _capacity(workload: str) -> float:
-    """Requests/s that one instance answers to a load generator on the same cores, whose requests always wait for it."""
+def _measured(model: str, **flags: str) -> Result:
     with scratch_folder("planted") as repository, tempfile.TemporaryDirectory() as out:
-        _lay_out(workload, Plant(), 1.0, repository)
-        config = _config(workload, repository, out, concurrency="8", duration="8", warmup="2", explain=True)
+        lay_out(model, Plant(), 1.0, repository)
+        config = _config(model, repository, out, warmup="2", explain=True, **flags)
         folder = directory.new_directory(config.out, config.model)
         with explaining(config, drive) as run:
-            result = run(replace(config, result_dir=folder))
-    return float(result["metrics"]["throughput"]["requests_per_s"] or 0.0)
+            return run(replace(config, result_dir=folder))
 
 
 def _cost(workload: str, given: argparse.Namespace) -> None:

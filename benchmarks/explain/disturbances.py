@@ -47,12 +47,13 @@ def stopped_server(config: LoadConfig) -> contextlib.AbstractContextManager[Load
 
 
 def slow_client(config: LoadConfig) -> contextlib.AbstractContextManager[LoadConfig]:
-    """Stop the load generator for 60 ms three times a second."""
+    """Stop the load generator for 18 % of the time: each time for 60 ms, and for longer where requests are rare."""
+    stop_s = max(0.06, 1.5 / config.scenario.rate)
 
     def locusts() -> list[psutil.Process]:
         return [each for each in psutil.Process().children(recursive=True) if "locust" in " ".join(each.cmdline())]
 
-    return _stopping(config, locusts, 0.06, 0.333)
+    return _stopping(config, locusts, stop_s, stop_s / 0.18)
 
 
 @contextlib.contextmanager

@@ -36,6 +36,8 @@ class Synthetic:
     setup: Setup = field(default_factory=Setup)
     way_ms: float = 0.1
     output_ms: float = 0.1
+    answer_ms: float = 0.0
+    """An answer's way takes so much longer than its request's, because of its size."""
     connect_ms: float = 0.0
     """Each tenth request opens a connection."""
     throttled_ms: float = 0.0
@@ -67,7 +69,7 @@ class Synthetic:
         passed = ran.end
         if self.throttled_ms:
             passed = replay(ran.end, Setup(), lambda _, __: self.throttled_ms * MS).end
-        done = _after(passed + self._way(rng, count) + waits_out, self.client_stops)
+        done = _after(passed + self._way(rng, count) + round(self.answer_ms * MS) + waits_out, self.client_stops)
         everything = Sent(np.arange(count), due, begun, sent, done, np.ones(count, bool))
         waited = {"waited": (queued, waits_in), "client_waited": (begun, client_waits)}
         return Evidence(everything, served, self._machine(rng, int(done.max()), served, waited), self.setup)
@@ -179,7 +181,13 @@ def planted(cause: str, seed: int) -> Synthetic:
         "a throttling proxy": replace(quiet, throttled_ms=600 / quiet.rate),
         "a busy neighbour": replace(quiet, other_share=0.6),
         "a stopped server": replace(quiet, pauses=_every(3.0, 0.2, quiet)),
-        "large outputs": replace(quiet, rate=quiet.rate / 2.5, output_ms=1.5 * quiet.service_ms),
+        "large outputs": replace(
+            quiet,
+            rate=quiet.rate / 2.5,
+            output_ms=0.5 * quiet.service_ms,
+            answer_ms=quiet.service_ms,
+            setup=Setup(answer_surplus=4 << 20),
+        ),
         "a cold model": replace(quiet, cold_s=0.08 * quiet.seconds),
         "a slow client": replace(quiet, client_stops=_every(0.333, 0.06, quiet)),
         "connections that are opened": replace(quiet, connect_ms=max(20.0, quiet.service_ms)),

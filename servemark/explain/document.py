@@ -1,7 +1,8 @@
 """The explanation of a run as its result holds it, from what the run kept."""
 
 import functools
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,14 @@ from servemark.explain.fixes import p50_ms, p99_ms
 from servemark.explain.naming import NAMED_MS, NAMED_SHARE_OF_TAIL, name, sentence
 from servemark.explain.replay import Replayed, measured_service, replay
 from servemark.explain.tail import WAY, Evidence, Parts, held_back, latency_of, parts_of, rows, tail_of
-from servemark.explain.timeline import Machine, Sent, Served, Setup, Times
+from servemark.explain.timeline import Batches, Flags, Machine, Sent, Served, Setup, Times
 from servemark.quantities import figure
 from servemark.results.schema.explanation import ExplainedPart, Explanation, Pauses, Queueing
+from servemark.workload.tensor import NUMPY_DTYPES, Tensor
 
 FEWEST = 100
 """Fewer requests have no slowest 1 %."""
+NEVER_FILLED = "because the load ended before their batch was full"
 NO_TRACE = "no trace of the server's: what lies between request and answer cannot be told apart"
 
 
@@ -27,10 +30,23 @@ def setup_of(config: Mapping[str, Any] | None, batch_size: int) -> Setup:
     instances = sum(max(int(group.get("count", 1)), 1) * max(len(group.get("gpus") or []), 1) for group in groups)
     batching = found.get("dynamic_batching")
     most = max(int(found.get("max_batch_size", 0)) // batch_size, 1)
+    surplus = batch_size * (_bytes(found.get("output") or []) - _bytes(found.get("input") or []))
     if batching is None:
-        return Setup(instances)
+        return Setup(instances, answer_surplus=surplus)
     preferred = tuple(sorted({int(size) // batch_size for size in batching.get("preferred_batch_size") or []} - {0}))
-    return Setup(instances, most, int(batching.get("max_queue_delay_microseconds", 0)) * 1000, preferred)
+    delay_ns = int(batching.get("max_queue_delay_microseconds", 0)) * 1000
+    return Setup(instances, most, delay_ns, preferred, answer_surplus=surplus)
+
+
+def _bytes(tensors: Sequence[Mapping[str, Any]]) -> int:
+    """Return the bytes of a sample's tensors, as far as their shapes are fixed."""
+    found = 0
+    for each in tensors:
+        dims = [int(dim) for dim in each.get("dims") or []]
+        datatype = str(each.get("data_type", "")).removeprefix("TYPE_").replace("STRING", "BYTES")
+        if datatype in NUMPY_DTYPES and min(dims, default=1) > 0:
+            found += math.prod(dims) * Tensor("", datatype, ()).itemsize
+    return found
 
 
 def explanation(
@@ -45,6 +61,11 @@ def explanation(
         return None
     if served is None:
         return _untraced(sent.only(chosen), setup, note or NO_TRACE)
+    ending = chosen.copy()
+    ending[chosen] = _never_filled(served.only(chosen), setup)
+    if ending.any():
+        chosen &= ~ending
+        note = "; ".join(filter(None, [note, f"left out: the last {ending.sum()}, {NEVER_FILLED}"]))
     evidence = Evidence(sent.only(chosen), served.only(chosen), machine, setup)
     parts = parts_of(evidence)
     found = rows(parts)
@@ -59,6 +80,16 @@ def explanation(
         "pauses": stopped if len(machine.at) else None,
         "fixes": list(named.fixes),
     }
+
+
+def _never_filled(served: Served, setup: Setup) -> Flags:
+    """Requests of batches that waited for all of the queue delay because the load had ended."""
+    batches = Batches.recognised(served)
+    first = np.full(len(batches.size), np.iinfo(np.int64).max)
+    np.minimum.at(first, batches.of, served.queued)
+    waited = (setup.delay_ns > 0) & (batches.start - first >= setup.delay_ns) & (batches.size < setup.wanted)
+    found: Flags = (waited & (batches.start > served.queued.max()))[batches.of]
+    return found
 
 
 def _common(found: list[ExplainedPart], parts: Parts, note: str) -> Explanation:
@@ -105,7 +136,8 @@ def queueing(evidence: Evidence) -> Queueing:
     """Hold the measured waits against replays: with the services as measured, and with the usual ones."""
     served, setup, batches = evidence.served, evidence.setup, evidence.batches
     usual = functools.cache(batches.usual.at)
-    undisturbed = replay(served.queued, setup, lambda _, size: usual(size) + batches.handover)
+    replayed = replay(served.queued, setup, measured_service(batches), endless=True)
+    undisturbed = replay(served.queued, setup, lambda _, size: usual(size) + batches.handover, endless=True)
     passed = max(int(batches.end.max() - batches.start.min()), 1)
     return {
         "instances": setup.instances,
@@ -114,7 +146,7 @@ def queueing(evidence: Evidence) -> Queueing:
         "utilization": float((batches.service + batches.handover).sum()) / (passed * setup.instances),
         "batch_mean": float(batches.size.mean()),
         "wait_p99_ms": p99_ms((served.started - served.queued).astype(float)),
-        "replayed_wait_p99_ms": _wait_ms(replay(served.queued, setup, measured_service(batches)), served.queued),
+        "replayed_wait_p99_ms": _wait_ms(replayed, served.queued),
         "undisturbed_wait_p99_ms": _wait_ms(undisturbed, served.queued),
     }
 

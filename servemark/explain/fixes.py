@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from servemark.explain.replay import Replayed, measured_service, replay
+from servemark.explain.replay import measured_service, replay
 from servemark.explain.tail import Evidence, Parts, latency_of
 from servemark.explain.timeline import Floats, Setup
 from servemark.results.schema.explanation import Fix
@@ -16,23 +16,32 @@ FEW_CORES = "more instances share these cores: a replay predicts no shorter p99"
 TAKEN_OFF = "the measured latencies without this part"
 AT_MOST = "the measured latencies without this part: the least that p99 can become"
 
+Percentiles = tuple[float, float]
+"""p50 and p99 (ms)."""
+
 
 @dataclass(frozen=True)
 class Replays:
-    """Predicts latencies under other settings, each as measured plus the difference of two replays."""
+    """Predicts latencies under other settings: the measured ones, times the ratio of two replays."""
 
     evidence: Evidence
     latency: Floats
 
-    def now(self) -> Replayed:
-        """Replay the present."""
-        return replay(self.evidence.served.queued, self.evidence.setup, measured_service(self.evidence.batches))
+    def under(self, setup: Setup) -> Percentiles:
+        """Percentiles under another setup (ms).
 
-    def under(self, setup: Setup, now: Replayed) -> Floats:
-        """Latencies under another setup (ns)."""
-        service, slower = measured_service(self.evidence.batches), self._crowding(setup)
-        other = replay(self.evidence.served.queued, setup, lambda begin, size: slower * service(begin, size))
-        return np.maximum(self.latency + other.end - now.end, 0)
+        A replay forms other batches than the server did, so requests are not compared one by one.
+        """
+        now, other = self._replayed(self.evidence.setup), self._replayed(setup)
+        p50, p99 = (of(self.latency) * of(other) / of(now) for of in (p50_ms, p99_ms))
+        return p50, p99
+
+    def _replayed(self, setup: Setup) -> Floats:
+        """Latencies (ns): what was outside queue and execution as measured, and the rest replayed."""
+        served, batches = self.evidence.served, self.evidence.batches
+        service, slower = measured_service(batches), self._crowding(setup)
+        replayed = replay(served.queued, setup, lambda begin, size: slower * service(begin, size), endless=True)
+        return self.latency - served.ended + replayed.end - batches.handover
 
     def _crowding(self, setup: Setup) -> float:
         """Factor by which executions take longer where the cores are too few for all instances at once."""
@@ -70,15 +79,14 @@ def fixes_of(cause: str, evidence: Evidence, parts: Parts) -> list[Fix]:
 
 def _settings(cause: str, evidence: Evidence, latency: Floats) -> Iterator[Fix]:
     replays = Replays(evidence, latency)
-    now = replays.now()
     basis = REPLAYED + IN_PROPORTION * (cause == "batch_size" and evidence.batches.usual.proportional)
     for words, settings, setup in _SETUPS[cause](evidence):
-        yield _fix(words, basis, replays.under(setup, now), settings)
+        yield _fix(words, basis, replays.under(setup), settings)
 
 
-def _fix(words: str, basis: str, latency: Floats | None = None, settings: dict[str, int] | None = None) -> Fix:
-    """A change with the percentiles of the latencies that are predicted, where any are."""
-    p50, p99 = (None, None) if latency is None else (p50_ms(latency), p99_ms(latency))
+def _fix(words: str, basis: str, found: Percentiles | None = None, settings: dict[str, int] | None = None) -> Fix:
+    """A change with the percentiles that are predicted, where any are."""
+    p50, p99 = found or (None, None)
     return {"words": words, "settings": settings or {}, "p50_ms": p50, "p99_ms": p99, "basis": basis}
 
 
@@ -136,4 +144,5 @@ def _elsewhere(cause: str, latency: Floats, parts: Parts) -> Iterator[Fix]:
         )
     elif cause in _WORDS:
         words, basis = _WORDS[cause]
-        yield _fix(words, basis, latency - parts[cause])
+        less = latency - parts[cause]
+        yield _fix(words, basis, (p50_ms(less), p99_ms(less)))

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from servemark.explain.fixes import fixes_of, p50_ms, p99_ms
-from servemark.explain.tail import Evidence, Parts, latency_of
+from servemark.explain.tail import LATE_NS, SLOW, Evidence, Parts, latency_of
 from servemark.explain.timeline import Floats
 from servemark.quantities import figure
 from servemark.results.schema.explanation import ExplainedPart, Fix, Pauses, Queueing
@@ -19,6 +19,9 @@ ORDINARY_WAIT = 1.0
 two thirds of the time (M/D/1). Below, a tail of waits is what random arrivals make."""
 GAIN = 0.1
 """A batching setting is named where its change is predicted to take this share of p50 or p99 away."""
+OFTEN = 0.02
+"""Slow executions, and requests that were sent late, are named from this share of all on. Rarer ones happen on every
+machine that does other things."""
 UNAVOIDABLE = {"model", "variation", "unexplained"}
 BATCHING = {"batch_fill", "batch_size"}
 
@@ -34,17 +37,19 @@ class Named:
 def name(rows: Sequence[ExplainedPart], evidence: Evidence, parts: Parts) -> Named:
     """Choose the cause with the largest share of the latency, that of the median and of the slowest alike.
 
-    A batching setting must have a change that is predicted to help. Waits that random arrivals make are left aside.
+    A batching setting must have a change that is predicted to help. Waits that random arrivals make, and what happens
+    rarely on every machine, are left aside.
     """
     asked = [row for row in rows if not (row["cause"] == "instance" and _ordinary(evidence, parts))]
     median_ms, tail_ms = sum(row["median_ms"] for row in asked), sum(row["tail_ms"] for row in asked)
+    never_named = UNAVOIDABLE | _rare(evidence, parts)
     found = [(0.0, Named(None))]
     for row in asked:
         ordinary = ORDINARY_NETWORK_MS * (row["cause"] == "network")
         median, tail = (max(amount - ordinary, 0.0) for amount in (row["median_ms"], row["tail_ms"]))
         shares = [median / max(median_ms, 1e-6), tail / max(tail_ms, 1e-6)]
         of_median, of_tail = shares[0] >= NAMED_SHARE, shares[1] >= NAMED_SHARE_OF_TAIL
-        if row["cause"] in UNAVOIDABLE or max(median * of_median, tail * of_tail) < NAMED_MS:
+        if row["cause"] in never_named or max(median * of_median, tail * of_tail) < NAMED_MS:
             continue
         fixes = fixes_of(row["cause"], evidence, parts)
         if row["cause"] not in BATCHING or max(_gains(fixes, parts), default=0.0) >= GAIN:
@@ -61,6 +66,16 @@ def _gains(fixes: Sequence[Fix], parts: Parts) -> list[float]:
 
 def _ordinary(evidence: Evidence, parts: Parts) -> bool:
     return float(parts["instance"].mean()) < ORDINARY_WAIT * float(evidence.batches.service.mean())
+
+
+def _rare(evidence: Evidence, parts: Parts) -> set[str]:
+    """Causes of few executions or requests, which happen on every machine."""
+    batches = evidence.batches
+    shares = {
+        "slower": (batches.service > SLOW * batches.usual.each(batches.size)).mean(),
+        "schedule": (parts["schedule"] >= LATE_NS).mean(),
+    }
+    return {cause for cause, share in shares.items() if share < OFTEN}
 
 
 def sentence(named: Named, rows: Sequence[ExplainedPart], latency: Floats, queueing: Queueing, pauses: Pauses) -> str:

@@ -26,8 +26,11 @@ class Replayed:
     end: Times
 
 
-def replay(queued: Times, setup: Setup, service: Service) -> Replayed:
-    """Run requests, queued at these times (ns), through the configured queue. Their order does not matter."""
+def replay(queued: Times, setup: Setup, service: Service, *, endless: bool = False) -> Replayed:
+    """Run requests, queued at these times (ns), through the configured queue. Their order does not matter.
+
+    `endless`: the load would have gone on, so after its last request no batch waits to be filled.
+    """
     order = np.argsort(queued, kind="stable")
     arrivals = queued[order].tolist()
     count = len(arrivals)
@@ -36,7 +39,7 @@ def replay(queued: Times, setup: Setup, service: Service) -> Replayed:
     first = 0
     while first < count:
         ready = max(heapq.heappop(free), arrivals[first])
-        begin, size = _next_batch(arrivals, first, ready, setup)
+        begin, size = _next_batch(arrivals, first, ready, setup, endless=endless)
         over = begin + max(round(service(begin, size)), 0)
         places = order[first : first + size]
         start[places], end[places] = begin, over
@@ -45,7 +48,7 @@ def replay(queued: Times, setup: Setup, service: Service) -> Replayed:
     return Replayed(start, end)
 
 
-def _next_batch(arrivals: list[int], first: int, ready: int, setup: Setup) -> tuple[int, int]:
+def _next_batch(arrivals: list[int], first: int, ready: int, setup: Setup, *, endless: bool) -> tuple[int, int]:
     """Return when an instance that is `ready` begins with the oldest requests, and with how many of them."""
     waiting = _waiting(arrivals, first, ready, setup.max_batch)
     wanted = setup.wanted
@@ -54,7 +57,9 @@ def _next_batch(arrivals: list[int], first: int, ready: int, setup: Setup) -> tu
     # Whichever comes first: the batch is full, or the oldest has waited long enough.
     until = max(arrivals[first] + setup.delay_ns, ready)
     full = first + wanted - 1
-    if full < len(arrivals) and arrivals[full] <= until:
+    if full >= len(arrivals):
+        until = min(until, max(arrivals[-1], ready)) if endless else until
+    elif arrivals[full] <= until:
         return max(arrivals[full], ready), wanted
     return until, _waiting(arrivals, first, until, setup.max_batch)
 

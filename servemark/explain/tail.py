@@ -29,7 +29,7 @@ CAUSES = {
     "cold": "the first executions of a cold model",
     "variation": "computing, as it usually varies",
     "slower": "executions that are slower than they vary",
-    "output": "writing outputs",
+    "output": "writing outputs, and sending large ones",
     "other_work": "other work on the cores",
     "pause": "pauses of the server's process",
     "unexplained": "not explained",
@@ -42,6 +42,8 @@ FASTEST = 5
 """Percentile of a step's time that nothing disturbed."""
 FULL_SHARE = 0.99
 """With this share of --max-in-flight in flight, a request that has not been sent waits for the server."""
+LARGE_ANSWER = 256 << 10
+"""An answer that is larger than its request by so many bytes takes longer for its way because of its size."""
 LATE_NS = 1_000_000
 """A load generator that is so late with a request stood still."""
 SLOW = 3
@@ -136,6 +138,10 @@ def _ways(evidence: Evidence, held: Interruptions) -> Iterator[dict[str, Floats]
     back = steps[1]["network"]
     read_late = np.minimum(_stalls(sent, late).within(served.ended, sent.done), np.maximum(back - np.median(back), 0))
     yield from (*steps, {"schedule": read_late, "network": -read_late})
+    if evidence.setup.answer_surplus >= LARGE_ANSWER:
+        # The request's way tells what the network and the front end take for anything.
+        by_size = np.maximum(back - read_late - np.median(steps[0]["network"]), 0)
+        yield {"output": by_size, "network": -by_size}
     start, end = served.output_start, served.ended
     yield held.step(start, end, held.starved(start, end), "output")
 

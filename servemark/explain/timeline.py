@@ -98,8 +98,9 @@ class Usual:
     """Usual time of executions by batch size: the median of a size, where it was executed often enough.
 
     Others lie between those; beyond the smallest and the largest, the line through everything that was executed goes
-    on. Where that is one size alone, time is in proportion to the size. One slow execution of a rare size is not what
-    that size usually takes: a rare one is as fast as its line at the least.
+    on. Sizes that hardly differ cannot tell how: their line starts from no time for no requests, with the weight of one
+    execution. One slow execution of a rare size is not what that size usually takes: a rare one is as fast as its line
+    at the least.
     """
 
     def __init__(self, sizes: Times, times: Floats) -> None:
@@ -107,12 +108,17 @@ class Usual:
         medians = np.array([float(np.median(times[sizes == size])) for size in found])
         often = counts >= FEWEST_OF_SIZE if (counts >= FEWEST_OF_SIZE).any() else np.arange(len(found)) == 0
         self._sizes, self._known = found[often], medians[often]
+        # No larger batch takes less, so that larger ones tell how long a rare one takes at most.
+        medians = np.where(often, medians, np.minimum.accumulate(medians[::-1])[::-1])
         self._rare: dict[int, float] = dict(zip(found[~often].tolist(), medians[~often].tolist(), strict=True))
-        self.proportional = len(found) == 1
-        """Nothing but one size was executed."""
+        mean = float(np.average(found, weights=counts))
+        self.proportional = float((counts * (found - mean) ** 2).sum()) < mean**2
+        """Sizes hardly differed: what others take is an estimate."""
         in_proportion = float(self._known[0] / self._sizes[0])
-        slope = in_proportion if self.proportional else float(np.polyfit(found, medians, 1, w=np.sqrt(counts))[0])
-        # An execution takes some time whatever the size, and no larger batch takes less.
+        points = [*zip(found, medians, counts, strict=True), *[(0, 0.0, 1)] * self.proportional]
+        line_sizes, line_times, weights = map(np.array, zip(*points, strict=True))
+        slope = float(np.polyfit(line_sizes, line_times, 1, w=np.sqrt(weights))[0])
+        # An execution takes some time whatever the size.
         self._slope = min(max(slope, 0.0), in_proportion)
 
     def at(self, size: int) -> float:
@@ -171,6 +177,8 @@ class Setup:
     preferred: tuple[int, ...] = ()
     in_flight: int = sys.maxsize
     """Most requests that the load generator has in flight: others wait for an answer."""
+    answer_surplus: int = 0
+    """Bytes that an answer has more than its request."""
 
     @property
     def wanted(self) -> int:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from benchmarks.explain.synthetic import MS, Synthetic
-from servemark.explain.fixes import Replays, p99_ms
+from servemark.explain.fixes import Replays
 from servemark.explain.replay import replay
 from servemark.explain.timeline import Setup, Times, Usual
 
@@ -54,6 +54,12 @@ def test_batches_are_formed_as_triton_forms_them(name: str) -> None:
     assert [*zip(found.start // MS, found.end // MS, strict=True)] == expected
 
 
+def test_a_load_that_goes_on_leaves_no_batch_waiting() -> None:
+    queued = np.array([0, 1, 12], dtype=np.int64) * MS
+    found = replay(queued, Setup(1, 2, 5_000 * MS), lambda _, __: 10 * MS, endless=True)
+    assert (found.start // MS).tolist() == [1, 1, 12]
+
+
 FULL = Setup(1, 64, 2_000 * MS, (8,))
 CHANGED = {
     "one more instance": (Synthetic(rate=105), Setup(2)),
@@ -67,7 +73,7 @@ def test_predicted_p99_is_that_of_a_run_with_the_change(name: str) -> None:
     now, setup = CHANGED[name]
     before, after = now.evidence(), replace(now, setup=setup).evidence()
     replays = Replays(before, (before.sent.done - before.sent.due).astype(float))
-    predicted = p99_ms(replays.under(setup, replays.now()))
+    predicted = replays.under(setup)[1]
     assert predicted == pytest.approx(float(np.percentile(after.sent.done - after.sent.due, 99)) / 1e6, rel=0.25)
 
 
@@ -82,6 +88,19 @@ def test_one_size_alone_is_in_proportion() -> None:
     usual = Usual(np.repeat(8, 10), np.full(10, 40.0))
     assert [usual.at(size) for size in (1, 4, 16)] == pytest.approx([5.0, 20.0, 80.0])
     assert usual.proportional
+
+
+def test_sizes_that_hardly_differ_are_taken_in_proportion() -> None:
+    sizes = np.array([3, *[8] * 40])
+    usual = Usual(sizes, np.full(41, 136.0))
+    assert usual.at(1) == pytest.approx(136 / 3, rel=0.25)
+    assert usual.proportional
+
+
+def test_one_slow_execution_of_a_small_batch_says_not_what_it_usually_takes() -> None:
+    sizes = np.array([1, 2, *[8] * 40])
+    usual = Usual(sizes, np.array([239.0, 59.0, *[145.0] * 40]))
+    assert usual.at(1) <= 59
 
 
 def test_no_batch_takes_less_than_a_smaller_one() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.explain.synthetic import MS, PLANTED, Synthetic, planted
-from servemark.explain.document import explanation
+from servemark.explain.document import explanation, setup_of
 from servemark.explain.spans import pauses
 from servemark.explain.tail import CAUSES, parts_of, rows
 from servemark.explain.timeline import Machine, Sent, Setup
@@ -52,6 +52,29 @@ def test_parts_are_each_latency_and_shares_the_excess(cause: str) -> None:
     assert sum(row["share"] for row in found) == pytest.approx(1.0)
 
 
+def test_a_large_answer_is_told_from_a_slow_network() -> None:
+    large = Setup(answer_surplus=1 << 20)
+    found = _rows(Synthetic(rate=20, way_ms=15, answer_ms=10, setup=large))
+    assert found["network"]["median_ms"] == pytest.approx(30, rel=0.05)
+    assert found["output"]["median_ms"] == pytest.approx(10.1, rel=0.05)
+    small = _rows(Synthetic(rate=20, way_ms=15, answer_ms=10))
+    assert small["network"]["median_ms"] == pytest.approx(40, rel=0.05)
+
+
+def test_an_answer_is_larger_than_its_request_by_what_the_configuration_says() -> None:
+    config = {
+        "max_batch_size": 8,
+        "input": [{"name": "x", "data_type": "TYPE_UINT8", "dims": ["3"]}],
+        "output": [
+            {"name": "y", "data_type": "TYPE_FP32", "dims": ["10", "2"]},
+            {"name": "text", "data_type": "TYPE_STRING", "dims": ["-1"]},
+        ],
+    }
+    assert setup_of(config, 2).answer_surplus == 2 * (80 - 3)
+    assert setup_of({**config, "dynamic_batching": {}}, 1).answer_surplus == 80 - 3
+    assert setup_of(None, 1).answer_surplus == 0
+
+
 def test_parts_have_the_size_that_was_planted() -> None:
     assert _rows(Synthetic(rate=20, connect_ms=60))["connection"]["tail_ms"] == pytest.approx(60, rel=0.02)
     # Those that join a batch wait for less.
@@ -72,11 +95,30 @@ def test_a_batch_that_is_always_full_is_too_large_and_not_delayed() -> None:
     assert told["fixes"][0]["p99_ms"] < 0.5 * told["p99_ms"]
 
 
+def test_requests_that_the_end_of_the_load_left_waiting_are_no_cause() -> None:
+    short = replace(FULL, rate=15, seconds=12)
+    waited = short.evidence()
+    wait = waited.served.started - waited.served.queued
+    assert wait.max() >= FULL.setup.delay_ns  # the last ones, for nobody
+    told = short.explained()
+    assert told["cause"] == "batch_size"
+    assert told["requests"] < len(wait)
+    assert "the load ended before their batch was full" in told["note"]
+    assert told["parts"][list(CAUSES).index("batch_fill")]["tail_ms"] == pytest.approx(0, abs=1)
+
+
 def test_waits_behind_bursts_of_a_load_generator_that_was_late_are_its_own() -> None:
     stops = tuple((at / 2, 0.1) for at in range(1, 120))
     late = _rows(Synthetic(rate=40, seconds=60, client_stops=stops))
     assert late["schedule"]["tail_ms"] > 100
     assert late["instance"]["tail_ms"] < 10
+
+
+def test_few_late_requests_happen_on_every_machine_and_are_not_named() -> None:
+    stops = tuple((float(at), 0.08) for at in range(5, 60, 10))
+    run = Synthetic(rate=40, seconds=60, client_stops=stops)
+    assert _rows(run)["schedule"]["share"] > 0.5
+    assert run.explained()["cause"] is None
 
 
 def test_requests_that_wait_for_the_limit_in_flight_are_not_sent_late_by_the_load_generator() -> None:
