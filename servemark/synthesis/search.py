@@ -25,6 +25,10 @@ MOVED = 6
 """Most links by which a halving moves at once."""
 NARROWER, WIDER = 0.85, 1.18
 """Bounds of the factor by which a size changes at once."""
+LANES = 16
+"""Floats of an AVX-512 register. Engines block channels by it, and compute others in slower kernels."""
+FEW = 8
+"""A chain of fewer convolutions than this cannot meet the totals in steps of `LANES`."""
 State = TypeVar("State")
 Kind = TypeVar("Kind", bound=Layer)
 
@@ -143,7 +147,7 @@ def _changed(chain: Chain, pool: Sequence[Convolution], sides: Sequence[int], rn
         case 1:
             links[place] = replace(link, width=rng.choice((model.outputs, model.inputs)))
         case 2:
-            links[place] = replace(link, width=max(round(link.width * rng.uniform(NARROWER, WIDER)), 1))
+            links[place] = replace(link, width=_width(link.width * rng.uniform(NARROWER, WIDER), len(links)))
         case 3:
             links[place] = replace(link, pooled=not link.pooled)
         case 4 if halved := [number for number, each in enumerate(links) if each.pooled]:
@@ -162,3 +166,9 @@ def _changed(chain: Chain, pool: Sequence[Convolution], sides: Sequence[int], rn
         case _:
             return replace(chain, side=rng.choice(sides))
     return replace(chain, links=tuple(links))
+
+
+def _width(value: float, links: int) -> int:
+    """Return a number of channels near a value: a multiple of `LANES`, as those of published networks are."""
+    step = LANES if value >= LANES and links >= FEW else 1
+    return max(round(value / step) * step, 1)
