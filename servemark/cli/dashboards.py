@@ -36,7 +36,8 @@ app = typer.Typer(
 @app.command(short_help="Start Prometheus and Grafana until Ctrl-C.")
 def up(
     entry: Annotated[
-        str, typer.Argument(metavar="ENTRY", help="Entry of the model repository for Triton, in containers.")
+        str,
+        typer.Argument(metavar="ENTRY", help="Entry of the model repository that Triton serves; in containers alone."),
     ] = f"ranking_{DEFAULT_ENGINE}",
     metrics: Scraped = GENERATOR,
     triton_metrics: TritonScraped = TRITON,

@@ -12,6 +12,7 @@ from servemark.documents.files import starter
 from servemark.documents.load import ConstantRate
 from servemark.documents.request import Objectives, RunRequest
 from servemark.errors import OptionError
+from servemark.frameworks.installed import serves_here
 from servemark.results.objectives import written as objectives
 from servemark.workload import Workload, get
 
@@ -57,7 +58,10 @@ def init(
     for path, text in files.items():
         path.write_text(text)
         typer.echo(f"wrote {path}")
-    typer.echo(f"next: servemark run --config {RUN_FILE}, or locust --serve")
+    if serves_here():
+        typer.echo(f"next: servemark run --config {RUN_FILE}, or locust --serve")
+    else:  # the generator alone
+        typer.echo(f"next: servemark run --config {RUN_FILE} --url http://SERVER:8000, or locust -H http://SERVER:8000")
 
 
 def _run_file(workload: Workload) -> Iterator[str]:

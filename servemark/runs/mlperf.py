@@ -212,7 +212,10 @@ def loadgen_constraint(plan: Plan, log: Mapping[str, Any], ended: str, *, valid:
     if not valid:
         remedy = ended or why_invalid(log) or "see mlperf_log_summary.txt"
         if limit is not None and not ended:
-            remedy = f"the bound of {limit:g} {unit} is {plan.get('bound_from')}; LoadGen: {remedy}"
+            remedy = (
+                f"the bound of {limit:g} {unit} is {plan.get('bound_from')}: lower --target-qps, or give a wider bound "
+                f"by --slo; LoadGen: {remedy}"
+            )
         if busy and not ended:
             remedy = "other work may be the reason: repeat on a quiet machine before you change the load"
     return constraint(Kind.LOADGEN, valid, value, limit, unit, remedy)

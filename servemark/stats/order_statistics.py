@@ -86,7 +86,7 @@ def ranks(percentile: float, above: Sequence[int], counts: Sequence[int]) -> Ran
     if beyond < needed:
         few = f"only about {beyond:.2g} requests lie above it"
         if spread > 1.0:
-            few = f"the requests above it came in bursts, which tell as much as {beyond:.2g} separate ones"
+            few = f"the slowest requests came in bursts, which tell as much as {beyond:.2g} separate ones"
         reason = f"{few}; an interval needs {math.ceil(needed)}"
         return TooLittle(reason, needed / beyond)
     spread *= max(1.0, SURE_BEYOND / beyond)

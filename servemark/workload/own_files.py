@@ -132,10 +132,11 @@ def telling(path: Path, error_class: type[ServemarkError]) -> Iterator[None]:
         raise error_class(f"{where}: {type(error).__name__}: {error.msg}", fix=f"mend {path.name}") from error
     except Exception as error:
         frames = traceback.extract_tb(error.__traceback__)
-        own = [frame for frame in frames if Path(frame.filename).parent == path.parent] or frames[-1:]
-        place = f"{own[-1].filename}:{own[-1].lineno}, {own[-1].name}"
+        own = [frame for frame in frames if Path(frame.filename).parent == path.parent]
+        # none, if the call itself was wrong: another number of arguments
+        place = f"{own[-1].filename}:{own[-1].lineno}, {own[-1].name}" if own else str(path)
         words = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        raise error_class(f"{place}: {words}", fix=f"mend {Path(own[-1].filename).name}") from error
+        raise error_class(f"{place}: {words}", fix=f"mend {Path(own[-1].filename if own else path).name}") from error
 
 
 @functools.cache

@@ -116,7 +116,7 @@ function tiles({ metrics, bottleneck: limited, batch_size: batch, request }) {
   if (correctness) {
     const agreement = correctness.output_agreement;
     const error = agreement.max_abs_error === null ? agreement.max_abs_error_reason : `max error ${tiny(agreement.max_abs_error)}`;
-    const note = agreement.checked ? `${agreement.checked} golden requests checked, ${error}` : error;
+    const note = agreement.checked ? `${agreement.checked} answers checked, ${error}` : error;
     made.push(tile("Output agreement", agreement.checked ? `${agreement.top1_samples} of ${agreement.samples}` : "not checked", agreement.checked ? "top-1" : "", note));
   }
   if (limited) {

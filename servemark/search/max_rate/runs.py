@@ -144,7 +144,7 @@ def find_max_rate(runs: RateRuns, between: tuple[float, float] | None = None) ->
     length_s = runs.duration_s(bounds.start or bounds.lowest)
     most_s = MAX_RUNS * (length_s + scenario_of(runs.load).warmup_s + RUN_OVERHEAD_S)
     runs.say(
-        f"at most {MAX_RUNS} runs of {length_s:g} s, no more than {most_s / 60:.0f} min; "
+        f"at most {MAX_RUNS} runs of {length_s:g} s, about {most_s / 60:.0f} min if it needs all; "
         f"no rate below {figure(bounds.lowest)}/s"
     )
     try:

@@ -278,7 +278,8 @@ class _State:
     def _longer(self) -> str:
         """Advise a longer duration: the interval narrows with the square root of the measured time."""
         wanted, seen = 2 * math.log(1 + TOLERANCE), math.log(self._width())
-        return f"a --duration {math.ceil((seen / wanted) ** 2 * 10) / 10:g} times as long would do"
+        times = math.ceil((seen / wanted) ** 2 * 10) / 10
+        return f"a --duration {times:g} times as long would do, and make the search {times:g} times as long"
 
 
 def names(point: Point) -> str:

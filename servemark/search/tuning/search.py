@@ -159,7 +159,9 @@ class _Search:
             start = max(found.above / 2, lowest)
             found = present.found = self._search(present, start, lowest, self._budget_s - self._ledger.spent_s) or found
         if found is None:
-            return self._undecided("time", "the budget ended before the present configuration's rate was known")
+            return self._undecided(
+                "time", "too little of the budget was left to find the rate of the present configuration"
+            )
         stopped = self._stop_when_busy and busy(found.points)
         if stopped or found.bottleneck in {"generator", "broken"} or _unanswered(found):
             lacked = _LACKED[found.bottleneck]
@@ -222,7 +224,9 @@ class _Search:
         """End the tuning, because a finalist's search does not show whether it is better."""
         found = finalist.found
         if found is None or _unmet(found):
-            return self._undecided("time", f"the budget ended before the rate of {finalist.candidate} was known")
+            return self._undecided(
+                "time", f"too little of the budget was left to find the rate of {finalist.candidate}"
+            )
         return self._undecided(_LACKED.get(found.bottleneck, "time"), f"{finalist.candidate}: {found.reason}")
 
     def _decide_without_rate(self, finalists: list[CandidateScore]) -> Tuning:

@@ -202,11 +202,11 @@ def _outputs(result: Result) -> str:
         return f"outputs: not checked ({reason_of(agreement, 'max_abs_error')})"
     cosine = agreement["cosine_min"]
     note = f"; {RANDOM_WEIGHTS}" if only_agreement(result, agreement) else ""
-    whole = f"outputs: {agreement['checked']} golden requests checked, {agreement_words(agreement)}{note}"
+    whole = f"outputs: {agreement['checked']} answers checked, {agreement_words(agreement)}{note}"
     # The first choice and the cosine of an output that is too large throughout are right.
     alike = agreement["top1_agreement"] == 1 and (cosine is None or cosine >= ALIKE)
     if alike and Kind.OUTPUT_AGREEMENT not in failed_constraints(result["verdict"]):
-        return Routine(whole, f"outputs: {agreement['checked']} golden requests agree")
+        return Routine(whole, f"outputs: {agreement['checked']} answers checked, all agree")
     return whole
 
 

@@ -26,6 +26,15 @@ def test_a_start_is_written(servemark: Servemark, tmp_path: Path, monkeypatch: p
     assert 'own = get("ranking")' in Path("locustfile.py").read_text()
 
 
+@pytest.mark.parametrize(("serves", "named"), [(True, "locust --serve"), (False, "--url http://SERVER:8000")])
+def test_the_next_command_is_one_that_this_install_has(
+    serves: bool, named: str, servemark: Servemark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("servemark.cli.init.serves_here", lambda: serves)
+    assert named in servemark("init", "ranking").out
+
+
 def test_every_other_option_stands_there_as_a_comment(
     servemark: Servemark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -32,7 +32,8 @@ def test_the_bound_stands_with_what_it_is_compared_with() -> None:
     found = loadgen_constraint(plan(), LOG, "", valid=False, busy=False)
     assert (found["value"], found["limit"], found["unit"]) == (86.0, 15.0, "ms at p99")
     assert found["remedy"] == (
-        "the bound of 15 ms at p99 is ranking's own objective; LoadGen: Reduce target QPS to improve latency"
+        "the bound of 15 ms at p99 is ranking's own objective: lower --target-qps, or give a wider bound by --slo; "
+        "LoadGen: Reduce target QPS to improve latency"
     )
 
 

@@ -4,6 +4,7 @@ import shutil
 import sys
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -102,6 +103,9 @@ def test_what_its_functions_raise_names_the_line(folder: Path) -> None:
     assert workload.read is not None
     with pytest.raises(InputDataError, match=r"mine\.py:\d+, read: FileNotFoundError"):
         next(workload.read(folder))
+    given: Any = (0, np.random.default_rng(0))
+    with pytest.raises(OptionError, match=rf"^{file}: TypeError: .* takes 2 positional arguments but 3 were given"):
+        next(workload.samples(*given))
 
 
 @pytest.mark.parametrize(

@@ -113,14 +113,14 @@ def test_checked_outputs_and_joules_are_shown_with_their_bounds() -> None:
     result["metrics"]["correctness"]["output_agreement"] = agreement
     result["metrics"]["energy"] |= {"joules_per_inference": 0.01234, "boundary": "cpu_package"}
     text = shown(result)
-    assert "outputs: 50 golden requests checked, max error 1.5e-06, top-1 15 of 16\n" in text
+    assert "outputs: 50 answers checked, max error 1.5e-06, top-1 15 of 16\n" in text
     assert "energy: 0.0123 J/inference (cpu_package)" in text
     agreement |= {"max_abs_error": None, "cosine_min": None, "tolerance": {"min_match": 0.5}}
     result["precision"] = "int8"
     text = shown(result)
     assert "top-1 15 of 16 (at least 50% of all values); random weights: agreement with fp32, no accuracy" in text
     del agreement["samples"], agreement["tolerance"], agreement["weights"]
-    assert "50 golden requests checked, top-1 98%\n" in shown(result)  # a result of an earlier version
+    assert "50 answers checked, top-1 98%\n" in shown(result)  # a result of an earlier version
 
 
 def test_what_limited_is_told_with_its_evidence() -> None:
@@ -157,14 +157,14 @@ def test_nothing_is_left_out_where_everything_is_asked_for(monkeypatch: pytest.M
     result = load_result(OPEN, GOOD)
     agreement: dict[str, Any] = {"checked": 50, "max_abs_error": 1e-7, "cosine_min": 1.0, "top1_agreement": 1.0}
     result["metrics"]["correctness"]["output_agreement"] = agreement
-    assert "outputs: 50 golden requests agree\n" in shown(result)
+    assert "outputs: 50 answers checked, all agree\n" in shown(result)
     differs = {"name": "output_agreement", "ok": False, "value": 50, "limit": 1, "unit": "", "remedy": "'Y' is off"}
     wrong: Any = {**result, "verdict": {**result["verdict"], "constraints": [differs]}}
-    assert "outputs: 50 golden requests checked, max error 1e-07, top-1 100%\n" in shown(wrong)
+    assert "outputs: 50 answers checked, max error 1e-07, top-1 100%\n" in shown(wrong)
     monkeypatch.setenv(SAYS, EVERYTHING)
     text = shown(result)
     assert "40 requests/s, 40 inferences/s; 400 succeeded, 0 failed" in text
     assert "energy: not known (no meter)" in text
-    assert "50 golden requests checked, max error 1e-07, top-1 100%" in text
+    assert "50 answers checked, max error 1e-07, top-1 100%" in text
     assert re.search(r"^  error_rate +Yes  0 \(limit 0.010 share\)$", text, re.MULTILINE)
     assert "constraints hold (-v" not in text
