@@ -36,13 +36,21 @@ ENGINES = ("pytorch", "onnxruntime", "tensorrt", "tensorflow")
 MEASURED = (ExitCode.VALID, ExitCode.INVALID, ExitCode.SLO_MISSED)
 """Any verdict is a result."""
 COMPARISONS = {
-    "engines": ["resnet50", "pytorch,onnxruntime,tensorrt,tensorflow"],
+    "engines": [
+        "resnet50",
+        "pytorch,pytorch@fp16,onnxruntime,onnxruntime:cudnn_conv_algo_search=HEURISTIC,onnxruntime:cuda_graph=true,"
+        "tensorrt,tensorrt@fp16,tensorflow",
+    ],
     "cuda_graphs": [
         "ranking",
-        "pytorch,pytorch:compile=true,pytorch:compile=true:cuda_graph=true,"
+        "pytorch,pytorch:compile=true:cuda_graph=true,"
         "onnxruntime,onnxruntime:cuda_graph=true,tensorrt,tensorrt:cuda_graph=true",
     ],
-    "precisions": ["resnet50", "onnxruntime,onnxruntime@fp16,tensorrt,tensorrt@fp16,tensorrt@int8,tensorrt@fp8"],
+    "precisions": [
+        "resnet50",
+        "pytorch,pytorch@bf16,onnxruntime:cuda_graph=true,onnxruntime@fp16:cuda_graph=true,"
+        "tensorrt,tensorrt@fp16,tensorrt@int8,tensorrt@fp8",
+    ],
 }
 """Stage -> a workload and its contenders."""
 
@@ -87,22 +95,24 @@ def _installed(distribution: str) -> bool:
 def stages() -> list[Stage]:
     """The work, what tells most first; an engine that cannot be used is in no comparison."""
     python = (sys.executable, "-m")
-    tests = ("pytest", "tests/gpu", "-m", "gpu", "-v", "--no-header", "--durations=20", "-p", "no:cacheprovider")
+    tests = (*python, "pytest", "-m", "gpu", "-v", "--no-header", "--durations=20", "-p", "no:cacheprovider")
+    meters = "tests/gpu/test_meters.py"  # which an idle board must be idle for
     servemark = (*python, "servemark")
     out = ("--out", "{out}")
     found = [
-        Stage("doctor", (*servemark, "doctor"), 120),
-        Stage("tests", (*python, *tests), 720),
+        Stage("doctor", (*servemark, "doctor"), 60),
+        Stage("meters", (*tests, "-n", "0", meters), 60),
+        Stage("tests", (*tests, "-n", "8", "tests/gpu", f"--ignore={meters}"), 400),
     ]
-    load = ("--device", DEVICE, "--skip-unavailable", "--rounds", "3", "--duration", "8", "--concurrency", "8")
+    load = ("--device", DEVICE, "--skip-unavailable", "--rounds", "5", "--duration", "4", "--concurrency", "8")
     for name, (workload, contenders) in COMPARISONS.items():
         usable = [each for each in contenders.split(",") if unusable(re.split("[@:]", each)[0]) is None]
         if len(usable) > 1:
             command = (*servemark, "compare", workload, "--engines", ",".join(usable), *load, *out)
-            found.append(Stage(name, command, 330, MEASURED, ("comparison.md",)))
+            found.append(Stage(name, command, 330, MEASURED, ("comparison.md", "comparison.json")))
     run = (*servemark, "run", "resnet50", "--engine", "pytorch", "--device", DEVICE, "--batch-size", "8", "--json")
     for kind in ("none", "system", "cuda"):
-        target = ("--concurrency", "4", "--duration", "8", "--shared-memory", kind)
+        target = ("--concurrency", "4", "--duration", "5", "--shared-memory", kind)
         found.append(Stage(f"shared_memory_{kind}", (*run, *target, *out), 120, MEASURED))
     kernels = (*servemark, "kernels", "--device", DEVICE, "--case-limit", "20", *out)
     types = ("--precision", "fp32", "--precision", "bf16")
@@ -161,7 +171,7 @@ def report(folder: Path, head: str, endings: Sequence[tuple[str, str, float]]) -
 
 
 def main() -> int:
-    """Run the stages that are asked for, all of them by default."""
+    """Run the stages that are asked for in their order, all of them by default."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("stages", nargs="*", metavar="STAGE")
     parser.add_argument("--minutes", type=float, default=MINUTES)
@@ -174,10 +184,11 @@ def main() -> int:
         print(f"torch {torch.__version__} sees no NVIDIA GPU; {reason or 'NVML sees one'}", file=sys.stderr)
         return int(ExitCode.BAD_INPUT)
     gpu = torch.cuda.get_device_name(0)
-    todo = [stage for stage in stages() if not options.stages or stage.name in options.stages]
-    unknown = sorted({*options.stages} - {stage.name for stage in todo})
+    known = {stage.name: stage for stage in stages()}
+    unknown = sorted({*options.stages} - {*known})
     if unknown:
-        parser.error(f"no stage here is called {', '.join(unknown)}: {', '.join(stage.name for stage in stages())}")
+        parser.error(f"no stage here is called {', '.join(unknown)}: {', '.join(known)}")
+    todo = [known[name] for name in options.stages or known]
     slug = re.sub(r"\W+", "_", gpu.lower().removeprefix("nvidia").strip())
     folder = options.out or CHECKOUT / "docs" / "results" / slug
     folder.mkdir(parents=True, exist_ok=True)

@@ -24,7 +24,18 @@ PROFILE, KEEP_WEIGHTS = "profile_file_prefix", "session.disable_prepacking"
 """ONNX Runtime's names: of a profile's file, and of weights that stay as they are, whose shapes a profile then has."""
 STOP_SPINNING = "session.force_spinning_stop"
 """After an inference a session's threads take the cores for 30 ms and more, to wait for the next. This ends that."""
-OPTIONS = ("intra_op_thread_count", "execution_accelerator", "cuda_graph", PROFILE, KEEP_WEIGHTS, STOP_SPINNING)
+CONVOLUTIONS = "cudnn_conv_algo_search"
+"""ONNX Runtime's name for how the CUDA provider chooses a convolution's kernel: anew for each change of shape."""
+SEARCHES = ("EXHAUSTIVE", "HEURISTIC", "DEFAULT")
+OPTIONS = (
+    "intra_op_thread_count",
+    "execution_accelerator",
+    "cuda_graph",
+    CONVOLUTIONS,
+    PROFILE,
+    KEEP_WEIGHTS,
+    STOP_SPINNING,
+)
 _RECORD_PLACES = ("session.record_ep_graph_assignment_info", "1")
 
 LIBRARIES = {
@@ -94,7 +105,7 @@ def load(
         import onnxruntime
     except ImportError as error:
         raise ServerError(f"onnxruntime cannot be imported: {error}", fix="pip install -e '.[onnxruntime]'") from error
-    providers = _providers(device, options.get("execution_accelerator"))
+    providers = _providers(device, options)
     graphs = flag(options, "cuda_graph")
     if graphs and device == "cpu":
         raise OptionError("cuda_graph needs a GPU", fix="use --device cuda:0, or leave out --engine-option cuda_graph")
@@ -174,14 +185,22 @@ def _on_host(session: "onnxruntime.InferenceSession") -> str:
     return f" ({here} of {places.total()} operators on the CPU)" if here else ""
 
 
-def _providers(device: str, accelerator: str | None) -> list[tuple[str, dict[str, str]]]:
+def _providers(device: str, options: Mapping[str, str]) -> list[tuple[str, dict[str, str]]]:
     """List the providers to ask for; onnxruntime itself adds the CPU for operators that have no GPU kernel."""
+    accelerator, search = options.get("execution_accelerator"), options.get(CONVOLUTIONS)
     if accelerator not in {None, "tensorrt"} or (accelerator and device == "cpu"):
         raise ServerError(
             f"execution_accelerator {accelerator!r} is not supported on {device}", fix="use tensorrt on cuda:N"
         )
+    if search is not None and (search not in SEARCHES or device == "cpu"):
+        raise OptionError(
+            f"{CONVOLUTIONS} {search!r} is not supported on {device}", fix=f"use {', '.join(SEARCHES)} on cuda:N"
+        )
     if device == "cpu":
         return [("CPUExecutionProvider", {})]
     place = {"device_id": device.removeprefix("cuda:")}
-    exact = ("CUDAExecutionProvider", {**place, "use_tf32": "0"})  # TF32 has fp16's mantissa; it is the default
-    return [("TensorrtExecutionProvider", place), exact] if accelerator else [exact]
+    exact = {**place, "use_tf32": "0"}  # TF32 has fp16's mantissa; it is the default
+    if search is not None:
+        exact[CONVOLUTIONS] = search
+    cuda = ("CUDAExecutionProvider", exact)
+    return [("TensorrtExecutionProvider", place), cuda] if accelerator else [cuda]

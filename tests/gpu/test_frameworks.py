@@ -29,6 +29,10 @@ PRECISIONS = [
 ]
 
 
+IMPOSSIBLE = {("ssd300_tiny", "pytorch", "fp16")}
+"""Its boxes, of random weights, do not survive 16 bits, nor do they on the CPU: the export is refused."""
+
+
 def _tensorrt_10() -> bool:
     """Return True if the library exists that ONNX Runtime's provider is built for; pip's tensorrt is 11 by now."""
     try:
@@ -77,8 +81,10 @@ def check(engine: Engine, entry: Entry, sizes: tuple[int, ...]) -> None:
             assert found.agrees, f"{tensor.name} at batch {size}: {found}"
 
 
-@pytest.mark.parametrize(("engine", "precision"), PRECISIONS)
-@pytest.mark.parametrize("name", ONE_OF_EACH_KIND)
+@pytest.mark.parametrize(
+    ("name", "engine", "precision"),
+    [case for name in ONE_OF_EACH_KIND for pair in PRECISIONS if (case := (name, *pair)) not in IMPOSSIBLE],
+)
 def test_answers_on_the_gpu_agree_with_the_cpus(repository: Path, name: str, engine: str, precision: str) -> None:
     entry = exported(repository, name, engine, precision)
     gpu = loaded(entry)

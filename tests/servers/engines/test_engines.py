@@ -183,13 +183,24 @@ def test_tensorflow_numbers_gpus_as_cuda_does(device: str, visible: list[str]) -
     assert tf32 == [False]  # fp32 means fp32, as for the other engines
 
 
-@pytest.mark.parametrize("accelerator", [None, "tensorrt"])
-def test_onnxruntime_computes_fp32_in_fp32_on_a_gpu(accelerator: str | None) -> None:
+@pytest.mark.parametrize("accelerator", [{}, {"execution_accelerator": "tensorrt"}])
+def test_onnxruntime_computes_fp32_in_fp32_on_a_gpu(accelerator: dict[str, str]) -> None:
     from servers.engines import onnxruntime
 
     providers = dict(onnxruntime._providers("cuda:1", accelerator))
     assert providers["CUDAExecutionProvider"] == {"device_id": "1", "use_tf32": "0"}
     assert ("TensorrtExecutionProvider" in providers) is bool(accelerator)
+
+
+def test_onnxruntime_searches_convolutions_as_it_is_told() -> None:
+    from servers.engines import onnxruntime
+
+    [(_, settings)] = onnxruntime._providers("cuda:0", {"cudnn_conv_algo_search": "HEURISTIC"})
+    assert settings["cudnn_conv_algo_search"] == "HEURISTIC"
+    for device, search in (("cpu", "HEURISTIC"), ("cuda:0", "FAST")):
+        with pytest.raises(OptionError, match="cudnn_conv_algo_search") as error:
+            onnxruntime._providers(device, {"cudnn_conv_algo_search": search})
+        assert error.value.fix == "use EXHAUSTIVE, HEURISTIC, DEFAULT on cuda:N"
 
 
 def test_tensorflow_compiled_by_xla(repository: Path) -> None:
