@@ -58,8 +58,8 @@ def _with_navigation(_app: Any, docname: str, source: list[str]) -> None:
         return
     source[0] += "\n\n```{toctree}\n:hidden:\n\ndocs/index\nCONTRIBUTING\nCHANGELOG\nSECURITY\n```\n"
     for caption, folder in SECTIONS.items():
-        pages = sorted(path.stem for path in (HERE / folder).glob("*.md"))
-        entries = "\n".join(f"docs/{folder}/{page}" for page in pages)
+        pages = sorted(path.relative_to(CHECKOUT).with_suffix("") for path in (HERE / folder).rglob("*.md"))
+        entries = "\n".join(map(str, pages))
         source[0] += f"\n\n```{{toctree}}\n:hidden:\n:caption: {caption}\n\n{entries}\n```\n"
 
 

@@ -3,8 +3,8 @@
     python -m tools.gpu_session [STAGE ...] [--minutes 28] [--out docs/results/h200]
 
 `make test-gpu` runs it. A stage that fails or takes too long ends alone; what it has written by then stays, and
-summary.md says what ran and how it ended. An engine that cannot use the GPU is left out, with the reason. It has not
-run on a GPU yet. Exit code: 0 all stages were done, 1 one was not, 3 there is no GPU.
+summary.md says what ran and how it ended. An engine that cannot use the GPU is left out, with the reason.
+Exit code: 0 all stages were done, 1 one was not, 3 there is no GPU.
 """
 
 import argparse

@@ -23,7 +23,7 @@ from servemark.results import directory
 def explain(asked: Asked, options: Explaining) -> None:
     """Say why requests are slow, the usual and the slowest, in one sentence, with the change that would help.
 
-    Experimental: how often the named cause is the right one is not known yet.
+    Of 440 causes that were planted, 428 were named rightly (docs/results/explained.txt). --try measures the change.
 
     Example: servemark explain ranking --request-rate 400 --duration 30 --try
 

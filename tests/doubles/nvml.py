@@ -64,7 +64,7 @@ class Nvml(ModuleType):
         return self._board(board)
 
     def nvmlDeviceIsMigDeviceHandle(self, board: Any) -> bool:  # noqa: N802
-        return board.startswith("MIG-")
+        return str(board).startswith("MIG-")
 
     def nvmlDeviceGetDeviceHandleFromMigDeviceHandle(self, board: str) -> Any:  # noqa: N802
         return Handle(self._board(board))

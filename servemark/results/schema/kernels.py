@@ -164,10 +164,15 @@ class KernelsDocument(Header):
 
 def title(document: KernelsDocument) -> str:
     """Return the suite and its circumstances: "quick on cpu, AMD EPYC, 2 threads; torch 2.15.0; cache hot"."""
-    where = (
-        f"{document['suite']} on {document['device']}, {document['environment']['cpu']}, {document['threads']} threads"
-    )
+    where = f"{document['suite']} on {document['device']}, {_processor(document)}"
     return f"{where}; {document['library']}; cache {document['cache']}"
+
+
+def _processor(document: KernelsDocument) -> str:
+    around, (kind, _, number) = document["environment"], document["device"].partition(":")
+    if kind == "cpu":
+        return f"{around['cpu']}, {document['threads']} threads"
+    return next((gpu["name"] for gpu in around["gpus"] if gpu.get("index") == int(number or 0)), "a GPU")
 
 
 def named(case: KernelCase) -> str:

@@ -1,9 +1,12 @@
 """Notes on a kernels document: cases above their ceiling, and a GPU's data sheet."""
 
+from pathlib import Path
 from typing import Any
 
 from kernels.ceilings.vendor import promised
-from kernels.views.notes import above, ceiling_words
+from kernels.views.notes import above, ceiling_lines, ceiling_words
+from servemark.results.schema.kernels import title
+from tests.support.saved_documents import documents
 
 KEYS = ("vendor_tflops", "vendor_gbps")
 
@@ -26,3 +29,17 @@ def test_a_gpu_s_data_sheet_stands_beside_what_was_reached() -> None:
     assert words.endswith("; data sheet: 989,400 GFLOP/s (50% reached), 3,350 GB/s (90% reached)")
     assert "data sheet" not in ceiling_words(found | dict.fromkeys(KEYS))
     assert "data sheet" not in ceiling_words(found)
+
+
+def test_the_device_is_named_by_its_own_processor(tmp_path: Path) -> None:
+    found: Any = documents(tmp_path)["kernels"].document
+    cpu = found["environment"]["cpu"]
+    assert title(found) == f"quick on cpu, {cpu}, 2 threads; torch 2; cache hot"
+    found |= {"cache_mib": 50.0, "held_mib": 64.0}
+    assert "these cores were seen to hold 64 MiB" in ceiling_lines(found)[-1]
+    boards = [{"index": 0, "name": "NVIDIA T4"}, {"index": 1, "name": "NVIDIA H100 80GB HBM3"}]
+    found |= {"device": "cuda:1", "environment": {**found["environment"], "gpus": boards}}
+    assert title(found) == "quick on cuda:1, NVIDIA H100 80GB HBM3; torch 2; cache hot"
+    assert "the GPU was seen to hold 64 MiB" in ceiling_lines(found)[-1]
+    found["device"] = "cuda:2"
+    assert title(found).startswith("quick on cuda:2, a GPU; ")
