@@ -29,7 +29,7 @@ test-rounding: setup ## what computes, with kernels of an older CPU and of this 
 test-slow: setup ## full-size models and long runs
 	@$(BIN)/python -m pytest -m "slow and not gpu and not peer"
 
-test-gpu: setup ## what needs an NVIDIA GPU: tests and comparisons into docs/results/<gpu>, in half an hour
+test-gpu: setup ## what needs an NVIDIA GPU: tests and comparisons into docs/results/<gpu>, in 45 min
 	@$(BIN)/python -m tools.gpu_session
 
 lint: setup ## ruff, mypy --strict, import layers

@@ -1,6 +1,6 @@
 """All that waits for an NVIDIA GPU, in one go: what is there, the GPU tests, comparisons of engines on it.
 
-    python -m tools.gpu_session [STAGE ...] [--minutes 28] [--out docs/results/h200]
+    python -m tools.gpu_session [STAGE ...] [--minutes 45] [--out docs/results/h100]
 
 `make test-gpu` runs it. A stage that fails or takes too long ends alone; what it has written by then stays, and
 summary.md says what ran and how it ended. An engine that cannot use the GPU is left out, with the reason.
@@ -26,7 +26,7 @@ from servemark.errors import ExitCode
 from servemark.machine.gpus import boards
 from servemark.paths import CHECKOUT
 
-MINUTES = 28.0
+MINUTES = 45.0
 MIN_S = 45.0
 """A stage is not begun with less."""
 GRACE_S = 30.0
@@ -109,7 +109,7 @@ def stages() -> list[Stage]:
         usable = [each for each in contenders.split(",") if unusable(re.split("[@:]", each)[0]) is None]
         if len(usable) > 1:
             command = (*servemark, "compare", workload, "--engines", ",".join(usable), *load, *out)
-            found.append(Stage(name, command, 330, MEASURED, ("comparison.md", "comparison.json")))
+            found.append(Stage(name, command, 600, MEASURED, ("comparison.md", "comparison.json")))
     run = (*servemark, "run", "resnet50", "--engine", "pytorch", "--device", DEVICE, "--batch-size", "8", "--json")
     for kind in ("none", "system", "cuda"):
         target = ("--concurrency", "4", "--duration", "5", "--shared-memory", kind)
