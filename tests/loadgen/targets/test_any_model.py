@@ -77,7 +77,7 @@ def test_a_wrong_answer_is_told_from_validation_data(tmp_path: Path) -> None:
     assert "output 'y' differs from validation_data's" in done.stdout
     assert "correct the file, or the model" in done.stdout
     assert "answers checked, max error 1" in done.stdout
-    assert "golden" not in done.stdout
+    assert "golden request" not in done.stdout
 
 
 @pytest.mark.parametrize(
