@@ -4,6 +4,7 @@ import contextlib
 import multiprocessing
 import os
 import signal
+import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -77,7 +78,7 @@ class OwnProcess:
         except BrokenProcessPool:
             processes = self._processes
             self._end()
-            unguarded = any(process.exitcode == _UNGUARDED for process in processes)
+            unguarded = any(_exit_code(process) == _UNGUARDED for process in processes)
             words = "its process was killed: out of memory, or a crash of the library"
             raise Ended(UNGUARDED if unguarded else words, unguarded=unguarded) from None
         except TimeoutError:
@@ -97,6 +98,14 @@ class OwnProcess:
                 process.join(GRACE_S)
                 process.kill()
             self._pool, self._processes = None, []
+
+
+def _exit_code(process: BaseProcess) -> int | None:
+    """Return the exit code of a process that has ended, of which the pool's own thread may be about to take note."""
+    until = time.monotonic() + GRACE_S
+    while process.exitcode is None and time.monotonic() < until:
+        time.sleep(0.001)
+    return process.exitcode
 
 
 def _begun(begin: Callable[[], None]) -> None:
