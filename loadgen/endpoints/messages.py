@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from loadgen.endpoints.endpoint import AnswerForm, Endpoint, at_pointer, filled, places
-from loadgen.kserve.http_messages import HEAD_END, REMEMBERED, Head, ResponseChecker
+from loadgen.kserve.http_messages import REMEMBERED, ResponseChecker
+from loadgen.transport.http1_head import HEAD_END, Head
 from loadgen.transport.limits import MAX_REMEMBERED_BYTES
 from servemark.errors import InputDataError, OptionError
 from servemark.workload import Arrays, Tensor, Workload

@@ -4,15 +4,10 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from loadgen.kserve.http_messages import (
-    HEAD_END,
-    Head,
-    MalformedResponse,
-    ResponseChecker,
-    decode_outputs,
-    error_message,
-)
+from loadgen.kserve.http_messages import ResponseChecker, decode_outputs, error_message
 from loadgen.sut.channel import READ, WRITE, Answer, State
+from loadgen.transport.http1_chunks import Chunks
+from loadgen.transport.http1_head import HEAD_END, Head, MalformedResponse
 from loadgen.transport.limits import MAX_HEAD_BYTES
 from loadgen.transport.tcp import MAX_RECEIVE_BYTES, RECEIVE_BYTES, Address, TcpChannel, failed
 from servemark.workload import Arrays, Tensor
@@ -58,7 +53,7 @@ _NONE = Usual(-1, b"", Head(0, 0, None, keep_alive=False), 0)
 class Connection(TcpChannel):
     """A channel: a socket with the request in flight and the part of its response that has come."""
 
-    __slots__ = ("_checker", "_missing", "_pieces", "_receive_bytes", "_unsent", "_usual")
+    __slots__ = ("_checker", "_chunks", "_missing", "_pieces", "_receive_bytes", "_unsent", "_usual")
 
     def __init__(self, address: Address, checker: ResponseChecker) -> None:
         super().__init__(address)
@@ -69,6 +64,8 @@ class Connection(TcpChannel):
         """Bytes of the response that have yet to come, as far as its head has told."""
         self._receive_bytes = RECEIVE_BYTES
         self._usual = _NONE
+        self._chunks: tuple[Head, Chunks] | None = None
+        """A response whose body comes in chunks."""
 
     def start(self) -> None:
         """Send the payload; where the socket takes only a part, it must become writable first."""
@@ -108,6 +105,8 @@ class Connection(TcpChannel):
         if data is None:
             return None
         if self._pieces:
+            if self._chunks is not None:
+                return self._take_chunks(*self._chunks, data)
             self._pieces.append(data)
             self._missing -= len(data)
             if self._missing > 0:
@@ -121,11 +120,19 @@ class Connection(TcpChannel):
             self.state = _IDLE if self._unsent is None else _SPENT
             # What Response() does, without the call of a Python function.
             return tuple.__new__(Response, (head, data, begin, None, length - begin))
+        return self._parse(data)
+
+    def _parse(self, data: bytes) -> Answer | None:
+        """Read what has come of a response unlike the last one; None until it is complete. Raises ConnectionFailed."""
         data, begin = self._skip_interim(data)
         if not begin:
             self._keep(data, 1)
             return None
         head = self._checker.head(data[: begin - len(HEAD_END)])
+        if head.chunked:
+            self._keep(data[:begin], 1)
+            self._chunks = head, Chunks(self._checker.max_bytes)
+            return self._take_chunks(*self._chunks, data[begin:])
         missing = begin + head.content_length - len(data)
         if missing > 0:
             self._keep(data, missing)
@@ -133,16 +140,27 @@ class Connection(TcpChannel):
         if missing < 0:
             raise MalformedResponse(f"{-missing} bytes beyond the response's Content-Length")
         self.done = time.monotonic_ns()
+        return self._answer(head, data, begin, head.content_length)
+
+    def _take_chunks(self, head: Head, chunks: Chunks, data: bytes) -> Answer | None:
+        """Take what has come of a body in chunks; the response once it is complete. Raises ConnectionFailed."""
+        if not chunks.take(data):
+            return None
+        self.done = time.monotonic_ns()
+        return self._answer(head, chunks.body, 0, chunks.size)
+
+    def _answer(self, head: Head, data: bytes, begin: int, size: int) -> Answer:
+        """Judge a complete response, whose body begins at `begin` and took `size` bytes. Raises ConnectionFailed."""
         if head.encoding:
             data, begin = self._checker.unpacked(head, data[begin:]), 0
         error = self._checker.judge(head, data[begin:])
-        if error is None and head.json_length is not None and head.keep_alive and not head.encoding:
+        if error is None and head.json_length is not None and head.keep_alive and begin:
             self._usual = Usual(len(data), data[: begin + head.json_length], head, begin)
         if self._pieces:
             self._forget()
         # An answer before the whole request is out leaves a connection that cannot carry the next one.
         self.state = _IDLE if head.keep_alive and self._unsent is None else _SPENT
-        return Response(head, data, begin, error, head.content_length)
+        return Response(head, data, begin, error, size)
 
     def _skip_interim(self, data: bytes) -> tuple[bytes, int]:
         """Drop interim responses; return the rest and the offset of its body, 0 while its head is incomplete."""
@@ -164,6 +182,7 @@ class Connection(TcpChannel):
     def _forget(self) -> None:
         self._pieces = []
         self._missing = 0
+        self._chunks = None
         self._receive_bytes = RECEIVE_BYTES
 
     def on_unsolicited_data(self) -> bool:

@@ -9,7 +9,6 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from http import HTTPStatus
 from types import MappingProxyType
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -19,13 +18,12 @@ import numpy.typing as npt
 
 from loadgen.kserve.tensors.json_answers import JsonForm
 from loadgen.kserve.tensors.values import from_bytes, from_json, json_count, raw_size_fits, to_bytes, to_json
-from loadgen.sut.channel import ConnectionFailed
 from loadgen.sut.volume import Volume
 from loadgen.transport.compression import GZIP, compress, decompress
-from loadgen.transport.limits import MAX_HEAD_BYTES, MAX_REMEMBERED_BYTES, TooLarge, max_message_bytes
+from loadgen.transport.http1_head import HEAD_END, Head, MalformedResponse, parse_head
+from loadgen.transport.limits import MAX_REMEMBERED_BYTES, TooLarge, max_message_bytes
 from servemark.workload import Arrays, Tensor
 
-HEAD_END = b"\r\n\r\n"
 MAX_FORMS = 4
 """Maximum number of JSON answer forms tried; a server has one form, or one for each shape of its outputs."""
 REMEMBERED = 1024
@@ -111,30 +109,6 @@ def request_head(host: str, model: str, version: str, fields: Mapping[str, objec
     return "\r\n".join(lines).encode() + HEAD_END
 
 
-class MalformedResponse(ConnectionFailed):
-    """Bytes that are not an HTTP/1.1 response with a KServe v2 body."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__("malformed_response", message)
-
-
-@dataclass(frozen=True)
-class Head:
-    """A parsed response head. `json_length` is None if the body is JSON without binary tensors."""
-
-    status: int
-    content_length: int
-    json_length: int | None
-    keep_alive: bool
-    encoding: str = ""
-    """Its Content-Encoding; empty where the body is as it is."""
-
-    @property
-    def interim(self) -> bool:
-        """Return True if the final response is still to come (RFC 9110, section 15.2)."""
-        return self.status < 200 and self.status != HTTPStatus.SWITCHING_PROTOCOLS
-
-
 @dataclass(frozen=True)
 class Asked:
     """The model that requests name, and the versions of it that may answer: the one asked for, or those served."""
@@ -180,7 +154,7 @@ class ResponseChecker:
         """Parse a response head, without its empty line. Raises MalformedResponse, TooLarge."""
         known = self._heads.get(head)
         if known is None:
-            known = _parse_head(head)
+            known = parse_head(head)
             if known.content_length > self.max_bytes:
                 raise TooLarge(known.content_length, self.max_bytes)
             remember(self._heads, head, known)
@@ -307,48 +281,11 @@ def decode_outputs(head: Head, body: bytes, outputs: Sequence[Tensor]) -> dict[s
 
 
 def error_message(head: Head, body: bytes) -> str:
-    """The server's error message, as far as it can be read."""
+    """The server's error message, as far as it can be read; of a redirect its goal, to which no request is sent."""
+    if head.location and 300 <= head.status < 400:
+        return f"HTTP {head.status}: a redirect to {head.location[:200]}"
     try:
         message = str(json.loads(body)["error"])
     except (ValueError, KeyError, TypeError, RecursionError):
         message = body[:200].decode(errors="replace") or "no message"
     return f"HTTP {head.status}: {message}"
-
-
-def _parse_head(head: bytes) -> Head:
-    if len(head) > MAX_HEAD_BYTES:
-        raise MalformedResponse(f"a head of more than {MAX_HEAD_BYTES} bytes")
-    status_line, *lines = head.split(b"\r\n")
-    parts = status_line.split(b" ", 2)
-    if len(parts) < 2 or not parts[0].startswith(b"HTTP/1.") or not re.fullmatch(b"[1-9][0-9][0-9]", parts[1]):
-        raise MalformedResponse(f"not an HTTP/1 status line: {status_line[:80]!r}")
-    fields = {}
-    for line in lines:
-        name, separator, value = line.partition(b":")
-        if not separator:
-            raise MalformedResponse(f"not a header field: {line[:80]!r}")
-        fields[name.strip().lower()] = value.strip()
-    status = int(parts[1])
-    interim = Head(status, 0, None, keep_alive=True)
-    if interim.interim:
-        return interim
-    try:
-        json_length = fields.get(b"inference-header-content-length")
-        return Head(
-            status=status,
-            content_length=_length(fields[b"content-length"]),
-            json_length=None if json_length is None else _length(json_length),
-            keep_alive=fields.get(b"connection", b"").lower() != b"close" and parts[0] == b"HTTP/1.1",
-            encoding=fields.get(b"content-encoding", b"").decode("latin-1").lower().replace("identity", ""),
-        )
-    except KeyError as error:
-        raise MalformedResponse("a response without Content-Length (chunked responses are not supported)") from error
-    except ValueError as error:
-        raise MalformedResponse(f"a length that is not a number: {error}") from error
-
-
-def _length(digits: bytes) -> int:
-    """Raises ValueError, also for a sign and for numbers that nobody can mean."""
-    if not re.fullmatch(b"[0-9]{1,18}", digits):
-        raise ValueError(digits[:80])
-    return int(digits)

@@ -4,9 +4,10 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from loadgen.kserve.http_messages import HEAD_END, Head, ResponseChecker, judge_description, remember, request_head
+from loadgen.kserve.http_messages import ResponseChecker, judge_description, remember, request_head
 from loadgen.load.load_config import LoadConfig
 from loadgen.shared_memory.slots import SharedTensor
+from loadgen.transport.http1_head import HEAD_END, Head
 from loadgen.transport.server_url import authority
 from servemark.workload import Tensor
 

@@ -15,7 +15,8 @@ import exporters
 from exporters.pipeline import export
 from exporters.pipeline.job import Job
 from exporters.pipeline.registry import exporter
-from loadgen.kserve.http_messages import ResponseChecker, _parse_head
+from loadgen.kserve.http_messages import ResponseChecker
+from loadgen.transport.http1_head import parse_head
 from servemark.errors import ArtifactError
 from servemark.repository.entry import Entry
 from servemark.workload import Sample, Tensor, Workload, get, stack
@@ -124,7 +125,7 @@ def test_answers_may_have_any_size_where_it_varies(shape: Any, error: str | None
     size = 4 * int(np.prod([n for n in shape or [0] if isinstance(n, int)]))
     output = {"name": "y", "datatype": "FP32", "shape": shape, "parameters": {"binary_data_size": abs(size)}}
     text = json.dumps({"outputs": [output]}).encode()
-    head = _parse_head(
+    head = parse_head(
         b"HTTP/1.1 200 OK\r\n"
         + f"Content-Length: {len(text) + abs(size)}\r\nInference-Header-Content-Length: {len(text)}".encode()
     )

@@ -39,10 +39,24 @@ def right(length: int = 2, *, binary: bool = True) -> tuple[dict[str, Any], byte
     return {"model_name": "m", "outputs": outputs}, (a.tobytes() + b.tobytes()) if binary else b""
 
 
-def render(status: int, text: bytes, tensors: bytes | None, *, extra: bytes = b"", interim: bytes = b"") -> bytes:
-    """A whole answer; `tensors` is None where it is JSON alone."""
+def render(
+    status: int,
+    text: bytes,
+    tensors: bytes | None,
+    *,
+    extra: bytes = b"",
+    interim: bytes = b"",
+    chunk: int = 0,
+    around: tuple[bytes, bytes] = (b"", b""),
+) -> bytes:
+    """A whole answer; `tensors` is None where it is JSON alone. `around` are a chunk's extension, and trailers."""
     split = b"" if tensors is None else b"Inference-Header-Content-Length: %d\r\n" % len(text)
     body = text + (tensors or b"")
+    if chunk:
+        pieces = [body[at : at + chunk] for at in range(0, len(body), chunk)]
+        chunks = b"".join(b"%x%s\r\n%s\r\n" % (len(piece), around[0], piece) for piece in pieces)
+        head = b"%sHTTP/1.1 %d X\r\n%s%sTransfer-Encoding: chunked\r\n\r\n" % (interim, status, extra, split)
+        return head + chunks + b"0\r\n" + around[1] + b"\r\n"
     return b"%sHTTP/1.1 %d X\r\n%s%sContent-Length: %d\r\n\r\n%s" % (interim, status, extra, split, len(body), body)
 
 
@@ -64,7 +78,9 @@ def answers(draw: DrawFn) -> bytes:
     interim = draw(st.sampled_from((b"", b"", *WORDS[:2])))
     extra = draw(st.sampled_from((b"", b"", *(word[2:] + b"\r\n" for word in WORDS[5:7]))))
     text = json.dumps(document, separators=(",", ":")).encode()
-    return render(status, text, tensors if binary else None, extra=extra, interim=interim)
+    chunk = draw(st.sampled_from((0, 0, 1, 7, 50, 1 << 20)))
+    around = draw(st.sampled_from(((b"", b""), (b" ;a=b", b"Server-Timing: db;dur=53\r\n"))))
+    return render(status, text, tensors if binary else None, extra=extra, interim=interim, chunk=chunk, around=around)
 
 
 CONNECTIONS = damaged(answers(), WORDS)
@@ -93,7 +109,7 @@ def read_connection(data: bytes) -> None:
 
 
 def _same_as_h11(answer: Any, data: bytes) -> None:
-    """Check that an answer with a length that h11 takes as whole is taken, with the same status and body."""
+    """Check that an answer with a length or chunks is read as h11 reads it, where h11 takes it as whole."""
     theirs = _h11(data)
     if theirs is None:
         return
@@ -101,14 +117,14 @@ def _same_as_h11(answer: Any, data: bytes) -> None:
     limit = ResponseChecker(OUTPUTS, 1).max_bytes
     if answer is None and (len(body) > limit or not re.fullmatch(b"[0-9]{1,18}", json_length)):
         return
-    if answer is None and re.search(rb"(?<!\r)\n", data.partition(b"{")[0]):
+    if answer is None and re.search(rb"(?<!\r)\n", data if b"chunked" in data else data.partition(b"{")[0]):
         return  # h11 takes a lone LF as the end of a line too, which RFC 9112 leaves open
     assert isinstance(answer, Response), f"h11 reads {status} and {len(body)} bytes"
     assert (answer.head.status, answer.body) == (status, body)
 
 
 def _h11(data: bytes) -> tuple[int, bytes, bytes] | None:
-    """Status, body and the field for JSON; None where h11 refuses, or the end or chunks tell the length."""
+    """Status, body and the field for JSON; None where h11 refuses, or the end tells the length."""
     peer = h11.Connection(h11.CLIENT)
     peer.send(h11.Request(method="POST", target="/", headers=[("Host", "h"), ("Content-Length", "0")]))
     peer.send(h11.EndOfMessage())
@@ -120,7 +136,7 @@ def _h11(data: bytes) -> tuple[int, bytes, bytes] | None:
             if isinstance(event, h11.Response):
                 status = event.status_code
                 fields = dict(event.headers)
-                if status in {204, 304} or b"transfer-encoding" in fields or b"content-length" not in fields:
+                if not fields.keys() & {b"transfer-encoding", b"content-length"}:
                     return None
                 if not event.http_version.startswith(b"1."):
                     return None  # h11 takes any

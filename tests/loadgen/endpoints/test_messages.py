@@ -8,7 +8,7 @@ import pytest
 
 from loadgen.endpoints.endpoint import AnswerForm, Endpoint, RequestForm, at_pointer
 from loadgen.endpoints.messages import AnswerChecker, Encoder
-from loadgen.kserve.http_messages import HEAD_END, Head
+from loadgen.transport.http1_head import HEAD_END, Head
 from servemark.errors import InputDataError, OptionError
 from servemark.workload import Tensor, Workload
 

@@ -8,8 +8,8 @@ import time
 import pytest
 
 from loadgen.kserve.http_connection import Response
-from loadgen.kserve.http_messages import HEAD_END
 from loadgen.sut.channel import Payload
+from loadgen.transport.http1_head import HEAD_END
 from tests.golden.load import Load, constant_ns, payloads
 from tests.support.raw_server import raw_server
 
@@ -57,6 +57,10 @@ def test_a_server_that_closes_after_each_answer(answer: bytes) -> None:
     [
         (b"SSH-2.0-OpenSSH_9.6\r\n\r\n", "malformed_response"),
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "malformed_response"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhe", "connection_closed"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nfffffff\r\nhe", "too_large"),
+        (b"HTTP/1.1 302 Found\r\nLocation: /v3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "http_302"),
+        (b"HTTP/1.1 204 No Content\r\n\r\n", "http_204"),
         (reply() + b"and more", "malformed_response"),
         (reply(b"no JSON"), "malformed_response"),
         (reply(b'{"error": "full"}', b"503 Service Unavailable"), "http_503"),
@@ -121,6 +125,35 @@ def test_a_long_body_is_refused_before_it_is_read() -> None:
     with raw_server(respond) as (port, _):
         assert Load(port).open([0]).kinds == {"too_large": 1}
     assert sent[0] < 64
+
+
+IN_CHUNKS = b"".join(
+    [
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+        *(b"%x;n=1\r\n%s\r\n" % (len(part), part) for part in (RIGHT_JSON[:7], RIGHT_JSON[7:100], RIGHT_JSON[100:])),
+        b"0\r\nServer-Timing: model;dur=2\r\n\r\n",
+    ]
+)
+
+
+@pytest.mark.parametrize("piece", [1 << 16, 41], ids=["at once", "in many reads"])
+def test_an_answer_in_chunks_is_read_and_the_connection_used_again(piece: int) -> None:
+    """RFC 9112, section 7.1, with extensions and trailers, in turn with answers that have a length."""
+
+    def respond(connection: socket.socket) -> None:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        while take_request(connection):
+            answer = IN_CHUNKS if answered[0] % 2 == 0 else reply()
+            answered[0] += 1
+            for at in range(0, len(answer), piece):
+                connection.sendall(answer[at : at + piece])
+
+    answered = [0]
+    with raw_server(respond) as (port, accepted):
+        load = Load(port, max_in_flight=1).open(constant_ns(50, 4))
+    assert (load.kinds, accepted) == ({"ok": 4}, [1])
+    sizes = {outcome.response.size for outcome in load.outcomes if outcome.response}
+    assert sizes == {len(RIGHT_JSON)}
 
 
 @pytest.mark.parametrize("pause_s", [0, 0.02], ids=["at once", "in pieces"])

@@ -10,16 +10,14 @@ import pytest
 from tritonclient.http import InferenceServerClient, InferInput, InferRequestedOutput
 
 from loadgen.kserve.http_messages import (
-    HEAD_END,
     Asked,
-    Head,
-    MalformedResponse,
     ResponseChecker,
     decode_outputs,
     encode_request,
     error_message,
 )
 from loadgen.kserve.tensors.values import to_bytes
+from loadgen.transport.http1_head import HEAD_END, Head
 from servemark.workload import Tensor, get, workloads
 from servemark.workload.tensor import NUMPY_DTYPES
 from tests.golden import tensors as golden_tensors
@@ -255,38 +253,9 @@ def test_the_servers_own_words(body: bytes, message: str) -> None:
     assert error_message(Head(503, len(body), None, keep_alive=True), body) == message
 
 
-@pytest.mark.parametrize(
-    ("text", "head"),
-    [
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 5", Head(200, 5, None, True)),
-        (b"HTTP/1.1 200\r\ncontent-length:5\r\nINFERENCE-HEADER-CONTENT-LENGTH:  3 ", Head(200, 5, 3, True)),
-        (b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\nConnection: Close", Head(500, 0, None, False)),
-        (b"HTTP/1.0 200 OK\r\nContent-Length: 5", Head(200, 5, None, False)),
-    ],
-)
-def test_response_head(text: bytes, head: Head) -> None:
-    assert checker().head(text) == head
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (b"SSH-2.0-OpenSSH_9.6", "not an HTTP/1 status line"),
-        (b"HTTP/2 200 OK\r\nContent-Length: 0", "not an HTTP/1 status line"),
-        (b"HTTP/1.1 abc OK", "not an HTTP/1 status line"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length 5", "not a header field"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: five", "a length that is not a number"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: -5", "a length that is not a number"),
-        (
-            b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nInference-Header-Content-Length: x",
-            "a length that is not a number",
-        ),
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked", "chunked responses are not supported"),
-    ],
-)
-def test_malformed_heads(text: bytes, message: str) -> None:
-    with pytest.raises(MalformedResponse, match=message):
-        checker().head(text)
+def test_a_redirect_is_named_with_its_goal() -> None:
+    head = Head(307, 9, None, keep_alive=True, location="https://other/v2")
+    assert error_message(head, b"elsewhere") == "HTTP 307: a redirect to https://other/v2"
 
 
 @pytest.mark.parametrize("binary", [True, False])

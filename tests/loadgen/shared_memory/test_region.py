@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from loadgen.kserve.http_messages import Head
 from loadgen.shared_memory import region as memory_region
 from loadgen.shared_memory.over_grpc import SharedGrpc
 from loadgen.shared_memory.over_http import SharedChecker, SharedHttp
@@ -19,6 +18,7 @@ from loadgen.shared_memory.region import PosixRegion, abandoned, new_name
 from loadgen.shared_memory.slots import Layout, RequestEncoding, SharedChannel, SharedTensor, Slots
 from loadgen.sut.channel import State
 from loadgen.targets.http import HttpTarget
+from loadgen.transport.http1_head import Head
 from servemark.errors import ServerError
 from servemark.workload import Tensor
 from tests.support.load_config import config

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from loadgen.kserve.http_messages import HEAD_END
 from loadgen.sut.channel import Payload
 from loadgen.targets.http import http_encoder
 from loadgen.targets.payloads import GOLDEN_EVERY, POOL_BYTES, POOL_REQUESTS, payloads
+from loadgen.transport.http1_head import HEAD_END
 from servemark.errors import InputDataError
 from servemark.repository.entry import Golden
 from servemark.workload import get

@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 
 from loadgen.kserve.grpc_call import Method
-from loadgen.kserve.http_messages import HEAD_END, request_head
+from loadgen.kserve.http_messages import request_head
 from loadgen.targets.http import HttpTarget
 from loadgen.transport.access import Access, read_headers
+from loadgen.transport.http1_head import HEAD_END
 from loadgen.transport.http2_frames import FieldDecoder
 from servemark.errors import OptionError
 from tests.support.load_config import config

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from loadgen.kserve.http_messages import Head, ResponseChecker, decode_outputs
+from loadgen.kserve.http_messages import ResponseChecker, decode_outputs
 from loadgen.kserve.tensors.json_answers import JsonForm
+from loadgen.transport.http1_head import Head
 from servemark.workload import Tensor
 
 OUTPUTS = (Tensor("y", "FP32", (3,)), Tensor("n", "INT64", (1,)))
