@@ -1,9 +1,10 @@
 """Quantities: options read and checked against a bound or a set of words, and numbers written for a reader."""
 
+import contextlib
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from decimal import Decimal
+from decimal import Context, Decimal, InvalidOperation
 
 from servemark.errors import OptionError
 
@@ -16,6 +17,11 @@ RATES = {"": "1", "/s": "1", "k": "1000", "k/s": "1000"}
 """Units of requests/s."""
 SHARES = {"": "1", "%": "0.01"}
 PERCENT = {"": "1", "%": "1"}
+INT64, UINT64 = (1 << 63) - 1, (1 << 64) - 1
+"""Greatest whole numbers of these types."""
+EXACT_FLOATS = 1 << 53
+"""Below it each whole number has a float of its own."""
+MOST_SHOWN = 24
 _NUMBER_AND_UNIT = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?)\s*(\D*)", re.IGNORECASE)
 
 
@@ -32,14 +38,30 @@ def number(flag: str, value: object, units: Mapping[str, str] = PLAIN) -> float:
 
     The one without a unit has the factor 1. Decimal, so that 20ms is the very same as 0.02.
     """
+    return float(_exact(flag, value, units))
+
+
+def exact_number(flag: str, value: object) -> int | float:
+    """Read a finite number: a whole one of any size as it is, another one as a float. Raises OptionError."""
+    result = _exact(flag, value, PLAIN)
+    return int(result) if _is_whole(result) and result.adjusted() < MOST_SHOWN else float(result)
+
+
+def _exact(flag: str, value: object, units: Mapping[str, str]) -> Decimal:
+    """Read a number as it is written, whose float is finite. Raises OptionError."""
     match = _NUMBER_AND_UNIT.fullmatch(str(value).strip())
-    result = math.nan
     if match is not None and match[2] in units:
-        result = float(match[1]) if not match[2] else float(Decimal(match[1]) * Decimal(units[match[2]]))
-    if not math.isfinite(result):
-        known = ", ".join(f"{flag} 10{unit}" for unit in list(units)[:3])
-        raise OptionError(f"{flag} {value!r} is not a number", fix=f"write it like {known}")
-    return result
+        with contextlib.suppress(InvalidOperation):  # of an exponent of 20 digits
+            # As many digits as the product may have; the usual 28 would round.
+            result = Context(prec=len(match[1]) + 20).multiply(Decimal(match[1]), Decimal(units[match[2]]))
+            if math.isfinite(float(result)):
+                return result
+    known = ", ".join(f"{flag} 10{unit}" for unit in list(units)[:3])
+    raise OptionError(f"{flag} {value!r} is not a number", fix=f"write it like {known}")
+
+
+def _is_whole(value: Decimal) -> bool:
+    return value == value.to_integral_value()
 
 
 def at_least(flag: str, value: object, least: float, units: Mapping[str, str] = PLAIN) -> float:
@@ -50,12 +72,23 @@ def at_least(flag: str, value: object, least: float, units: Mapping[str, str] = 
     return result
 
 
-def whole(flag: str, value: object, least: int) -> int:
-    """Read a whole number, like 8 or 2k, that must not lie below `least`. Raises OptionError."""
-    result = at_least(flag, value, least, COUNTS)
-    if result != int(result):
-        raise OptionError(f"{flag} {result:g} is not a whole number", fix=f"write it like {flag} {max(least, 1)}")
+def whole(flag: str, value: object, least: int, most: int = INT64) -> int:
+    """Read a whole number, like 8 or 2k, from `least` to `most`: exactly, however large. Raises OptionError."""
+    result = _exact(flag, value, COUNTS)
+    if result < least:
+        raise OptionError(f"{flag} {_shown(result)} must be at least {least}", fix=f"raise {flag}")
+    if result > most:
+        raise OptionError(f"{flag} {_shown(result)} is above {most}", fix=f"lower {flag}")
+    if not _is_whole(result):
+        example = f"write it like {flag} {max(least, 1)}"
+        raise OptionError(f"{flag} {_shown(result)} is not a whole number", fix=example)
     return int(result)
+
+
+def _shown(value: Decimal) -> str:
+    """Write a number of any size without an exponent where that is short."""
+    plain = value.normalize()
+    return format(plain if plain == value else value, "f" if -6 <= value.adjusted() < MOST_SHOWN else "")
 
 
 def above(flag: str, value: object, bound: float, units: Mapping[str, str] = PLAIN) -> float:
@@ -67,7 +100,9 @@ def above(flag: str, value: object, bound: float, units: Mapping[str, str] = PLA
 
 
 def text_of(number: float) -> str:
-    """Write a number so that reading it gives the very same one: 15, 0.1, 0.00001."""
+    """Write a number so that reading it gives the very same one: 15, 0.1, 0.00001, 9007199254740993."""
+    if isinstance(number, int):
+        return str(number)
     return format(Decimal(repr(number)).normalize(), "f")
 
 

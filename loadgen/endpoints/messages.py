@@ -15,7 +15,7 @@ from loadgen.kserve.http_messages import REMEMBERED, ResponseChecker
 from loadgen.transport.http1_head import HEAD_END, Head
 from loadgen.transport.limits import MAX_REMEMBERED_BYTES
 from servemark.errors import InputDataError, OptionError
-from servemark.workload import Arrays, Tensor, Workload
+from servemark.workload import Arrays, Tensor, Workload, numbers
 
 BYTES = "BYTES"
 NUMBER = b"0123456789+-.eE \t\r\n"
@@ -207,8 +207,8 @@ def _only(value: Any, *, alone: bool) -> Any:
 def as_array(values: Any, tensor: Tensor) -> npt.NDArray[np.generic]:
     """Return an output's values as an array. Raises ValueError, TypeError where they are not of its datatype."""
     if tensor.datatype != BYTES:
-        array = np.array(values)
-        if array.dtype.kind not in "biuf":
+        array = numbers(values) if tensor.dtype.kind in "iu" else np.array(values)
+        if array.dtype.kind not in "biuf" and not (array.dtype.kind == "O" and tensor.dtype.kind in "iu"):
             raise ValueError(f"values that are not {tensor.datatype}")
         with np.errstate(all="ignore"):  # beyond the datatype: infinite, or any number
             return array.astype(tensor.dtype)

@@ -15,7 +15,7 @@ from loadgen.kserve.grpc_call import PREFIX_BYTES, MessageReader
 from loadgen.kserve.tensors.values import BYTES, from_bytes
 from servemark.errors import OptionError
 from servemark.protobuf import Fields
-from servemark.workload import Arrays, Tensor
+from servemark.workload import Arrays, Tensor, numbers
 
 Array = npt.NDArray[np.generic]
 _WIDE = {
@@ -160,7 +160,7 @@ class MethodReader(MessageReader):
             array[:] = [each.encode() if isinstance(each, str) else each for each in values]
         else:
             with np.errstate(all="ignore"):  # beyond the datatype: infinite, or any number
-                array = np.array(values).astype(tensor.dtype)
+                array = numbers(values).astype(tensor.dtype)
         return array.reshape(self._shape(tensor, len(values)) or ())
 
 

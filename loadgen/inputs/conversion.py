@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from servemark.errors import InputDataError, parsing
-from servemark.workload import Tensor, elements
+from servemark.workload import Tensor, elements, numbers, whole_numbers
 
 Array = npt.NDArray[np.generic]
 
@@ -51,18 +51,26 @@ def _wanted(where: str, tensor: Tensor, shape: Sequence[int] | None) -> tuple[in
 
 
 def _numbers(where: str, values: Any, tensor: Tensor) -> Array:
-    given = np.asarray(values)
+    given = numbers(values)
     if given.dtype.kind == "c":
         raise InputDataError(
             f"{_of(where, tensor)} cannot be read: its values are complex ({given.dtype})",
             fix="give real numbers: the real part, the magnitude, or both parts along a dimension of their own",
         )
-    if given.dtype.kind not in "buif":  # numpy takes null for NaN, and "1" for 1
+    if given.dtype.kind not in "buifO":  # numpy takes "1" for 1
         raise TypeError("its values are not numbers")
-    array = given.astype(tensor.dtype)
-    if tensor.dtype.kind != "f" and not np.array_equal(array, given):
-        raise InputDataError(f"{_of(where, tensor)} cannot be read: its values are not {tensor.datatype}")
-    if tensor.dtype.kind == "f" and np.isinf(array).sum() != np.isinf(given.astype(np.float64)).sum():
+    if tensor.dtype.kind != "f":
+        try:
+            return whole_numbers(values, tensor.datatype)
+        except ValueError as error:
+            raise InputDataError(f"{_of(where, tensor)} cannot be read: {error}") from error
+    try:
+        array = given.astype(tensor.dtype)
+    except OverflowError as error:  # of Python's, which has any size
+        raise InputDataError(
+            f"{_of(where, tensor)} cannot be read: a value is too large for {tensor.datatype}"
+        ) from error
+    if np.isinf(array).sum() != np.isinf(given.astype(np.float64)).sum():
         raise InputDataError(f"{_of(where, tensor)} cannot be read: a value is too large for {tensor.datatype}")
     return array
 

@@ -66,8 +66,9 @@ def _random(
 ) -> npt.NDArray[np.generic]:
     if tensor.datatype == "BYTES":
         return _strings(shape, options, rng)
-    least, most = options.input_range.get(tensor.name, (0.0, 1.0))
+    least, most = options.input_range.get(tensor.name, (0, 1))
     if tensor.dtype.kind == "f":
+        least, most = float(least), float(most)
         return (least + (most - least) * rng.random(shape)).astype(tensor.dtype)
     if tensor.dtype.kind == "b":
         return rng.integers(0, 2, shape).astype(np.bool_)

@@ -23,7 +23,7 @@ from servemark.documents.server import Server
 from servemark.errors import InputDataError, OptionError
 from servemark.paths import DATA_ROOT, MODEL_REPOSITORY, RESULTS
 from servemark.quality.ctc import LanguageModel
-from servemark.quantities import text_of
+from servemark.quantities import EXACT_FLOATS, text_of
 from servemark.repository.entry import Entry
 from servemark.results.objectives import Objectives, parse_objectives
 from servemark.results.schema.run import Resolved
@@ -351,13 +351,18 @@ def out_of_range(tensor: Tensor, least: float, most: float) -> str | None:
         return f"is not a range of {tensor.datatype}"
     if tensor.dtype.kind in "iu":
         limits = np.iinfo(tensor.datatype.lower())
-        if least != int(least) or most != int(most):
+        if not (_is_exact(least) and _is_exact(most)):
             return f"has no whole numbers, and {tensor.name} is {tensor.datatype}"
         if least < limits.min or most > limits.max:
             return f"is beyond {tensor.datatype} ({limits.min} to {limits.max})"
     elif max(abs(least), abs(most)) > np.finfo(tensor.dtype.char).max:
         return f"is beyond {tensor.datatype}"
     return None
+
+
+def _is_exact(value: float) -> bool:
+    """Tell whether a number is whole, and the very one that was written."""
+    return isinstance(value, int) or (value.is_integer() and abs(value) < EXACT_FLOATS)
 
 
 def server_addresses(request: RunRequest) -> tuple[tuple[str, ...], str | None]:

@@ -8,7 +8,8 @@ import json
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -17,19 +18,19 @@ import numpy.typing as npt
 
 from servemark import files
 from servemark.errors import InputDataError, parsing
+from servemark.quantities import INT64
 from servemark.results.schema.load import TraceLoad
 
 TIMES, SAMPLE = ("time_s", "time", "timestamp"), "sample"
 """Names that the time may have, and that of the sample."""
 MAX_DURATION_S = 7 * 86400.0
-UNIX_UNITS = ((1e17, 1e-9), (1e14, 1e-6), (1e11, 1e-3), (1e8, 1.0))
-"""From these numbers on (1973 in each unit) a time is Unix time in ns, us, ms or s; below them it is none."""
+UNIX_UNITS = ((10**17, 1), (10**14, 10**3), (10**11, 10**6), (10**8, 10**9))
+"""From these numbers on (1973 in each unit) a time is Unix time in ns, us, ms or s, each with its ns; below it not."""
 MAX_ARRIVALS = 20_000_000
-MAX_SAMPLE = 1 << 53
-"""An index beyond it is not a whole number any more."""
 MAX_QUOTED = 16
 """Characters of a line that an error shows: enough to find it, too few to read a file that is not a trace."""
 JSON_LINES = (".jsonl", ".ndjson", ".json")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 NAME = "name a CSV or JSONL file of arrival times"
 KINDS = "seconds from the start, Unix time or ISO 8601"
 
@@ -91,7 +92,7 @@ def _trace(path: Path, content: bytes, speed: float) -> Trace:
     json_lines = path.suffix in JSON_LINES
     lines = io.TextIOWrapper(io.BytesIO(content), "utf-8", newline="\n" if json_lines else "")
     rows = _json_rows(path, lines) if json_lines else _csv_rows(path, lines)
-    times: list[float] = []
+    times: list[Decimal] = []
     samples: list[int] = []
     calendar = False
     for line, value, sample in rows:
@@ -101,9 +102,8 @@ def _trace(path: Path, content: bytes, speed: float) -> Trace:
         elif dated != calendar:
             _fail(path, line, f"{_quoted(value)} is {'a' if dated else 'no'} calendar time, unlike those before it")
         elif time < times[-1]:
-            _fail(
-                path, line, f"{_quoted(value)} is {times[-1] - time:.3g} s before the last: sort the arrivals by time"
-            )
+            before = float(times[-1] - time) / (1e9 if calendar else 1)
+            _fail(path, line, f"{_quoted(value)} is {before:.3g} s before the last: sort the arrivals by time")
         times.append(time)
         if len(times) > MAX_ARRIVALS:
             raise InputDataError(f"--arrival-trace {path} has more than {MAX_ARRIVALS:,} arrivals", fix="cut it")
@@ -114,9 +114,10 @@ def _trace(path: Path, content: bytes, speed: float) -> Trace:
     if not times:
         raise InputDataError(f"--arrival-trace {path} holds no arrival", fix="give one arrival time in each line")
     digest = hashlib.sha256(content).hexdigest()
-    played = (np.array(times) - (times[0] if calendar else 0.0)) / speed
-    first = datetime.fromtimestamp(times[0], UTC) if calendar else None
-    return Trace(digest, played, np.array(samples, np.int64) if samples else None, first)
+    # From the first on in whole ns: of a float of Unix time the last 200 ns are rounding.
+    seconds = [float(time - times[0]) / 1e9 for time in times] if calendar else list(map(float, times))
+    first = datetime.fromtimestamp(float(times[0]) / 1e9, UTC) if calendar else None
+    return Trace(digest, np.array(seconds) / speed, np.array(samples, np.int64) if samples else None, first)
 
 
 def _quoted(value: Any) -> str:
@@ -153,7 +154,7 @@ def _json_rows(path: Path, lines: Iterable[str]) -> Iterator[tuple[int, Any, Any
         if not text:
             continue
         try:
-            value = json.loads(text)
+            value = json.loads(text, parse_float=Decimal)
         except ValueError:
             _fail(path, line, f"{_quoted(text)} is not JSON")
         if isinstance(value, dict):
@@ -165,8 +166,8 @@ def _json_rows(path: Path, lines: Iterable[str]) -> Iterator[tuple[int, Any, Any
             yield line, value, None
 
 
-def _time(path: Path, line: int, value: Any) -> tuple[float, bool]:
-    """A time in seconds, and whether it is a calendar time."""
+def _time(path: Path, line: int, value: Any) -> tuple[Decimal, bool]:
+    """A time in seconds, or a calendar time in ns, and whether it is one."""
     found = _read_time(value)
     if found is None:
         _fail(path, line, f"{_quoted(value)} is not a time: {KINDS}")
@@ -178,32 +179,35 @@ def _time(path: Path, line: int, value: Any) -> tuple[float, bool]:
     return found
 
 
-def _read_time(value: Any) -> tuple[float, bool] | None:
-    """A time in seconds, and whether it is a calendar time; None where it is not a time."""
-    if _is_number(value):
-        number = float(value)
+def _read_time(value: Any) -> tuple[Decimal, bool] | None:
+    """A time in seconds, or a calendar time in ns, and whether it is one; None where it is not a time."""
+    if (number := _number(value)) is not None:
         unit = next((unit for least, unit in UNIX_UNITS if number >= least), None)
         return (number, False) if unit is None else (number * unit, True)
     try:
         found = datetime.fromisoformat(value.strip())
-        return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp(), True
+        since = (found if found.tzinfo else found.replace(tzinfo=UTC)) - _EPOCH
+        return Decimal(since // timedelta(microseconds=1) * 1000), True
     except (AttributeError, ValueError, OverflowError):
         return None
 
 
 def _sample(path: Path, line: int, value: Any) -> int:
-    if not _is_number(value) or not 0 <= float(value) < MAX_SAMPLE or float(value) % 1:
+    number = _number(value)
+    if number is None or not 0 <= number <= INT64 or number % 1:
         _fail(path, line, f"{_quoted(value)} is not an index of a sample (0, 1, 2, ...)")
-    return int(float(value))
+    return int(number)
 
 
-def _is_number(value: Any) -> bool:
-    if isinstance(value, bool) or value is None:
-        return False
+def _number(value: Any) -> Decimal | None:
+    """Read a finite number as it is written; None where it is not one."""
+    if isinstance(value, bool) or not isinstance(value, str | int | Decimal):
+        return None
     try:
-        return math.isfinite(float(value))
-    except (TypeError, ValueError, OverflowError):
-        return False
+        found = Decimal(value)
+        return found if math.isfinite(float(found)) else None
+    except (InvalidOperation, ValueError, OverflowError):
+        return None
 
 
 def _fail(path: Path, line: int, what: str) -> NoReturn:

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta, Struct, field
 
 from servemark.documents import fields
-from servemark.documents.fields import LOADS, MEASURED, MLPERF, RUN, SERVED, Count, Names
+from servemark.documents.fields import LOADS, MAX_SEED, MEASURED, MLPERF, RUN, SERVED, Count, Names
 from servemark.documents.live import Live
 from servemark.documents.load import AUTO, ClosedLoop, Load, MaxRate
 from servemark.documents.server import Server
@@ -36,7 +36,7 @@ class Inputs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The content of the requests that are sent."""
 
     batch_size: Annotated[int, fields.whole("Samples in a request.", short="-b", in_web_ui=True)] = 1
-    seed: Annotated[int, fields.whole("Seed of schedule and inputs.", least=0, in_web_ui=True)] = 0
+    seed: Annotated[int, fields.whole("Seed of schedule and inputs.", least=0, most=MAX_SEED, in_web_ui=True)] = 0
     input_data: Annotated[
         str,
         fields.text(
@@ -57,7 +57,7 @@ class Inputs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         ),
     ] = {}
     input_range: Annotated[
-        dict[str, tuple[float, float]],
+        dict[str, tuple[int | float, int | float]],
         fields.text(
             "random: an input's least and greatest value; may come again.",
             read=texts.ranges,
@@ -263,6 +263,7 @@ class RunRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise OptionError(
                 "JSON tensors are for HTTP without shared memory", fix="--protocol http, or leave them out"
             )
+        server.check_ids(self.protocol)
         _check_pairs(self)
         if server.endpoint_type:
             _check_endpoint(self)

@@ -12,20 +12,20 @@ from servemark.documents.flags import KINDS, OPTIONS, Value
 from servemark.documents.load import MaxRate
 from servemark.documents.request import RunRequest
 from servemark.errors import OptionError
-from servemark.quantities import COUNTS, RATES, number, text_of
+from servemark.quantities import RATES, number, text_of, whole
 
 MAX_POINTS = 100
 
 
-def span(units: Mapping[str, str]) -> Read:
-    """Return a reader of START:END[:STEP], which gives the values; both ends belong to it."""
+def span(each: Read) -> Read:
+    """Return a reader of START:END[:STEP], which gives the values; both ends belong to it. `each` reads a number."""
 
     def read(flag: str, text: str) -> tuple[float, ...]:
         example = f"{flag} 1:16:5"
-        parts = [number(flag, part, units) for part in text.split(":")]
+        parts = [each(flag, part) for part in text.split(":")]
         if len(parts) not in (2, 3):
             raise OptionError(f"{flag} {text!r} is not START:END[:STEP]", fix=f"write it like {example}")
-        start, end, step = parts if len(parts) == 3 else (*parts, 1.0)
+        start, end, step = parts if len(parts) == 3 else (*parts, 1)
         if step <= 0 or end < start:
             raise OptionError(f"{flag} {text!r} needs START <= END and a STEP above 0", fix=f"write it like {example}")
         # The end belongs to the range also where floating-point steps fall short of it by a hair.
@@ -47,11 +47,21 @@ class Series(Struct, frozen=True, kw_only=True):
 
     concurrency_range: Annotated[
         tuple[float, ...],
-        fields.text("One run for each concurrency.", read=span(COUNTS), write=_values, metavar="S:E[:STEP]"),
+        fields.text(
+            "One run for each concurrency.",
+            read=span(lambda flag, text: whole(flag, text, 1)),
+            write=_values,
+            metavar="S:E[:STEP]",
+        ),
     ] = ()
     request_rate_range: Annotated[
         tuple[float, ...],
-        fields.text("One run for each rate.", read=span(RATES), write=_values, metavar="S:E[:STEP]"),
+        fields.text(
+            "One run for each rate.",
+            read=span(lambda flag, text: number(flag, text, RATES)),
+            write=_values,
+            metavar="S:E[:STEP]",
+        ),
     ] = ()
     repeat: Annotated[int, fields.whole("Repeat each run, with the next seed.")] = 1
 

@@ -8,11 +8,11 @@ from servemark.documents import fields
 from servemark.documents.fields import ALL, COMPARE, LOADS, MLPERF, QUALITY, RUN, SERVED, Count, Names
 from servemark.documents.load import AUTO
 from servemark.documents.values import texts
-from servemark.documents.values.request_parameters import Parameters
+from servemark.documents.values.request_parameters import Parameters, check_parameters
 from servemark.documents.values.request_parameters import parse as parse_parameters
 from servemark.documents.values.request_parameters import written as parameters_text
 from servemark.errors import OptionError
-from servemark.quantities import SHARES
+from servemark.quantities import INT64, SHARES, UINT64
 
 PROTOCOLS = ("", "http", "grpc")
 SHARED_MEMORY = ("none", "system", "cuda")
@@ -53,6 +53,8 @@ Instances = Annotated[
         commands={RUN, MLPERF, QUALITY},
     ),
 ]
+MOST_SEQUENCES = 1 << 32
+"""More sequences than a run can begin: as many ids have to follow the first."""
 _OF_ENGINES = {"device", "engine_options", "instances", "in_process", "model_repository"}
 """Fields that say where an engine runs, and nothing of how a server is asked."""
 
@@ -253,7 +255,9 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         int,
         fields.whole("Open loop: concurrent sequences. (Closed loop: use --concurrency.)", commands=SERVED),
     ] = 4
-    start_sequence_id: Annotated[int, fields.whole("Correlation id of the first sequence.", commands=SERVED)] = 1
+    start_sequence_id: Annotated[
+        int, fields.whole("Correlation id of the first sequence.", most=UINT64, commands=SERVED)
+    ] = 1
     device: Device = ""
     engine_options: EngineOptions = ()
     instances: Instances = None
@@ -279,6 +283,9 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = ""
 
     def __post_init__(self) -> None:
+        check_parameters(self.request_parameters)
+        if self.start_sequence_id > UINT64:
+            raise OptionError(f"--start-sequence-id {self.start_sequence_id} is above {UINT64}", fix="lower it")
         if self.sequence_length_variation and not self.sequence_length:
             raise OptionError("--sequence-length-variation needs --sequence-length", fix="add --sequence-length N")
         # Of a method that a file describes only the status may be asked.
@@ -286,6 +293,16 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise OptionError(
                 "a model without metadata needs its inputs and its outputs",
                 fix="--input NAME:FP32:-1,4 --output NAME:FP32:-1,3",
+            )
+
+    def check_ids(self, protocol: str) -> None:
+        """Check that the ids of sequences are of the protocol's type to the end of a run. Raises OptionError."""
+        most = INT64 if protocol == "grpc" else UINT64  # gRPC: InferParameter.int64_param
+        if self.sequence_length and self.start_sequence_id > most - MOST_SEQUENCES:
+            raise OptionError(
+                f"--start-sequence-id {self.start_sequence_id}: a run's other ids would pass {most}, "
+                f"the greatest over {protocol}",
+                fix=f"at most --start-sequence-id {most - MOST_SEQUENCES}",
             )
 
     @property

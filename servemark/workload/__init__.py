@@ -5,10 +5,20 @@ from servemark.workload.agreement import Agreement
 from servemark.workload.labelled import Example, InOrder, LabelledSet
 from servemark.workload.registry import UnknownWorkloadError, get, names, workloads
 from servemark.workload.spec import Quality, Variant, Workload, define
-from servemark.workload.tensor import Arrays, Sample, Tensor, elements, read_npz, stack, write_npz
+from servemark.workload.tensor import (
+    Arrays,
+    Sample,
+    Tensor,
+    elements,
+    numbers,
+    read_npz,
+    stack,
+    whole_numbers,
+    write_npz,
+)
 
 __all__ = [
     "Agreement", "Arrays", "Example", "InOrder", "LabelledSet", "Quality", "Sample", "Slo", "Tensor",
-    "UnknownWorkloadError", "Variant", "Workload", "define", "elements", "get", "names", "read_npz", "stack",
-    "workloads", "write_npz",
+    "UnknownWorkloadError", "Variant", "Workload", "define", "elements", "get", "names", "numbers", "read_npz",
+    "stack", "whole_numbers", "workloads", "write_npz",
 ]  # fmt: skip

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from servemark import files
 from servemark.errors import InputDataError
+from servemark.quantities import EXACT_FLOATS, UINT64
 
 Arrays = Mapping[str, npt.NDArray[np.generic]]
 """A batch: tensor name -> array, the batch as dimension 0."""
@@ -100,6 +101,46 @@ def write_npz(path: Path, arrays: Arrays) -> None:
     """Write arrays to a file; strings as numpy's of fixed width, since objects would be code. `elements` reads them."""
     kept: Any = {name: array.astype(np.bytes_) if array.dtype == object else array for name, array in arrays.items()}
     np.savez(path, **kept)
+
+
+def numbers(values: Any) -> npt.NDArray[np.generic]:
+    """Make an array of an array, or of nested lists as JSON has them; whole numbers stay exact.
+
+    numpy alone makes float64 of whole numbers of which one is negative and another beyond int64, or of one among
+    fractions. Such an array has dtype object here. Raises TypeError where a value is not a number.
+    """
+    found = np.asarray(values)
+    if isinstance(values, np.ndarray) or found.dtype.kind not in "fO" or not found.size:
+        return found
+    each: Any = np.asarray(values, np.object_)
+    kinds = {*map(type, each.flat)}
+    if not kinds <= {int, bool, float}:
+        raise TypeError("its values are not numbers")
+    if kinds == {float}:
+        return found
+    is_unsigned = float not in kinds and min(each.flat) >= 0 and max(each.flat) <= UINT64
+    exact: npt.NDArray[np.generic] = each.astype(np.uint64) if is_unsigned else each
+    return exact
+
+
+def whole_numbers(values: Any, datatype: str) -> npt.NDArray[np.generic]:
+    """Make an array of a datatype of whole numbers, as `numbers` does. Raises ValueError for a number it has not.
+
+    A float from 2**53 on in a list is not taken: the number that somebody wrote may have been its neighbour.
+    """
+    array: Any = numbers(values)
+    dtype = np.dtype(NUMPY_DTYPES[datatype])
+    written = [each for each in array.flat if isinstance(each, float)] if array.dtype.kind in "fO" else []
+    largest = math.inf if isinstance(values, np.ndarray) else EXACT_FLOATS
+    wrong = next((each for each in written if not each.is_integer() or abs(each) >= largest), None)
+    if wrong is None and array.size:
+        limits = None if dtype.kind == "b" else np.iinfo(dtype.name)
+        least, most = (limits.min, limits.max) if limits else (0, 1)
+        wrong = next((each for each in (array.min(), array.max()) if not least <= int(each) <= most), None)
+    if wrong is not None:
+        raise ValueError(f"{wrong!s} is not {datatype}")
+    found: npt.NDArray[np.generic] = array.astype(dtype)
+    return found
 
 
 def elements(array: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:

@@ -19,6 +19,14 @@ from servemark.quantities import figure
         (lambda v: quantities.above("-x", v, 2), "2.001", 2.001),
         (lambda v: quantities.whole("-x", v, 0), "3.0", 3),
         (lambda v: quantities.whole("-x", v, 1), "1.5k", 1500),
+        (lambda v: quantities.whole("-x", v, 1), "1e3", 1000),
+        (lambda v: quantities.whole("-x", v, 1), "9007199254740993", 2**53 + 1),
+        (lambda v: quantities.whole("-x", v, 1), "9007199254740.993k", 2**53 + 1),
+        (lambda v: quantities.whole("-x", v, 0, 2**64 - 1), "18446744073709551615", 2**64 - 1),
+        (lambda v: quantities.exact_number("-x", v), "-9007199254740993", -(2**53) - 1),
+        (lambda v: quantities.exact_number("-x", v), "18446744073709551616", 2**64),
+        (lambda v: quantities.exact_number("-x", v), "0.5", 0.5),
+        (lambda v: quantities.number("-x", v), "1" + "0" * 300, 1e300),
     ],
 )
 def test_what_is_read(read: Callable[[Any], float | None], value: Any, found: float | None) -> None:
@@ -36,6 +44,24 @@ def test_what_is_read(read: Callable[[Any], float | None], value: Any, found: fl
         (lambda v: quantities.whole("-x", v, 0), "1.5", "-x 1.5 is not a whole number", "write it like -x 1"),
         (lambda v: quantities.whole("-x", v, 4), "4.5", "-x 4.5 is not a whole number", "write it like -x 4"),
         (lambda v: quantities.whole("-x", v, 1), "0", "-x 0 must be at least 1", "raise -x"),
+        (
+            lambda v: quantities.whole("-x", v, 0),
+            "9223372036854775808",
+            "-x 9223372036854775808 is above 9223372036854775807",
+            "lower -x",
+        ),
+        (
+            lambda v: quantities.whole("-x", v, 0),
+            "9007199254740993.5",
+            "-x 9007199254740993.5 is not a whole number",
+            "write it like -x 1",
+        ),
+        (
+            lambda v: quantities.whole("-x", v, 0),
+            "1e99999999999999999999",
+            "-x '1e99999999999999999999' is not a number",
+            "write it like -x 10, -x 10k",
+        ),
     ],
 )
 def test_what_is_refused(read: Callable[[Any], float], value: Any, what: str, fix: str) -> None:

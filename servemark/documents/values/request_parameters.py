@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 
 from servemark.errors import OptionError
-from servemark.quantities import number, one_of, text_of
+from servemark.quantities import INT64, number, one_of, text_of
 
 FLAG = "--request-parameter"
 TYPES = {bool: "bool", int: "int", float: "double", str: "string"}
@@ -17,7 +17,6 @@ OF_SEQUENCES = {"sequence_id", "sequence_start", "sequence_end"}
 Parameters = dict[str, bool | int | float | str]
 _WHOLE = re.compile(rf"([^:,]+):(.*):({'|'.join(TYPES.values())})")
 _DIGITS = re.compile("[-+]?[0-9]{1,19}")
-_INT64 = 1 << 63
 
 
 def parse(text: str) -> Parameters:
@@ -48,12 +47,25 @@ def _value(text: str, kind: str) -> bool | int | float | str:
     if kind == "bool":
         return one_of(FLAG, text, ("true", "false")) == "true"
     if kind == "int":
-        if not _DIGITS.fullmatch(text) or not -_INT64 <= int(text) < _INT64:
-            raise OptionError(
-                f"{FLAG} {text!r} is not a whole number of 64 bits", fix=f"like {FLAG} max_tokens:256:int"
-            )
+        if not _DIGITS.fullmatch(text) or not _is_int64(int(text)):
+            raise _not_int64(text)
         return int(text)
     return number(FLAG, text) if kind == "double" else text
+
+
+def check_parameters(parameters: Mapping[str, bool | int | float | str]) -> None:
+    """Check whole numbers that a document gives: the protocol's are of 64 bits with a sign. Raises OptionError."""
+    for name, value in parameters.items():
+        if isinstance(value, int) and not _is_int64(value):
+            raise _not_int64(f"{name}:{value}:int")
+
+
+def _is_int64(value: int) -> bool:
+    return -INT64 - 1 <= value <= INT64
+
+
+def _not_int64(text: str) -> OptionError:
+    return OptionError(f"{FLAG} {text!r} is not a whole number of 64 bits", fix=f"like {FLAG} max_tokens:256:int")
 
 
 def _text(value: bool | int | float | str) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from servemark.errors import OptionError
-from servemark.quantities import RATES, SECONDS, SHARES, above, at_least, number, text_of, whole
+from servemark.quantities import RATES, SECONDS, SHARES, above, at_least, exact_number, number, text_of, whole
 
 AUTO = "auto"
 MAX_CANCELLED = 0.5
@@ -119,14 +119,14 @@ def tensors_text(value: Mapping[str, tuple[str, tuple[int, ...]]]) -> str:
     return ",".join(f"{name}:{datatype}:{','.join(map(str, shape))}" for name, (datatype, shape) in value.items())
 
 
-def ranges(what: str, given: str) -> dict[str, tuple[float, float]]:
-    """Read NAME:LEAST:MOST of several inputs. Raises OptionError."""
-    found: dict[str, tuple[float, float]] = {}
+def ranges(what: str, given: str) -> dict[str, tuple[int | float, int | float]]:
+    """Read NAME:LEAST:MOST of several inputs, whole numbers exactly. Raises OptionError."""
+    found: dict[str, tuple[int | float, int | float]] = {}
     for least_of, values in _named(what, given, "ids:0:30521").items():
         name, _, least = least_of.rpartition(":")
         if not name or len(values) != 1:
             raise _not_like(what, given, "ids:0:30521")
-        found[name] = number(what, least), number(what, values[0])
+        found[name] = exact_number(what, least), exact_number(what, values[0])
         if found[name][0] > found[name][1]:
             raise OptionError(f"{what} {name}:{least}:{values[0]} ends before it begins", fix=f"{what} NAME:LEAST:MOST")
     return found

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from loadgen.endpoints.endpoint import AnswerForm, Endpoint, RequestForm, at_pointer
-from loadgen.endpoints.messages import AnswerChecker, Encoder
+from loadgen.endpoints.messages import AnswerChecker, Encoder, as_array
 from loadgen.transport.http1_head import HEAD_END, Head
 from servemark.errors import InputDataError, OptionError
 from servemark.workload import Tensor, Workload
@@ -96,3 +96,9 @@ def test_a_form_that_was_right_is_right_again_and_another_is_not() -> None:
     assert checker.judge(head, b'{"rows":[[1,2]]') == "malformed_response"
     assert checker.judge(Head(503, 0, None, keep_alive=True), b"") == "http_503"
     assert checker.decoded(b'{"rows":[[1,2]]}', [Y])["y"].tolist() == [[1, 2]]
+
+
+def test_answers_of_whole_numbers_are_read_exactly() -> None:
+    large = Tensor("y", "UINT64", (2,))
+    assert as_array([[2**64 - 1, 1]], large).tolist() == [[2**64 - 1, 1]]
+    assert as_array([2**53 + 1, 2.0], Y).tolist() == [2**53 + 1, 2]

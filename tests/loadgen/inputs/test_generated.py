@@ -46,7 +46,8 @@ def test_options_say_which_values() -> None:
     assert -2 <= sample["x"].min() <= sample["x"].max() <= -1
     assert [len(text) for text in draw([text], Inputs(string_length=3))[0]["text"]] == [3, 3]
     largest = Tensor("u", "UINT64", (9,))
-    assert draw([largest], Inputs(input_range={"u": (2.0**63, 2.0**63)}))[0]["u"].tolist() == [2**63] * 9
+    for number in (2**63, 2**64 - 1):
+        assert draw([largest], Inputs(input_range={"u": (number, number)}))[0]["u"].tolist() == [number] * 9
 
 
 def test_optional_inputs_are_left_out_unless_they_are_named() -> None:

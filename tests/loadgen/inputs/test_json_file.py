@@ -2,6 +2,7 @@
 
 import base64
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,48 @@ def test_values_contents_base64_and_shapes(tmp_path: Path) -> None:
     assert [[*step.inputs] for step in found[:2]] == [["x", "text"], ["x", "text", "mask"]]
 
 
+@pytest.mark.parametrize(
+    ("datatype", "values"),
+    [
+        ("INT64", [2**53 + 1, 1.0]),  # numpy makes float64 of both
+        ("INT64", [-(2**63), 2**63 - 1]),
+        ("UINT64", [2**64 - 1, 1]),
+        ("UINT64", [2**53 + 1, 2.0]),
+        ("INT64", [1e3, 1]),
+    ],
+)
+def test_whole_numbers_are_what_the_file_says(datatype: str, values: list[float], tmp_path: Path) -> None:
+    found = of_datatype(datatype, values, tmp_path)
+    assert found == [int(each) for each in values]
+
+
+@pytest.mark.parametrize(
+    ("datatype", "values", "words"),
+    [
+        ("UINT64", [-1, 2**63], "-1 is not UINT64"),
+        ("UINT64", [2**64, 1], "18446744073709551616 is not UINT64"),
+        ("INT64", [-1, 2**63], "9223372036854775808 is not INT64"),
+        ("INT64", [9007199254740993.0, 1], r"9007199254740992\.0 is not INT64"),
+        ("INT64", [9007199254740993.0, 1.0], r"9007199254740992\.0 is not INT64"),
+        ("INT32", [0.5, 1], r"0\.5 is not INT32"),
+        ("INT8", [-129, 1], "-129 is not INT8"),
+    ],
+)
+def test_a_whole_number_that_its_datatype_has_not_is_named(
+    datatype: str, values: list[float], words: str, tmp_path: Path
+) -> None:
+    with pytest.raises(InputDataError, match=words):
+        of_datatype(datatype, values, tmp_path)
+
+
+def of_datatype(datatype: str, values: list[float], folder: Path) -> Any:
+    """Read values of a file as a tensor of a datatype."""
+    path = folder / "in.json"
+    path.write_text(json.dumps({"data": [{"x": values}]}))
+    [step] = read_steps(path, replace(MODEL, inputs=(Tensor("x", datatype, (2,)),)))
+    return step.inputs["x"].tolist()
+
+
 def test_streams_follow_each_other_and_have_their_right_outputs(tmp_path: Path) -> None:
     step = {"x": [1, 2], "text": TEXT}
     document = {"data": [[step, step], [step]], "validation_data": [[{"y": [1]}, {"y": [2]}], [{"y": 3}]]}
@@ -81,7 +124,7 @@ def test_streams_follow_each_other_and_have_their_right_outputs(tmp_path: Path) 
         ({"x": [1, None], "text": TEXT}, "'x' .FP32. cannot be read: its values are not numbers"),
         ({"x": None, "text": TEXT}, "its values are not numbers"),
         ({"x": ["1", "2"], "text": TEXT}, "its values are not numbers"),
-        ({"x": [1, 10**400], "text": TEXT}, "its values are not numbers"),
+        ({"x": [1, 10**400], "text": TEXT}, "a value is too large for FP32"),
         ({"x": [[1], [2, 3]], "text": TEXT}, "'x' .FP32. cannot be read"),
         ({"x": [{}, {}], "text": TEXT}, "its values are not numbers"),
         ({"x": {"content": [1, 2], "shape": [10**12, 2]}, "text": TEXT}, "has 2 elements"),
@@ -90,7 +133,7 @@ def test_streams_follow_each_other_and_have_their_right_outputs(tmp_path: Path) 
         ({"x": [1, 2], "text": ["\ud800", "a"]}, "surrogates not allowed"),
         ({"x": [1, 2], "text": {"b64": "////fw=="}}, "4 bytes are not 2 elements"),
         ({"x": [1, 2], "text": TEXT, "mask": ["false"]}, "its values are not numbers"),
-        ({"x": [1, 2], "text": TEXT, "mask": [2]}, "its values are not BOOL"),
+        ({"x": [1, 2], "text": TEXT, "mask": [2]}, "2 is not BOOL"),
         ({"z" * 10**6: [1], "\x1b[2J": [1]}, "has 'z{200}'"),
     ],
     ids=[

@@ -1,16 +1,18 @@
 """A run as it is made of its request."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from loadgen.load.load_config import LoadConfig, in_zoo
+from loadgen.load.load_config import LoadConfig, in_zoo, out_of_range
 from servemark.documents.flags import arguments
 from servemark.documents.load import ConstantRate
 from servemark.documents.request import RunRequest
 from servemark.errors import OptionError
+from servemark.workload import Tensor
 from tests.support.load_config import config
 
 
@@ -64,3 +66,21 @@ def test_the_usual_request_is_a_closed_loop_of_one() -> None:
 def test_what_a_model_cannot_take(flags: list[str], words: str) -> None:
     with pytest.raises(OptionError, match=words):
         config("ranking_tiny", *flags)
+
+
+@pytest.mark.parametrize(
+    ("datatype", "least", "most", "words"),
+    [
+        ("UINT64", 0, 2**64 - 1, None),
+        ("UINT64", -1, 5, r"is beyond UINT64 \(0 to 18446744073709551615\)"),
+        ("UINT64", 0, 2**64, "is beyond UINT64"),
+        ("INT64", -(2**63), 2**63 - 1, None),
+        ("INT64", 0, 2**63, "is beyond INT64"),
+        ("INT64", 0, 9007199254740994.0, "no whole numbers"),
+        ("FP32", 0, 2**64, None),
+        ("FP16", 0, 65505, "is beyond FP16"),
+    ],
+)
+def test_a_range_has_the_bounds_of_its_datatype(datatype: str, least: float, most: float, words: str | None) -> None:
+    found = out_of_range(Tensor("x", datatype, (1,)), least, most)
+    assert found is None if words is None else re.search(words, found or "")

@@ -23,6 +23,8 @@ def scenario(*flags: str) -> Scenario:
         ("a.csv", "0,3\n1.5,0\n", [0, 1.5], [3, 0]),
         ("a.csv", "time_s\n1\n2\n", [1, 2], None),
         ("a.csv", "user,sample,time_s\nx,2,0.1\ny,1,0.2\n", [0.1, 0.2], [2, 1]),
+        ("a.csv", "0,9007199254740993\n1,1e3\n", [0, 1], [2**53 + 1, 1000]),
+        ("a.jsonl", '{"time_s": 0, "sample": 9007199254740993}\n', [0], [2**53 + 1]),
         ("a.txt", "1e-3\n\n0.002\n", [0.001, 0.002], None),
         ("a.jsonl", "0.5\n1\n", [0.5, 1], None),
         ("a.jsonl", '{"time_s": 0.5, "sample": 4}\n{"time_s": 3, "sample": 0, "user": "x"}\n', [0.5, 3], [4, 0]),
@@ -104,6 +106,12 @@ def test_calendar_times_count_from_the_first_arrival(text: str, tmp_path: Path) 
     assert (trace.to_dict()["first"], trace.duration_s) == ("2025-11-20T10:00:00.250+00:00", 3)
 
 
+@pytest.mark.parametrize("name", ["t.csv", "t.jsonl"])
+def test_calendar_times_keep_their_nanoseconds(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text("1763632800250000000\n1763632800250000100\n1763632800.250000600\n")
+    assert read_trace(tmp_path / name).times_s.tolist() == [0, 1e-7, 6e-7]
+
+
 def test_a_trace_is_played_faster(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("1\n2\n7\n")
     found = scenario("--arrival-trace", str(tmp_path / "t.csv"), "--trace-speed", "2", "--warmup", "1")
@@ -146,6 +154,9 @@ def test_a_trace_is_of_a_bounded_size(tmp_path: Path, monkeypatch: pytest.Monkey
         ("t.jsonl", '{"time_s": 1, "sample": 1e300}'),
         ("t.jsonl", "[" * 200_000),
         ("t.csv", "1,1e300"),
+        ("t.csv", "1,9223372036854775808"),
+        ("t.csv", "1,9007199254740993.5"),
+        ("t.csv", "1e99999999999999999999"),
     ],
 )
 def test_absurd_values_are_errors_in_the_trace(name: str, text: str, tmp_path: Path) -> None:

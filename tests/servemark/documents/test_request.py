@@ -1,6 +1,7 @@
 """A request is the same after JSON, a command line, a file and a result; its rules hold however it is made."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,49 @@ def test_a_file_makes_the_same_request(drawn: RunRequest, tmp_path_factory: pyte
 def test_the_schema_describes_every_request(request: RunRequest) -> None:
     schema = msgspec.json.schema(RunRequest)
     jsonschema.validate(json.loads(msgspec.json.encode(request)), schema)
+
+
+LARGE = 2**53 + 1
+
+
+def test_whole_numbers_are_the_same_in_flags_files_and_documents(tmp_path: Path) -> None:
+    flags = ["--seed", f"{LARGE}", "--input-range", f"x:{LARGE}:{LARGE}", "--sequence-length", "2"]
+    flags += ["--start-sequence-id", f"{LARGE}", "--url", "http://h:1", "--request-parameter", f"a:{LARGE}:int"]
+    found = parse(flags)
+    assert (found.inputs.seed, found.server.start_sequence_id) == (LARGE, LARGE)
+    assert (found.inputs.input_range["x"], found.server.request_parameters["a"]) == ((LARGE, LARGE), LARGE)
+    server = f"url: http://h:1, sequence_length: 2, start_sequence_id: {LARGE}, request_parameters: {{a: {LARGE}}}"
+    inputs = f"seed: {LARGE}, input_range: {{x: [{LARGE}, {LARGE}]}}"
+    (tmp_path / "run.yaml").write_text(f"inputs: {{{inputs}}}\nserver: {{{server}}}")
+    assert read_request(tmp_path / "run.yaml").request == found
+    assert msgspec.json.decode(msgspec.json.encode(found), type=RunRequest) == found
+    assert parse(arguments(found)) == found
+
+
+@pytest.mark.parametrize(
+    ("url", "first", "words"),
+    [
+        ("http://h:1", 2**64 - 1 - 2**32, None),
+        ("http://h:1", 2**64 - 2**32, "a run's other ids would pass 18446744073709551615, the greatest over http"),
+        ("http://h:1", 2**64, "--start-sequence-id 18446744073709551616 is above 18446744073709551615"),
+        ("grpc://h:1", 2**63 - 1 - 2**32, None),
+        ("grpc://h:1", 2**63 - 2**32, "a run's other ids would pass 9223372036854775807, the greatest over grpc"),
+    ],
+)
+def test_ids_of_sequences_have_room_for_those_that_follow(url: str, first: int, words: str | None) -> None:
+    group = {"url": url, "sequence_length": 2, "start_sequence_id": first}
+    flags = [f"--{name.replace('_', '-')}={value}" for name, value in group.items()]
+    made: list[Callable[[], RunRequest]] = [
+        lambda: parse(flags),
+        lambda: RunRequest(server=Server(url=url, sequence_length=2, start_sequence_id=first)),
+        lambda: msgspec.convert({"server": group}, RunRequest),
+    ]
+    for make in made:
+        if words is None:
+            assert make().server.start_sequence_id == first
+            continue
+        with pytest.raises((OptionError, msgspec.ValidationError), match=words):
+            make()
 
 
 def test_the_schema_refuses_what_is_not_a_field() -> None:

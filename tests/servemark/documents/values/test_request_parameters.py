@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from servemark.documents.flags import arguments
 from servemark.documents.flags import parse as parse_flags
+from servemark.documents.server import Server
 from servemark.documents.values.request_parameters import parse, written
 from servemark.errors import OptionError
 from tests.support.load_config import config
@@ -45,6 +46,12 @@ def test_the_flag_says_the_same(parameters: dict[str, bool | int | float | str])
 def test_what_cannot_be_read(text: str, words: str) -> None:
     with pytest.raises(OptionError, match=words):
         parse(text)
+
+
+def test_a_document_gives_whole_numbers_of_64_bits() -> None:
+    assert Server(request_parameters={"a": -(2**63), "b": 9007199254740993}).request_parameters["b"] == 2**53 + 1
+    with pytest.raises(OptionError, match="'a:9223372036854775808:int' is not a whole number of 64 bits"):
+        Server(request_parameters={"a": 2**63})
 
 
 def test_a_configuration_keeps_them() -> None:

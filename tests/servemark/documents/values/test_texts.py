@@ -17,6 +17,12 @@ def test_names_may_hold_colons_and_slashes() -> None:
     assert found.input_range == {"ids": (0, 30521), "x:0": (-1.5, 2)}
 
 
+def test_whole_numbers_of_a_range_stay_what_they_are() -> None:
+    [ends] = read("--input-range=ids:9007199254740993:18446744073709551615").input_range.values()
+    assert ends == (9007199254740993, 18446744073709551615)
+    assert [*map(type, ends)] == [int, int]
+
+
 @pytest.mark.parametrize(
     ("flag", "words"),
     [
