@@ -1,5 +1,6 @@
 """The user class that a locustfile subclasses; importing this module adds our flags and listeners to Locust."""
 
+import contextlib
 import functools
 import os
 import signal
@@ -82,6 +83,9 @@ def _lookup(request: RunRequest) -> Workload:
 def _add_arguments(parser: LocustArgumentParser, **_: Any) -> None:
     try:
         require_address_space()
+        # Before Locust forks its workers: they have the code then, and import nothing while their heartbeats are due.
+        with contextlib.suppress(ServemarkError):
+            workloads()
         add_arguments(parser, _models())
     except ServemarkError as error:  # a workload file of the user's, or a limit of memory
         stderr.print(f"servemark: {error}", style="red")

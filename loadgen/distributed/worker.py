@@ -7,7 +7,7 @@ import socket
 import time
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 from uuid import uuid4
 
 import gevent
@@ -15,17 +15,19 @@ import msgspec
 from gevent import GreenletExit
 from gevent.queue import Empty, Queue
 
+from loadgen.distributed.in_event_loop import with_code_in_event_loop
 from loadgen.distributed.messages import STATE_EVERY_S, UNDECIDED_EVERY_S, Message, Send, fingerprint
 from loadgen.distributed.recorder_state import state_of
 from loadgen.inputs.sources import golden_of
-from loadgen.load.load_config import LoadConfig
+from loadgen.load.load_config import LoadConfig, Lookup
 from loadgen.load.share import Share
 from loadgen.measurement.interval_edges import Boundaries
 from loadgen.measurement.output_agreement import require_fit
 from loadgen.measurement.sender import ActiveLoad, OpenLoad, PreparedLoad, Sender, Statistics
+from loadgen.sut.target import Target
 from loadgen.targets.open import open_target
 from servemark import interrupts
-from servemark.documents.request import RunRequest
+from servemark.documents.request import RunRequest, changed
 from servemark.errors import ExitCode, ServemarkError, WorkerError
 
 ASK_EVERY_S = 1.0
@@ -35,6 +37,7 @@ BEGIN_TIMEOUT_S = 900.0
 """Maximum wait of a worker that is ready for the others."""
 SILENCE_S = 20.0
 """A worker stops sending if it has not heard from the master for this time."""
+T = TypeVar("T")
 
 
 class Stopped(Exception):  # noqa: N818 - an order, not a fault
@@ -44,7 +47,7 @@ class Stopped(Exception):  # noqa: N818 - an order, not a fault
 class Worker:
     """One run, as a worker sees it. `orders` brings the master's messages, `send` sends one to it.
 
-    `resolve` makes the configuration of the request and the server's address that came with the first order;
+    `local` gives the request that came with the first order this host's own paths; `lookup` finds its workload;
     `master_silent_s` says how long ago the master's last sign of life was.
     """
 
@@ -53,12 +56,14 @@ class Worker:
         orders: "Queue[Message]",
         send: Send,
         *,
-        resolve: Callable[[RunRequest, str], LoadConfig],
+        local: Callable[[RunRequest], RunRequest],
+        lookup: Lookup,
         master_silent_s: Callable[[], float],
         statistics: Callable[[LoadConfig], Statistics],
     ) -> None:
         self._orders, self._send_to_master = orders, send
-        self._resolve, self._master_silent_s, self._statistics = resolve, master_silent_s, statistics
+        self._local, self._lookup = local, lookup
+        self._master_silent_s, self._statistics = master_silent_s, statistics
         self._run = ""
         self._next_state = 0.0
         self._decided = False
@@ -102,8 +107,10 @@ class Worker:
         )
 
     def _take_part(self, first: Message) -> None:
-        # In a thread of the operating system: serialising takes seconds, in which Locust's heartbeats must go on.
-        prepared, parts = gevent.get_hub().threadpool.apply(self._prepare, (first,))
+        config = self._config(first)
+        # Here and not in a thread: each kind of target is a module to import.
+        target = open_target(config)
+        prepared, parts = _in_thread(self._prepare, first, config, target)
         try:
             with contextlib.closing(prepared.sender.target), contextlib.closing(prepared.open()) as opened:
                 self._report("ready", host=socket.gethostname(), pid=os.getpid(), fingerprint=parts)
@@ -123,10 +130,16 @@ class Worker:
         finally:
             self._last = self._figures(sending, final=True)
 
-    def _prepare(self, first: Message) -> tuple[PreparedLoad, dict[str, str]]:
+    def _config(self, first: Message) -> LoadConfig:
+        """Resolve the request of the first order. Raises ServemarkError where this host lacks a file."""
+        request = self._local(msgspec.json.decode(first["request"], type=RunRequest))
+        address = first["address"]
+        # Finding a workload imports its code, which a thread must not do; a trace of millions of lines it may read.
+        workload = with_code_in_event_loop(self._lookup(changed(request, url=address, protocol="")))
+        return _in_thread(functools.partial(LoadConfig.of, request, lambda _: workload, address=address))
+
+    def _prepare(self, first: Message, config: LoadConfig, target: Target) -> tuple[PreparedLoad, dict[str, str]]:
         """Make the requests and the schedule. Raises ServemarkError."""
-        config = self._resolve(msgspec.json.decode(first["request"], type=RunRequest), first["address"])
-        target = open_target(config)
         share = Share(first["index"], first["of"])
         try:
             target.prepare()
@@ -140,10 +153,8 @@ class Worker:
                 require_fit(golden, config.entry, config.workload.inputs, config.workload.outputs)
             prepared = Sender(config, target, statistics=self._statistics(config), share=share).prepare(golden)
             return prepared, fingerprint(config, prepared.schedule, golden)
-        except BaseException as error:
+        except BaseException:
             target.close()
-            if isinstance(error, KeyboardInterrupt):
-                raise GreenletExit from None  # what a thread of gevent's raises and nobody prints
             raise
 
     def _tick(self, sending: ActiveLoad, boundaries: Boundaries, now: int) -> None:
@@ -209,6 +220,22 @@ class Worker:
             if order["run"] == self._run and order["kind"] == "stop":
                 raise Stopped
         raise WorkerError(f"the master gave no order to {kind} within {timeout_s:g} s", fix="read its log")
+
+
+def _in_thread(function: Callable[..., T], *arguments: Any) -> T:
+    """Call a function in a thread of the operating system, for what takes seconds: Locust's heartbeats go on meanwhile.
+
+    It must not import, and not start a process (loadgen/distributed/in_event_loop.py).
+    """
+
+    def call() -> T:
+        try:
+            return function(*arguments)
+        except KeyboardInterrupt:
+            raise GreenletExit from None  # what a thread of gevent's raises and nobody prints
+
+    found: T = gevent.get_hub().threadpool.apply(call)
+    return found
 
 
 def _cut_short(sending: ActiveLoad, reason: str) -> NoReturn:

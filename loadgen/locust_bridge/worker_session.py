@@ -71,7 +71,8 @@ class WorkerSession:
         self.worker = Worker(
             self.orders,
             self._send_to_master,
-            resolve=self._resolve,
+            local=self._local,
+            lookup=self.lookup,
             master_silent_s=self._master_silent_s,
             statistics=self._statistics_of,
         )
@@ -99,9 +100,9 @@ class WorkerSession:
     def _send_to_master(self, message: dict[str, Any]) -> None:
         self.runner.send_message(messages.MESSAGE, message)
 
-    def _resolve(self, request: RunRequest, address: str) -> LoadConfig:
-        """The load as the master has it. Raises OptionError, InputDataError where this host lacks a file."""
-        return LoadConfig.of(changed(request, **self.paths), self.lookup, address=address)
+    def _local(self, request: RunRequest) -> RunRequest:
+        """The load as the master has it, with the paths of this host."""
+        return changed(request, **self.paths)
 
     def _master_silent_s(self) -> float:
         """Since its last heartbeat. Locust notes when that came by the wall clock, which may be set meanwhile."""

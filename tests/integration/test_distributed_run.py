@@ -17,6 +17,7 @@ from servemark.stats.histogram import Histogram
 from servemark.telemetry.metrics.buckets import bounds_s, classic
 from servemark.telemetry.metrics.catalog import LATENCY
 from servemark.workload import get
+from tests.golden.server import GoldenServer
 from tests.support.distributed_run import contents_of, golden_server, master, workers
 from tests.support.load_config import config
 from tests.support.locust_run import (
@@ -187,6 +188,49 @@ def test_the_command_starts_its_own_workers(tmp_path: Path) -> None:
     assert done.returncode == 2, done.stderr  # one window does not show a steady state
     result = json.loads(done.stdout)
     assert result["metrics"]["client"]["workers"] == 2
+    assert accounted(result) == received == 70 + 2, "and each worker's first one alone"
+
+
+OWN = """
+import subprocess
+
+import numpy as np
+
+from servemark.workload import Tensor, Workload
+
+def samples(rng):
+    import wave  # noqa: F401 - for the first time in this process
+
+    while True:
+        subprocess.run(["true"], check=True)
+        yield {"x": rng.random(3, dtype=np.float32)}
+
+
+def build():
+    raise AssertionError("a worker needs no network")
+
+
+WORKLOAD = Workload(
+    name="own_model", title="own", inputs=(Tensor("x", "FP32", (3,)),), outputs=(Tensor("y", "FP32", (2,)),),
+    max_batch=8, build=build, samples=samples,
+)
+"""
+"""A workload file whose samples import, and start processes: under gevent only one thread can."""
+
+
+@pytest.mark.parametrize("known_by", ["the server", "a file"])
+def test_workers_drive_models_that_the_zoo_has_not(known_by: str, tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(OWN)
+    flags = ["--workload-file", str(tmp_path / "own.py"), "--model-name", "m"] if known_by == "a file" else []
+    with GoldenServer(model="m", inputs=["x:FP32:3"], outputs=["y:FP32:2"]) as server:
+        line = [sys.executable, "-m", "servemark", "run", "own_model" if flags else "m", *flags, "--workers", "2"]
+        line += ["--request-rate", "100", "--request-distribution", "constant", "--duration", "0.6", "--warmup", "0.1"]
+        line += ["--json", "--url", server.url, "--out", str(tmp_path), "--model-repository", str(tmp_path)]
+        done = subprocess.run(line, cwd=CHECKOUT, capture_output=True, text=True, timeout=DEADLINE_S, check=False)
+        received = len(server.requests())
+    assert done.returncode == 2, done.stderr  # one window does not show a steady state
+    result = json.loads(done.stdout)
+    assert result["metrics"]["errors"]["count"] == 0
     assert accounted(result) == received == 70 + 2, "and each worker's first one alone"
 
 

@@ -11,7 +11,7 @@ from locust.env import Environment
 from locust.runners import WorkerRunner
 
 from loadgen.distributed.messages import MESSAGE
-from loadgen.load.load_config import in_zoo
+from loadgen.load.load_config import LoadConfig, in_zoo
 from loadgen.locust_bridge import worker_session
 from loadgen.locust_bridge.worker_session import WorkerSession
 from servemark.documents.flags import add_arguments
@@ -72,7 +72,7 @@ def test_other_orders_wait_for_the_run(session: WorkerSession, runner: Runner) -
 
 def test_the_load_is_the_master_s_and_its_files_are_this_host_s(session: WorkerSession) -> None:
     theirs = request_of("ranking_tiny", "--model-repository", "/there", "--seed", "9", "--request-rate", "5")
-    settings = session._resolve(theirs, "http://h:1")
+    settings = LoadConfig.of(session._local(theirs), address="http://h:1")
     assert (settings.seed, settings.scenario.rate, str(settings.model_repository)) == (9, 5, "/here")
 
 
