@@ -68,6 +68,7 @@ class Timed:
 
     def __init__(self, engine: Engine) -> None:
         self.name, self.device, self.provider = engine.name, engine.device, engine.provider
+        self.scalars = engine.scalars
         self.times_s: list[float] = []
         self._engine = engine
 

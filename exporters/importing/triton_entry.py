@@ -2,10 +2,12 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from exporters.importing.model_file import unusable
 from servemark.errors import ArtifactError
 from servemark.repository.model_config import parse
+from servemark.repository.versions import served_versions, version_folders
 
 CONFIG = "config.pbtxt"
 FILES = ("model.onnx", "model.savedmodel", "model.pt2")
@@ -24,7 +26,7 @@ class TritonEntry:
 
 
 def read(folder: Path) -> TritonEntry | None:
-    """Find the newest version's model; None if the folder is not an entry. Raises ArtifactError."""
+    """Find the model of the version that Triton chooses; None if the folder is not an entry. Raises ArtifactError."""
     if not (folder / CONFIG).is_file():
         return None
     try:
@@ -32,18 +34,30 @@ def read(folder: Path) -> TritonEntry | None:
     except (ArtifactError, UnicodeDecodeError) as error:
         words = error.what if isinstance(error, ArtifactError) else f"the {CONFIG} is not a text"
         raise unusable(folder, words, fix="correct it, or name the model file itself") from error
-    versions = sorted((path for path in folder.iterdir() if path.name.isdecimal()), key=lambda path: int(path.name))
-    if not versions:
-        raise unusable(folder, "it has no folder of a version", fix="name the model file itself")
+    served = served_versions(folder, config)
+    if not served:
+        others = ", ".join(path.name for path in version_folders(folder))
+        words = (
+            f"its version_policy serves none of its versions {others}" if others else "it has no folder of a version"
+        )
+        raise unusable(folder, words, fix="name the model file itself")
     names = [name for name in (config.default_model_filename, *FILES) if name]
-    found = next((versions[-1] / name for name in names if (versions[-1] / name).exists()), None)
+    found = next((served[0] / name for name in names if (served[0] / name).exists()), None)
     if found is not None and not found.resolve().is_relative_to(folder.resolve()):
         words = f"default_model_filename {config.default_model_filename!r} lies outside the entry"
         raise unusable(folder, words, fix="copy the model into the entry, or name the model file itself")
     if found is None or found.suffix == ".py":
         kind = config.backend or config.platform or "unknown"
-        raise unusable(folder, f"its backend is {kind}, and {versions[-1]} has none of {', '.join(FILES)}", fix=SERVE)
+        raise unusable(folder, f"its backend is {kind}, and {served[0]} has none of {', '.join(FILES)}", fix=SERVE)
     if found.suffix == ".onnx" and found.is_dir():  # with external data beside it
         found = found / found.name
-    shapes = {each.name: tuple(each.dims) for each in config.input if each.dims and min(each.dims) > 0}
-    return TritonEntry(found, shapes, config.max_batch_size)
+    shapes = {each.name: _of_the_model(each) for each in config.input}
+    whole = {name: shape for name, shape in shapes.items() if shape is not None and all(size > 0 for size in shape)}
+    return TritonEntry(found, whole, config.max_batch_size)
+
+
+def _of_the_model(tensor: Any) -> tuple[int, ...] | None:
+    """Return the sizes that the model itself has, which differ from a client's by `reshape`; None if none are given."""
+    if tensor.HasField("reshape"):
+        return tuple(tensor.reshape.shape)
+    return tuple(tensor.dims) or None

@@ -68,18 +68,29 @@ def render(workload: Workload, *, model: str, engine: str, artifact: str, device
         batch=BATCH if workload.batched else NO_BATCH,
         max_batch=workload.max_batch,
         joining=JOINING.format(preferred=preferred) if workload.batched else "",
-        inputs=_tensors(workload.inputs),
-        outputs=_tensors(workload.outputs),
+        inputs=_tensors(workload.inputs, batched=workload.batched),
+        outputs=_tensors(workload.outputs, batched=workload.batched),
         on_host="" if device == "cpu" else ON_DEVICE,
         place=CPU if device == "cpu" else f"count: 1 kind: KIND_GPU gpus: [ {device.removeprefix('cuda:')} ]",
         threads=ONE_THREAD if workload.flops is not None and workload.flops < SMALL_FLOPS else ALL_CORES,
     )
 
 
-def _tensors(tensors: Sequence[Tensor]) -> str:
+def _tensors(tensors: Sequence[Tensor], *, batched: bool) -> str:
     return ",\n".join(
         f'  {{ name: "{CEscape(tensor.name.encode(), as_utf8=False)}" '
         f"data_type: TYPE_{_OTHERWISE.get(tensor.datatype, tensor.datatype)} "
-        f"dims: [ {', '.join(map(str, tensor.shape))} ] }}"
+        f"{_dims(tensor.shape, batched=batched)} }}"
         for tensor in tensors
     )
+
+
+def _dims(shape: Sequence[int], *, batched: bool) -> str:
+    """Write the sizes of a tensor. Triton knows no tensor without any: its clients see [1] for one value per sample.
+
+    Triton removes that dimension before the model if there are batches; without them our backend does.
+    Source: Triton's model configuration, "Reshape".
+    """
+    if shape:
+        return f"dims: [ {', '.join(map(str, shape))} ]"
+    return "dims: [ 1 ] reshape: { shape: [ ] }" if batched else "dims: [ 1 ]"

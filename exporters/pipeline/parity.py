@@ -48,7 +48,7 @@ def measure(
 
 def answers(run: Run, inputs: Arrays, rows: Sequence[int], workload: Workload) -> Arrays:
     """Ask one request of these rows and return a row for each; raises the runtime's own errors."""
-    found = run(workload.request([{name: array[row] for name, array in inputs.items()} for row in rows]))
+    found = run(workload.request([{name: array[row, ...] for name, array in inputs.items()} for row in rows]))
     return found if workload.batched else {name: array[None] for name, array in found.items()}
 
 

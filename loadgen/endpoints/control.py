@@ -1,6 +1,6 @@
 """Control plane of a server that tells only if it is ready."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
@@ -29,9 +29,10 @@ class EndpointControl(Control):
         self.require_ready(model, "name a model that is served there", start="start the server, or correct --url")
         return declared_model(f"{model!r} as declared", declared)
 
-    def require_model(self, model: str, _workload: Workload, _serve_command: str) -> None:
+    def require_model(self, model: str, _workload: Workload, _serve_command: str) -> Collection[str]:
         """Check that the server is ready; the first request tells more. Raises ServerError."""
         self.require_ready(model, "name a model that is served there", start="start the server, or correct --url")
+        return ()
 
     def versions(self, _model: str) -> list[str]:
         return []

@@ -32,7 +32,7 @@ def from_npz(path: Path, workload: Workload) -> Iterator[Sample]:
         raise InputDataError(f"{path}: dimension 0 is the sample, and the arrays differ in it: {rows}")
     _tell_rounded(path, arrays, workload)
     for row in range(next(iter(lengths.values()))):
-        yield {t.name: converted(f"{path}, row {row}", arrays[t.name][row], t) for t in held}
+        yield {t.name: converted(f"{path}, row {row}", arrays[t.name][row, ...], t) for t in held}
 
 
 def raw_files(folder: Path, workload: Workload) -> dict[str, Path] | None:

@@ -4,7 +4,7 @@ import base64
 import json
 import math
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from http.client import HTTPException
@@ -153,22 +153,28 @@ class Control:
             config = {}  # only Triton has one
         return read_served_model(f"{model!r} at {self.url}", metadata, config)
 
-    def require_model(self, model: str, workload: Workload, serve_command: str) -> None:
-        """Check that the server is ready and that its model has the workload's tensors. Raises ServerError."""
+    def require_model(self, model: str, workload: Workload, serve_command: str) -> Collection[str]:
+        """Check that the server is ready and that its model has the workload's tensors. Raises ServerError.
+
+        Return the inputs of one value per sample that the server gives a dimension of 1, as Triton does.
+        """
         start = start_one(serve_command)
         if workload.served:
             self._ready(model, start)  # raises where nobody answers
-            return  # its tensors are the server's own words, or declared
+            return ()  # its tensors are the server's own words, or declared
         other = start if serves_here() else "name a model that is served there with --model-name"
         self.require_ready(model, other, start=start)
         metadata = self._document(model, "")
         try:
-            for kind, expected in (("inputs", workload.inputs), ("outputs", workload.outputs)):
+            widened = [
                 _compare(self.url, model, kind, metadata.get(kind, []), expected, batched=workload.batched)
+                for kind, expected in (("inputs", workload.inputs), ("outputs", workload.outputs))
+            ]
         except _OTHER_SHAPE as error:
             raise ServerError(
                 f"{self.url}: the metadata of {model!r} cannot be read: {repr(error)[:MAX_QUOTED]}"
             ) from error
+        return widened[0]
 
     def placement(self, model: str) -> Placement:
         """Triton's model configuration with its engine and device, but no provider; all None without one."""
@@ -255,22 +261,27 @@ def _finite(number: str) -> float:
 
 def _compare(
     url: str, model: str, kind: str, served: Sequence[Mapping[str, Any]], expected: Sequence[Tensor], *, batched: bool
-) -> None:
-    """Check a model's tensors against the workload's. Raises ServerError showing both sides."""
+) -> list[str]:
+    """Check a model's tensors against the workload's. Raises ServerError showing both sides.
+
+    Return those that have a dimension of 1 where the workload's have none.
+    """
     want = {tensor.name: (tensor.datatype, list(tensor.shape)) for tensor in expected}
     lead = 1 if batched else 0
     have = {
         tensor["name"]: (tensor["datatype"].removeprefix(_DATATYPE_PREFIX), [int(d) for d in tensor["shape"]][lead:])
         for tensor in served
     }
+    widened = [name for name, (kept, shape) in want.items() if not shape and have.get(name) == (kept, [1])]
     # A server may give more outputs than the workload reads, but it must take exactly its inputs.
-    wrong = {name: have.get(name) for name in want if have.get(name) != want[name]}
+    wrong = {name: have.get(name) for name in want if have.get(name) != want[name] and name not in widened}
     extra = sorted(set(have) - set(want)) if kind == "inputs" else []
     if wrong or extra:
         raise ServerError(
             f"{model!r} at {url} is not this workload: {kind} are {_list(have)}, expected {_list(want)}",
             fix=f"name another model with --model-name, or {start_one()}",
         )
+    return widened
 
 
 def _list(tensors: Mapping[str, tuple[str, list[int]]]) -> str:

@@ -11,7 +11,7 @@ from google.protobuf.message import DecodeError
 
 from loadgen.kserve.grpc_call import PREFIX_BYTES, MessageReader, enclose
 from loadgen.kserve.grpc_messages import SERVICE, message, parameters_of, parse
-from loadgen.kserve.http_messages import NOTHING, judge_output
+from loadgen.kserve.http_messages import NOTHING, as_declared, judge_output
 from loadgen.kserve.tensors.values import from_bytes, from_json, to_bytes
 from servemark.protobuf import Fields
 from servemark.workload import Arrays, Tensor
@@ -119,14 +119,17 @@ class AnswerReader(MessageReader):
 
 def arrays_of(described: Iterable[tuple[Mapping[str, Any], bytes]], outputs: Sequence[Tensor]) -> Arrays:
     """Return the arrays of outputs that are described as the JSON header of an HTTP response does, and raw."""
-    datatypes = {tensor.name: tensor.datatype for tensor in outputs}
-    return {
-        name: from_json(output["data"], datatypes[name], output["shape"])
-        if "data" in output
-        else from_bytes(raw, datatypes[name], output["shape"])
-        for output, raw in described
-        if (name := output["name"]) in datatypes
-    }
+    known = {tensor.name: tensor for tensor in outputs}
+    arrays = {}
+    for output, raw in described:
+        if (tensor := known.get(output["name"])) is not None:
+            array = (
+                from_json(output["data"], tensor.datatype, output["shape"])
+                if "data" in output
+                else from_bytes(raw, tensor.datatype, output["shape"])
+            )
+            arrays[tensor.name] = as_declared(array, tensor)
+    return arrays
 
 
 def _described(response: Any) -> Iterator[tuple[dict[str, Any], bytes]]:

@@ -251,31 +251,40 @@ def judge_output(output: Any, tensor: Tensor, batch_size: int) -> str | None:
 
 
 def _fits(shape: Any, batch_size: int, tensor: Tensor) -> bool:
-    """Return True if the shape is that of a batch of the tensor, or of the tensor itself without batches."""
+    """Return True if the shape is that of a batch of the tensor, or of the tensor itself without batches.
+
+    Triton knows no tensor without dimensions: one value per sample has one of 1 there.
+    """
     lead = [batch_size] if batch_size else []
     return (
         isinstance(shape, list)
         and all(type(size) is int and size >= 0 for size in shape)  # True is an int, too
         and shape[: len(lead)] == lead
-        and tensor.fits(shape[len(lead) :])
+        and (tensor.fits(shape[len(lead) :]) or (not tensor.shape and shape[len(lead) :] == [1]))
     )
+
+
+def as_declared(array: npt.NDArray[np.generic], tensor: Tensor) -> npt.NDArray[np.generic]:
+    """Return an output that was judged right without the dimension of 1 that a server gives one value per sample."""
+    return array[:, 0] if not tensor.shape and array.ndim == 2 else array
 
 
 def decode_outputs(head: Head, body: bytes, outputs: Sequence[Tensor]) -> dict[str, npt.NDArray[np.generic]]:
     """The output arrays of a response that was judged right, each with the batch dimension."""
     text, binary = (body, b"") if head.json_length is None else (body[: head.json_length], body[head.json_length :])
-    datatypes = {tensor.name: tensor.datatype for tensor in outputs}
+    known = {tensor.name: tensor for tensor in outputs}
     arrays: dict[str, npt.NDArray[np.generic]] = {}
     offset = 0
     for output in json.loads(text)["outputs"]:
         size = (output.get("parameters") or {}).get("binary_data_size")
-        datatype, end = datatypes.get(output["name"]), offset + int(size or 0)
-        if datatype is not None:
-            arrays[output["name"]] = (
-                from_json(output["data"], datatype, output["shape"])
+        tensor, end = known.get(output["name"]), offset + int(size or 0)
+        if tensor is not None:
+            array = (
+                from_json(output["data"], tensor.datatype, output["shape"])
                 if size is None
-                else from_bytes(binary[offset:end], datatype, output["shape"])
+                else from_bytes(binary[offset:end], tensor.datatype, output["shape"])
             )
+            arrays[tensor.name] = as_declared(array, tensor)
         offset = end
     return arrays
 

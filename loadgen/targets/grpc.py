@@ -77,8 +77,10 @@ class GrpcTarget(HttpTarget):
     def encoder(self) -> Callable[[Arrays], Any]:
         encode = self._serialising()
         if self._config.server.request_compression == GZIP:
-            return lambda arrays: enclose_compressed(encode(arrays)[PREFIX_BYTES:], self.volume)
-        return (lambda arrays: asking_for_final(encode(arrays))) if self.decoupled else encode
+            return lambda arrays: enclose_compressed(encode(self.as_served(arrays))[PREFIX_BYTES:], self.volume)
+        if self.decoupled:
+            return lambda arrays: asking_for_final(encode(self.as_served(arrays)))
+        return lambda arrays: encode(self.as_served(arrays))
 
     def _serialising(self) -> Callable[[Arrays], bytes]:
         """Make what serialises a batch."""

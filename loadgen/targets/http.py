@@ -31,6 +31,7 @@ from loadgen.wire.used_once import used_once
 from servemark.documents.load import AUTO
 from servemark.machine.addresses import is_address, lookup
 from servemark.repository.entry import Golden
+from servemark.repository.versions import same_version
 from servemark.results.schema.run import Resolved
 from servemark.workload import Arrays, Tensor
 
@@ -66,6 +67,8 @@ class HttpTarget:
             self._reader.volume = self._answers
         self._composing = dict(config.server.bls_composing_models)
         """The models of a pipeline, whose statistics are read too, with their versions."""
+        self._widened: set[str] = set()
+        """Inputs of one value per sample that the server gives a dimension of 1."""
         if self.several:
             self.no_statistics = "each of several servers has its own"
 
@@ -99,10 +102,10 @@ class HttpTarget:
             self.connection_times.dns_ms = _look_up(config.url)
         versions = {config.server.model_version} - {""}
         for control in self.controls:
-            control.require_model(config.model, config.workload, config.entry.serve_command())
+            self._widened |= {*control.require_model(config.model, config.workload, config.entry.serve_command())}
             if not config.server.model_version:
                 versions.update(control.versions(config.model))
-        self._reader.asked = Asked(config.model, frozenset(versions))
+        self._reader.asked = Asked(config.model, frozenset().union(*map(same_version, versions)))
         self._choose_formats()
         if (tls := config.access.tls(config.url)) is not None:
             self.config["tls"] = config.access.agreed(config.url, tls)
@@ -130,7 +133,14 @@ class HttpTarget:
 
     def encoder(self) -> Callable[[Arrays], Any]:
         encoders = [self._packing(self._encoder(authority(url))) for url in self.urls]
-        return (lambda arrays: tuple(encode(arrays) for encode in encoders)) if self.several else encoders[0]
+        if self.several:
+            return lambda arrays: tuple(encode(self.as_served(arrays)) for encode in encoders)
+        return lambda arrays: encoders[0](self.as_served(arrays))
+
+    def as_served(self, arrays: Arrays) -> Arrays:
+        """Return inputs in the shapes that the server gives them, once it is prepared."""
+        widened = self._widened
+        return {name: a.reshape(*a.shape, 1) if name in widened else a for name, a in arrays.items()}
 
     def _packing(self, encode: Callable[[Arrays], Any]) -> Callable[[Arrays], Any]:
         """Compress what is encoded, where that is asked for."""

@@ -60,7 +60,7 @@ def _known(config: LoadConfig, encode: Callable[[Arrays], Any], golden: Golden) 
     """The requests of golden samples."""
     batch = config.batch_size
     rows = [tuple((first + row) % golden.rows for row in range(batch)) for first in range(0, golden.rows, batch)]
-    samples = [{name: array[row] for name, array in golden.inputs.items()} for row in range(golden.rows)]
+    samples = [{name: array[row, ...] for name, array in golden.inputs.items()} for row in range(golden.rows)]
     return [Payload(encode(config.workload.request([samples[row] for row in each])), each) for each in rows]
 
 

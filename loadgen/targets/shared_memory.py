@@ -81,9 +81,9 @@ class SharedMemoryTarget:
         written: list[tuple[int, bytes]] = []
 
         def encode(arrays: Arrays) -> bytes:
-            tensors = []
+            tensors, served = [], self._target.as_served(arrays)
             for tensor in config.workload.inputs:
-                if (array := arrays.get(tensor.name)) is not None:
+                if (array := served.get(tensor.name)) is not None:
                     data = to_bytes(array, tensor.datatype)
                     tensors.append(layout.add(tensor, array.shape, len(data)))
                     written.append((tensors[-1].offset, data))

@@ -110,6 +110,8 @@ class Plan:
         dtypes = {name: getattr(torch, TORCH_DTYPES[engine.get_tensor_dtype(name).name]) for name in names}
         self._inputs: dict[str, torch.dtype] = {name: dtypes[name] for name in inputs}
         self._outputs: dict[str, torch.dtype] = {name: dtypes[name] for name in outputs}
+        self.scalars = {name for name in inputs if len(engine.get_tensor_shape(name)) == 0}
+        """The inputs without a dimension."""
         self._engine, self._stream = engine, torch.cuda.Stream(self._device)
         # Of intermediate results, for all contexts: they run one after the other.
         self._memory = torch.empty(engine.device_memory_size_v2, dtype=torch.uint8, device=self._device)

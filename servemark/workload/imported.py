@@ -79,7 +79,7 @@ def _samples(path: Path, rng: np.random.Generator) -> Iterator[Sample]:
     arrays = _read(path, path.stat().st_mtime_ns)
     rows = len(next(iter(arrays.values())))
     while True:
-        yield from ({name: array[row] for name, array in arrays.items()} for row in rng.permutation(rows))
+        yield from ({name: array[row, ...] for name, array in arrays.items()} for row in rng.permutation(rows))
 
 
 @functools.lru_cache(maxsize=2)

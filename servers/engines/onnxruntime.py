@@ -53,6 +53,7 @@ class OnnxRuntime:
     def __init__(self, session: "onnxruntime.InferenceSession", device: str, outputs: Sequence[str]) -> None:
         self.device = device
         self.session = session
+        self.scalars = {node.name for node in session.get_inputs() if node.shape == []}
         self._answer = Session(session, outputs).run
 
     @property

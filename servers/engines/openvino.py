@@ -30,6 +30,7 @@ class OpenVino:
         self.device = device
         self.compiled = compiled
         self.request = compiled.create_infer_request()
+        self.scalars = {name for port in compiled.inputs if _is_scalar(port) for name in port.get_names()}
         self._outputs = [(name, compiled.output(name)) for name in outputs]
 
     @property
@@ -97,6 +98,11 @@ def _has_int8(compiled: "openvino.CompiledModel") -> bool:
         and node.get_rt_info()["runtimePrecision"].astype(str) in {"i8", "u8"}
         for node in compiled.get_runtime_model().get_ops()
     )
+
+
+def _is_scalar(port: "openvino.ConstOutput") -> bool:
+    rank = port.partial_shape.rank
+    return bool(rank.is_static and rank.get_length() == 0)
 
 
 def _check_names(artifact: Path, kind: str, wanted: Sequence[str], ports: "Sequence[openvino.ConstOutput]") -> None:

@@ -3,7 +3,7 @@
 import importlib
 import warnings
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,12 +31,19 @@ class PyTorch:
     name = "pytorch"
 
     def __init__(
-        self, module: Callable[..., Any], device: str, inputs: Sequence[str], outputs: Sequence[str], provider: str
+        self,
+        module: Callable[..., Any],
+        device: str,
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        provider: str,
+        scalars: Collection[str] = (),
     ) -> None:
         import torch
 
         self.device = device
         self.provider = provider
+        self.scalars = scalars
         self._torch = torch
         self._place = torch.device(device)
         self._stream = torch.cuda.Stream(self._place) if self._place.type == "cuda" else None
@@ -106,7 +113,7 @@ def load(
     warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
     program = move_to_device_pass(program, device)
     if provider == EAGER:
-        return PyTorch(program.module(), device, inputs, outputs, provider)
+        return PyTorch(program.module(), device, inputs, outputs, provider, _scalars(program, inputs))
     return _compile(program, device, inputs, outputs, provider)
 
 
@@ -159,7 +166,7 @@ def _compile(
     module = torch.compile(
         program.module(), fullgraph=True, mode="reduce-overhead" if provider == CUDA_GRAPHS else None
     )
-    engine = PyTorch(module, device, inputs, outputs, provider)
+    engine = PyTorch(module, device, inputs, outputs, provider, _scalars(program, inputs))
     try:
         for rows in WARM_UP_ROWS:
             engine.run_tensors(dict(zip(inputs, _example(program, rows, torch.device(device)), strict=True)))
@@ -181,11 +188,25 @@ def _example(program: "torch.export.ExportedProgram", rows: int, place: "torch.d
     if program.example_inputs is None:
         raise ArtifactError("the program holds no sample of its inputs", fix="export it with servemark")
     tensors = []
-    placeholders = [node for node in program.graph.nodes if node.name in program.graph_signature.user_inputs]
-    for node, example in zip(placeholders, program.example_inputs[0], strict=True):
+    for node, example in zip(_placeholders(program), program.example_inputs[0], strict=True):
         tensor = example[:1].repeat(rows, *[1] * (example.dim() - 1)).to(place)
         for axis, size in enumerate(node.meta["val"].shape):
             if isinstance(size, torch.SymInt) and tensor.shape[axis] > 1:
                 torch._dynamo.mark_dynamic(tensor, axis)
         tensors.append(tensor)
     return tensors
+
+
+def _placeholders(program: "torch.export.ExportedProgram") -> "list[torch.fx.Node]":
+    """List the nodes of the program's inputs, in their order."""
+    return [node for node in program.graph.nodes if node.name in program.graph_signature.user_inputs]
+
+
+def _scalars(program: "torch.export.ExportedProgram", inputs: Sequence[str]) -> list[str]:
+    """List the inputs without a dimension."""
+    import torch
+
+    values = [node.meta["val"] for node in _placeholders(program)]
+    return [
+        name for name, value in zip(inputs, values, strict=True) if isinstance(value, torch.Tensor) and not value.ndim
+    ]

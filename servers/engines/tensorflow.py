@@ -30,6 +30,8 @@ class TensorFlow:
     ) -> None:
         self.device = device
         self._tf: Any = import_tensorflow()
+        described = module.signatures[SIGNATURE].structured_input_signature[1]
+        self.scalars = {name for name, each in described.items() if each.shape.rank == 0}
         self._module = module  # what the signature refers to lives as long as it
         self.function = function
         self._place = "/CPU:0" if device == "cpu" else f"/GPU:{_number(device)}"

@@ -28,6 +28,7 @@ class TensorRT:
         self.device = device
         self.provider = "TensorRT with CUDA graphs" if graphs else "TensorRT"
         self.plan = plan
+        self.scalars = plan.scalars
         self._outputs = list(outputs)
         self._from_numpy = torch.from_numpy
 

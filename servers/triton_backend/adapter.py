@@ -47,6 +47,9 @@ class Adapter:
         on_gpu = args["model_instance_kind"] == "GPU"
         self._engine = load_model(config, version, f"cuda:{args['model_instance_device_id']}" if on_gpu else "cpu")
         self._tensors, self._run = _path(self._engine)
+        # Triton removes the dimension that it needs only where there are batches.
+        ones = () if self._batched else [each["name"] for each in config["input"] if list(each["dims"]) == [1]]
+        self._scalars = [name for name in ones if name in self._engine.scalars]
         self._publish(args["model_name"])
 
     def execute(self, requests: "Sequence[triton.InferenceRequest]") -> "list[triton.InferenceResponse]":
@@ -89,10 +92,16 @@ class Adapter:
 
     def _read(self, request: "triton.InferenceRequest") -> dict[str, Any]:
         # Looked up by name, each would cost 3 us.
-        return {tensor.name(): self._tensors.read(tensor) for tensor in request.inputs()}
+        arrays = {tensor.name(): self._tensors.read(tensor) for tensor in request.inputs()}
+        for name in self._scalars:
+            if name in arrays:
+                arrays[name] = arrays[name].reshape(())
+        return arrays
 
     def _response(self, request: "triton.InferenceRequest", answer: Mapping[str, Any]) -> "triton.InferenceResponse":
         asked = request.requested_output_names()
+        if not self._batched:
+            answer = {name: value if value.ndim else value.reshape(1) for name, value in answer.items()}
         return triton.InferenceResponse([self._tensors.write(name, answer[name]) for name in answer if name in asked])
 
     def _publish(self, model: str) -> None:

@@ -126,6 +126,10 @@ class Engine:
         """Both are of one type."""
         return DataType.FLOAT
 
+    def get_tensor_shape(self, _name: str) -> tuple[int, ...]:
+        """Both have a batch, and columns."""
+        return (-1, 3)
+
     def create_execution_context(self, strategy: Strategy = Strategy.STATIC) -> Context:
         """Make a context."""
         return Context(self, strategy)

@@ -20,6 +20,37 @@ def test_the_newest_version_is_taken_with_the_sizes_of_the_configuration(tmp_pat
     assert entry == triton_entry.TritonEntry(tmp_path / "10" / "model.onnx", {"x": (3, 8, 8)}, 4)
 
 
+@pytest.mark.parametrize(
+    ("policy", "version"), [("all { }", "10"), ("latest { num_versions: 2 }", "10"), ("specific { versions: 2 }", "2")]
+)
+def test_the_version_that_triton_would_choose_is_taken(tmp_path: Path, policy: str, version: str) -> None:
+    (tmp_path / "config.pbtxt").write_text(f"{CONFIG} version_policy {{ {policy} }}")
+    for name in ("2", "10", "011", "x"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "model.onnx").write_bytes(b"")
+    entry = triton_entry.read(tmp_path)
+    assert entry is not None
+    assert entry.file == tmp_path / version / "model.onnx"
+
+
+def test_a_policy_without_a_version_is_told(tmp_path: Path) -> None:
+    (tmp_path / "config.pbtxt").write_text(f"{CONFIG} version_policy {{ specific {{ versions: 3 }} }}")
+    (tmp_path / "2").mkdir()
+    with pytest.raises(ArtifactError, match="its version_policy serves none of its versions 2"):
+        triton_entry.read(tmp_path)
+
+
+def test_sizes_are_the_model_s_where_a_client_sees_others(tmp_path: Path) -> None:
+    tensors = 'input [{ name: "x" data_type: TYPE_FP32 dims: [6] reshape: { shape: [2, 3] } }'
+    scalar = '{ name: "t" data_type: TYPE_FP32 dims: [1] reshape: { shape: [] } }]'
+    (tmp_path / "config.pbtxt").write_text(f"max_batch_size: 4 {tensors}, {scalar}")
+    (tmp_path / "1").mkdir()
+    (tmp_path / "1" / "model.onnx").write_bytes(b"")
+    entry = triton_entry.read(tmp_path)
+    assert entry is not None
+    assert entry.shapes == {"x": (2, 3), "t": ()}
+
+
 def test_an_onnx_file_may_lie_in_a_folder_of_its_name(tmp_path: Path) -> None:
     """As Triton has it, for external data."""
     (tmp_path / "config.pbtxt").write_text(CONFIG)

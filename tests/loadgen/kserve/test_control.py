@@ -1,6 +1,7 @@
 """The control plane: what a server must be before it is loaded, and what its counters say afterwards."""
 
 import copy
+import dataclasses
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -106,6 +107,17 @@ def test_without_batches_the_whole_shapes_are_compared() -> None:
     }
     with answering({f"{PATH}/ready": {}, PATH: metadata(**tensors)}) as control:
         control.require_model(MODEL, alone, "")  # raises where it refuses
+
+
+def test_one_value_per_sample_may_have_a_dimension_of_one() -> None:
+    one = dataclasses.replace(TINY, inputs=(Tensor("t", "FP32", ()),), outputs=(Tensor("label", "INT64", ()),))
+    for shape, widened in (([-1], []), ([-1, 1], ["t"])):
+        tensors = {
+            "inputs": [{"name": "t", "datatype": "FP32", "shape": shape}],
+            "outputs": [{"name": "label", "datatype": "INT64", "shape": shape}],
+        }
+        with answering({f"{PATH}/ready": {}, PATH: metadata(**tensors)}) as control:
+            assert control.require_model(MODEL, one, "") == widened
 
 
 def test_a_server_without_the_model_names_the_command() -> None:

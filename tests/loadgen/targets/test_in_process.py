@@ -35,6 +35,7 @@ class FakeEngine:
     name: str = "fake"
     device: str = "cpu"
     provider: str = "none"
+    scalars: tuple[str, ...] = ()
     calls: list[int] = field(default_factory=list)
     threads: set[int] = field(default_factory=set)
     inside: int = 0
