@@ -29,7 +29,7 @@ from servemark import __version__
 from servemark.errors import ArtifactError, OptionError
 from servemark.repository.entry import Golden, write_golden
 from servemark.workload import Arrays, Sample, Workload, stack, write_npz
-from servemark.workload.agreement import Agreement, compare_outputs
+from servemark.workload.agreement import Agreement, compare_outputs, scale_of
 from servemark.workload.imported import DESCRIPTION, GOLDEN, SAMPLES, described, read_model
 from servemark.workload.registry import check_name, own
 from servemark.workload.spec import VERSION
@@ -233,7 +233,7 @@ def _not_together(run: Run, golden: Golden, workload: Workload) -> str | None:
         expected = reference[:TOGETHER]
         if answer[name].shape != expected.shape:
             return f"{name} is {list(answer[name].shape)} for {TOGETHER} samples"
-        if not (found := compare_outputs(answer[name], expected, Agreement(atol=1e-3))).agrees:
+        if not (found := compare_outputs(answer[name], expected, Agreement(), scale_of(reference))).agrees:
             return f"{name} depends on the other samples of a batch: {found}"
     return None
 

@@ -18,7 +18,7 @@ from servemark.errors import ArtifactError
 from servemark.output import note
 from servemark.repository.entry import Golden
 from servemark.workload import Arrays, Sample, Workload, stack
-from servemark.workload.agreement import compare_outputs
+from servemark.workload.agreement import compare_outputs, scale_of
 
 if TYPE_CHECKING:
     from torch import nn
@@ -104,7 +104,8 @@ def survivors(
 ) -> Iterator[list[int]]:
     """Yield the rows that are left after each change; the next one is tried on these alone."""
     limits = workload.agreement
-    limits = replace(limits, atol=MARGIN * limits.atol, rtol=MARGIN * limits.rtol)
+    limits = replace(limits, spread_rtol=MARGIN * limits.spread_rtol, rtol=MARGIN * limits.rtol)
+    scales = {name: scale_of(reference) for name, reference in golden.outputs.items()}
     rows = list(range(golden.rows))
     for seed, sign in itertools.product(directions, (1, -1)):
         if not rows:
@@ -117,7 +118,9 @@ def survivors(
             row
             for place, row in enumerate(rows)
             if all(
-                compare_outputs(answers[name][place : place + 1], reference[place : place + 1], limits).agrees
+                compare_outputs(
+                    answers[name][place : place + 1], reference[place : place + 1], limits, scales[name]
+                ).agrees
                 for name, reference in asked.outputs.items()
             )
         ]

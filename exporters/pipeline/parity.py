@@ -8,8 +8,9 @@ import numpy.typing as npt
 from servemark.errors import ArtifactError
 from servemark.repository.entry import Golden
 from servemark.workload import Arrays, Tensor, Workload
-from servemark.workload.agreement import Agreement, Discrepancy, Rows, compare_rows, discrepancy
+from servemark.workload.agreement import Agreement, Discrepancy, Rows, compare_rows, discrepancy, scale_of
 from servemark.workload.golden_check import GoldenCheck
+from servemark.workload.output_scale import OutputScale
 
 Run = Callable[[Arrays], Arrays]
 """Runs an artifact on one batch."""
@@ -30,6 +31,7 @@ def measure(
     found: dict[int, dict[str, Discrepancy]] = {}
     compared: dict[str, list[Rows]] = {tensor.name: [] for tensor in workload.outputs}
     rows = golden.rows
+    scales = {name: scale_of(reference) for name, reference in golden.outputs.items()}
     sizes = [size for size in BATCH_SIZES if size <= max(workload.max_batch, 1)]
     for size in sizes:
         # Whole batches: the first samples fill up the last one, and do not count again.
@@ -39,7 +41,7 @@ def measure(
         for tensor in workload.outputs:
             output, reference = np.concatenate([batch[tensor.name] for batch in batches])[:rows], golden.outputs
             place = f"{tensor.name} at batch {size}"
-            each = _compare_output(output, reference[tensor.name], agreement, workload, place)
+            each = _compare_output(output, reference[tensor.name], agreement, scales[tensor.name], workload, place)
             found[size][tensor.name] = _agreeing(each, tensor, agreement, workload, place, overflows)
             compared[tensor.name].append(each)
     samples = np.tile(np.arange(rows), len(sizes))
@@ -68,6 +70,7 @@ def _compare_output(
     output: npt.NDArray[np.generic],
     reference: npt.NDArray[np.generic],
     agreement: Agreement,
+    scale: OutputScale | None,
     workload: Workload,
     place: str,
 ) -> Rows:
@@ -77,7 +80,7 @@ def _compare_output(
             f"that of {workload.reference} {reference.dtype} {list(reference.shape)}",
             fix=_fix(workload),
         )
-    return compare_rows(output, reference, agreement)
+    return compare_rows(output, reference, agreement, scale)
 
 
 def _agreeing(

@@ -8,7 +8,7 @@ from loadgen.sut.channel import Answer
 from servemark.errors import ArtifactError
 from servemark.repository.entry import Entry, Golden
 from servemark.workload import Tensor
-from servemark.workload.agreement import Agreement, compare_rows
+from servemark.workload.agreement import Agreement, compare_rows, scale_of
 from servemark.workload.golden_check import GoldenCheck
 
 UNLIKE = (None, np.nan)
@@ -42,11 +42,12 @@ def check(sampled: Sampled, golden: Golden, outputs: Sequence[Tensor], limits: A
     decoded = [(len(golden_rows), answer.arrays(known)) for golden_rows, answer in sampled]
     rows = {}
     for tensor in known:
-        reference = golden.outputs[tensor.name][samples].reshape(len(samples), -1)
+        whole = golden.outputs[tensor.name]
+        reference = whole[samples].reshape(len(samples), -1)
         # Row by row: without batches an answer is one.
         found = [arrays[tensor.name].reshape(count, -1) for count, arrays in decoded]
         if any(each.shape[1] != reference.shape[1] for each in found):
             # Of another length, which agrees with nothing.
             found = [np.full((len(samples), reference.shape[1]), UNLIKE[tensor.dtype.kind == "f"])]
-        rows[tensor.name] = compare_rows(np.concatenate(found), reference, limits)
+        rows[tensor.name] = compare_rows(np.concatenate(found), reference, limits, scale_of(whole))
     return GoldenCheck.of(len(sampled), samples, rows)

@@ -16,7 +16,7 @@ import numpy as np
 from servemark.models.blocks import resnet
 from servemark.models.blocks.weights import calibrate, centre, he, seeded
 from servemark.models.reconstruction3d import render
-from servemark.workload import Agreement, Quality, Sample, Slo, Tensor, Variant, define
+from servemark.workload import Quality, Sample, Slo, Tensor, Variant, define
 
 if TYPE_CHECKING:
     from torch import nn
@@ -123,5 +123,4 @@ WORKLOAD = define(
     locustfile="reconstruction_3d",
     build=build,
     samples=samples,
-    agreement=Agreement(atol=1e-3),
 )

@@ -18,7 +18,7 @@ from servemark.datasets import rgbd_faces
 from servemark.models.blocks import resnet
 from servemark.models.blocks.classification import seeded_classifier
 from servemark.models.synthesis.images import picture
-from servemark.workload import Agreement, Example, LabelledSet, Quality, Sample, Slo, Tensor, Variant, define
+from servemark.workload import Example, LabelledSet, Quality, Sample, Slo, Tensor, Variant, define
 
 FULL = resnet.Sizes(blocks=(3, 4, 6, 3), classes=253, channels=4)
 TINY = resnet.Sizes(blocks=(1, 1, 1, 1), width=8, classes=10, channels=4, side=32)
@@ -89,5 +89,4 @@ WORKLOAD = define(
     dataset="rgbd_faces",
     read=read,
     labelled=labelled,
-    agreement=Agreement(atol=1e-3),
 )

@@ -15,7 +15,7 @@ import numpy as np
 from servemark.datasets import voc2007
 from servemark.models.blocks import detection, rcnn, rcnn_weights
 from servemark.models.blocks.rcnn import Sizes
-from servemark.workload import Agreement, LabelledSet, Quality, Sample, Slo, Tensor, Variant, Workload, define
+from servemark.workload import LabelledSet, Quality, Sample, Slo, Tensor, Variant, Workload, define
 
 if TYPE_CHECKING:
     from torch import nn
@@ -81,7 +81,6 @@ def detector(
         dataset=voc2007.KEY,
         read=read,
         labelled=labelled,
-        agreement=Agreement(atol=1e-3),
     )
 
 

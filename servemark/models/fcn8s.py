@@ -16,7 +16,7 @@ import numpy as np
 from servemark.models.blocks.weights import he, seeded
 from servemark.models.synthesis.images import image
 from servemark.models.vgg16 import STAGES
-from servemark.workload import Agreement, Quality, Sample, Slo, Tensor, Variant, define
+from servemark.workload import Quality, Sample, Slo, Tensor, Variant, define
 
 if TYPE_CHECKING:
     import torch
@@ -144,5 +144,4 @@ WORKLOAD = define(
     locustfile="semantic_segmentation",
     build=build,
     samples=samples,
-    agreement=Agreement(atol=1e-3),
 )

@@ -17,7 +17,7 @@ import numpy as np
 from servemark.datasets import coco2017
 from servemark.models.blocks import detection, rcnn, rcnn_weights
 from servemark.models.blocks.rcnn import Sizes
-from servemark.workload import Agreement, LabelledSet, Quality, Sample, Slo, Tensor, Variant, define
+from servemark.workload import LabelledSet, Quality, Sample, Slo, Tensor, Variant, define
 
 if TYPE_CHECKING:
     from torch import nn
@@ -77,5 +77,4 @@ WORKLOAD = define(
     dataset=coco2017.KEY,
     read=read,
     labelled=labelled,
-    agreement=Agreement(atol=1e-3),
 )

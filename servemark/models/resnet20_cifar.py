@@ -17,7 +17,7 @@ from servemark.datasets import cifar10
 from servemark.models.blocks import resnet
 from servemark.models.blocks.classification import seeded_classifier
 from servemark.models.synthesis.images import picture
-from servemark.workload import Agreement, Example, LabelledSet, Quality, Sample, Slo, Tensor, Variant, Workload, define
+from servemark.workload import Example, LabelledSet, Quality, Sample, Slo, Tensor, Variant, Workload, define
 
 if TYPE_CHECKING:
     from torch import nn
@@ -128,7 +128,6 @@ def classifier(
         dataset=cifar10.KEY,
         read=read,
         labelled=labelled,
-        agreement=Agreement(atol=1e-3),
     )
 
 

@@ -18,7 +18,7 @@ from servemark.datasets import voc2007
 from servemark.models.blocks import detection
 from servemark.models.blocks.suppression import select
 from servemark.models.blocks.weights import calibrate, seeded
-from servemark.workload import Agreement, LabelledSet, Quality, Sample, Slo, Tensor, Variant, Workload, define
+from servemark.workload import LabelledSet, Quality, Sample, Slo, Tensor, Variant, Workload, define
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -277,7 +277,6 @@ def detector(
         dataset=dataset,
         read=read,
         labelled=labelled,
-        agreement=Agreement(atol=1e-3),
     )
 
 

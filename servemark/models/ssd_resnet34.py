@@ -18,7 +18,7 @@ from servemark.datasets import coco2017
 from servemark.models import ssd300
 from servemark.models.blocks import detection
 from servemark.models.synthesis.images import IMAGENET_MEAN, IMAGENET_STD
-from servemark.workload import Agreement, LabelledSet, Quality, Sample, Slo, Tensor, Variant, define
+from servemark.workload import LabelledSet, Quality, Sample, Slo, Tensor, Variant, define
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -139,5 +139,4 @@ WORKLOAD = define(
     dataset=coco2017.KEY,
     read=read,
     labelled=labelled,
-    agreement=Agreement(atol=1e-3),
 )

@@ -22,8 +22,8 @@ CITATION = "Wei et al. 2018, AI Matrix - Synthetic Benchmarks for DNN (arXiv:181
 SLO_MS = 100.0
 MAX_BATCH = 64
 CALIBRATION_SAMPLES = 8
-ATOL = 1e-2
-"""Of answers of size 1: many convolutions leave little of the difference between pictures, so rounding is enlarged."""
+SPREAD_RTOL = 1e-2
+"""Many convolutions leave little of the difference between pictures, so rounding is enlarged."""
 Links = Sequence[tuple[int, int, int, bool]]
 FILE = '''"""{name}: a synthetic network whose layers match those of {made_of}.
 
@@ -89,7 +89,7 @@ def synthetic(
         origin=f"It was generated from the layers of {made_of}, and nothing was trained.",
         build=lambda own, sizes: build(own, *sizes),
         samples=lambda sizes, rng: samples(*sizes, rng),
-        agreement=Agreement(atol=ATOL),
+        agreement=Agreement(spread_rtol=SPREAD_RTOL),
     )
 
 

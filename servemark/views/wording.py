@@ -46,7 +46,7 @@ def agreement_words(found: OutputAgreement | RowAgreement) -> str:
     # Results of earlier versions do not count samples.
     share = found["top1_agreement"] or 0.0
     counted = f"{found['top1_samples']} of {found['samples']}" if found.get("samples") else f"{share:.0%}"
-    equal = 1.0 if "atol" in tolerance else tolerance.get("min_match", 1.0)
+    equal = 1.0 if "rtol" in tolerance else tolerance.get("min_match", 1.0)
     return ", ".join([*parts, f"top-1 {counted}" + (f" (at least {equal:.0%} of all values)" if equal < 1 else "")])
 
 

@@ -1,5 +1,6 @@
 """Differences between an engine's outputs and eager PyTorch's: the export's parity check and the check under load."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 
@@ -7,23 +8,29 @@ import numpy as np
 import numpy.typing as npt
 
 from servemark.results.schema.metrics import Tolerance
+from servemark.workload.output_scale import OutputScale, flat
 
 Rows = npt.NDArray[np.float64]
-"""Columns of figures for each row of an output: MATCH, TOP1, errors as negative numbers, COSINE; less is worse."""
-MATCH, TOP1, MAX_ABS, MAX_REL, COSINE = range(5)
+"""Columns of figures for each row of an output, of which less is worse: errors are negative numbers."""
+MATCH, TOP1, MAX_ABS, MAX_REL, COSINE, SPREAD_ERROR, CHOICE = range(7)
+COLUMNS = 7
 
 
 @dataclass(frozen=True)
 class Agreement:
     """Limits for the difference between an engine's outputs and eager PyTorch's.
 
-    Floating-point elements must satisfy |x - ref| <= atol + rtol * |ref|; of the integer elements (ids, counts) at
-    least `min_match` must be equal, because a tie broken the other way is correct. If `min_cosine` is given, each row
-    of floating-point elements must be that similar to its reference, and single elements may lie anywhere.
+    An error of a floating-point element may be `spread_rtol` of its size, and `rtol` of its value more. The size is how
+    far the golden samples differ in this element (`OutputScale`). Of the integer elements (ids, counts), and of the
+    first ones of the samples, at least `min_match` must be equal: a tie broken the other way is correct.
+
+    If `min_cosine` is given, each row of floating-point elements must be that similar to its reference, and single
+    elements may lie anywhere. Against a large common offset the length of its error is also compared with the spread's,
+    and its first choice may change only between elements nearer than such errors.
     """
 
-    atol: float = 1e-4
-    rtol: float = 1e-3
+    spread_rtol: float = 1e-3
+    rtol: float = 1e-5
     min_match: float = 1.0
     min_cosine: float | None = None
 
@@ -32,18 +39,25 @@ class Agreement:
         floor = REDUCED.get(precision)
         return replace(self, min_cosine=floor[0], min_match=min(floor[1], self.min_match)) if floor else self
 
+    @property
+    def max_spread_error(self) -> float | None:
+        """Longest error as a share of the spread: that of two vectors of one length with the smallest cosine."""
+        return None if self.min_cosine is None else round(math.sqrt(2 * (1 - self.min_cosine)), 3)
+
     def applied(self, *, floats: bool, integers: bool) -> Tolerance:
         """Return the limits that apply to outputs of these kinds."""
         limits: Tolerance = {}
         if floats and self.min_cosine is None:
-            limits = {"atol": self.atol, "rtol": self.rtol}
-        elif floats and self.min_cosine is not None:
-            limits = {"min_cosine": self.min_cosine}
+            limits = {"spread_rtol": self.spread_rtol, "rtol": self.rtol}
+        elif floats and self.min_cosine is not None and self.max_spread_error is not None:
+            limits = {"min_cosine": self.min_cosine, "max_spread_error": self.max_spread_error}
         if integers:
             limits["min_match"] = self.min_match
         return limits
 
 
+SMALLEST = float(np.finfo(np.float32).smallest_normal)
+"""Some engines flush smaller numbers to 0."""
 PRECISIONS = ("fp32", "fp16", "bf16", "int8", "fp8")
 """Precisions of an artifact's arithmetic; fp32 is the reference and the default."""
 REDUCED: Mapping[str, tuple[float, float]] = {
@@ -61,7 +75,8 @@ int8's: both round the weights and inputs of each product to 8 bits, to three of
 class Discrepancy:
     """Difference between one output and its reference, over a number of golden samples.
 
-    The errors are None for integers (ids, counts), where they mean nothing, and if the answer holds NaN or infinity.
+    The errors are None for integers (ids, counts), where they mean nothing, and if NaN or infinity stands where the
+    reference has another value.
     """
 
     agrees: bool
@@ -70,43 +85,91 @@ class Discrepancy:
     samples: int
     top1_samples: int
     """Samples with the same first choice: the largest element or, of integers, the first in the list."""
+    choices_changed: int = 0
+    """Samples with another first choice, of which the reference's gap to the old one is more than the limits allow."""
     max_abs: float | None = None
     max_rel: float | None = None
     """Largest error relative to its row's largest element: relative to itself, an element near 0 would hide all."""
     cosine_min: float | None = None
     """Smallest cosine similarity of a row to its reference."""
+    spread_error: float | None = None
+    """Longest error of a row, as a share of how far the golden samples lie apart."""
 
     def __str__(self) -> str:
         known = {key: value for key, value in asdict(self).items() if key != "agrees" and value is not None}
         known["top1_samples"] = f"{known.pop('top1_samples')} of {known.pop('samples')}"
+        if not known["choices_changed"]:
+            del known["choices_changed"]
         return ", ".join(f"{key} {value if isinstance(value, str) else f'{value:.3g}'}" for key, value in known.items())
 
 
 def compare_outputs(
-    output: npt.NDArray[np.generic], reference: npt.NDArray[np.generic], agreement: Agreement
+    output: npt.NDArray[np.generic],
+    reference: npt.NDArray[np.generic],
+    agreement: Agreement,
+    scale: OutputScale | None = None,
 ) -> Discrepancy:
-    """Compare two arrays of the same shape and dtype, rows along dimension 0; NaN agrees with nothing."""
+    """Compare two arrays of the same shape and dtype, rows along dimension 0; None: these rows are all samples."""
     floating = bool(np.issubdtype(reference.dtype, np.floating))
-    return discrepancy(compare_rows(output, reference, agreement), agreement, floating=floating)
+    if scale is None and floating:
+        scale = OutputScale.of(reference)
+    return discrepancy(compare_rows(output, reference, agreement, scale), agreement, floating=floating)
 
 
-def compare_rows(output: npt.NDArray[np.generic], reference: npt.NDArray[np.generic], agreement: Agreement) -> Rows:
-    """Compare arrays row by row: [rows, 5], unknown figures are NaN."""
-    found = np.full((len(reference), 5), np.nan)
-    if not np.issubdtype(reference.dtype, np.floating):
+def scale_of(reference: npt.NDArray[np.generic]) -> OutputScale | None:
+    """Return the scale of an output's golden answers; None of integers and strings."""
+    return OutputScale.of(reference) if np.issubdtype(reference.dtype, np.floating) else None
+
+
+def compare_rows(
+    output: npt.NDArray[np.generic],
+    reference: npt.NDArray[np.generic],
+    agreement: Agreement,
+    scale: OutputScale | None,
+) -> Rows:
+    """Compare arrays row by row: [rows, COLUMNS], unknown figures are NaN.
+
+    `scale` is that of all golden answers, of which these rows may be a part. Equal NaN, and infinities of one sign,
+    agree. Everything else is measured over the other elements.
+    """
+    found = np.full((len(reference), COLUMNS), np.nan)
+    if scale is None:
         equal = output.reshape(len(output), -1) == reference.reshape(len(reference), -1)
-        found[:, MATCH], found[:, TOP1] = equal.mean(axis=1), equal[:, 0]
+        # Of no element none differs.
+        found[:, MATCH] = equal.mean(axis=1) if equal.size else 1
+        found[:, TOP1] = found[:, CHOICE] = equal[:, 0] if equal.size else 1
         return found
-    ours = output.astype(np.float64).reshape(len(output), -1)
-    theirs = reference.astype(np.float64).reshape(len(reference), -1)
-    error, size = np.abs(ours - theirs), np.abs(theirs)
-    within = error <= agreement.atol + agreement.rtol * size
-    largest = size.max(axis=1, keepdims=True)
-    found[:, MATCH] = within.mean(axis=1)
-    found[:, TOP1] = ours.argmax(axis=1) == theirs.argmax(axis=1)
-    found[:, MAX_ABS] = -error.max(axis=1)
-    found[:, MAX_REL] = -(error / np.where(largest > 0, largest, 1)).max(axis=1)
-    found[:, COSINE] = _cosines(ours, theirs, within.all(axis=1))
+    ours, theirs = flat(output), flat(reference)
+    if not theirs.size:
+        found[:, [MATCH, TOP1, CHOICE, COSINE]], found[:, [MAX_ABS, MAX_REL, SPREAD_ERROR]] = 1, 0
+        return found
+    same = ~np.isfinite(theirs) & ((ours == theirs) | (np.isnan(ours) & np.isnan(theirs)))
+    order_ours, order_theirs = (np.where(np.isnan(each), -np.inf, each) for each in (ours, theirs))
+    ours, theirs = np.where(same, 0, ours), np.where(same, 0, theirs)
+    with np.errstate(invalid="ignore"):
+        error, size = np.abs(ours - theirs), np.abs(theirs)
+        limit = agreement.spread_rtol * scale.sizes(theirs) + max(agreement.rtol, _resolution(reference)) * size
+        limit = np.where(same, 0, limit + SMALLEST)
+        within = (error <= limit) & np.isfinite(size)
+        largest = size.max(axis=1, keepdims=True)
+        lengths = scale.lengths(np.where(same, scale.centre, theirs))
+        length = np.linalg.norm(error, axis=1)
+        found[:, MATCH] = within.mean(axis=1)
+        found[:, MAX_ABS] = -error.max(axis=1)
+        found[:, MAX_REL] = -(error / np.where(largest > 0, largest, 1)).max(axis=1)
+        found[:, COSINE] = _cosines(ours, theirs, within.all(axis=1))
+        # Without a spread, all that the limits leave of an error is rounding.
+        found[:, SPREAD_ERROR] = -np.where(within.all(axis=1), 0, np.inf)
+        known = lengths > 0
+        found[known, SPREAD_ERROR] = -(length[known] / lengths[known])
+        if agreement.max_spread_error is not None:
+            limit = np.broadcast_to(
+                (agreement.max_spread_error * lengths / np.sqrt(size.shape[1]))[:, None], size.shape
+            )
+        row, ours_first, theirs_first = np.arange(len(theirs)), order_ours.argmax(axis=1), order_theirs.argmax(axis=1)
+        gap = order_theirs[row, theirs_first] - order_theirs[row, ours_first]
+        found[:, TOP1] = ours_first == theirs_first
+        found[:, CHOICE] = (ours_first == theirs_first) | (gap <= limit[row, ours_first] + limit[row, theirs_first])
     return found
 
 
@@ -120,24 +183,34 @@ def worst_of_each(rows: Rows, samples: npt.NDArray[np.int64]) -> Rows:
 
 def discrepancy(rows: Rows, agreement: Agreement, *, floating: bool) -> Discrepancy:
     """Combine the figures of an output's rows, each of which belongs to another sample."""
+    changed = int((rows[:, CHOICE] == 0).sum())
     if not floating:
-        agrees = rows[:, MATCH].mean() >= agreement.min_match
-    elif agreement.min_cosine is None:
-        agrees = rows[:, MATCH].min() == 1
+        agrees = min(rows[:, MATCH].mean(), rows[:, CHOICE].mean()) >= agreement.min_match
+    elif agreement.min_cosine is None or agreement.max_spread_error is None:
+        agrees = rows[:, MATCH].min() == 1 and not changed
     else:
-        agrees = rows[:, COSINE].min() >= agreement.min_cosine
-    max_abs, max_rel, cosine_min = (
-        float(worst) if np.isfinite(worst := rows[:, column].min()) else None for column in (MAX_ABS, MAX_REL, COSINE)
+        similar = rows[:, COSINE].min() >= agreement.min_cosine
+        agrees = similar and -rows[:, SPREAD_ERROR].min() <= agreement.max_spread_error and not changed
+    max_abs, max_rel, cosine_min, spread_error = (
+        float(worst) if np.isfinite(worst := rows[:, column].min()) else None
+        for column in (MAX_ABS, MAX_REL, COSINE, SPREAD_ERROR)
     )
     return Discrepancy(
         agrees=bool(agrees),
         match_share=float(rows[:, MATCH].mean()),
         samples=len(rows),
         top1_samples=int(rows[:, TOP1].sum()),
+        choices_changed=changed if floating else 0,
         max_abs=None if max_abs is None else abs(max_abs),
         max_rel=None if max_rel is None else abs(max_rel),
         cosine_min=cosine_min,
+        spread_error=None if spread_error is None else abs(spread_error),
     )
+
+
+def _resolution(reference: npt.NDArray[np.generic]) -> float:
+    """Return the rounding of an output's own datatype, twice: FP16 answers lie on a coarse grid."""
+    return 2 * float(np.finfo(reference.dtype.name).eps)
 
 
 def _cosines(ours: Rows, theirs: Rows, close: npt.NDArray[np.bool_]) -> Rows:

@@ -23,6 +23,7 @@ def unchecked(reason: str) -> OutputAgreement:
         "max_abs_error": unknown(reason),
         "max_rel_error": unknown(reason),
         "cosine_min": unknown(reason),
+        "spread_error_max": unknown(reason),
         "top1_agreement": unknown(reason),
         "tolerance": unknown(reason),
         "weights": unknown(reason),
@@ -84,6 +85,7 @@ def agreement_figures(
         "max_abs_error": _worst(max, [discrepancy.max_abs for discrepancy in floats], reason),
         "max_rel_error": _worst(max, [discrepancy.max_rel for discrepancy in floats], reason),
         "cosine_min": _worst(min, [discrepancy.cosine_min for discrepancy in floats], reason),
+        "spread_error_max": _worst(max, [discrepancy.spread_error for discrepancy in floats], reason),
         "top1_agreement": top1 / len(checked.samples),
         "tolerance": limits.applied(floats=bool(floats), integers=bool(integers)),
     }

@@ -61,7 +61,7 @@ def described(folder: Path, document: Mapping[str, Any], digest: str) -> Workloa
         max_batch=int(document["max_batch"]),
         build=functools.partial(_no_network, name),
         samples=functools.partial(_samples, folder / SAMPLES),
-        agreement=Agreement(atol=1e-3),
+        agreement=Agreement(),
         source=Source(said["engine"], said["kind"], folder, document["file"], digest, said),
     )
 

@@ -56,6 +56,7 @@ def agreement_of(found: Sequence[Result]) -> RowAgreement:
         "max_abs_error": _worst(max, [agreement["max_abs_error"] for agreement in checked]),
         "max_rel_error": _worst(max, [agreement["max_rel_error"] for agreement in checked]),
         "cosine_min": _worst(min, [agreement["cosine_min"] for agreement in checked]),
+        "spread_error_max": _worst(max, [agreement.get("spread_error_max") for agreement in checked]),
         "top1_agreement": least["top1_agreement"],
         "tolerance": least["tolerance"],
         "weights": least["weights"],

@@ -10,7 +10,7 @@ import numpy as np
 from servemark.datasets import image_folder
 from servemark.models.blocks.weights import calibrate, centre, he, seeded
 from servemark.models.synthesis.images import image
-from servemark.workload import Agreement, Example, LabelledSet, Quality, Sample, Slo, Tensor, Variant, Workload, define
+from servemark.workload import Example, LabelledSet, Quality, Sample, Slo, Tensor, Variant, Workload, define
 
 if TYPE_CHECKING:
     from torch import nn
@@ -122,5 +122,4 @@ def classification(
         dataset="imagenet",
         read=read,
         labelled=labelled,
-        agreement=Agreement(atol=1e-3),
     )

@@ -85,6 +85,7 @@ class RowAgreement(TypedDict):
     max_abs_error: NotRequired[Annotated[float | None, "Largest absolute error."]]
     max_rel_error: NotRequired[Annotated[float | None, "Largest relative error."]]
     cosine_min: NotRequired[Annotated[float | None, "Smallest cosine."]]
+    spread_error_max: NotRequired[Annotated[float | None, "Longest error, as a share of the golden samples' spread."]]
     top1_agreement: NotRequired[Annotated[float | None, "top1_samples / samples."]]
     tolerance: NotRequired[Annotated[Tolerance | None, "What was asked for."]]
     weights: NotRequired[

@@ -47,9 +47,15 @@ class Errors(TypedDict):
 class Tolerance(TypedDict):
     """The limits that decided whether the outputs agree."""
 
-    atol: NotRequired[Annotated[float, "fp32: an element may lie so far from the golden one, and `rtol` more."]]
-    rtol: NotRequired[Annotated[float, "fp32: the same as a share of the golden element's size."]]
+    spread_rtol: NotRequired[
+        Annotated[float, "fp32: an element's largest error, as a share of how far the golden samples lie apart in it."]
+    ]
+    rtol: NotRequired[Annotated[float, "fp32: what it may be beyond that, as a share of the golden element."]]
+    atol: NotRequired[Annotated[float, "In results before `spread_rtol`: an absolute error in its place."]]
     min_cosine: NotRequired[Annotated[float, "Reduced precision: the smallest cosine of a sample."]]
+    max_spread_error: NotRequired[
+        Annotated[float, "Reduced precision: the longest error of a sample, as a share of the spread."]
+    ]
     min_match: NotRequired[Annotated[float, "Whole numbers: the share that must be equal."]]
 
 
@@ -62,6 +68,9 @@ class OutputAgreement(TypedDict):
     max_abs_error: Annotated[float | None, "Largest absolute error of a floating-point output."]
     max_rel_error: Annotated[float | None, "Largest relative error of a floating-point output."]
     cosine_min: Annotated[float | None, "Smallest cosine of an output with the golden one."]
+    spread_error_max: NotRequired[
+        Annotated[float | None, "Longest error of a sample, as a share of how far the golden samples lie apart."]
+    ]
     top1_agreement: Annotated[float | None, "top1_samples / samples."]
     tolerance: NotRequired[Annotated[Tolerance | None, "What was asked for."]]
     weights: NotRequired[

@@ -66,11 +66,14 @@ def test_each_golden_sample_counts_once_however_often_it_was_asked() -> None:
     limits = workload.agreement.at("int8")
     figures, mismatch = agreement_figures(check([*sampled, *wrong], golden, workload.outputs, limits), workload, "int8")
     assert (figures["checked"], figures["samples"], figures["top1_samples"]) == (25, 4, 3)
-    assert (figures["tolerance"], figures["weights"]) == ({"min_cosine": 0.9}, "random")
+    assert (figures["tolerance"], figures["weights"]) == (
+        {"min_cosine": 0.9, "max_spread_error": 0.447},
+        "random",
+    )
     assert figures["cosine_min"] == 0
     assert mismatch == (
-        "output 'logits' differs from eager PyTorch's: match_share 0.999, max_abs 1, max_rel 1, cosine_min 0, "
-        "top1_samples 3 of 4"
+        "output 'logits' differs from eager PyTorch's: match_share 0.999, choices_changed 1, max_abs 1, max_rel 1, "
+        "cosine_min 0, spread_error 1.41, top1_samples 3 of 4"
     )
     figures, mismatch = agreement_figures(check(sampled, golden, workload.outputs, limits), workload, "int8")
     assert (figures["top1_samples"], figures["top1_agreement"], mismatch) == (4, 1, None)

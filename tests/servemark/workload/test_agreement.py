@@ -1,39 +1,58 @@
 """The comparison of outputs: what it measures, and what it refuses."""
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 import pytest
 
-from servemark.workload.agreement import PRECISIONS, Agreement, compare_outputs, compare_rows, worst_of_each
+from servemark.workload.agreement import (
+    COLUMNS,
+    PRECISIONS,
+    Agreement,
+    compare_outputs,
+    compare_rows,
+    scale_of,
+    worst_of_each,
+)
+
+ROWS = 16
 
 
-@pytest.fixture
-def agreement() -> Agreement:
-    return Agreement(atol=1e-3, rtol=0, min_match=0.9)
+def drawn(*shape: int, seed: int = 0) -> npt.NDArray[np.float32]:
+    return np.random.default_rng(seed).normal(size=(ROWS, *shape)).astype(np.float32)
 
 
-def test_compare_measures_what_it_says(agreement: Agreement) -> None:
+def softmax(logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    powers = np.exp(logits.astype(np.float64))
+    return np.asarray(powers / powers.sum(axis=1, keepdims=True), np.float32)
+
+
+def test_compare_measures_what_it_says() -> None:
     reference = np.array([[3.0, 4.0], [1.0, 0.0]], np.float32)
-    output = np.array([[3.0, 4.0005], [0.998, 0.0]], np.float32)
-    found = compare_outputs(output, reference, agreement)
+    output = np.array([[3.0, 4.0005], [0.99, 0.0]], np.float32)
+    found = compare_outputs(output, reference, Agreement())
     assert not found.agrees
     assert found.match_share == 0.75
-    assert found.max_abs == pytest.approx(0.002, rel=1e-3)
-    assert found.max_rel == pytest.approx(0.002, rel=1e-3)
+    assert found.max_abs == pytest.approx(0.01, rel=1e-3)
+    assert found.max_rel == pytest.approx(0.01, rel=1e-3)
     assert found.cosine_min == pytest.approx(1, abs=1e-6)
-    turned = compare_outputs(reference[::-1], reference, agreement)
+    # each row lies the root of 5 from the middle, [2, 2]
+    assert found.spread_error == pytest.approx(0.01 / 5**0.5, rel=1e-3)
+    turned = compare_outputs(reference[::-1], reference, Agreement())
     assert turned.cosine_min == pytest.approx(0.6)
 
 
-def test_compare_never_accepts_nan_and_counts_equal_ids(agreement: Agreement) -> None:
+def test_compare_never_accepts_nan_and_counts_equal_ids() -> None:
     ones = np.ones((1, 10), np.float32)
-    assert compare_outputs(ones, ones, agreement).agrees
-    assert not compare_outputs(np.where(np.arange(10) == 3, np.nan, ones), ones, agreement).agrees
-    ids = np.arange(20, dtype=np.int32).reshape(2, 10)
+    assert compare_outputs(ones, ones, Agreement()).agrees
+    assert not compare_outputs(np.where(np.arange(10) == 3, np.nan, ones), ones, Agreement()).agrees
+    ids, limits = np.arange(20, dtype=np.int32).reshape(2, 10), Agreement(min_match=0.9)
     swapped = ids.copy()
-    swapped[0, :2] = 1, 0
-    assert compare_outputs(swapped, ids, agreement).agrees
-    assert compare_outputs(swapped, ids, agreement).match_share == 0.9
-    assert not compare_outputs(swapped[:1], ids[:1], agreement).agrees
+    swapped[0, 1:3] = 2, 1
+    assert compare_outputs(swapped, ids, limits).agrees
+    assert compare_outputs(swapped, ids, limits).match_share == 0.9
+    assert not compare_outputs(swapped[:1], ids[:1], limits).agrees
 
 
 def test_first_choice() -> None:
@@ -41,6 +60,125 @@ def test_first_choice() -> None:
     assert compare_outputs(scores[::-1], scores, Agreement()).top1_samples == 0
     ids = np.array([[7, 8], [9, 1]], np.int32)
     assert compare_outputs(np.array([[7, 1], [8, 1]], np.int32), ids, Agreement()).top1_samples == 1
+
+
+def beyond(reference: npt.NDArray[Any], place: tuple[int, ...], share: float) -> npt.NDArray[Any]:
+    """Move one element by this share of its size."""
+    scale, moved = scale_of(reference), reference.astype(np.float64).copy()
+    assert scale is not None
+    moved[place] += share * scale.sizes(moved)[place]
+    return moved.astype(reference.dtype)
+
+
+def first_swapped(reference: npt.NDArray[np.float32], row: int) -> npt.NDArray[np.float32]:
+    """Swap the values of a row's first two choices."""
+    swapped, (second, first) = reference.copy(), np.argsort(reference[row])[-2:]
+    swapped[row, [first, second]] = swapped[row, [second, first]]
+    return swapped
+
+
+PEAKED = drawn(200) + 8 * np.eye(ROWS, 200, dtype=np.float32)
+IDS = np.arange(ROWS * 10).reshape(ROWS, 10)
+
+
+@pytest.mark.parametrize(
+    ("precision", "within", "reference", "outside"),
+    [
+        pytest.param("fp32", beyond(drawn(5), (3, 2), 5e-4), drawn(5), beyond(drawn(5), (3, 2), 2e-3), id="spread"),
+        # all that is left of the limits where the samples do not differ
+        pytest.param(
+            "fp32", np.full((ROWS, 3), 7.00003), np.full((ROWS, 3), 7.0), np.full((ROWS, 3), 7.001), id="rtol"
+        ),
+        pytest.param("int8", 0.8 * drawn(9), drawn(9), -drawn(9), id="min_cosine"),
+        pytest.param("fp16", drawn(9) + 50, drawn(9) + 50, drawn(9, seed=1) + 50, id="max_spread_error"),
+        pytest.param("int8", PEAKED, PEAKED, first_swapped(PEAKED, 3), id="top-1"),
+        pytest.param("fp16", np.where(IDS % 100 == 55, -1, IDS), IDS, np.where(IDS % 5 == 3, -1, IDS), id="min_match"),
+        pytest.param("fp16", np.where(IDS == 50, -1, IDS), IDS, np.where(IDS % 50 == 0, -1, IDS), id="first id"),
+    ],
+)
+def test_every_limit_refuses(
+    precision: str, within: npt.NDArray[Any], reference: npt.NDArray[Any], outside: npt.NDArray[Any]
+) -> None:
+    limits = Agreement().at(precision)
+    assert compare_outputs(within, reference, limits).agrees
+    assert not compare_outputs(outside, reference, limits).agrees
+
+
+def test_half_of_the_length_is_the_right_direction_at_the_wrong_distance() -> None:
+    """int8 may shrink answers; what is lost counts against the spread."""
+    assert not compare_outputs(0.5 * drawn(9), drawn(9), Agreement().at("int8")).agrees
+    assert compare_outputs(0.8 * drawn(9), drawn(9), Agreement().at("int8")).agrees
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("size", [1e-30, 1e-6, 1.0, 1e6])
+@pytest.mark.parametrize(
+    "reference",
+    [
+        pytest.param(drawn(8), id="plain"),
+        pytest.param(drawn(8) * 1e-3 + 7, id="common offset"),
+        pytest.param(softmax(drawn(1000) * 0.2), id="softmax of many"),
+        pytest.param(drawn(3, 4) * np.array([[1000], [1], [1e-2]], np.float32), id="mixed sizes"),
+    ],
+)
+def test_another_sample_s_answer_is_wrong_whatever_its_size(
+    precision: str, size: float, reference: npt.NDArray[np.float32]
+) -> None:
+    reference = (reference.astype(np.float64) * size).astype(np.float32)
+    limits = Agreement().at(precision)
+    assert compare_outputs(reference * np.float32(1 + 5e-6), reference, limits).agrees
+    assert not compare_outputs(np.roll(reference, 1, axis=0), reference, limits).agrees
+
+
+def test_wrong_scores_beside_coordinates_are_wrong() -> None:
+    boxes = drawn(6) * np.array([1000, 1000, 1000, 1000, 0.1, 1], np.float32)
+    wrong = boxes.copy()
+    wrong[:, 4] = np.roll(wrong[:, 4], 1)
+    assert not compare_outputs(wrong, boxes, Agreement()).agrees
+
+
+def test_an_outlier_hides_no_other_error() -> None:
+    reference = drawn(4)
+    reference[3, 2] = 1e9
+    wrong = np.roll(reference, 1, axis=1)
+    wrong[3] = reference[3]
+    assert not compare_outputs(wrong, reference, Agreement()).agrees
+    assert not compare_outputs(wrong, reference, Agreement().at("int8")).agrees
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_equal_nan_and_infinities_agree_with_themselves(precision: str) -> None:
+    reference = drawn(6)
+    reference[0, 0], reference[1, 1:3], reference[2] = np.nan, (np.inf, -np.inf), np.nan
+    limits = Agreement().at(precision)
+    found = compare_outputs(reference.copy(), reference, limits)
+    assert found.agrees
+    assert (found.max_abs, found.top1_samples) == (0, ROWS)
+    assert found.cosine_min == pytest.approx(1)
+    for place, value in (
+        ((0, 0), np.inf),
+        ((0, 0), 0),
+        ((1, 1), -np.inf),
+        ((1, 1), 9e9),
+        ((1, 2), np.nan),
+        ((4, 0), np.inf),
+    ):
+        wrong = reference.copy()
+        wrong[place] = value
+        found = compare_outputs(wrong, reference, limits)
+        assert not found.agrees
+        assert (found.max_abs, found.cosine_min) == (None, None)
+    for whole in (np.full((ROWS, 3), np.nan), np.full((ROWS, 3), -np.inf)):
+        assert compare_outputs(whole, whole, limits).agrees
+        assert not compare_outputs(np.zeros((ROWS, 3)), whole, limits).agrees
+
+
+def test_a_near_tie_may_go_the_other_way() -> None:
+    tied = drawn(4)
+    tied[:, 0], tied[:, 1] = 5, 5 - np.float32(1e-4) * np.arange(1, ROWS + 1)
+    swapped = tied[:, [1, 0, 2, 3]]
+    found = compare_outputs(swapped, tied, Agreement(spread_rtol=1e-2).at("fp16"))
+    assert (found.agrees, found.top1_samples, found.choices_changed) == (True, 0, 0)
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
@@ -65,28 +203,43 @@ def test_what_no_precision_may_answer(precision: str, answer: list[float], agree
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_a_row_of_zeros_has_no_direction(precision: str) -> None:
-    zeros, limits = np.zeros((1, 3), np.float32), Agreement(atol=1e-4).at(precision)
+    zeros, limits = np.zeros((1, 3), np.float32), Agreement().at(precision)
     assert compare_outputs(zeros, zeros, limits).agrees
-    assert compare_outputs(zeros + np.float32(1e-6), zeros, limits).agrees
-    assert not compare_outputs(zeros + 1, zeros, limits).agrees
+    assert compare_outputs(zeros + np.float32(1e-40), zeros, limits).agrees, "some engines flush it to 0"
+    assert not compare_outputs(zeros + np.float32(1e-6), zeros, limits).agrees
+    beside = drawn(3)
+    beside[4] = 0
+    near = beside + np.float32(1e-6)
+    assert compare_outputs(near, beside, limits).match_share == 1
+
+
+def test_an_output_without_elements_agrees() -> None:
+    for dtype in (np.float32, np.int64):
+        assert compare_outputs(np.zeros((2, 0), dtype), np.zeros((2, 0), dtype), Agreement()).agrees
 
 
 def test_of_a_sample_s_answers_the_worst_counts() -> None:
-    reference = np.array([[1.0, 2.0], [2.0, 1.0]], np.float32)[[1, 0, 1, 1]]
+    all_samples = np.array([[1.0, 2.0], [2.0, 1.0]], np.float32)
+    reference = all_samples[[1, 0, 1, 1]]
     output = reference + np.array([[0, 0], [0, 0], [-3, 0], [0, np.nan]], np.float32)
-    worst = worst_of_each(compare_rows(output, reference, Agreement()), np.array([7, 3, 7, 7]))
-    assert worst.shape == (2, 5)  # samples 3 and 7
-    assert worst[0].tolist() == [1, 1, 0, 0, pytest.approx(1)]
+    rows = compare_rows(output, reference, Agreement(), scale_of(all_samples))
+    worst = worst_of_each(rows, np.array([7, 3, 7, 7]))
+    assert worst.shape == (2, COLUMNS)  # samples 3 and 7
+    assert worst[0].tolist() == [1, 1, 0, 0, pytest.approx(1), 0, 1]
     assert worst[1, :2].tolist() == [0.5, 0]
-    assert np.isnan(worst[1, 2:]).all()
+    assert np.isnan(worst[1, 2:5]).all()
 
 
 @pytest.mark.parametrize(
     ("precision", "kinds", "limits"),
     [
-        ("fp32", {"floats": True, "integers": False}, {"atol": 1e-4, "rtol": 1e-3}),
-        ("int8", {"floats": True, "integers": False}, {"min_cosine": 0.9}),
-        ("int8", {"floats": True, "integers": True}, {"min_cosine": 0.9, "min_match": 0.5}),
+        ("fp32", {"floats": True, "integers": False}, {"spread_rtol": 1e-3, "rtol": 1e-5}),
+        ("int8", {"floats": True, "integers": False}, {"min_cosine": 0.9, "max_spread_error": 0.447}),
+        (
+            "int8",
+            {"floats": True, "integers": True},
+            {"min_cosine": 0.9, "max_spread_error": 0.447, "min_match": 0.5},
+        ),
         ("fp16", {"floats": False, "integers": True}, {"min_match": 0.9}),
     ],
 )
