@@ -64,7 +64,8 @@ def parsing(what: object, error_class: type[ServemarkError], *, fix: str | None 
         raise
     except Exception as error:
         words = f"no {error}" if isinstance(error, KeyError) else str(error) or type(error).__name__
-        raise error_class(f"{what} cannot be read: {words[:MAX_QUOTED]}", fix=fix) from error
+        # A text in another encoding (servemark/files.py) has its own fix.
+        raise error_class(f"{what} cannot be read: {words[:MAX_QUOTED]}", fix=getattr(error, "fix", fix)) from error
 
 
 class ServerError(ServemarkError):

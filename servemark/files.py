@@ -3,6 +3,7 @@
 What is refused is an OSError with words as its `strerror`, as of a file that is not there.
 """
 
+import codecs
 import errno
 import io
 import os
@@ -11,6 +12,13 @@ from pathlib import Path
 from typing import BinaryIO, TextIO
 
 _CHUNK_BYTES = 1 << 20
+_MARKS = {
+    codecs.BOM_UTF32_LE: "UTF-32",  # before UTF-16's, which is its beginning
+    codecs.BOM_UTF32_BE: "UTF-32",
+    codecs.BOM_UTF16_LE: "UTF-16",
+    codecs.BOM_UTF16_BE: "UTF-16",
+}
+_MARK_BYTES = 4
 TEXT_BYTES = 1 << 20
 """The most of a file that a person writes: options, headers."""
 CODE_BYTES = 16 << 20
@@ -38,9 +46,26 @@ def opened(path: Path) -> BinaryIO:
         raise
 
 
-def opened_text(path: Path) -> TextIO:
-    """Open a regular file of UTF-8 for reading line by line, with its ends of lines as they are. Raises OSError."""
-    return io.TextIOWrapper(opened(path), encoding="utf-8", newline="")
+class NotTextError(ValueError):
+    """A file that is not UTF-8: its words name the line, `fix` says how it becomes a text."""
+
+    def __init__(self, what: str, encoding: str = "ENCODING") -> None:
+        super().__init__(what)
+        self.fix = f"save it as UTF-8, for example by: iconv -f {encoding} -t UTF-8 FILE"
+
+
+def opened_text(path: Path, newline: str | None = "") -> TextIO:
+    """Open a regular file of UTF-8 for reading line by line, with its ends of lines as they are.
+
+    A byte order mark is passed over. Raises OSError, NotTextError for UTF-16.
+    """
+    file = opened(path)
+    try:
+        require_utf8(file.peek(_MARK_BYTES) if isinstance(file, io.BufferedReader) else b"")
+        return io.TextIOWrapper(file, encoding="utf-8-sig", newline=newline)
+    except BaseException:
+        file.close()
+        raise
 
 
 def content(path: Path, most_bytes: int) -> bytes:
@@ -58,8 +83,33 @@ def content(path: Path, most_bytes: int) -> bytes:
 
 
 def text(path: Path, most_bytes: int) -> str:
-    """Read a regular file of UTF-8. Raises OSError, UnicodeDecodeError."""
-    return content(path, most_bytes).decode()
+    """Read a regular file that a person may have written: UTF-8, with a byte order mark or without.
+
+    Raises OSError, NotTextError.
+    """
+    return decoded(content(path, most_bytes))
+
+
+def decoded(data: bytes) -> str:
+    """Decode the content of a file, as `text` does. Raises NotTextError."""
+    require_utf8(data)
+    try:
+        return data.removeprefix(codecs.BOM_UTF8).decode()
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise NotTextError(f"line {line}: byte 0x{error.object[error.start]:02x} is not UTF-8") from None
+
+
+def require_utf8(start: bytes) -> None:
+    """Raise NotTextError if a file begins as UTF-16 or UTF-32 does: by a byte order mark, or by characters with zeros.
+
+    UTF-16 without a mark is UTF-8 to a decoder, with zeros between its letters.
+    """
+    mark = next((encoding for each, encoding in _MARKS.items() if start.startswith(each)), None)
+    zeros = [place for place, byte in enumerate(start[:_MARK_BYTES]) if byte == 0]
+    found = mark or ("UTF-16BE" if zeros == [0, 2] else "UTF-16LE" if zeros == [1, 3] else None)
+    if found:
+        raise NotTextError(f"it is {found.rstrip('BLE')}, not UTF-8", found)
 
 
 def _require_regular(status: os.stat_result, path: Path) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from exporters.importing.model_file import unusable
+from servemark import files
 from servemark.errors import ArtifactError
 from servemark.repository.model_config import parse
 from servemark.repository.versions import served_versions, version_folders
@@ -30,8 +31,8 @@ def read(folder: Path) -> TritonEntry | None:
     if not (folder / CONFIG).is_file():
         return None
     try:
-        config = parse((folder / CONFIG).read_text())
-    except (ArtifactError, UnicodeDecodeError) as error:
+        config = parse(files.text(folder / CONFIG, files.TEXT_BYTES))
+    except (ArtifactError, OSError, files.NotTextError) as error:
         words = error.what if isinstance(error, ArtifactError) else f"the {CONFIG} is not a text"
         raise unusable(folder, words, fix="correct it, or name the model file itself") from error
     served = served_versions(folder, config)

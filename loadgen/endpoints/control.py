@@ -10,6 +10,7 @@ from loadgen.endpoints.endpoint import Endpoint, filled
 from loadgen.kserve.control import Control
 from loadgen.kserve.served_model import ServedModel, declared_model
 from loadgen.sut.target import Placement
+from loadgen.transport.request_fields import CONTENT_TYPE
 from servemark.documents.server import Tensors
 from servemark.errors import OptionError
 from servemark.workload import Workload
@@ -49,6 +50,12 @@ class HttpEndpointControl(EndpointControl):
     """Control plane over HTTP."""
 
     endpoint: Endpoint = field(kw_only=True)
+
+    @property
+    def fields(self) -> dict[str, str]:
+        given = {name.lower(): value for name, value in self.endpoint.request.headers.items()}
+        given.pop(CONTENT_TYPE, None)  # of a body, which a GET has not
+        return given | super().fields
 
     def _ready(self, model: str, fix: str) -> bool:
         values = {"model": quote(model, safe=""), "version": quote(self.version, safe="")}

@@ -9,6 +9,8 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
+from loadgen.transport.request_fields import fault_of, twice
+from servemark import files
 from servemark.errors import InputDataError, OptionError
 
 SUFFIX = ".json"
@@ -81,8 +83,10 @@ class Endpoint(Struct, frozen=True, forbid_unknown_fields=True):
             if not path.startswith("/") or re.search(r"[\s\x00-\x1f]", path):
                 raise ValueError(f"{path!r} is not a path, which begins with / and has no spaces")
         for name, value in request.headers.items():
-            if not re.fullmatch(r"[A-Za-z0-9-]+", name) or re.search(r"[\r\n]", value):
-                raise ValueError(f"request.headers: {name!r} cannot be a header field")
+            if wrong := fault_of(name, value.strip(), may_give_type=not request.method):
+                raise ValueError(f"request.headers: {name!r}: {wrong}")
+        if again := twice(request.headers):
+            raise ValueError(f"request.headers: {again} is there twice")
 
 
 def _check_method(request: RequestForm, *, only_outputs: bool, ready: str) -> None:
@@ -115,9 +119,12 @@ def endpoint_of(named: str) -> Endpoint:
 def _described(file: Path, _modified_ns: int = 0) -> Endpoint:
     """Read a file once for all that ask in a run, and again where it has changed. Raises InputDataError."""
     try:
-        return msgspec.json.decode(file.read_bytes()[:MAX_FILE_BYTES], type=Endpoint)
-    except (msgspec.DecodeError, ValueError, RecursionError) as error:
-        raise InputDataError(f"{file} does not describe an endpoint: {error}", fix=FIX) from error
+        return msgspec.json.decode(files.text(file, MAX_FILE_BYTES), type=Endpoint)
+    except (OSError, ValueError, RecursionError) as error:  # msgspec's are ValueErrors
+        words = getattr(error, "strerror", None) or error
+        raise InputDataError(
+            f"{file} does not describe an endpoint: {words}", fix=getattr(error, "fix", FIX)
+        ) from error
 
 
 def over_http(named: str) -> Endpoint:

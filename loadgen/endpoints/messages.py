@@ -14,6 +14,7 @@ from loadgen.endpoints.endpoint import AnswerForm, Endpoint, at_pointer, filled,
 from loadgen.kserve.http_messages import REMEMBERED, ResponseChecker
 from loadgen.transport.http1_head import HEAD_END, Head
 from loadgen.transport.limits import MAX_REMEMBERED_BYTES
+from loadgen.transport.request_fields import lines_of, merged
 from servemark.errors import InputDataError, OptionError
 from servemark.workload import Arrays, Tensor, Workload, numbers
 
@@ -37,8 +38,8 @@ class Encoder:
     ) -> None:
         self._endpoint, self._workload = endpoint, workload
         path = path_of(endpoint, model, version)
-        fields = {"Content-Type": "application/json", **endpoint.request.headers, **dict(headers)}
-        lines = [f"POST {path} HTTP/1.1", f"Host: {host}", *(f"{name}: {value}" for name, value in fields.items())]
+        fields = merged({"Content-Type": "application/json"}, endpoint.request.headers, dict(headers))
+        lines = [f"POST {path} HTTP/1.1", *lines_of(host, fields)]
         self._head = "\r\n".join(lines).encode() + b"\r\nContent-Length: "
         self._named = {"model": model, "version": version}
         check_places(endpoint.request.body, workload)

@@ -58,6 +58,10 @@ class GrpcEndpointControl(OverGrpc, EndpointControl):
 
     spoken: Spoken = field(kw_only=True)
 
+    @property
+    def metadata(self) -> Sequence[tuple[str, str]]:
+        return self.spoken.metadata
+
     def _ready(self, model: str, fix: str) -> bool:
         try:
             return self.spoken.is_ready(self, model, fix)

@@ -1,5 +1,6 @@
 """Inputs as files of arrays: .npz, one sample each or rows of samples, and perf_analyzer's folder of raw tensors."""
 
+import codecs
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -56,7 +57,7 @@ def _raw(path: Path, tensor: Tensor) -> Array:
     with parsing(path, InputDataError):
         data = files.content(path, files.DATA_BYTES)
         if tensor.datatype == "BYTES":
-            return converted(str(path), data.splitlines(), tensor)
+            return converted(str(path), data.removeprefix(codecs.BOM_UTF8).splitlines(), tensor)
         return of_raw(str(path), data, tensor)
 
 

@@ -51,12 +51,17 @@ class Control:
     access: Access = NO_ACCESS
     version: str = ""
 
+    @property
+    def fields(self) -> dict[str, str]:
+        """Header fields of each question."""
+        return dict(self.access.headers)
+
     def ask(self, path: str, body: bytes | None = None, *, fix: str = "") -> Reply:
         """GET, or POST where there is a body. Raises ServerError, with this fix where no server answers."""
         endpoint = socket_path(self.url) or authority(self.url)
         tls = self.access.context(self.url) if is_secure(self.url) else None
         try:
-            return ask(endpoint, path, timeout_s=TIMEOUT_S, body=body, headers=dict(self.access.headers), tls=tls)
+            return ask(endpoint, path, timeout_s=TIMEOUT_S, body=body, headers=self.fields, tls=tls)
         except ssl.SSLError as error:
             raise self._not_secure(reason(error)) from error
         except OSError as error:

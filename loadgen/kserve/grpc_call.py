@@ -24,6 +24,7 @@ from loadgen.transport.http2_frames import (
     unpack_head,
 )
 from loadgen.transport.limits import MAX_REMEMBERED_BYTES
+from loadgen.transport.request_fields import HOST
 from servemark.protobuf import Fields, contents
 from servemark.workload import Arrays, Tensor
 
@@ -82,9 +83,11 @@ class Method:
 
     @functools.cached_property
     def block(self) -> bytes:
-        """The header block of every call."""
-        fields = [(":method", "POST"), (":scheme", self.scheme), (":path", self.path), (":authority", self.authority)]
-        return encode_fields([*fields, ("te", "trailers"), ("content-type", "application/grpc"), *self.metadata])
+        """The header block of every call; `host` among the metadata is its authority, as HTTP/2 names that."""
+        given = dict(self.metadata)
+        host = given.pop(HOST, self.authority)
+        fields = [(":method", "POST"), (":scheme", self.scheme), (":path", self.path), (":authority", host)]
+        return encode_fields([*fields, ("te", "trailers"), ("content-type", "application/grpc"), *given.items()])
 
 
 class Form(NamedTuple):

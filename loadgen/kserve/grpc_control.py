@@ -2,7 +2,7 @@
 
 import select
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,6 +41,11 @@ class OverGrpc(Control):
             raise self._refused(answer.error, answer.message())
         return answer
 
+    @property
+    def metadata(self) -> Sequence[tuple[str, str]]:
+        """Metadata of each call beside that of --headers, which may replace it."""
+        return ()
+
     def call(self, path: str, request: Message) -> GrpcAnswer:
         """Ask, and wait for the answer. Raises ConnectionFailed."""
         method = Method(
@@ -51,7 +56,7 @@ class OverGrpc(Control):
             error_message=lambda _enclosed: "",
             max_bytes=MAX_BYTES,
             scheme="https" if is_secure(self.url) else "http",
-            metadata=self.access.headers,
+            metadata=(*self.metadata, *self.access.headers),
         )
         connection = GrpcConnection(self.access.address(self.url), method)
         connection.payload = Payload(enclose(request.SerializeToString()))

@@ -22,6 +22,7 @@ from loadgen.sut.volume import Volume
 from loadgen.transport.compression import GZIP, compress, decompress
 from loadgen.transport.http1_head import HEAD_END, Head, MalformedResponse, parse_head
 from loadgen.transport.limits import MAX_REMEMBERED_BYTES, TooLarge, max_message_bytes
+from loadgen.transport.request_fields import lines_of
 from servemark.workload import Arrays, Tensor
 
 MAX_FORMS = 4
@@ -104,8 +105,7 @@ def model_path(model: str, version: str) -> str:
 
 def request_head(host: str, model: str, version: str, fields: Mapping[str, object]) -> bytes:
     """The head of an inference request, with these header fields."""
-    lines = [f"POST {model_path(model, version)}/infer HTTP/1.1", f"Host: {host}"]
-    lines += [f"{name}: {value}" for name, value in fields.items()]
+    lines = [f"POST {model_path(model, version)}/infer HTTP/1.1", *lines_of(host, fields)]
     return "\r\n".join(lines).encode() + HEAD_END
 
 

@@ -74,13 +74,11 @@ def read_trace(path: Path, speed: float = 1.0) -> Trace:
     """
     try:
         content = files.content(path, files.DATA_BYTES)
-        content.decode()
+        files.decoded(content)
     except OSError as error:
         raise InputDataError(f"--arrival-trace {path} cannot be read: {error.strerror}", fix=NAME) from None
-    except UnicodeDecodeError as error:
-        raise InputDataError(
-            f"--arrival-trace {path} is not a text: byte {error.start} is not UTF-8", fix=NAME
-        ) from None
+    except files.NotTextError as error:
+        raise InputDataError(f"--arrival-trace {path} is not a text: {error}", fix=error.fix) from None
     with parsing(f"--arrival-trace {path}", InputDataError, fix=NAME):
         trace = _trace(path, content, speed)
     if trace.duration_s > MAX_DURATION_S:
@@ -90,7 +88,7 @@ def read_trace(path: Path, speed: float = 1.0) -> Trace:
 
 def _trace(path: Path, content: bytes, speed: float) -> Trace:
     json_lines = path.suffix in JSON_LINES
-    lines = io.TextIOWrapper(io.BytesIO(content), "utf-8", newline="\n" if json_lines else "")
+    lines = io.TextIOWrapper(io.BytesIO(content), "utf-8-sig", newline="\n" if json_lines else "")
     rows = _json_rows(path, lines) if json_lines else _csv_rows(path, lines)
     times: list[Decimal] = []
     samples: list[int] = []

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from loadgen.transport.request_fields import HOST, fault_of
 from loadgen.transport.server_url import is_secure, protocol_of
 from loadgen.transport.tcp import Address, resolve
 from loadgen.transport.tls import HTTP, HTTP2, TlsSocket, reason
@@ -16,16 +17,6 @@ from servemark.documents.server import Server
 from servemark.errors import OptionError, ServerError
 from servemark.results.schema.run import Tls
 
-_TOKEN = frozenset("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz")
-"""Characters of a field's name (RFC 9110, section 5.6.2), in lower case."""
-_OURS = frozenset(
-    {
-        "accept-encoding", "connection", "content-encoding", "content-length", "content-type", "expect", "host",
-        "inference-header-content-length", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding",
-        "upgrade",
-    }
-)  # fmt: skip
-"""Fields that say how a message travels, which is not the user's to say."""
 _SEPARATORS = re.compile(r"[\s;,=]+")
 _SECRET_CHARS = 6
 """A shorter value is not a secret, and may be a part of any word."""
@@ -107,6 +98,8 @@ class Access:
     def redact(self, text: str) -> str:
         """A server's words without the secrets that it may repeat."""
         for name, value in self.headers:
+            if name == HOST:
+                continue
             # Parts too: a server may leave "Bearer" out, or name one of several cookies.
             for secret in (value, *_SEPARATORS.split(value)[1:]):
                 text = text.replace(secret, f"<{name}>") if len(secret) >= _SECRET_CHARS else text
@@ -121,39 +114,29 @@ _TLS_FLAGS = {"tls_ca": "--tls-ca", "client_cert": "--client-cert", "client_key"
 
 def read_headers(file: Path) -> tuple[tuple[str, str], ...]:
     """Read header fields, a `Name: value` on each line. Raises OptionError, which never shows a value."""
+    fix = "write lines like Name: value"
     try:
-        lines = files.content(file, files.TEXT_BYTES).decode("ascii").splitlines()
+        lines = files.text(file, files.TEXT_BYTES).splitlines()
     except OSError as error:
         raise OptionError(
             f"--headers {file}: {error.strerror}", fix="name a file with lines like Name: value"
         ) from error
-    except UnicodeDecodeError as error:
-        raise OptionError(f"--headers {file}: byte {error.start} is not ASCII", fix="write ASCII text only") from None
+    except files.NotTextError as error:
+        raise OptionError(f"--headers {file}: {error}", fix=error.fix) from None
     headers: dict[str, str] = {}
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         name, separator, value = line.partition(":")
-        wrong = _wrong(name.lower(), value.strip(), headers) if separator else "there is no colon after a name"
+        wrong = fault_of(name, value.strip()) if separator else "there is no colon after a name"
+        if wrong is None and name.lower() in headers:
+            wrong = f"{name.lower()} is there twice"
         if wrong:
-            raise OptionError(f"--headers {file}, line {number}: {wrong}", fix="write lines like Name: value")
+            raise OptionError(f"--headers {file}, line {number}: {wrong}", fix=fix)
         headers[name.lower()] = value.strip()
     if sum(len(name) + len(value) for name, value in headers.items()) > _MAX_BYTES:
         raise OptionError(f"--headers {file} holds more than {_MAX_BYTES} bytes", fix="send fewer or shorter fields")
     return tuple(headers.items())
-
-
-def _wrong(name: str, value: str, before: dict[str, str]) -> str | None:
-    """Return the reason why a field cannot be sent, without its value; None if it can."""
-    if not name or not _TOKEN.issuperset(name):
-        return "the part before the colon is not a valid field name"
-    if name in _OURS or name.startswith("grpc-"):
-        return f"{name} is not for --headers: it says how a message travels"
-    if name in before:
-        return f"{name} is there twice"
-    if not value or not value.isprintable():
-        return f"the value of {name} is empty or has control characters"
-    return None
 
 
 def _alpn(url: str) -> str:

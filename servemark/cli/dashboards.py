@@ -145,6 +145,8 @@ def load(
         token = files.text(token_file, files.TEXT_BYTES).strip() if token_file else ""
     except OSError as error:
         raise OptionError(f"--token-file {token_file}: {error.strerror}", fix="name a file with the token") from error
+    except files.NotTextError as error:
+        raise OptionError(f"--token-file {token_file}: {error}", fix=error.fix) from error
     with interrupts.anywhere():
         pages = load_dashboards(grafana, prometheus, token)
     if json:

@@ -1,8 +1,10 @@
 """Text files, line by line with their places."""
 
+import codecs
 from collections.abc import Iterator
 from pathlib import Path
 
+from servemark import files
 from servemark.errors import InputDataError
 
 
@@ -15,9 +17,14 @@ def lines(path: Path, fix: str) -> Iterator[tuple[str, str]]:
     try:
         with path.open("rb") as file:  # a text file would name the byte of its buffer rather than the line
             for number, line in enumerate(file, 1):
+                if number == 1:
+                    files.require_utf8(line)
+                    line = line.removeprefix(codecs.BOM_UTF8)  # noqa: PLW2901
                 yield f"{path}:{number}", line.decode("utf-8").rstrip("\r\n")
     except FileNotFoundError as error:
         raise InputDataError(f"{path} is not there", fix=fix) from error
+    except files.NotTextError as error:
+        raise InputDataError(f"{path}: {error}", fix=error.fix) from error
     except UnicodeDecodeError as error:
         raise InputDataError(f"{path}:{number}: no UTF-8: {error.reason}", fix=fix) from error
     except OSError as error:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from servemark import files
 from servemark.datasets._origin import CATALOGUE, COPY, Origin
 from servemark.errors import InputDataError
 
@@ -62,10 +63,10 @@ def annotated(folder: Path) -> Annotations:
 def _content(folder: Path) -> dict[str, Any]:
     path = folder / ANNOTATIONS
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(files.text(path, files.DATA_BYTES))
     except json.JSONDecodeError as error:
         raise InputDataError(f"{path}:{error.lineno}: no JSON: {error.msg}", fix=FIX) from error
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, files.NotTextError) as error:
         raise InputDataError(f"{path} cannot be read: {error}", fix=FIX) from error
     if not isinstance(content, dict) or not isinstance(content.get("images"), list) or not content["images"]:
         raise InputDataError(f"{path} has no list of `images`", fix=FIX)

@@ -66,7 +66,7 @@ def _played(path: Path, history: int) -> Iterator[Position]:
 def _main_line(path: Path) -> Iterator[tuple[str, str, str]]:
     """Place, property and value, up to where the first variation ends."""
     try:
-        text = path.read_text(encoding="utf-8", errors="replace")  # names of players are in any encoding
+        text = path.read_text(encoding="utf-8-sig", errors="replace")  # names of players are in any encoding
     except OSError as error:
         raise InputDataError(f"{path} cannot be read: {error}", fix=FIX) from error
     if not text.lstrip().startswith("("):

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from servemark import files
 from servemark.datasets._origin import CATALOGUE, Origin
 from servemark.errors import InputDataError
 
@@ -56,8 +57,8 @@ def _files(folder: Path) -> Iterator[Path]:
 
 def _words(path: Path) -> list[str]:
     try:
-        words = path.read_text(encoding="utf-8").translate(_PUNCTUATION).lower().split()
-    except (OSError, UnicodeDecodeError) as error:
+        words = files.text(path, files.DATA_BYTES).translate(_PUNCTUATION).lower().split()
+    except (OSError, files.NotTextError) as error:
         raise InputDataError(f"{path} cannot be read: {error}", fix=FIX) from error
     if not words:
         raise InputDataError(f"{path} is empty", fix=FIX)

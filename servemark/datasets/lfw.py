@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from servemark import files
 from servemark.datasets import image_folder
 from servemark.datasets._origin import CATALOGUE, Origin
 from servemark.errors import InputDataError
@@ -38,8 +39,8 @@ def pairs(folder: Path) -> list[tuple[str, Path, Path]]:
     """Read pairs.txt: place of the line, and the two pictures. Raises InputDataError naming file and line."""
     path = folder / PAIRS
     try:
-        header, *lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError, ValueError) as error:
+        header, *lines = files.text(path, files.DATA_BYTES).splitlines()
+    except (OSError, ValueError) as error:
         raise InputDataError(f"{path} cannot be read: {error}", fix=FIX) from error
     numbers = header.split()
     if len(numbers) != 2 or not all(number.isdecimal() for number in numbers):
@@ -53,7 +54,7 @@ def pairs(folder: Path) -> list[tuple[str, Path, Path]]:
 def labelled_pairs(folder: Path) -> list[tuple[str, Path, Path, int, int]]:
     """The same with whether it is one person, and the number of the fold. Raises InputDataError."""
     found = pairs(folder)
-    folds = int((folder / PAIRS).read_text(encoding="utf-8").split(maxsplit=1)[0])
+    folds = int(files.text(folder / PAIRS, files.DATA_BYTES).split(maxsplit=1)[0])
     length = len(found) // folds
     return [
         (place, first, second, int(first.parent == second.parent), index // length)

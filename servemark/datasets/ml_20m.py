@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from servemark import files
 from servemark.datasets._origin import CATALOGUE, COPY, Origin
 from servemark.errors import InputDataError
 
@@ -45,7 +46,7 @@ def histories(folder: Path) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
 
 def _columns(path: Path) -> npt.NDArray[np.int64]:
     try:
-        with path.open(encoding="utf-8") as file:
+        with files.opened_text(path, newline=None) as file:
             header = file.readline().strip()
             if header != HEADER:
                 raise InputDataError(f"{path}:1: {header[:80]!r} is not {HEADER!r}", fix=FIX)
@@ -53,7 +54,7 @@ def _columns(path: Path) -> npt.NDArray[np.int64]:
                 warnings.simplefilter("ignore", UserWarning)  # of an empty file, which is an error below
                 # numpy's own reader: 20 million lines take it seconds
                 table = np.loadtxt(file, np.int64, delimiter=",", usecols=(0, 1, 3), ndmin=2)
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, UnicodeDecodeError, files.NotTextError) as error:
         raise InputDataError(f"{path} cannot be read: {error}", fix=FIX) from error
     except ValueError as error:
         raise InputDataError(f"{path}{_line(str(error))}: no rating: {error}", fix=FIX) from error

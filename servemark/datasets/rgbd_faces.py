@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from servemark import files
 from servemark.datasets import image_folder
 from servemark.datasets._origin import Origin
 from servemark.errors import InputDataError
@@ -62,13 +63,13 @@ def _rows(folder: Path, split: str) -> list[tuple[str, Mapping[str, str | None]]
     """The rows of a split, each with its place."""
     path = folder / f"{split}.csv"
     try:
-        with path.open(encoding="utf-8", newline="") as file:
+        with files.opened_text(path) as file:
             rows = csv.DictReader(file)
             missing = set(COLUMNS) - set(rows.fieldnames or ())
             if missing:
                 raise InputDataError(f"{path}:1: no column {', '.join(sorted(missing))}", fix=FIX)
             places: list[tuple[str, Mapping[str, str | None]]] = [(f"{path}:{rows.line_num}", row) for row in rows]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+    except (OSError, UnicodeDecodeError, files.NotTextError, csv.Error) as error:
         raise InputDataError(f"{path} cannot be read: {error}", fix=FIX) from error
     if not places:
         raise InputDataError(f"{path} lists no faces", fix=FIX)

@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from loadgen.endpoints.endpoint import endpoint_of
 from loadgen.inputs.array_files import from_npz_folder
 from loadgen.inputs.json_file import has_validation, read_steps
 from loadgen.inputs.sources import samples_of
 from loadgen.load.trace import read_trace
 from loadgen.transport.access import Access, read_headers
 from servemark import files
+from servemark.datasets._text import lines
 from servemark.documents.files import read_request
 from servemark.errors import ServemarkError
 from servemark.repository.entry import Entry
@@ -114,3 +116,48 @@ def test_lines_keep_their_ends(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"a\r\nb")
     with files.opened_text(tmp_path / "file") as lines:
         assert list(lines) == ["a\r\n", "b"]
+
+
+ENDPOINT = '{"about": "x",\n"request": {"path": "/", "body": 1}, "answer": {"row": ""}}'
+TEXTS: dict[str, tuple[str, str, Callable[[Path], object]]] = {
+    "headers": ("headers", "x-a: b\nx-c: d", read_headers),
+    "--config": ("run.yaml", "load:\n  {kind: constant-rate, rate: 9}", lambda path: read_request(path).request),
+    "trace": ("t.csv", "time_s,sample\n0.1,0", lambda path: read_trace(path).times_s.tolist()),
+    "trace of JSON": ("t.jsonl", '{"time_s": 1}\n{"time_s": 2}', lambda path: read_trace(path).times_s.tolist()),
+    "inputs as JSON": (
+        "inputs.json",
+        '{"data":\n[{"user": [1], "seq": [1, 2, 3, 4, 5]}]}',
+        lambda path: repr(list(read_steps(path, get("ranking_tiny")))),
+    ),
+    "endpoint": ("endpoint.json", ENDPOINT, lambda path: endpoint_of(str(path))),
+    "sentences": ("texts.txt", "a b\nc d", lambda path: [text for _, text in lines(path, "")]),
+}
+"""Texts that a person writes, by name: each of two lines, and what reads it."""
+
+
+@pytest.mark.parametrize("kind", TEXTS)
+def test_a_text_may_begin_with_a_byte_order_mark(kind: str, tmp_path: Path) -> None:
+    name, text, read = TEXTS[kind]
+    (tmp_path / name).write_text(text)
+    plain = read(tmp_path / name)
+    (tmp_path / name).write_bytes(text.encode("utf-8-sig"))
+    os.utime(tmp_path / name, (1, 1))  # another file to what remembers files
+    assert read(tmp_path / name) == plain
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+@pytest.mark.parametrize("kind", TEXTS)
+def test_another_unicode_is_named(kind: str, encoding: str, tmp_path: Path) -> None:
+    name, text, read = TEXTS[kind]
+    (tmp_path / name).write_bytes(text.encode(encoding))
+    with pytest.raises(ServemarkError, match=rf"{name}.* it is {encoding[:6].upper()}, not UTF-8\n.*iconv -f UTF-"):
+        read(tmp_path / name)
+
+
+@pytest.mark.parametrize("kind", TEXTS)
+def test_a_byte_that_is_not_text_is_named_by_its_line(kind: str, tmp_path: Path) -> None:
+    name, text, read = TEXTS[kind]
+    first, second = text.encode().split(b"\n")
+    (tmp_path / name).write_bytes(first + b"\n" + second[:1] + b"\xe9" + second[1:])
+    with pytest.raises(ServemarkError, match=rf"{name}.*(line 2: byte 0xe9 is not UTF-8|:2: no UTF-8)"):
+        read(tmp_path / name)

@@ -6,8 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from loadgen.endpoints.control import HttpEndpointControl
 from loadgen.endpoints.endpoint import AnswerForm, Endpoint, RequestForm, at_pointer
 from loadgen.endpoints.messages import AnswerChecker, Encoder, as_array
+from loadgen.transport.access import Access
 from loadgen.transport.http1_head import HEAD_END, Head
 from servemark.errors import InputDataError, OptionError
 from servemark.workload import Tensor, Workload
@@ -55,6 +57,38 @@ def test_what_cannot_be_sent_is_said() -> None:
         body_of("{{x}}", {"x": np.array([[np.nan, 1]], "f4")}, X)
     with pytest.raises(InputDataError, match="not text"):
         body_of("{{text}}", {"text": np.array([[b"\xff"]], object)}, TEXT)
+
+
+def test_a_request_has_each_header_field_once() -> None:
+    given = {"HOST": "a.example.com", "content-type": "application/json; charset=utf-8", "X-Team": "a"}
+    endpoint = Endpoint("", RequestForm(path="/p", body="{{rows}}", headers=given), AnswerForm(row=""))
+    encoder = Encoder(endpoint, workload(X), "10.0.0.1:80", "m", headers=[("x-team", "b")])
+    head = encoder({"x": np.array([[1, 2]], "f4")}).partition(HEAD_END)[0].decode().split("\r\n")
+    assert head[1:] == [
+        "Host: a.example.com", "content-type: application/json; charset=utf-8", "x-team: b", "Content-Length: 11"
+    ]  # fmt: skip
+    control = HttpEndpointControl("http://10.0.0.1:80", Access(headers=(("x-team", "b"),)), endpoint=endpoint)
+    assert control.fields == {"host": "a.example.com", "x-team": "b"}
+
+
+@pytest.mark.parametrize("name", ["Content-Length", "transfer-encoding", "Connection", "TE", "Accept-Encoding", "x y"])
+def test_a_field_that_says_how_a_message_travels_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match=r"request\.headers: .* (says how a message travels|not a valid field name)"):
+        Endpoint("", RequestForm(path="/p", body="{{rows}}", headers={name: "5"}), AnswerForm(row=""))
+
+
+@pytest.mark.parametrize(
+    ("request_form", "words"),
+    [
+        (RequestForm(path="/p", body="", headers={"Host": "a b"}), "not HOST or HOST:PORT"),
+        (RequestForm(path="/p", body="", headers={"X-A": "1", "x-a": "2"}), "x-a is there twice"),
+        (RequestForm(path="/p", body="", headers={"X-A": "ü"}), "other than ASCII"),
+        (RequestForm(method="a.B/C", body={}, headers={"Content-Type": "text/plain"}), "says how a message travels"),
+    ],
+)
+def test_a_field_that_cannot_be_sent_is_refused(request_form: RequestForm, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        Endpoint("", request_form, AnswerForm() if request_form.method else AnswerForm(row=""))
 
 
 def test_a_pointer_of_each_kind() -> None:

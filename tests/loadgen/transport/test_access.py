@@ -35,13 +35,13 @@ def test_names_and_values(file: Path) -> None:
         (f"two words: {VALUE}", "not a valid field name"),
         (f": {VALUE}", "not a valid field name"),
         (f":path: {VALUE}", "not a valid field name"),
-        (f"Content-Length: {VALUE}", "content-length is not for --headers"),
-        (f"HOST: {VALUE}", "host is not for --headers"),
-        (f"te: {VALUE}", "te is not for --headers"),
-        (f"Content-Type: {VALUE}", "content-type is not for --headers"),
-        (f"Inference-Header-Content-Length: {VALUE}", "inference-header-content-length is not for --headers"),
-        (f"Transfer-Encoding: {VALUE}", "transfer-encoding is not for --headers"),
-        (f"grpc-timeout: {VALUE}", "grpc-timeout is not for --headers"),
+        (f"Content-Length: {VALUE}", "content-length says how a message travels"),
+        (f"HOST: {VALUE} x", "the value of host is not HOST or HOST:PORT"),
+        (f"te: {VALUE}", "te says how a message travels"),
+        (f"Content-Type: {VALUE}", "content-type says how a message travels"),
+        (f"Inference-Header-Content-Length: {VALUE}", "inference-header-content-length says how a message travels"),
+        (f"Transfer-Encoding: {VALUE}", "transfer-encoding says how a message travels"),
+        (f"grpc-timeout: {VALUE}", "grpc-timeout says how a message travels"),
         (f"x-team: {VALUE}", "x-team is there twice"),
         (f"x: a\x00{VALUE}", "control characters"),
         ("x:", "empty"),
@@ -61,7 +61,9 @@ def test_a_line_that_cannot_be_sent_is_named_without_its_value(tmp_path: Path, l
     ("content", "words"),
     [
         (None, "No such file"),
-        ("x: é".encode(), "byte 3 is not ASCII"),
+        ("a: b\nx: é".encode(), r"headers, line 2: the value of x .* other than ASCII"),
+        ("a: b\nx: é".encode("latin-1"), r"headers: line 2: byte 0xe9 is not UTF-8\n.*iconv"),
+        ("a: b".encode("utf-16"), r"headers: it is UTF-16, not UTF-8\n.*iconv -f UTF-16"),
         (b"x: " + b"a" * 20_000, "more than 12288 bytes"),
     ],
 )
@@ -71,6 +73,23 @@ def test_a_file_that_cannot_be_read(tmp_path: Path, content: bytes | None, words
         path.write_bytes(content)
     with pytest.raises(OptionError, match=words):
         read_headers(path)
+
+
+def test_a_byte_order_mark_is_not_a_part_of_a_name(tmp_path: Path) -> None:
+    (tmp_path / "headers").write_text("\ufeffAuthorization: abc\n")
+    assert read_headers(tmp_path / "headers") == (("authorization", "abc"),)
+
+
+def test_a_host_takes_the_place_of_the_url_s(tmp_path: Path) -> None:
+    (tmp_path / "headers").write_text("Host: a.example.com\nX-Team: a\n")
+    access = Access(headers=read_headers(tmp_path / "headers"))
+    assert request_head("10.0.0.1:80", "m", "", dict(access.headers)).split(b"\r\n")[1:3] == [
+        b"Host: a.example.com", b"x-team: a"
+    ]  # fmt: skip
+    method = Method("/p", "h:1", lambda _: None, lambda *_: {}, lambda _: "", 1, metadata=access.headers)
+    fields = FieldDecoder().decode(method.block)
+    assert (fields[":authority"], "host" in fields) == ("a.example.com", False)
+    assert access.redact("no route to a.example.com") == "no route to a.example.com"
 
 
 def test_a_configuration_knows_them_and_shows_their_names(file: Path) -> None:
