@@ -2,15 +2,17 @@
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.json_format import MessageToDict, SerializeToJsonError
 
-from loadgen.endpoints.endpoint import EACH
+from loadgen.endpoints.endpoint import EACH, at_pointer
+from loadgen.endpoints.message_fields import BY_FIELD, DYNAMIC, WRAPPERS, is_known
 from loadgen.kserve.grpc_call import PREFIX_BYTES, MessageReader
 from loadgen.kserve.tensors.values import BYTES, from_bytes
 from servemark.errors import OptionError
@@ -23,7 +25,14 @@ _WIDE = {
     FieldDescriptor.TYPE_FIXED64, FieldDescriptor.TYPE_SFIXED32, FieldDescriptor.TYPE_SFIXED64,
 }  # fmt: skip
 """Types whose values have one size, so that as many bytes are as many values."""
+_NUMBER = re.compile(r"-?[0-9]+|NaN|-?Infinity")
 _TEXTS = {FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_BYTES}
+
+
+class _Nullable(str):
+    """The name of a field of protobuf's own messages: where it is absent it is null, not what it is by default."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True)
@@ -32,11 +41,13 @@ class Pointer:
 
     steps: tuple[str | int, ...]
     """A field's name, an index, or EACH; after a map's name a key."""
-    leaf: FieldDescriptor
+    leaf: FieldDescriptor | None
+    """None: the steps lead to a message of protobuf's own, and `within` points into its JSON."""
     numbers: tuple[int, ...]
     """Numbers of the fields on the way."""
     raw: bool
     """The values are the bytes of a `bytes` field, row by row."""
+    within: str = ""
 
     @classmethod
     def of(cls, message: Descriptor, pointer: str, tensor: Tensor) -> "Pointer":
@@ -47,15 +58,16 @@ class Pointer:
         numbers: list[int] = []
         parts = [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
         leaf = None
-        while parts:
+        while parts and not (kind is not None and _is_in_json(kind, parts[0])):
             name = parts.pop(0)
             leaf = kind.fields_by_name.get(name) if kind is not None else None
             if leaf is None:
                 known = ", ".join(kind.fields_by_name)[:300] if kind is not None else "no fields"
                 raise OptionError(f"{where}: the message has no field {name!r}", fix=f"it has {known}")
-            steps.append(name)
-            numbers.append(leaf.number)
             kind = leaf.message_type
+            nullable = kind is not None and is_known(kind) and not leaf.is_repeated
+            steps.append(_Nullable(name) if nullable else name)
+            numbers.append(leaf.number)
             if kind is not None and kind.GetOptions().map_entry and parts:
                 if kind.fields_by_name["key"].type != FieldDescriptor.TYPE_STRING:
                     raise OptionError(f"{where}: the keys of {name!r} are not texts", fix="point to another field")
@@ -65,10 +77,17 @@ class Pointer:
                 kind = leaf.message_type
             elif leaf.is_repeated and parts:
                 steps.append(_index(where, parts.pop(0)))
+        if leaf is not None and leaf.is_repeated and isinstance(steps[-1], str) and steps[-1] != EACH:
+            steps.append(EACH)
+        if kind is not None and kind.full_name in WRAPPERS:
+            leaf, kind = kind.fields_by_name["value"], None
+            steps.append(leaf.name)
+            numbers.append(leaf.number)
+        if kind is not None and is_known(kind):
+            within = "".join(f"/{part.replace('~', '~0').replace('/', '~1')}" for part in parts)
+            return cls(tuple(steps), None, tuple(numbers), raw=False, within=within)
         if leaf is None or kind is not None:
             raise OptionError(f"{where} is a message", fix="point to one of its fields")
-        if leaf.is_repeated and isinstance(steps[-1], str) and steps[-1] != EACH:
-            steps.append(EACH)
         is_text = leaf.type in _TEXTS
         raw = leaf.type == FieldDescriptor.TYPE_BYTES and tensor.datatype != BYTES
         if is_text != (tensor.datatype == BYTES) and not raw:
@@ -79,7 +98,33 @@ class Pointer:
 
     def values(self, message: Any) -> list[Any]:
         """Return the values in a message. Raises LookupError."""
-        return _at(message, self.steps)
+        found = _at(message, self.steps)
+        if self.leaf is not None:
+            return found
+        return [value for each in found for value in _flat(at_pointer(_json_of(each), self.within))]
+
+
+def _is_in_json(kind: Descriptor, part: str) -> bool:
+    """Tell whether a step leads into the JSON of a message without a description, and not to one of its own fields."""
+    return kind.full_name in DYNAMIC and not (kind.full_name in BY_FIELD and part in kind.fields_by_name)
+
+
+def _json_of(message: Any) -> Any:
+    """Return the JSON of a message of protobuf's own. Raises LookupError where it has none."""
+    pool = message.DESCRIPTOR.file.pool
+    try:
+        return MessageToDict(message, preserving_proto_field_name=True, descriptor_pool=pool)
+    except (SerializeToJsonError, TypeError, ValueError) as error:  # a type of Any that the description lacks
+        raise LookupError(str(error)) from error
+
+
+def _flat(value: Any) -> Iterator[Any]:
+    """Yield the values of nested lists, row by row."""
+    if isinstance(value, list):
+        for each in value:
+            yield from _flat(each)
+    else:
+        yield value
 
 
 def _index(where: str, part: str) -> str | int:
@@ -100,6 +145,8 @@ def _at(value: Any, steps: Sequence[str | int]) -> list[Any]:
             rest = steps[place + 1 :]
             return [leaf for each in value for leaf in _at(each, rest)] if rest else list(value)
         else:
+            if isinstance(step, _Nullable) and not value.HasField(step):
+                raise LookupError(step)
             value = getattr(value, step)
     return [value]
 
@@ -135,6 +182,8 @@ class MethodReader(MessageReader):
                 count, rest = divmod(sum(map(len, values)), tensor.itemsize)
             if rest or self._shape(tensor, count) is None:
                 return "wrong_shape"
+            if pointer.leaf is None and not all(_is_of(tensor, each) for each in values):
+                return "wrong_datatype"
         return None
 
     def _shape(self, tensor: Tensor, count: int) -> tuple[int, ...] | None:
@@ -160,14 +209,30 @@ class MethodReader(MessageReader):
             array[:] = [each.encode() if isinstance(each, str) else each for each in values]
         else:
             with np.errstate(all="ignore"):  # beyond the datatype: infinite, or any number
-                array = numbers(values).astype(tensor.dtype)
+                array = numbers([*map(_number, values)]).astype(tensor.dtype)
         return array.reshape(self._shape(tensor, len(values)) or ())
+
+
+def _is_of(tensor: Tensor, value: Any) -> bool:
+    """Tell whether a value of JSON is one of a tensor; protobuf's JSON has whole numbers of 64 bits as texts."""
+    if tensor.datatype == BYTES:
+        return isinstance(value, str)
+    return isinstance(value, int | float) or (isinstance(value, str) and _NUMBER.fullmatch(value) is not None)
+
+
+def _number(value: Any) -> Any:
+    """Return a number of protobuf's JSON."""
+    if not isinstance(value, str):
+        return value
+    return int(value) if value.lstrip("-").isdecimal() else float(value)
 
 
 def _tree(pointers: Any) -> Fields:
     """Return the fields whose contents may differ between good answers of one length."""
     tree: dict[int, Any] = {}
     for pointer in pointers:
+        if pointer.leaf is None:
+            continue
         if pointer.leaf.type in _WIDE or pointer.raw:
             at = tree
             for number in pointer.numbers[:-1]:

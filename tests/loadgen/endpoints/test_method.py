@@ -11,7 +11,8 @@ from google.protobuf.json_format import MessageToDict, ParseError
 from google.protobuf.struct_pb2 import DESCRIPTOR as STRUCT
 
 from loadgen.endpoints.endpoint import AnswerForm, Endpoint, RequestForm
-from loadgen.endpoints.method import HEALTH, UnaryMethod, fill, places_of
+from loadgen.endpoints.message_fields import fill
+from loadgen.endpoints.method import HEALTH, UnaryMethod, places_of
 from loadgen.kserve.grpc_call import PREFIX_BYTES
 from servemark.errors import InputDataError, OptionError
 from servemark.protobuf import Messages
@@ -82,13 +83,13 @@ def test_places_of_one_and_of_several_inputs() -> None:
 
 
 @pytest.mark.parametrize(("body", "says"), [
-    ([], "request.body is not an object"),
+    ([], r"golden.ScoreRequest is an object, and '\[\]' is not one"),
     ({"nonesuch": 1}, "is not a golden.ScoreRequest: it has no field 'nonesuch', but model, features"),
     ({"model": "{{x}}"}, "golden.ScoreRequest.model takes one value, and there are 4"),
     ({"texts": "{{x}}"}, "golden.ScoreRequest.texts: "),
     ({"items": {"score": 7}}, "golden.ScoreRequest.items takes a list, and .* is not one"),
     ({"items": "{{x}}"}, "golden.ScoreRequest.items takes a list, and .* is not one"),
-    ({"items": [7]}, "golden.ScoreRequest.items takes an object, and '7' is not one"),
+    ({"items": [7]}, "golden.Item is an object, and '7' is not one"),
     ({"features": {"a": 1}}, "is not a golden.ScoreRequest"),
 ])  # fmt: skip
 def test_a_body_that_is_not_the_message_is_refused(tmp_path: Path, body: Any, says: str) -> None:
