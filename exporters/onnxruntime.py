@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from exporters.pipeline.job import Job
 from exporters.pipeline.parity import Run
-from servemark.frameworks.onnxruntime import FP16_ON_CPU, Session
+from servemark.frameworks.onnxruntime import FP16_ON_CPU, Session, import_onnxruntime
 from servemark.repository.entry import Entry
 from servemark.workload import Workload
 
@@ -37,6 +37,7 @@ _VERSIONS = {"opset": OPSET, "ir_version": IR_VERSION}
 
 def write(job: Job) -> Mapping[str, object]:
     """Write model.onnx through torch.export, or from the fp32 file. Raises ArtifactError where int8 cannot be."""
+    import_onnxruntime()  # the quantiser starts sessions of its own
     if job.precision == "fp16":
         from exporters.onnx_passes.half import to_half
 
@@ -96,8 +97,7 @@ def _save(job: Job, program: "torch.onnx.ONNXProgram | None") -> None:
 
 def load(path: Path, workload: Workload) -> Run:
     """Start a session of the CPU execution provider."""
-    import onnxruntime
-
+    onnxruntime = import_onnxruntime()
     settings = onnxruntime.SessionOptions()
     if Entry.of_folder(path.parent.parent).precision == "fp16":
         settings.add_session_config_entry(*FP16_ON_CPU)

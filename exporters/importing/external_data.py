@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
 from exporters.importing.model_file import held, shown, unusable
-from exporters.importing.onnx_parts import parts
+from exporters.importing.onnx_graph.parts import parts
 from exporters.pipeline.imported import WEIGHTS
 from servemark.errors import ArtifactError
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from exporters.importing import onnx_file, saved_model, torch_program, triton_entry
 from exporters.importing.model_file import Format, ModelDescription, unusable
-from exporters.importing.samples import Wishes, inputs_of, largest_batch
+from exporters.importing.samples import Wishes, inputs_of, largest_batch, written
 from exporters.importing.sandbox import run_sandboxed
 from exporters.importing.triton_entry import TritonEntry
 from exporters.pipeline.golden import golden_inputs
@@ -199,6 +199,22 @@ def _taken(samples: Iterator[Sample]) -> list[Sample]:
 
 
 def _answers(path: Path, run: Run, inputs: Arrays, found: ModelDescription, workload: Workload) -> Arrays:
+    """Answer each sample by itself, twice. Raises ArtifactError, also where the second answer is another."""
+    first, second = (_answered(path, run, inputs, found, workload) for _ in range(2))
+    for name, reference in first.items():
+        again = compare_outputs(second[name], reference, Agreement())
+        if not again.agrees:
+            who = f" (its operators {', '.join(found.random)} are random)" if found.random else ""
+            raise unusable(
+                path,
+                f"it answers the same request differently each time: {name} in the second answer has {again}{who}",
+                fix="export it without what is random, so that answers can be checked, or serve it yourself: "
+                "`servemark run NAME --url URL`",
+            )
+    return first
+
+
+def _answered(path: Path, run: Run, inputs: Arrays, found: ModelDescription, workload: Workload) -> Arrays:
     """Answer each sample by itself. Raises ArtifactError."""
     rows = []
     for row in range(len(next(iter(inputs.values())))):
@@ -213,7 +229,14 @@ def _answers(path: Path, run: Run, inputs: Arrays, found: ModelDescription, work
     outputs = {}
     for port in found.outputs:
         shapes = {each[port.name].shape for each in rows}
-        if len(shapes) > 1 or next(iter(shapes))[:1] != (1,):
+        if len(shapes) == 1 and next(iter(shapes))[:1] != (1,):
+            taken, ports = list(next(iter(shapes))), ", ".join(map(written, found.inputs))
+            raise unusable(
+                path,
+                f"its output {port.name!r} is {taken} for one sample of {ports}: the first size is not a batch",
+                fix="--max-batch 0: a request is then one sample, with all sizes as the file has them",
+            )
+        if len(shapes) > 1:
             raise unusable(
                 path,
                 f"its output {port.name!r} has no fixed size for each sample: {sorted(shapes)}",
@@ -234,7 +257,7 @@ def _not_together(run: Run, golden: Golden, workload: Workload) -> str | None:
         if answer[name].shape != expected.shape:
             return f"{name} is {list(answer[name].shape)} for {TOGETHER} samples"
         if not (found := compare_outputs(answer[name], expected, Agreement(), scale_of(reference))).agrees:
-            return f"{name} depends on the other samples of a batch: {found}"
+            return f"{name} of {TOGETHER} samples in one request is not what each is answered alone: {found}"
     return None
 
 

@@ -49,6 +49,8 @@ class ModelDescription:
     """The largest batch that the file allows; None where it does not say."""
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """Inputs whose values the file itself bounds."""
+    random: tuple[str, ...] = ()
+    """Its operators that answer otherwise each time, as far as the format names them."""
     flops: Callable[[Mapping[str, tuple[int, ...]]], int | None] = lambda _: None
     """Counts one sample's FLOPs with inputs of these shapes, the batch included; None where it cannot."""
 

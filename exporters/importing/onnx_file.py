@@ -1,9 +1,7 @@
 """ONNX files: tensors, counts, opset; external data, custom operators and sizes are checked before anything runs."""
 
 import functools
-import math
 import shutil
-from collections.abc import Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,11 +17,13 @@ from exporters.importing.model_file import (
     shown,
     unusable,
 )
-from exporters.importing.onnx_parts import parts
+from exporters.importing.onnx_graph import counts
+from exporters.importing.onnx_graph.parts import parts
 from servemark.errors import ArtifactError, parsing
+from servemark.frameworks.onnxruntime import import_onnxruntime
 
 if TYPE_CHECKING:
-    from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
+    from onnx import ModelProto, ValueInfoProto
 
 ENGINE = "onnxruntime"
 KIND = "an ONNX file"
@@ -50,9 +50,6 @@ MAX_TENSORS = 1000
 """Maximum number of inputs and outputs, as of a foreign server's model."""
 LOADS_OPSET, LOADS_IR = 13, 8
 """Versions that every ONNX Runtime of today loads."""
-_MULTIPLYING = {"Conv", "ConvTranspose", "Gemm", "MatMul"}
-_UNCOUNTED = {"GRU", "LSTM", "RNN", "Loop", "Scan", "If", "Einsum", "Attention"}
-_SAME_IDS = {"Cast", "Identity", "Unsqueeze", "Squeeze", "Reshape"}
 
 
 def recognises(path: Path) -> bool:
@@ -81,18 +78,14 @@ def _described(path: Path, model: "ModelProto") -> ModelDescription:
             "ir_version": model.ir_version,
             "producer": f"{model.producer_name} {model.producer_version}".strip() or None,
         },
-        parameters=sum(math.prod(tensor.dims) for tensor in weights.values() if not _is_sizes(tensor)),
-        ranges={value.name: (0, rows - 1) for value in inputs if (rows := _vocabulary(graph, value.name))},
-        flops=lambda shapes: _flops(model, shapes),
+        parameters=counts.parameters(model),
+        ranges={value.name: (0, rows - 1) for value in inputs if (rows := counts.vocabulary(graph, value.name))},
+        flops=lambda shapes: counts.flops(model, shapes),
+        random=counts.random_operators(model),
     )
     if not found.outputs:
         raise unusable(path, "its graph has no output", fix=AGAIN)
     return found
-
-
-def _is_sizes(tensor: "TensorProto") -> bool:
-    """Return True if the tensor holds shapes, axes or the like, which are not parameters."""
-    return bool(tensor.data_type == tensor.INT64)
 
 
 def folders(path: Path) -> list[Path]:
@@ -143,8 +136,7 @@ def _parse(path: Path) -> "ModelProto":
 
 def _check_versions(path: Path, model: "ModelProto") -> None:
     """Those that ONNX Runtime loads, which may be older than those of the package onnx."""
-    import onnxruntime
-
+    onnxruntime = import_onnxruntime()
     opset = max((each.version for each in model.opset_import if each.domain in {"", "ai.onnx"}), default=0)
     for what, version, fix in (
         ("opset", opset, "export it with opset {} or older"),
@@ -163,7 +155,8 @@ def _newest(what: str) -> int:
     """The newest opset or IR version of ONNX Runtime, which does not say it: models of one node are tried."""
     import onnx
     from onnx import TensorProto, helper
-    from onnxruntime import InferenceSession
+
+    onnxruntime = import_onnxruntime()
 
     def loads(version: int) -> bool:
         x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in "xy")
@@ -171,7 +164,7 @@ def _newest(what: str) -> int:
         opset, ir = (version, LOADS_IR) if what == "opset" else (LOADS_OPSET, version)
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=ir)
         try:
-            InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+            onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
         except Exception:  # their classes are not public
             return False
         return True
@@ -246,63 +239,3 @@ def _port(path: Path, value: "ValueInfoProto", side: str) -> TensorInfo:
         raise unusable(path, f"its {side} {value.name!r} has no shape", fix="onnx.shape_inference.infer_shapes")
     sizes = (dim.dim_value if dim.HasField("dim_value") else OPEN for dim in tensor.shape.dim)
     return TensorInfo(value.name, DATATYPES[kind], tuple(size if size > 0 else OPEN for size in sizes))
-
-
-def _vocabulary(graph: "GraphProto", name: str) -> int:
-    """Return the number of rows of the smallest table that an input is looked up in; 0 if there is none."""
-    tables, ids, rows = {tensor.name: tensor.dims for tensor in graph.initializer}, {name}, []
-    for node in graph.node:
-        if node.op_type in _SAME_IDS and node.input[0] in ids:
-            ids.update(node.output)
-        axis = next((attribute.i for attribute in node.attribute if attribute.name == "axis"), 0)
-        if node.op_type == "Gather" and axis == 0 and node.input[1] in ids and node.input[0] in tables:
-            rows.append(tables[node.input[0]][0])
-    return min(rows, default=0)
-
-
-def _flops(model: "ModelProto", shapes: Mapping[str, tuple[int, ...]]) -> int | None:
-    """Count products as docs/explanation/metrics.md does, a multiply-add as 2; None where a node is not countable."""
-    import onnx
-
-    if model.functions or any(node.op_type in _UNCOUNTED for node in model.graph.node):
-        return None
-    sized = onnx.ModelProto()
-    sized.CopyFrom(model)
-    for value in sized.graph.input:
-        for dim, size in zip(value.type.tensor_type.shape.dim, shapes.get(value.name, ()), strict=False):
-            dim.dim_value = size
-    for value in sized.graph.output:
-        value.type.tensor_type.ClearField("shape")
-    try:
-        graph = onnx.shape_inference.infer_shapes(sized, data_prop=True).graph
-    except Exception:  # its class is not public; a model whose shapes cannot be inferred has no count
-        return None
-    known = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
-    for value in [*graph.input, *graph.value_info, *graph.output]:
-        dims = value.type.tensor_type.shape.dim
-        known[value.name] = tuple(dim.dim_value if dim.HasField("dim_value") else OPEN for dim in dims)
-    total = 0
-    for node in graph.node:
-        if node.op_type in _MULTIPLYING:
-            counted = _products(node, known)
-            if counted is None:
-                return None
-            total += 2 * counted
-    return total
-
-
-def _products(node: "NodeProto", known: Mapping[str, tuple[int, ...]]) -> int | None:
-    """Multiplications of one node; None where a size is not known."""
-    if len(node.input) < 2 or not node.output:
-        return None
-    first, second, output = (known.get(name, ()) for name in (*node.input[:2], node.output[0]))
-    if not first or not second or OPEN in (*first, *second, *output):
-        return None
-    if node.op_type == "ConvTranspose":  # each input element meets each weight of its channel
-        return math.prod(first) * math.prod(second[1:])
-    if not output:
-        return None
-    if node.op_type == "Conv":
-        return math.prod(output) * math.prod(second[1:])
-    transposed = any(attribute.name == "transA" and attribute.i for attribute in node.attribute)
-    return math.prod(output) * first[-2 if transposed else -1]

@@ -11,6 +11,8 @@ from servemark.errors import OptionError
 from servemark.workload import Sample, Workload
 
 DEFAULT_MAX_BATCH = 32
+NONE = 0
+"""Stands for the first size of a tensor without dimensions."""
 EXAMPLE = 224
 """Size that an error shows in the place of one that the file leaves open."""
 Ranges = Mapping[str, tuple[float, float]]
@@ -39,19 +41,19 @@ def largest_batch(path: Path, found: ModelDescription, wishes: Wishes) -> tuple[
     ports = (*found.inputs, *found.outputs)
     if not found.inputs:
         raise unusable(path, "it has no input", fix="a model that takes nothing needs no load")
-    if scalars := [port for port in ports if not port.sizes]:
-        raise unusable(path, f"{_written(scalars[0])} has no dimension", fix="export it with one of size 1 (unsqueeze)")
-    firsts = {port.sizes[0] for port in ports}
+    firsts = {port.sizes[0] if port.sizes else NONE for port in ports}
     if wishes.max_batch == 0 or (wishes.max_batch is None and not firsts <= {OPEN, 1}):
-        return 0, "no batch dimension"
+        scalars = [written(port) for port in ports if not port.sizes]
+        return 0, f"{scalars[0]} has no dimension for a batch" if scalars else "no batch dimension"
     if not firsts <= {OPEN, 1}:
         raise unusable(
             path,
-            f"its first dimension is not a batch: {', '.join(map(_written, ports))}",
+            f"its first dimension is not a batch: {', '.join(map(written, ports))}",
             fix="--max-batch 0: a request is then one sample; or export it with a batch (torch: dynamic_shapes)",
         )
     if 1 in firsts:
-        return 1, "the file's first dimension is 1"
+        ones = ", ".join(written(port) for port in ports if port.sizes[0] == 1)
+        return 1, f"the file fixes 1 as the first size of {ones}"
     most = DEFAULT_MAX_BATCH if wishes.max_batch is None else wishes.max_batch
     return min(most, found.max_batch or most), None
 
@@ -71,10 +73,11 @@ def inputs_of(path: Path, found: ModelDescription, wishes: Wishes, *, batched: b
     if still := [port for port, each in zip(found.inputs, inputs, strict=True) if OPEN in each["shape"]]:
         flags = [word for port in still for word in ("--shape", _example(port, batched=batched))]
         note = f"  # {EXAMPLE} stands for your sizes"
-        if not batched and OPEN in {port.sizes[0] for port in still}:
+        ports = (*found.inputs, *found.outputs)
+        if not batched and OPEN in {port.sizes[0] for port in still} and all(port.sizes for port in ports):
             note += "; --max-batch 32 if the first is the batch"
         raise OptionError(
-            f"{path} leaves sizes open: {', '.join(map(_written, still))}",
+            f"{path} leaves sizes open: {', '.join(map(written, still))}",
             fix=shlex.join([*wishes.command, *flags]) + note,
         )
     return inputs
@@ -87,14 +90,15 @@ def _shape(port: TensorInfo, wished: tuple[int, ...] | None, *, batched: bool) -
         return list(sizes)
     if len(wished) != len(sizes) or any(size not in {OPEN, wish} for size, wish in zip(sizes, wished, strict=True)):
         raise OptionError(
-            f"--shape {port.name}:{','.join(map(str, wished))} does not fit {_written(port)}",
+            f"--shape {port.name}:{','.join(map(str, wished))} does not fit {written(port)}",
             fix=f"{'leave out the batch, and ' if batched else ''}repeat what is fixed: "
             f"--shape {_example(port, batched=batched)}",
         )
     return list(wished)
 
 
-def _written(port: TensorInfo) -> str:
+def written(port: TensorInfo) -> str:
+    """A tensor as a person reads it: `x FP32[?,6]`."""
     return f"{port.name} {port.datatype}[{','.join('?' if size == OPEN else str(size) for size in port.sizes)}]"
 
 

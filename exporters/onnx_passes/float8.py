@@ -16,6 +16,7 @@ from onnxscript import version_converter
 
 from exporters.onnx_passes.quantisation import MIN_SHARE, MULTIPLYING, folded, others, share_of_weights, weights
 from servemark.errors import ArtifactError
+from servemark.frameworks.onnxruntime import import_onnxruntime
 from servemark.workload import Arrays
 
 FLOAT8 = ir.DataType.FLOAT8E4M3FN.numpy()
@@ -71,8 +72,7 @@ def _has_kernel(node: ir.Node) -> bool:
 
 def _largest(model: ir.Model, values: Sequence[ir.Value], file: Path, batches: Iterable[Arrays]) -> Mapping[str, float]:
     """Run calibration batches in float32; returns each value's largest absolute element. `file` is overwritten."""
-    import onnxruntime
-
+    onnxruntime = import_onnxruntime()
     outputs = list(model.graph.outputs)
     model.graph.outputs.extend(value for value in values if value not in {*model.graph.inputs, *outputs})
     names = [str(value.name) for value in model.graph.outputs]

@@ -13,9 +13,22 @@ Arrays = Mapping[str, npt.NDArray[np.generic]]
 
 FP16_ON_CPU = ("optimization.disable_specified_optimizers", "MatmulTransposeFusion")
 """On some models ONNX Runtime 1.31 ends in a segmentation fault with both this fusion and the widening of weights."""
+ERRORS = 3
+"""ONNX Runtime's number for the severity of errors."""
 _STRING = "tensor(string)"
 _read: Any = np.vectorize(bytes.decode, otypes=[np.object_])
 _write: Any = np.vectorize(str.encode, otypes=[np.object_])
+
+
+def import_onnxruntime() -> Any:
+    """Import ONNX Runtime and have it print errors alone, in every session of this process that asks for nothing else.
+
+    Its warnings are coloured lines about how it rewrites a graph, which tell nothing of the answers.
+    """
+    import onnxruntime
+
+    onnxruntime.set_default_logger_severity(ERRORS)
+    return onnxruntime
 
 
 class Session:

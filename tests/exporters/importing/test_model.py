@@ -130,7 +130,10 @@ def test_open_sizes_are_asked_for(tmp_path: Path, models: Path) -> None:
 
 def test_a_batch_of_one_in_the_file_is_kept(tmp_path: Path) -> None:
     report = bring(dense(tmp_path / "one.onnx", 1, 6))
-    assert (report.workload.max_batch, report.one_at_a_time) == (1, "the file's first dimension is 1")
+    assert (report.workload.max_batch, report.one_at_a_time) == (
+        1,
+        "the file fixes 1 as the first size of x FP32[1,6], y FP32[1,4]",
+    )
     made = exporters.export(report.workload, "onnxruntime", tmp_path / "repository")
     assert list(made.manifest["parity"]) == ["batch_1"]
 
@@ -141,7 +144,65 @@ def test_samples_that_depend_on_each_other_are_sent_alone(tmp_path: Path) -> Non
     path = save(tmp_path / "m.onnx", nodes, [("x", TensorProto.FLOAT, shape)], [("y", TensorProto.FLOAT, shape)])
     report = bring(path)
     assert report.workload.max_batch == 1
-    assert "y depends on the other samples" in str(report.one_at_a_time)
+    assert "y of 3 samples in one request is not what each is answered alone" in str(report.one_at_a_time)
+
+
+def test_a_model_that_answers_otherwise_each_time_is_refused(tmp_path: Path, models: Path) -> None:
+    shape = (OPEN, 6)
+    nodes = [helper.make_node("RandomUniformLike", ["x"], ["u"]), helper.make_node("Add", ["x", "u"], ["y"])]
+    path = save(tmp_path / "m.onnx", nodes, [("x", TensorProto.FLOAT, shape)], [("y", TensorProto.FLOAT, shape)])
+    with pytest.raises(ArtifactError, match="it answers the same request differently each time: y") as error:
+        bring(path)
+    assert "(its operators RandomUniformLike are random)" in error.value.what
+    assert [*models.iterdir()] == []
+
+
+def test_a_first_size_that_is_not_a_batch_is_told(tmp_path: Path) -> None:
+    nodes = [helper.make_node("Transpose", ["x"], ["y"], perm=[2, 0, 1])]
+    ports = [("x", TensorProto.FLOAT, (1, 4, 16))], [("y", TensorProto.FLOAT, (1, 4, "t"))]
+    path = save(tmp_path / "m.onnx", nodes, *ports)
+    with pytest.raises(ArtifactError, match=r"'y' is \[16, 1, 4\] for one sample of x FP32\[1,4,16\]") as error:
+        bring(path)
+    assert "--max-batch 0" in str(error.value.fix)
+    assert bring(path, max_batch=0).workload.outputs[0].shape == (16, 1, 4)
+
+
+@pytest.mark.parametrize("engine", ["onnxruntime", "openvino"])
+@pytest.mark.parametrize("nodes", [["Sub", "Log"], ["Sub", "Log", "Log"]], ids=["infinite", "not a number"])
+def test_answers_that_are_not_finite_agree_with_themselves(tmp_path: Path, nodes: list[str], engine: str) -> None:
+    shape = (OPEN, 6)
+    made = [helper.make_node("Sub", ["x", "x"], ["0"])]
+    made += [helper.make_node("Log", [f"{place}"], [f"{place + 1}"]) for place in range(len(nodes) - 1)]
+    made[-1].output[0] = "y"
+    ports = [("x", TensorProto.FLOAT, shape)], [("y", TensorProto.FLOAT, shape)]
+    report = bring(save(tmp_path / "m.onnx", made, *ports))
+    assert report.one_at_a_time is None
+    manifest = exporters.export(report.workload, engine, tmp_path / "repository").manifest
+    assert manifest["output_agreement"]["max_abs_error"] == 0
+
+
+@pytest.mark.parametrize("engine", ["onnxruntime", "openvino"])
+def test_an_input_without_dimensions_is_taken_in_a_request_of_one_sample(tmp_path: Path, engine: str) -> None:
+    nodes = [
+        helper.make_node("Cast", ["rate"], ["r"], to=TensorProto.FLOAT),
+        helper.make_node("Mul", ["x", "r"], ["y"]),
+    ]
+    ports = (
+        [("x", TensorProto.FLOAT, (OPEN, 6)), ("rate", TensorProto.INT64, ())],
+        [("y", TensorProto.FLOAT, (OPEN, 6))],
+    )
+    report = bring(save(tmp_path / "m.onnx", nodes, *ports), shapes={"x": (2, 6)})
+    assert (report.workload.max_batch, report.workload.inputs[1].shape) == (0, ())
+    assert report.one_at_a_time == "rate INT64[] has no dimension for a batch"
+    assert exporters.export(report.workload, engine, tmp_path / "repository").manifest["parity"]
+
+
+def test_warnings_of_onnx_runtime_do_not_reach_the_screen(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    nodes = [helper.make_node("Transpose", ["x"], ["y"], perm=[2, 0, 1])]
+    ports = [("x", TensorProto.FLOAT, (1, 4, 16))], [("y", TensorProto.FLOAT, (1, 4, "t"))]
+    report = bring(save(tmp_path / "m.onnx", nodes, *ports), max_batch=0)
+    exporters.export(report.workload, "onnxruntime", tmp_path / "repository")
+    assert ":onnxruntime:" not in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("engine", ["onnxruntime", "openvino"])

@@ -42,9 +42,21 @@ def test_batches_of_a_file_without_are_refused() -> None:
     assert "--max-batch 0" in str(error.value.fix)
 
 
-def test_a_tensor_without_a_dimension_is_refused() -> None:
-    with pytest.raises(ArtifactError, match=r"y FP32\[\] has no dimension"):
-        largest_batch(FILE, of((OPEN, 6), ()), wishes())
+@pytest.mark.parametrize("found", [of((OPEN, 6), ()), of((), (OPEN, 6))])
+def test_beside_a_tensor_without_a_dimension_a_request_is_one_sample(found: ModelDescription) -> None:
+    largest, why = largest_batch(FILE, found, wishes())
+    assert largest == 0
+    assert str(why).endswith("FP32[] has no dimension for a batch")
+    with pytest.raises(ArtifactError, match="its first dimension is not a batch"):
+        largest_batch(FILE, found, wishes(max_batch=8))
+    if found.inputs[0].sizes:
+        with pytest.raises(OptionError) as error:
+            inputs_of(FILE, found, wishes(), batched=False)
+        assert "--max-batch" not in str(error.value.fix), "it would be refused"
+
+
+def test_the_tensor_that_fixes_one_is_named() -> None:
+    assert largest_batch(FILE, of((OPEN, 6), (1,)), wishes()) == (1, "the file fixes 1 as the first size of y FP32[1]")
 
 
 def test_open_sizes_without_a_batch() -> None:

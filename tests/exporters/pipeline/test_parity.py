@@ -87,6 +87,19 @@ def test_an_answer_that_is_off_names_the_cpu_where_it_may_be_to_blame(overflows:
     assert words in str(caught.value.fix)
 
 
+def test_an_artifact_that_answers_otherwise_each_time_is_told() -> None:
+    workload = get("ncf_tiny")
+    samples = list(islice(workload.samples(np.random.default_rng(0)), 3))
+    asked = golden.eager(workload.build(), workload, stack(samples, workload.inputs))
+    rng = np.random.default_rng(0)
+
+    def random(inputs: Arrays) -> Arrays:
+        return {"scores": rng.random((len(inputs["user"]), *workload.outputs[0].shape), np.float32)}
+
+    with pytest.raises(ArtifactError, match="scores at batch 1 is another each time that the same request is asked"):
+        parity.measure(random, asked, workload, workload.agreement)
+
+
 @pytest.mark.parametrize(("name", "engine"), EXPORTS)
 def test_entry_is_complete_and_describes_itself(exported: Any, name: str, engine: str) -> None:
     workload, entry = get(name), exported(name, engine)

@@ -7,7 +7,7 @@ import onnx
 import pytest
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
-from exporters.importing.onnx_parts import parts
+from exporters.importing.onnx_graph.parts import parts
 from tests.support.own_models import WEIGHTS
 
 
