@@ -7,6 +7,7 @@ from typing import Any
 from exporters.pipeline.job import Job
 from exporters.pipeline.parity import Run
 from servemark.errors import ArtifactError
+from servemark.frameworks.tensor_names import names_of
 from servemark.frameworks.tensorflow import import_tensorflow
 from servemark.workload import Arrays, Workload
 
@@ -37,15 +38,17 @@ def write(job: Job) -> Mapping[str, object]:
 
     model = onnx.load(source)
     try:
-        function = concrete(model)
-    except (Unsupported, ValueError, TypeError, tf.errors.OpError) as error:
+        converted = concrete(model)
+    except Unsupported as error:
+        what = f"{job.workload.name} without {', '.join(error.operators)}" if error.operators else "another model"
         raise ArtifactError(
-            f"TensorFlow cannot run {job.workload.name}: {type(error).__name__}: {error}",
-            fix="docs/reference/support.md lists what each engine runs",
+            f"TensorFlow cannot run {job.workload.name}: unsupported: {error}",
+            fix=f"export {what}, or with --engine onnxruntime; docs/reference/engines.md lists what is taken",
         ) from error
     module = tf.Module()
-    module.answer = function
-    tf.saved_model.save(module, str(job.path), signatures={SIGNATURE: function})
+    module.answer = converted.function
+    tf.saved_model.save(module, str(job.path), signatures={SIGNATURE: converted.function})
+    converted.names.write(job.path)
     return {"signature": SIGNATURE, "image_layout_inside": "channels last"}
 
 
@@ -53,11 +56,12 @@ def load(path: Path, workload: Workload) -> Run:
     """Load the signature on the CPU."""
     tf = _tensorflow()
     module = tf.saved_model.load(str(path))
-    function = module.signatures[SIGNATURE]
+    function, names = module.signatures[SIGNATURE], names_of(path)
 
     def run(inputs: Arrays) -> Arrays:
         _ = module  # what the signature refers to lives as long as this
-        answer = function(**{name: tf.constant(array) for name, array in inputs.items()})
+        tensors = {name: tf.constant(array) for name, array in inputs.items()}
+        answer = names.answered(function(**names.fed(tensors)))
         return {tensor.name: answer[tensor.name].numpy() for tensor in workload.outputs}
 
     return run

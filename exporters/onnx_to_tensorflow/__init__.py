@@ -1,21 +1,11 @@
-"""ONNX to a TensorFlow function: the operators that the zoo's graphs have, loops and recurrent layers among them.
+"""ONNX to a TensorFlow function: what is not declared, operator by operator, is refused by name.
 
-Batch and other open sizes stay open, names and layouts of inputs and outputs stay the graph's own. Images are kept with
-their channels last between the operators that TensorFlow computes that way (`values.py`). Importing it imports
-TensorFlow.
+Batch and other open sizes stay open, layouts of inputs and outputs stay the graph's own. Images are kept with their
+channels last between the operators that TensorFlow computes that way (`values.py`). Importing it imports TensorFlow.
 """
 
-from exporters.onnx_to_tensorflow import control, elementwise, images, indexing, products, recurrence, shaping
-from exporters.onnx_to_tensorflow.graph import Unsupported, concrete
+from exporters.onnx_to_tensorflow import operators
+from exporters.onnx_to_tensorflow.declaration import OPERATORS, Unsupported
+from exporters.onnx_to_tensorflow.graph import Converted, concrete
 
-__all__ = [
-    "Unsupported",
-    "concrete",
-    "control",
-    "elementwise",
-    "images",
-    "indexing",
-    "products",
-    "recurrence",
-    "shaping",
-]
+__all__ = ["OPERATORS", "Converted", "Unsupported", "concrete", "operators"]

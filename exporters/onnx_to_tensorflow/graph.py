@@ -2,147 +2,106 @@
 
 import contextlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import onnx
 import tensorflow as tf
-from onnx import helper, numpy_helper
+from onnx import defs, helper, inliner, numpy_helper
 
-from exporters.onnx_to_tensorflow.values import Array, Value
+from exporters.onnx_to_tensorflow.declaration import ANY, OPERATORS, Unsupported, faults, faults_of
+from exporters.onnx_to_tensorflow.definitions import definition
+from exporters.onnx_to_tensorflow.node import Node, opsets
+from exporters.onnx_to_tensorflow.values import Value
+from servemark.frameworks.tensor_names import TensorNames, signature_names
 
-Operator = Callable[["Node"], Any]
-OPERATORS: dict[str, Operator] = {}
-_NO_SCOPE = re.compile(r"^[^A-Za-z0-9.]|[^A-Za-z0-9_.\\/>-]")
-"""Characters that a scope of TensorFlow cannot have."""
+_NO_SCOPE = re.compile(r"[^A-Za-z0-9_.-]+")
+"""Characters that a scope of TensorFlow cannot have, or that would end it."""
+_REFUSALS = (ValueError, TypeError, NotImplementedError, tf.errors.OpError)
+"""What TensorFlow raises where it cannot compute something."""
 
 
-class Unsupported(Exception):  # noqa: N818 - it says what is not supported
-    """The graph has something that this conversion lacks."""
+@dataclass(frozen=True)
+class Converted:
+    """A concrete function, and its names of the file's inputs and outputs."""
 
+    function: Any
+    names: TensorNames
 
-def operator(*names: str) -> Callable[[Operator], Operator]:
-    """Register what a node of one of these types computes: a tensor, a Value, or a tuple of them."""
-
-    def register(function: Operator) -> Operator:
-        OPERATORS.update(dict.fromkeys(names, function))
-        return function
-
-    return register
+    def __call__(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Answer inputs by the file's names."""
+        return self.names.answered(self.function(**self.names.fed(inputs)))
 
 
 class Scope:
     """The values of a graph by name; those of the graphs around it can be read."""
 
-    def __init__(self, graph: onnx.GraphProto, parent: "Scope | None" = None) -> None:
-        self.values = {each.name: Value(numpy_helper.to_array(each)) for each in graph.initializer}
+    def __init__(self, weights: Iterable[onnx.TensorProto], opset: int, parent: "Scope | None" = None) -> None:
+        self.values: dict[str, Value | None] = {each.name: Value(numpy_helper.to_array(each)) for each in weights}
+        self.opset = opset
         self._parent = parent
 
-    def __getitem__(self, name: str) -> Value:
+    def __getitem__(self, name: str) -> Value | None:
+        """Return a value; None where it is an input of a definition that is left out."""
+        if not name:
+            return None
         if name in self.values or self._parent is None:
             return self.values[name]
         return self._parent[name]
 
-
-class Node:
-    """One node with its inputs, those left out being None."""
-
-    def __init__(self, proto: onnx.NodeProto, scope: Scope) -> None:
-        self.type = proto.op_type
-        self.scope = scope
-        self.inputs = [scope[name] if name else None for name in proto.input]
-        self.outputs = len(proto.output)
-        self.attributes = {each.name: _attribute(each) for each in proto.attribute}
-
-    def value(self, index: int) -> Value:
-        """An input that has to be there."""
-        found = self.inputs[index]
-        if found is None:
-            raise Unsupported(f"{self.type} without input {index}")
-        return found
-
-    def tensor(self, index: int) -> Any:
-        """An input as ONNX has it."""
-        return self.value(index).first
-
-    def has(self, index: int) -> bool:
-        """Return True if an optional input is given."""
-        return index < len(self.inputs) and self.inputs[index] is not None
-
-    def static(self, index: int) -> Array:
-        """An input that has to be known now, such as axes. Raises Unsupported."""
-        found = self.value(index).static()
-        if found is None:
-            raise Unsupported(f"{self.type} with an input {index} that is computed")
-        return found
-
-    def constant(self, index: int) -> Value:
-        """An input that has to be known now, which keeps what is made of it. Raises Unsupported."""
-        found = self.value(index)
-        return found if found.array is not None else Value(self.static(index))
-
-    def ints(self, index: int, default: Sequence[int] = ()) -> list[int]:
-        """Whole numbers known now; the default where the input is left out."""
-        return [int(each) for each in np.ravel(self.static(index))] if self.has(index) else list(default)
-
-    def require(self, **wanted: object) -> None:
-        """Refuse attributes with other values than these. Raises Unsupported."""
-        for name, value in wanted.items():
-            found = self.attributes.get(name, value)
-            if found != value:
-                raise Unsupported(f"{self.type} with {name}={found}")
+    def found(self, name: str) -> Value:
+        """Return a value that is there."""
+        value = self[name]
+        assert value is not None, name
+        return value
 
 
-def concrete(model: onnx.ModelProto) -> Any:
-    """Convert a model into a concrete function of its inputs by name, whose answer is a dict of its outputs by name.
+def concrete(model: onnx.ModelProto) -> Converted:
+    """Convert a model into a concrete function of its inputs, whose answer is a dict of its outputs.
 
-    Raises Unsupported, naming the operators, where the graph has some that are missing here.
+    Raises Unsupported, naming nodes and operators, where the graph has something that is missing here.
     """
-    graph = model.graph
-    missing = sorted(_operators(graph) - set(OPERATORS))
-    if missing:
-        raise Unsupported(f"operators {', '.join(missing)}")
+    if model.functions:
+        model = inliner.inline_local_functions(model)
+    graph, opset = model.graph, opsets(model.opset_import).get("", defs.onnx_opset_version())
+    _check(graph, opset)
     known = {each.name for each in graph.initializer}
     inputs = [each for each in graph.input if each.name not in known]
-    names = [each.name for each in graph.output]
+    names = signature_names([each.name for each in inputs], [each.name for each in graph.output])
 
     def answer(**tensors: Any) -> dict[str, Any]:
-        values = run(graph, [Value(tensors[each.name]) for each in inputs])
-        return {name: tf.identity(value.first, name) for name, value in zip(names, values, strict=True)}
+        values = run(graph, [Value(tensors[names.inputs[each.name]]) for each in inputs], opset)
+        return {
+            names.outputs[each.name]: tf.identity(value.first, names.outputs[each.name])
+            for each, value in zip(graph.output, values, strict=True)
+        }
 
     specs = {
-        each.name: tf.TensorSpec(shape_of(each), helper.tensor_dtype_to_np_dtype(each.type.tensor_type.elem_type))
-        for each in inputs
+        names.inputs[each.name]: tf.TensorSpec(shape_of(each), _dtype(each), names.inputs[each.name]) for each in inputs
     }
-    return tf.function(answer, autograph=False).get_concrete_function(**specs)
+    return Converted(tf.function(answer, autograph=False).get_concrete_function(**specs), names)
 
 
-def run(graph: onnx.GraphProto, inputs: Sequence[Value], around: Scope | None = None) -> list[Value]:
+def run(graph: onnx.GraphProto, inputs: Sequence[Value], opset: int, around: Scope | None = None) -> list[Value]:
     """Compute a graph's outputs, of a loop's body within the scope around it."""
-    scope = Scope(graph, around)
+    scope = Scope(graph.initializer, opset, around)
     scope.values |= {each.name: value for each, value in zip(graph.input, inputs, strict=False)}
     shapes = {each.name: shape_of(each) for each in graph.value_info}
-    for proto in graph.node:
-        with tf.name_scope(_NO_SCOPE.sub("_", proto.name or proto.op_type)):  # a profile tells nodes by it
-            results = _results(Node(proto, scope))
+    _compute(graph.node, scope, shapes)
+    return [scope.found(each.name) for each in graph.output]
+
+
+def _compute(nodes: Iterable[onnx.NodeProto], scope: Scope, shapes: Mapping[str, list[int | None] | None]) -> None:
+    for proto in nodes:
+        with tf.name_scope(_scope(proto)):  # a profile tells nodes by it
+            results = _results(proto, scope)
         for name, value in zip(proto.output, results, strict=False):
-            if shapes.get(name) is not None:
-                value.set_shape(shapes[name] or [])
+            known = shapes.get(name)
+            if known is not None:
+                value.set_shape(known)
             scope.values[name] = value
-    return [scope[each.name] for each in graph.output]
-
-
-def _results(node: Node) -> list[Value]:
-    """Compute a node's outputs; at once where all that goes in is constant, as where weights are put together."""
-    constant = all(value is None or value.array is not None for value in node.inputs)
-    with tf.init_scope() if constant else contextlib.nullcontext():
-        answer = OPERATORS[node.type](node)
-        results = [
-            each if isinstance(each, Value) else Value(each)
-            for each in (answer if isinstance(answer, tuple) else (answer,))
-        ]
-        return [Value(each.first.numpy()) for each in results] if constant else results
 
 
 def shape_of(info: onnx.ValueInfoProto) -> list[int | None] | None:
@@ -153,11 +112,79 @@ def shape_of(info: onnx.ValueInfoProto) -> list[int | None] | None:
     return [size.dim_value if size.HasField("dim_value") else None for size in described.shape.dim]
 
 
-def _operators(graph: onnx.GraphProto) -> set[str]:
-    inner = (_operators(each.g) for node in graph.node for each in node.attribute if each.HasField("g"))
-    return {node.op_type for node in graph.node}.union(*inner)
+def _results(proto: onnx.NodeProto, scope: Scope) -> list[Value]:
+    """Compute a node's outputs; at once where all that goes in is constant, as where weights are put together."""
+    node = Node(proto, scope)
+    declared = OPERATORS.get(proto.op_type)
+    if declared is None:
+        return _by_definition(node, proto, scope)
+    constant = all(value is None or value.array is not None for value in node.inputs) and not _reads_around(proto)
+    parameters = node.parameters(declared)
+    try:
+        with tf.init_scope() if constant else contextlib.nullcontext():
+            answer = declared.function(node, **parameters)
+            results = [
+                each if isinstance(each, Value) else Value(each)
+                for each in (answer if isinstance(answer, tuple) else (answer,))
+            ]
+            return [Value(_array(each)) for each in results] if constant else results
+    except _REFUSALS as error:
+        raise node.unsupported(f"is refused by TensorFlow: {' '.join(str(error).split())}") from error
 
 
-def _attribute(proto: onnx.AttributeProto) -> Any:
-    value = helper.get_attribute_value(proto)
-    return value.decode() if isinstance(value, bytes) else value
+def _by_definition(node: Node, proto: onnx.NodeProto, scope: Scope) -> list[Value]:
+    """Compute an operator by the nodes that ONNX defines it as."""
+    function = definition(proto, node.schema, scope.opset, node.inputs)
+    if function is None:
+        raise node.unsupported(f"in opset {scope.opset}")
+    inside = Scope([], opsets(function.opset_import)[""])
+    inside.values |= dict.fromkeys(function.input) | dict(zip(function.input, node.inputs, strict=False))
+    found = [fault for each in function.node for fault in faults_of(each, inside.opset)]
+    if found:
+        raise node.unsupported(f"needs {found[0]}")
+    try:
+        _compute(function.node, inside, {})
+    except Unsupported as error:
+        raise node.unsupported(f"needs {error}") from error
+    wanted = zip(function.output, [*proto.output, *[""] * len(function.output)], strict=False)
+    return [inside.found(name) if output else Value(np.zeros(0)) for name, output in wanted]
+
+
+def _array(value: Value) -> Any:
+    return value.array if value.array is not None and not value.prefers_last else value.first.numpy()
+
+
+def _reads_around(proto: onnx.NodeProto) -> bool:
+    """Return True if the node has a graph of its own, which may read what is not among its inputs."""
+    return any(each.HasField("g") for each in proto.attribute)
+
+
+def _scope(proto: onnx.NodeProto) -> str:
+    return _NO_SCOPE.sub("_", proto.name).strip("_.-") or proto.op_type
+
+
+def _check(graph: onnx.GraphProto, opset: int) -> None:
+    """Raise Unsupported, before anything is built, for all that is not declared."""
+    for info in (*graph.input, *graph.output):
+        if not info.type.HasField("tensor_type"):
+            raise Unsupported(f"{info.name!r}, which is not a tensor but {info.type.WhichOneof('value')}")
+        if _dtype(info) not in ANY:
+            name = onnx.TensorProto.DataType.Name(info.type.tensor_type.elem_type)
+            raise Unsupported(f"{info.name!r}, a tensor of {name}")
+    found = list(faults(graph, opset))
+    if len(found) == 1:
+        raise found[0]
+    if found:
+        operators = sorted({name for each in found for name in each.operators})
+        words = list(dict.fromkeys(str(each) for each in found))
+        said = "; ".join(words[:_MOST_FAULTS]) + (
+            f" and {len(words) - _MOST_FAULTS} more" if words[_MOST_FAULTS:] else ""
+        )
+        raise Unsupported(f"operators {', '.join(operators)}: {said}", operators)
+
+
+_MOST_FAULTS = 5
+
+
+def _dtype(info: onnx.ValueInfoProto) -> Any:
+    return np.dtype(helper.tensor_dtype_to_np_dtype(info.type.tensor_type.elem_type))

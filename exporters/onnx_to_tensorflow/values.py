@@ -17,14 +17,36 @@ class Value:
         self.prefers_last = last is not None
         """Computed with its channels last, so that who can should take it so."""
         source = last if self.prefers_last else first
+        source = np.asarray(source) if isinstance(source, np.generic) else source
         self.array: Array | None = source if isinstance(source, np.ndarray) else None
-        self._source = source
+        self._source: Any = source
         self._made: dict[tuple[str, Any], Any] = {}
 
     @property
     def rank(self) -> int:
         """Number of dimensions. Raises ValueError where TensorFlow does not know."""
         return len(self._source.shape)
+
+    @property
+    def has_rank(self) -> bool:
+        """True where the number of dimensions is known."""
+        return self.array is not None or self._source.shape.rank is not None
+
+    @property
+    def shape(self) -> list[int | None]:
+        """The sizes, channels first, None for one that varies. Raises ValueError where their number is not known."""
+        sizes = list(self._source.shape)
+        return [sizes[0], sizes[-1], *sizes[1:-1]] if self.prefers_last else sizes
+
+    @property
+    def has_elements(self) -> bool:
+        """False for an empty list, which in older files stands for an input that is left out."""
+        return 0 not in self._source.shape
+
+    @property
+    def dtype(self) -> "np.dtype[Any]":
+        """The type of an element."""
+        return np.dtype(self.array.dtype if self.array is not None else self._source.dtype.as_numpy_dtype)
 
     @property
     def first(self) -> Any:
@@ -38,8 +60,8 @@ class Value:
 
     @property
     def filters(self) -> Any:
-        """A constant kernel with its channels, the first two dimensions, at the end: the second one, then the first."""
-        return self._in("filters", lambda kernel: np.moveaxis(kernel, (0, 1), (-1, -2)))
+        """A kernel with its channels, the first two dimensions, at the end: the second one, then the first."""
+        return self._in("filters", lambda kernel: transposed(kernel, [*range(2, len(kernel.shape)), 1, 0]))
 
     @property
     def transposed(self) -> Any:
@@ -71,16 +93,30 @@ class Value:
 
 def channels_last(tensor: Any) -> Any:
     """Move dimension 1 to the end."""
-    rank = len(tensor.shape)
-    order = [0, *range(2, rank), 1]
-    return np.transpose(tensor, order) if isinstance(tensor, np.ndarray) else tf.transpose(tensor, order)
+    return transposed(tensor, [0, *range(2, len(tensor.shape)), 1])
 
 
 def channels_first(tensor: Any) -> Any:
     """Move the last dimension to place 1."""
     rank = len(tensor.shape)
-    order = [0, rank - 1, *range(1, rank - 1)]
+    return transposed(tensor, [0, rank - 1, *range(1, rank - 1)])
+
+
+def transposed(tensor: Any, order: Sequence[int]) -> Any:
+    """Transpose a tensor or an array."""
     return np.transpose(tensor, order) if isinstance(tensor, np.ndarray) else tf.transpose(tensor, order)
+
+
+def each_of(function: Callable[[Any], Any], value: Value) -> Value:
+    """Compute every element by itself, in whichever layout they are."""
+    return Value(last=function(value.last)) if value.prefers_last else Value(function(value.first))
+
+
+def all_of(function: Callable[..., Any], values: Sequence[Value]) -> Value:
+    """Compute elements of tensors that broadcast, in whichever layout they are."""
+    tensors, last = aligned(values)
+    found = function(*tensors)
+    return Value(last=found) if last else Value(found)
 
 
 def aligned(values: Sequence[Value]) -> tuple[list[Any], bool]:

@@ -23,13 +23,14 @@ _OPERATORS = {
     "batch norm": """batchnormalization batchnorm batchnormlegitnotraining fusedbatchnorm
         fusedbatchnormv3
         fusedbatchnormex batchnorminference""",
-    "relu": "relu relu6 clip clamp clampmin clampmax hardtanh leakyrelu prelu clipbyvalue",
-    "pooling": """maxpool averagepool globalaveragepool globalmaxpool lppool avgpool pooling maxpool1d
+    "relu": """relu relu6 clip clamp clampmin clampmax hardtanh leakyrelu prelu clipbyvalue
+        thresholdedrelu""",
+    "pooling": """maxpool averagepool globalaveragepool globalmaxpool lppool globallppool avgpool pooling maxpool1d
         maxpool2d maxpool3d avgpool1d
         avgpool2d avgpool3d maxpool2dwithindices adaptiveavgpool2d adaptivemaxpool2d adaptiveavgpool1d maxpoolv2
         avgpoolv2 adaptivepooling""",
     "memory copy": """memcpy memcpyfromhost memcpytohost memorycopy copy clone tocopy contiguous identity cast
-        convert to copyfrom
+        convert castlike to copyfrom
         detach alias deepcopy memoryinput memoryoutput snapshot liftfreshcopy liftfresh resolveconj resolveneg
         quantizelinear dequantizelinear
         fakequantize""",
@@ -41,7 +42,8 @@ _OPERATORS = {
         resizenearestneighbor resizebilinear interpolate upsample upsamplenearest2d upsamplebilinear2d scatter
         scatterelements scatterelementsupdate scatternd scatterndupdate scatterupdate tensorscatterupdate reorder
         reorderinput reorderoutput permute view unsafeview asstrided viewas t numpyt depthtospace spacetodepth
-        unfold roll flip reverse reversev2 reversesequence onehot range arange constantofshape fill full fulllike
+        unfold roll flip reverse reversev2 reversesequence onehot eyelike
+        compress range arange constantofshape fill full fulllike
         zeros zeroslike ones oneslike newzeros newfull newones empty emptylike shape shapeof size const constant
         constanttensor narrow trilu tril triu matrixbandpart meshgrid pixelshuffle shuffle invertpermutation rank
         ensureshape numpy movedim swapaxes scalartensor collapse""",
@@ -57,8 +59,10 @@ _OPERATORS = {
         elementwise math subgraph where select selectv2 maskedfill maskedfillscalar equal eq notequal ne less lt
         lessequal lessorequal le greater gt greaterequal greaterorequal ge and or xor not logicaland logicalor
         logicalnot bitwiseand bitwiseor bitwisenot floor ceil round isnan isinf squareddifference remainder lerp
-        addcmul addcdiv var std rsub logistic threshold floordivide truedivide accumulatenv2 isfinite fusedadd""",
-    OTHER: """symsize isnonzero asserttensormetadata topk topkv2 sort argsort argmax argmin cumsum roialign
+        acos acosh asin asinh atan atanh cosh sinh bitshift bitwisexor hardmax reducelogsum reducesumsquare shrink
+        dropout addcmul addcdiv var std rsub logistic threshold floordivide truedivide accumulatenv2 isfinite
+        fusedadd""",
+    OTHER: """symsize isnonzero asserttensormetadata topk topkv2 sort argsort argmax argmin cumsum cumprod roialign
         gridsample gridsampler gridsampler2d
         nonmaxsuppression
         nonmaxsuppressionv5 multiclassnms matrixnms nms loop scan if while statelesswhile whileloop tensoriterator

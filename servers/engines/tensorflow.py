@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from servemark.errors import ArtifactError, ServerError
+from servemark.frameworks.tensor_names import TensorNames, names_of
 from servemark.frameworks.tensorflow import import_tensorflow
 from servemark.workload import Arrays
 from servers.engines import check_names, check_options, export_command, flag, thread_count
@@ -26,7 +27,14 @@ class TensorFlow:
     name = "tensorflow"
 
     def __init__(
-        self, module: Any, function: Callable[..., Any], device: str, outputs: Sequence[str], *, compiled: bool
+        self,
+        module: Any,
+        function: Callable[..., Any],
+        names: TensorNames,
+        device: str,
+        outputs: Sequence[str],
+        *,
+        compiled: bool,
     ) -> None:
         self.device = device
         self._tf: Any = import_tensorflow()
@@ -34,6 +42,7 @@ class TensorFlow:
         self.scalars = {name for name, each in described.items() if each.shape.rank == 0}
         self._module = module  # what the signature refers to lives as long as it
         self.function = function
+        self.names = names
         self._place = "/CPU:0" if device == "cpu" else f"/GPU:{_number(device)}"
         self._outputs = list(outputs)
         self._compiled = compiled
@@ -48,7 +57,7 @@ class TensorFlow:
     def run(self, inputs: Arrays) -> Arrays:
         with self._tf.device(self._place):
             tensors = {name: self._tf.convert_to_tensor(array) for name, array in inputs.items()}
-            answer = self.function(**tensors)
+            answer = self.names.answered(self.function(**self.names.fed(tensors)))
         return {name: answer[name].numpy() for name in self._outputs}
 
     def run_tensors(self, inputs: "Mapping[str, torch.Tensor]") -> "dict[str, torch.Tensor]":
@@ -60,7 +69,8 @@ class TensorFlow:
         if place.type == "cuda":  # TensorFlow's stream does not wait for the one that may still be writing these
             torch.cuda.default_stream(place).synchronize()
         with self._tf.device(self._place):
-            answer = self.function(**{name: dlpack.from_dlpack(capsule) for name, capsule in capsules.items()})
+            tensors = {name: dlpack.from_dlpack(capsule) for name, capsule in capsules.items()}
+            answer = self.names.answered(self.function(**self.names.fed(tensors)))
         if place.type == "cuda":
             self._tf.test.experimental.sync_devices()
         made = {name: torch.utils.dlpack.from_dlpack(dlpack.to_dlpack(answer[name])) for name in self._outputs}
@@ -93,14 +103,14 @@ def load(
     _set_threads(tf, intra, inter)
     try:
         module = tf.saved_model.load(str(artifact))
-        signature = module.signatures[SIGNATURE]
+        signature, names = module.signatures[SIGNATURE], names_of(artifact)
     except Exception as error:
         # a damaged directory surfaces as anything from OSError to IndexError
         raise ArtifactError(f"{artifact} cannot be loaded: {error}", fix=export_command(artifact)) from error
-    check_names(artifact, "inputs", inputs, signature.structured_input_signature[1])
-    check_names(artifact, "outputs", outputs, signature.structured_outputs)
+    check_names(artifact, "inputs", inputs, names.input_names(signature.structured_input_signature[1]))
+    check_names(artifact, "outputs", outputs, names.answered(signature.structured_outputs))
     function = tf.function(signature, jit_compile=True, autograph=False) if compiled else signature
-    return TensorFlow(module, function, device, outputs, compiled=compiled)
+    return TensorFlow(module, function, names, device, outputs, compiled=compiled)
 
 
 def _take_device(tf: Any, device: str) -> None:

@@ -30,7 +30,7 @@ TOGETHER = {
     "dashboards/grafana": "tests/dashboards/test_build.py",
     "loadgen/sut": "tests/loadgen/driver/test_event_loop.py",
     "exporters/onnx_passes": "tests/exporters/onnx_passes/test_networks.py",
-    "exporters/onnx_to_tensorflow": "tests/exporters/test_converted.py",
+    "exporters/onnx_to_tensorflow/operators": "tests/exporters/onnx_to_tensorflow/test_onnx_node_tests.py",
     "servemark/models/blocks": "tests/servemark/models/test_models.py",
     "servemark/models/synthesis": "tests/servemark/models/test_models.py",
     "servemark/views/plots": "tests/servemark/views/render/test_html.py",

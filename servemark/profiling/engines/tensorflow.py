@@ -33,7 +33,7 @@ class Profiler:
         assert isinstance(engine, TensorFlow)
         self.engine = engine
         self._modules, self._found = modules_of(entry), list[Inference]()
-        self._nodes = _nodes(engine.function, inputs)
+        self._nodes = _nodes(engine.function, engine.names.fed(inputs))
 
     def profiled(self, inputs: Arrays) -> float:
         import tensorflow as tf
