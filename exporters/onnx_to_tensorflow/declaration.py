@@ -41,7 +41,7 @@ class Unsupported(Exception):  # noqa: N818 - it says what is not supported
 
 @dataclass(frozen=True)
 class Declaration:
-    """What an operator computes, and of what."""
+    """An operator: its function, and all that the function takes."""
 
     function: Callable[..., Any]
     parameters: tuple[str, ...]

@@ -20,7 +20,7 @@ from servemark.frameworks.tensor_names import TensorNames, signature_names
 _NO_SCOPE = re.compile(r"[^A-Za-z0-9_.-]+")
 """Characters that a scope of TensorFlow cannot have, or that would end it."""
 _REFUSALS = (ValueError, TypeError, NotImplementedError, tf.errors.OpError)
-"""What TensorFlow raises where it cannot compute something."""
+"""The errors that TensorFlow raises where it cannot compute something."""
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ ROUNDING = {
 
 @dataclass(frozen=True)
 class Resampling:
-    """How places are found and elements weighed, in ONNX's words."""
+    """The rule by which places are found and elements weighed, in ONNX's words."""
 
     mode: str
     places: str
@@ -133,7 +133,7 @@ def _along(x: Any, axis: int, found: _Axis, kind: Resampling) -> Any:
 
 
 def _places(found: _Axis, kind: str) -> Any:
-    """Where each output element lies in the input (ONNX's Resize, coordinate_transformation_mode)."""
+    """Place each output element in the input (ONNX's Resize, coordinate_transformation_mode)."""
     size, target = tf.cast(found.size, tf.float32), tf.cast(found.target, tf.float32)
     number = tf.cast(tf.range(found.target), tf.float32)
     if kind == "asymmetric":

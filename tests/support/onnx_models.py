@@ -7,7 +7,6 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from exporters.onnx_to_tensorflow import concrete
 from servemark.frameworks.tensorflow import import_tensorflow
 
 OPSET = 18
@@ -47,6 +46,8 @@ def by_onnxruntime(made: onnx.ModelProto, inputs: Mapping[str, Any]) -> dict[str
 def by_tensorflow(made: onnx.ModelProto, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Answer by the converted graph."""
     tf = import_tensorflow()
+    from exporters.onnx_to_tensorflow import concrete
+
     answer = concrete(made)({name: tf.constant(array) for name, array in inputs.items()})
     return {name: array.numpy() for name, array in answer.items()}
 
@@ -58,3 +59,15 @@ def check(made: onnx.ModelProto, inputs: Mapping[str, Any]) -> None:
     for name, array in wanted.items():
         assert (found[name].shape, found[name].dtype) == (array.shape, array.dtype), name
         np.testing.assert_allclose(found[name], array, rtol=1e-4, atol=1e-5, err_msg=name)
+
+
+def refusal(made: onnx.ModelProto) -> tuple[str, tuple[str, ...]]:
+    """Return the words of the converter's refusal, and the operators that it is about."""
+    import_tensorflow()
+    from exporters.onnx_to_tensorflow import Unsupported, concrete
+
+    try:
+        concrete(made)
+    except Unsupported as error:
+        return str(error), error.operators
+    raise AssertionError("it was converted")

@@ -9,7 +9,6 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from exporters.onnx_to_tensorflow import Unsupported, concrete
 from servemark.frameworks.tensorflow import import_tensorflow
 
 Array = Any
@@ -59,6 +58,8 @@ def cases() -> Iterator[Case]:
 def outcome(case: Case) -> str:
     """Say `right` or `refused`, else what happened."""
     tf = import_tensorflow()
+    from exporters.onnx_to_tensorflow import Unsupported, concrete
+
     try:
         converted = concrete(case.model)
     except Unsupported as error:

@@ -14,7 +14,7 @@ from exporters.onnx_to_tensorflow.values import Value
 
 @operator("If", outputs=None)
 def branch(node: Node, *, then_branch: onnx.GraphProto, else_branch: onnx.GraphProto) -> Any:
-    """Which branch is taken may be known now, as where it depends on a number of dimensions."""
+    """The condition may be known now, as where it asks for a number of dimensions."""
     known = node.value(0).static()
     if known is not None:
         return tuple(_inside(node, then_branch if known.all() else else_branch, []))

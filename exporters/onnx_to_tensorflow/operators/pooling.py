@@ -12,7 +12,7 @@ from exporters.onnx_to_tensorflow.values import Value
 
 
 class Windows:
-    """Where the windows of a pooling operator lie."""
+    """The windows of a pooling operator."""
 
     def __init__(
         self, node: Node, kernel_shape: Any, strides: Any, dilations: Any, auto_pad: str, pads: Any, ceil_mode: int
@@ -26,7 +26,7 @@ class Windows:
         widths = [1 + (size - 1) * dilation for size, dilation in zip(self.size, self.dilations, strict=True)]
         self.pads = pads_of(node, x, auto_pad, pads, self.strides, widths)
         self.beyond = np.zeros_like(self.pads)
-        """What a last window needs behind the padding."""
+        """The elements that a last window needs behind the padding."""
         if ceil_mode and auto_pad in {"NOTSET", "VALID"}:
             self.beyond[:, 1] = _to_whole(node, x.last, widths, self.strides, self.pads)
 

@@ -101,7 +101,7 @@ def accumulated(node: Node, *, exclusive: int, reverse: int) -> Any:
 
 @operator("LpNormalization", types=FLOATS)
 def lp_normalization(node: Node, *, axis: int, p: int) -> Any:
-    """What has norm 0 stays 0."""
+    """A vector of norm 0 stays 0."""
     x = node.tensor(0)
     norm = tf.norm(x, ord=p, axis=axis, keepdims=True)
     return tf.math.divide_no_nan(x, norm)
