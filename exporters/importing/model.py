@@ -17,6 +17,7 @@ import numpy as np
 
 from exporters.importing import onnx_file, saved_model, torch_program, triton_entry
 from exporters.importing.model_file import Format, ModelDescription, unusable
+from exporters.importing.other_engine import other_engine
 from exporters.importing.samples import Wishes, inputs_of, largest_batch, written
 from exporters.importing.sandbox import run_sandboxed
 from exporters.importing.triton_entry import TritonEntry
@@ -55,6 +56,8 @@ class ImportReport:
     document: Mapping[str, Any]
     one_at_a_time: str | None
     """Reason why the model takes no batches; None if it does."""
+    other: str | None = None
+    """Another engine that it can be compared on; None if none is known."""
     open: tuple[str, ...] = ()
     """Accesses that this system could not close while the file was read and run: files, the network."""
 
@@ -95,7 +98,7 @@ def import_model(path: Path, name: str, models: Path, wishes: Wishes, *, force: 
             draft.rename(target)
     except OSError as error:
         raise ArtifactError(f"{target} cannot be written: {error}", fix=f"make room in {models}") from error
-    return ImportReport(read_model(target), said["document"], said["alone"], tuple(said["open"]))
+    return ImportReport(read_model(target), said["document"], said["alone"], said["other"], tuple(said["open"]))
 
 
 def _with_entry(wishes: Wishes, entry: TritonEntry) -> Wishes:
@@ -153,15 +156,23 @@ def _drafted(path: Path, draft: Path, wishes: Wishes, seal: Callable[[], None]) 
         },
     }
     provisional = described(draft, document, "")
-    bounds = {each["name"]: tuple(each["range"]) for each in inputs if "range" in each}
-    rows = _taken(wishes.requests(provisional, bounds))
-    write_npz(draft / SAMPLES, stack(rows, provisional.inputs))
     artifact = draft / VERSION / module.ARTIFACT
     try:
         run = module.load(artifact, provisional)
     except Exception as error:  # the runtimes' exceptions share no base
         words = _words(error, {str(artifact): str(path)})
         raise unusable(path, f"{format_.ENGINE} cannot load it: {words}", fix="export it again") from error
+    bounds = {each["name"]: tuple(each["range"]) for each in inputs if "range" in each}
+    if not wishes.requests_from:
+        free = {each["name"]: each["datatype"] for each in inputs if "range" not in each}
+        chosen = format_.wider(
+            artifact, free, lambda more: wishes.requests(provisional, {**bounds, **more}), provisional
+        )
+        for each in inputs:
+            each.update({"range": list(chosen[each["name"]])} if each["name"] in chosen else {})
+        bounds.update(chosen)
+    rows = _taken(wishes.requests(provisional, bounds))
+    write_npz(draft / SAMPLES, stack(rows, provisional.inputs))
     samples = golden_inputs(provisional)
     golden = Golden(samples, _answers(path, run, samples, found, provisional))
     document["outputs"] = [
@@ -172,7 +183,7 @@ def _drafted(path: Path, draft: Path, wishes: Wishes, seal: Callable[[], None]) 
         document["max_batch"] = 1
     write_golden(draft / GOLDEN, golden)
     (draft / DESCRIPTION).write_text(json.dumps(document, indent=2) + "\n")
-    return {"document": document, "alone": alone}
+    return {"document": document, "alone": alone, "other": other_engine(provisional, artifact)}
 
 
 def _check_names(path: Path, found: ModelDescription) -> None:

@@ -1,12 +1,13 @@
 """Description of a model file, whatever its format."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from servemark.errors import ArtifactError
+from servemark.workload import Sample, Workload
 
 OPEN = -1
 """A size that the file leaves open."""
@@ -55,6 +56,12 @@ class ModelDescription:
     """Counts one sample's FLOPs with inputs of these shapes, the batch included; None where it cannot."""
 
 
+Ranges = Mapping[str, tuple[float, float]]
+"""Input -> least and greatest random value."""
+Draw = Callable[[Ranges], Iterator[Sample]]
+"""Draws requests, endlessly, with these ranges and the default elsewhere."""
+
+
 class Format(Protocol):
     """Interface of a format's module."""
 
@@ -74,6 +81,12 @@ class Format(Protocol):
 
     def place(self, path: Path, version: Path) -> None:
         """Copy the file, and what belongs to it, to a version directory under the engine's own name for it."""
+
+    def wider(self, artifact: Path, free: Mapping[str, str], draw: Draw, workload: Workload) -> Ranges:
+        """Choose ranges of random requests that reach both sides of the model's thresholds; {} keeps the default.
+
+        `free` has the inputs that nothing bounds, with their datatypes.
+        """
 
 
 def unusable(path: Path, why: str, *, fix: str) -> ArtifactError:

@@ -2,6 +2,7 @@
 
 import functools
 import shutil
+from collections.abc import Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,16 +12,19 @@ from exporters.importing.model_file import (
     MAX_BYTES,
     MAX_SHOWN,
     OPEN,
+    Draw,
     ModelDescription,
+    Ranges,
     TensorInfo,
     folders_of,
     shown,
     unusable,
 )
-from exporters.importing.onnx_graph import counts
+from exporters.importing.onnx_graph import counts, thresholds
 from exporters.importing.onnx_graph.parts import parts
 from servemark.errors import ArtifactError, parsing
 from servemark.frameworks.onnxruntime import import_onnxruntime
+from servemark.workload import Workload
 
 if TYPE_CHECKING:
     from onnx import ModelProto, ValueInfoProto
@@ -48,6 +52,8 @@ MAX_NODES = 100_000
 """Maximum number of nodes of a graph with its subgraphs."""
 MAX_TENSORS = 1000
 """Maximum number of inputs and outputs, as of a foreign server's model."""
+HEAVY_FLOPS = 10e9
+"""A model above this is asked one request in each range that is tried."""
 LOADS_OPSET, LOADS_IR = 13, 8
 """Versions that every ONNX Runtime of today loads."""
 
@@ -103,6 +109,15 @@ def place(path: Path, version: Path) -> None:
         (version / "model.onnx").write_bytes(model.SerializeToString())
     else:
         shutil.copyfile(path, version / "model.onnx")
+
+
+def wider(artifact: Path, free: Mapping[str, str], draw: Draw, workload: Workload) -> Ranges:
+    """Choose ranges of random requests that reach both sides of the graph's thresholds; {} keeps the default."""
+    heavy = (workload.flops or 0) > HEAVY_FLOPS
+    together, count = max(1, min(workload.max_batch, thresholds.SAMPLES)), thresholds.SAMPLES
+    return thresholds.ranges(
+        artifact, free, draw, workload.request, together=1 if heavy else together, count=1 if heavy else count
+    )
 
 
 def _read(path: Path) -> "ModelProto":

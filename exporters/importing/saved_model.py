@@ -5,6 +5,7 @@ A SavedModel is a graph, which TensorFlow runs. What it may do is listed: operat
 
 import re
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ from exporters.importing.model_file import (
     DATATYPES,
     MAX_BYTES,
     OPEN,
+    Draw,
     ModelDescription,
+    Ranges,
     TensorInfo,
     folders_of,
     held,
@@ -22,6 +25,7 @@ from exporters.importing.model_file import (
 from exporters.importing.tensorflow_graph import SIGNATURE, keep_computing
 from servemark.errors import ArtifactError, parsing
 from servemark.frameworks.tensorflow import import_tensorflow
+from servemark.workload import Workload
 
 ENGINE = "tensorflow"
 KIND = "a SavedModel"
@@ -52,6 +56,11 @@ def describe(path: Path) -> ModelDescription:
 def folders(path: Path) -> list[Path]:
     """The folders of the file and of what belongs to it."""
     return folders_of(path / FILE)
+
+
+def wider(_: Path, __: Mapping[str, str], ___: Draw, ____: Workload) -> Ranges:
+    """Keep the default: the thresholds of such graphs are not read."""
+    return {}
 
 
 def place(path: Path, version: Path) -> None:

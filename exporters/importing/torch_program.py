@@ -5,10 +5,21 @@ Loading one can run code of its maker; it is loaded because the user named it (d
 
 import shutil
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from exporters.importing.model_file import DATATYPES, OPEN, ModelDescription, TensorInfo, folders_of, unusable
+from exporters.importing.model_file import (
+    DATATYPES,
+    OPEN,
+    Draw,
+    ModelDescription,
+    Ranges,
+    TensorInfo,
+    folders_of,
+    unusable,
+)
+from servemark.workload import Workload
 
 if TYPE_CHECKING:
     import torch
@@ -61,6 +72,11 @@ def describe(path: Path) -> ModelDescription:
 def folders(path: Path) -> list[Path]:
     """The folders of the file and of what belongs to it."""
     return folders_of(path)
+
+
+def wider(_: Path, __: Mapping[str, str], ___: Draw, ____: Workload) -> Ranges:
+    """Keep the default: the thresholds of such graphs are not read."""
+    return {}
 
 
 def place(path: Path, version: Path) -> None:

@@ -91,11 +91,13 @@ def import_model(
         return
     if report.open:
         note(f"{' and '.join(report.open)} stayed open to the model: this system has no Landlock, or no namespaces")
-    for line in _lines(report.workload, report.document, report.one_at_a_time):
+    for line in _lines(report.workload, report.document, report.one_at_a_time, report.other):
         note(line)
 
 
-def _lines(workload: Workload, document: Mapping[str, Any], one_at_a_time: str | None) -> Iterator[str]:
+def _lines(
+    workload: Workload, document: Mapping[str, Any], one_at_a_time: str | None, other: str | None
+) -> Iterator[str]:
     """Describe the imported model, for the user to check."""
     source = document["source"]
     opset = f", opset {source['opset']}" if source.get("opset") else ""
@@ -112,8 +114,8 @@ def _lines(workload: Workload, document: Mapping[str, Any], one_at_a_time: str |
     yield f"  {', '.join(counts)}"
     yield f"  requests: {document['requests'] or 'random; --input-data gives real ones, which int8 is calibrated with'}"
     yield f"kept in {shown(workload.source.folder) if workload.source else ''}"
-    texts = any(tensor.datatype == "BYTES" for tensor in (*workload.inputs, *workload.outputs))
-    next_ = f"run {workload.name}" if texts else f"compare {workload.name} --engines {source['engine']},openvino"
+    own = source["engine"]
+    next_ = f"compare {workload.name} --engines {own},{other}" if other else f"run {workload.name} --engine {own}"
     yield f"next: servemark {next_}"
 
 

@@ -197,6 +197,25 @@ def test_an_input_without_dimensions_is_taken_in_a_request_of_one_sample(tmp_pat
     assert exporters.export(report.workload, engine, tmp_path / "repository").manifest["parity"]
 
 
+@pytest.mark.parametrize("bound", [None, (0.0, 2.0)])
+def test_requests_reach_both_sides_of_a_clip_unless_the_user_bounds_them(
+    tmp_path: Path, models: Path, bound: tuple[float, float] | None
+) -> None:
+    def ranged(_: Workload, ranges: Mapping[str, tuple[float, float]]) -> Iterator[Sample]:
+        rng, (least, most) = np.random.default_rng(0), ranges.get("x", (0.0, 1.0))
+        while True:
+            yield {"x": rng.uniform(least, most, 6).astype(np.float32)}
+
+    opset: Any = {"opset_imports": [helper.make_opsetid("", 9)], "ir_version": 6}
+    ports = [("x", TensorProto.FLOAT, (OPEN, 6))], [("y", TensorProto.FLOAT, (OPEN, 6))]
+    path = save(tmp_path / "m.onnx", [helper.make_node("Clip", ["x"], ["y"], min=-6.0, max=6.0)], *ports, **opset)
+    report = import_model(path, "mine", models, Wishes(ranged, ranges={"x": bound} if bound else {}))
+    x = read_golden(models / "mine" / GOLDEN, fix="").inputs["x"].astype(np.float64)
+    assert report.document["inputs"][0]["range"] == (list(bound) if bound else [-16, 16])
+    assert ((x.min() < -6) and (x.max() > 6)) == (bound is None)
+    assert [each.name for each in (models / "mine" / "1").iterdir()] == ["model.onnx"]
+
+
 def test_warnings_of_onnx_runtime_do_not_reach_the_screen(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     nodes = [helper.make_node("Transpose", ["x"], ["y"], perm=[2, 0, 1])]
     ports = [("x", TensorProto.FLOAT, (1, 4, 16))], [("y", TensorProto.FLOAT, (1, 4, "t"))]
