@@ -181,9 +181,10 @@ WORKLOAD = define(
         Sizes(),
         parameters=35_456_800,
         flops=1_513_204_219_904,
-        # of 131,072 bits a few may lie so near 0 that rounding decides them; each moves the pixels around it by 0.004;
-        # at half the width, an error of 1e-3 in the picture flips 0.2 % of the bits
-        agreement=Agreement(spread_rtol=0.02, min_match=0.999),
+        # of 131,072 bits a few may lie so near 0 that rounding decides them; each moves the pixels around it by 0.004,
+        # as far as untrained networks' pictures differ; at half the width, an error of 1e-3 in the picture flips 0.2 %
+        # of the bits, which therefore are what is judged
+        agreement=Agreement(spread_rtol=1.0, min_match=0.999),
     ),
     tiny=Variant(Sizes(width=4, bits=4, iterations=2, side=32), parameters=138_738, flops=11_673_600),
     task="image compression",

@@ -29,7 +29,7 @@ class Agreement:
     and its first choice may change only between elements nearer than such errors.
     """
 
-    spread_rtol: float = 1e-3
+    spread_rtol: float = 5e-3
     rtol: float = 1e-5
     min_match: float = 1.0
     min_cosine: float | None = None

@@ -18,7 +18,7 @@ SHARE_OF_ALL = 0.1
 CROSS_SHARE = 1e-3
 """Of any element at least this share of the whole output's spread counts: beside a probability of 1, one of 1e-9 is 0.
 
-Times `spread_rtol` it is 1e-6, eight times the rounding of one float32.
+Times `spread_rtol` it is 5e-6, forty times the rounding of one float32.
 """
 
 

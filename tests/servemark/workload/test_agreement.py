@@ -84,7 +84,7 @@ IDS = np.arange(ROWS * 10).reshape(ROWS, 10)
 @pytest.mark.parametrize(
     ("precision", "within", "reference", "outside"),
     [
-        pytest.param("fp32", beyond(drawn(5), (3, 2), 5e-4), drawn(5), beyond(drawn(5), (3, 2), 2e-3), id="spread"),
+        pytest.param("fp32", beyond(drawn(5), (3, 2), 3e-3), drawn(5), beyond(drawn(5), (3, 2), 8e-3), id="spread"),
         # all that is left of the limits where the samples do not differ
         pytest.param(
             "fp32", np.full((ROWS, 3), 7.00003), np.full((ROWS, 3), 7.0), np.full((ROWS, 3), 7.001), id="rtol"
@@ -233,7 +233,7 @@ def test_of_a_sample_s_answers_the_worst_counts() -> None:
 @pytest.mark.parametrize(
     ("precision", "kinds", "limits"),
     [
-        ("fp32", {"floats": True, "integers": False}, {"spread_rtol": 1e-3, "rtol": 1e-5}),
+        ("fp32", {"floats": True, "integers": False}, {"spread_rtol": 5e-3, "rtol": 1e-5}),
         ("int8", {"floats": True, "integers": False}, {"min_cosine": 0.9, "max_spread_error": 0.447}),
         (
             "int8",
