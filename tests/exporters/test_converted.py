@@ -14,7 +14,7 @@ from exporters.pipeline.registry import exporter
 from servemark.errors import ArtifactError
 from servemark.repository.entry import Entry
 from servemark.workload import Arrays, Workload, get, names
-from servemark.workload.agreement import compare_outputs
+from servemark.workload.agreement import compare_outputs, scale_of
 from servemark.workload.engine import Engine
 from servers.engines import load_engine
 from tests.support.zoo import LIKE_ANOTHER, tiny_of
@@ -48,7 +48,7 @@ def test_engine_answers_what_eager_pytorch_answers(exported: Any, name: str, eng
     for tensor in workload.outputs:
         found, reference = answer[tensor.name], golden.outputs[tensor.name][6:13]
         assert (found.dtype, found.shape) == (tensor.dtype, reference.shape)
-        assert compare_outputs(found, reference, workload.agreement).agrees
+        assert compare_outputs(found, reference, workload.agreement, scale_of(golden.outputs[tensor.name])).agrees
 
 
 @pytest.mark.parametrize("engine", ["openvino", "tensorflow"])

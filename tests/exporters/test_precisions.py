@@ -33,7 +33,7 @@ IMPOSSIBLE = {
     ("onnxruntime", "fp16"): {"faster_rcnn_c4"},
     ("onnxruntime", "int8"): DETECTORS
     | SPEECH
-    | {"aoa_reader", "enas", "googlenet", "nmt", "nmt_greedy", "summarization"},
+    | {"aoa_reader", "enas", "googlenet", "image_compression", "nmt", "nmt_greedy", "summarization"},
     ("pytorch", "fp16"): DETECTORS | {"faster_rcnn_c4", "image_caption_im2txt"},
     ("pytorch", "bf16"): DETECTORS | SPEECH | {"faster_rcnn_c4", "googlenet", "image_caption_im2txt", "nmt_greedy"},
 }
