@@ -87,7 +87,8 @@ def concrete(model: onnx.ModelProto) -> Converted:
 def run(graph: onnx.GraphProto, inputs: Sequence[Value], opset: int, around: Scope | None = None) -> list[Value]:
     """Compute a graph's outputs, of a loop's body within the scope around it."""
     scope = Scope(graph.initializer, opset, around)
-    scope.values |= {each.name: value for each, value in zip(graph.input, inputs, strict=False)}
+    free = [each.name for each in graph.input if each.name not in scope.values]  # old files list the weights there too
+    scope.values |= dict(zip(free, inputs, strict=False))
     shapes = {each.name: shape_of(each) for each in graph.value_info}
     _compute(graph.node, scope, shapes)
     return [scope.found(each.name) for each in graph.output]
@@ -109,7 +110,8 @@ def shape_of(info: onnx.ValueInfoProto) -> list[int | None] | None:
     described = info.type.tensor_type
     if not described.HasField("shape"):
         return None
-    return [size.dim_value if size.HasField("dim_value") else None for size in described.shape.dim]
+    sizes = [size.dim_value if size.HasField("dim_value") else -1 for size in described.shape.dim]
+    return [size if size >= 0 else None for size in sizes]  # some exporters write -1
 
 
 def _results(proto: onnx.NodeProto, scope: Scope) -> list[Value]:

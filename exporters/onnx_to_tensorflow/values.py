@@ -128,6 +128,8 @@ def aligned(values: Sequence[Value]) -> tuple[list[Any], bool]:
 
 
 def _widened(value: Value, rank: int) -> Any:
+    if value.array is not None and value.array.size == 1:
+        return tf.constant(value.array.reshape(()))
     if value.rank in {0, rank}:
         return value.last if value.rank else value.first
     missing = rank - value.rank

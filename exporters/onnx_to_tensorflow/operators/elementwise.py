@@ -165,7 +165,7 @@ def is_infinite(node: Node, *, detect_negative: int, detect_positive: int) -> Va
     )
 
 
-@operator("Dropout", types=FLOATS, outputs=2, since=7, ignored=("seed",))
+@operator("Dropout", types=FLOATS, outputs=2, since=7, ignored=("seed", "ratio"))
 def dropout(node: Node, *, training_mode: Value | None) -> Any:
     """In inference all is kept."""
     node.require(training_mode is None or not node.known(training_mode, "training_mode").any(), "in training")

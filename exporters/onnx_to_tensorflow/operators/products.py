@@ -67,8 +67,9 @@ def _conv2d(x: Any, filters: Any, strides: Any, pads: Any, dilations: Any, group
     rows, columns, within, outputs = filters.shape
     even = strides[0] == strides[1] and (set(dilations) == {1} or set(strides) == {1})
     if within == 1 and even and x.shape[-1] == group:
-        own = tf.reshape(tf.reshape(filters, [rows, columns, group, outputs // group]), [rows, columns, group, -1])
-        return tf.nn.depthwise_conv2d(x, own, [1, *strides, 1], around, dilations=dilations)
+        # With explicit padding and a bias TensorFlow 2.21 ends the process (tensor_format.h, "Invalid index").
+        own = tf.reshape(filters, [rows, columns, group, outputs // group])
+        return tf.nn.depthwise_conv2d(padded(x, pads, 0), own, [1, *strides, 1], "VALID", dilations=dilations)
     parts = zip(tf.split(x, group, -1), tf.split(filters, group, -1), strict=True)
     return tf.concat([tf.nn.conv2d(part, own, strides, around, dilations=dilations) for part, own in parts], -1)
 

@@ -30,6 +30,12 @@ def test_names_of_any_kind_are_the_answers_names(name: str) -> None:
     check(made, {name: normal(2, 3), "X": normal(2, 3)})
 
 
+def test_weights_may_be_listed_among_the_inputs() -> None:
+    made = model([N("Sub", ["w", "x"], ["y"])], {"x": [2]}, ["y"], {"w": normal(2)})
+    made.graph.input.insert(0, helper.make_tensor_value_info("w", TensorProto.FLOAT, [2]))
+    check(made, {"x": normal(2)})
+
+
 def test_names_that_differ_in_case_or_in_one_sign_stay_two() -> None:
     made = model(
         [N("Sub", ["a.b", "a_b"], ["d"]), N("Div", ["A_b", "d"], ["y"])],
@@ -57,6 +63,10 @@ ABSENT: dict[str, tuple[onnx.NodeProto, dict[str, Any]]] = {
     "ReduceSum": (N("ReduceSum", ["x", "a"], ["y"]), {"a": np.array([], np.int64)}),
     "LayerNormalization": (N("LayerNormalization", ["x", "s"], ["y", "m", "d"]), {"s": normal(6)}),
     "DepthwiseConv": (N("Conv", ["x", "k"], ["y"], group=4, pads=[1, 1, 1, 1]), {"k": normal(8, 1, 3, 3)}),
+    "DepthwiseConv with a bias": (
+        N("Conv", ["x", "k", "b"], ["y"], group=4, pads=[1, 1, 1, 1]),
+        {"k": normal(4, 1, 3, 3), "b": normal(4)},
+    ),
     "GroupedConv": (
         N("Conv", ["x", "k"], ["y"], group=2, auto_pad="SAME_LOWER", strides=[2, 2]),
         {"k": normal(6, 2, 3, 3)},
