@@ -9,7 +9,7 @@ from exporters.pipeline.parity import Run
 from servemark.errors import ArtifactError
 from servemark.frameworks.tensor_names import names_of
 from servemark.frameworks.tensorflow import import_tensorflow
-from servemark.workload import Arrays, Workload
+from servemark.workload import Arrays, Tensor, Workload
 
 ARTIFACT = "model.savedmodel"
 PACKAGES = ("tensorflow", "onnx", "onnxscript")
@@ -38,7 +38,7 @@ def write(job: Job) -> Mapping[str, object]:
 
     model = onnx.load(source)
     try:
-        converted = concrete(model)
+        converted = concrete(model, {each.name: _shape(job.workload, each) for each in job.workload.inputs})
     except Unsupported as error:
         what = f"{job.workload.name} without {', '.join(error.operators)}" if error.operators else "another model"
         raise ArtifactError(
@@ -65,6 +65,12 @@ def load(path: Path, workload: Workload) -> Run:
         return {tensor.name: answer[tensor.name].numpy() for tensor in workload.outputs}
 
     return run
+
+
+def _shape(workload: Workload, tensor: Tensor) -> list[int | None]:
+    """The sizes of a request's tensor, None for each that varies."""
+    sizes = [None if size < 0 else size for size in tensor.shape]
+    return [None, *sizes] if workload.batched else sizes
 
 
 def _tensorflow() -> Any:

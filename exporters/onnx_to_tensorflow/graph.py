@@ -58,9 +58,10 @@ class Scope:
         return value
 
 
-def concrete(model: onnx.ModelProto) -> Converted:
+def concrete(model: onnx.ModelProto, shapes: Mapping[str, Sequence[int | None]] | None = None) -> Converted:
     """Convert a model into a concrete function of its inputs, whose answer is a dict of its outputs.
 
+    `shapes` are those that will be asked for, None for a size that varies: what the file leaves open is then known.
     Raises Unsupported, naming nodes and operators, where the graph has something that is missing here.
     """
     if model.functions:
@@ -79,7 +80,10 @@ def concrete(model: onnx.ModelProto) -> Converted:
         }
 
     specs = {
-        names.inputs[each.name]: tf.TensorSpec(shape_of(each), _dtype(each), names.inputs[each.name]) for each in inputs
+        names.inputs[each.name]: tf.TensorSpec(
+            _narrowed(shape_of(each), (shapes or {}).get(each.name)), _dtype(each), names.inputs[each.name]
+        )
+        for each in inputs
     }
     return Converted(tf.function(answer, autograph=False).get_concrete_function(**specs), names)
 
@@ -112,6 +116,15 @@ def shape_of(info: onnx.ValueInfoProto) -> list[int | None] | None:
         return None
     sizes = [size.dim_value if size.HasField("dim_value") else -1 for size in described.shape.dim]
     return [size if size >= 0 else None for size in sizes]  # some exporters write -1
+
+
+def _narrowed(known: list[int | None] | None, asked: Sequence[int | None] | None) -> list[int | None] | None:
+    """Fill in the sizes that the file leaves open with those that will be asked for."""
+    if asked is None or (known is not None and len(known) != len(asked)):
+        return known
+    return [
+        size if size is not None else wanted for size, wanted in zip(known or [None] * len(asked), asked, strict=True)
+    ]
 
 
 def _results(proto: onnx.NodeProto, scope: Scope) -> list[Value]:

@@ -13,9 +13,11 @@ Array = npt.NDArray[np.generic]
 class Value:
     """A constant or tensor. What is made of it is kept for each TensorFlow graph: a loop's body is one of its own."""
 
-    def __init__(self, first: Any = None, *, last: Any = None) -> None:
+    def __init__(self, first: Any = None, *, last: Any = None, sizes: Sequence[int | None] | None = None) -> None:
         self.prefers_last = last is not None
         """Computed with its channels last, so that who can should take it so."""
+        self.sizes = sizes
+        """Of a shape those of its elements that are known now, None for each other."""
         source = last if self.prefers_last else first
         source = np.asarray(source) if isinstance(source, np.generic) else source
         self.array: Array | None = source if isinstance(source, np.ndarray) else None
@@ -67,6 +69,15 @@ class Value:
     def transposed(self) -> Any:
         """A constant matrix, transposed."""
         return self._in("transposed", np.transpose)
+
+    def picked_sizes(self, index: Any) -> "Value | None":
+        """Return elements of a shape, by an index or a slice, if they are all known now."""
+        if self.sizes is None:
+            return None
+        found = np.array(self.sizes, object)[index]
+        if any(each is None for each in np.ravel(found)):
+            return None
+        return Value(np.asarray(found, np.int64))
 
     def static(self) -> Array | None:
         """The value where it is known now."""

@@ -21,6 +21,8 @@ SCATTERED = {
 def gather(node: Node, *, axis: int) -> Any:
     x, axis = node.tensor(0), axis % node.rank(node.value(0))
     known = node.value(1).static()
+    if known is not None and (sizes := node.value(0).picked_sizes(known)):
+        return sizes
     if known is not None and known.ndim == 0:
         return x[(slice(None),) * axis + (int(known),)]
     return tf.gather(x, _from_start(node.tensor(1), tf.shape(x, tf.int64)[axis]), axis=axis)

@@ -43,7 +43,10 @@ def constant_of_shape(node: Node, *, value: onnx.TensorProto | None) -> Any:
 
 @operator("Shape")
 def shape(node: Node, *, start: int, end: int | None) -> Any:
-    return tf.shape(node.tensor(0), out_type=tf.int64)[start:end]
+    x = node.value(0)
+    sizes = x.shape[start:end] if x.has_rank else None
+    found = Value(tf.shape(x.first, out_type=tf.int64)[start:end], sizes=sizes)
+    return found.picked_sizes(slice(None)) or found
 
 
 @operator("Size")

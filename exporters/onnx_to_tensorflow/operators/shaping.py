@@ -107,7 +107,8 @@ def cut(node: Node, *, starts: Value, ends: Value, axes: Value | None, steps: Va
     index = [slice(None)] * node.rank(node.value(0))
     for axis, start, end, step in zip(along, begins, stops, node.ints(steps, "steps", [1] * len(begins)), strict=True):
         index[axis] = slice(start, end, step)
-    return x[tuple(index)]
+    numbers = not any(tf.is_tensor(each) for each in (*begins, *stops))
+    return (node.value(0).picked_sizes(index[0]) if numbers else None) or x[tuple(index)]
 
 
 def _bounds(value: Value) -> list[Any]:

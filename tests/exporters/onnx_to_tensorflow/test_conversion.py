@@ -179,6 +179,29 @@ def test_a_branch_is_taken_now_or_at_each_request() -> None:
     np.testing.assert_array_equal(by_tensorflow(constant, {"x": x})["y"], np.abs(x))
 
 
+def test_sizes_that_will_be_asked_for_decide_what_the_file_leaves_open() -> None:
+    """As PyTorch's squeeze(0), whose branches differ in their number of dimensions."""
+    import_tensorflow()
+    from exporters.onnx_to_tensorflow import concrete
+
+    ends = [helper.make_tensor_value_info(name, 1, None) for name in ("squeezed", "same")]
+    then = helper.make_graph([N("Squeeze", ["x", "one"], ["squeezed"])], "then", [], ends[:1])
+    other = helper.make_graph([N("Identity", ["x"], ["same"])], "other", [], ends[1:])
+    nodes = [
+        N("Shape", ["x"], ["shape"]),
+        N("Gather", ["shape", "two"], ["size"]),
+        N("Equal", ["size", "unit"], ["c"]),
+        N("If", ["c"], ["z"], then_branch=then, else_branch=other),
+        N("Unsqueeze", ["z", "one"], ["y"]),
+    ]
+    weights = {"one": np.array([1]), "two": np.array(1), "unit": np.array(1)}
+    made = model(nodes, {"x": ["n", "m"]}, ["y"], weights)
+    assert "number of dimensions is not known" in refusal(made)[0]
+    for size, wanted in ((1, [2, 1]), (3, [2, 1, 3])):
+        answer = concrete(made, {"x": [None, size]})({"x": normal(2, size)})
+        assert answer["y"].shape == wanted
+
+
 def test_each_parameter_is_an_attribute_or_an_input_of_its_operator() -> None:
     import_tensorflow()
     from exporters.onnx_to_tensorflow.declaration import OPERATORS, onnx_name
