@@ -40,6 +40,7 @@ MAX_REQUEST_BYTES = 64 << 20
 """Requests that are kept with the model, at most."""
 TOGETHER = 3
 """Samples that have to give the same together as one by one, for the model to take batches."""
+NO_BATCH = "if the first size is not a batch, --max-batch 0"
 MOST_WORDS = 400
 """Letters of a runtime's error, at most."""
 MAX_NAME = 250
@@ -266,9 +267,11 @@ def _not_together(run: Run, golden: Golden, workload: Workload) -> str | None:
     for name, reference in golden.outputs.items():
         expected = reference[:TOGETHER]
         if answer[name].shape != expected.shape:
-            return f"{name} is {list(answer[name].shape)} for {TOGETHER} samples"
+            return f"{name} is {list(answer[name].shape)} for {TOGETHER} samples; {NO_BATCH}"
         if not (found := compare_outputs(answer[name], expected, Agreement(), scale_of(reference))).agrees:
-            return f"{name} of {TOGETHER} samples in one request is not what each is answered alone: {found}"
+            return (
+                f"{name} of {TOGETHER} samples in one request is not what each is answered alone: {found}; {NO_BATCH}"
+            )
     return None
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from loadgen.sut.channel import Answer
 from servemark.errors import ArtifactError
@@ -11,8 +12,6 @@ from servemark.workload import Tensor
 from servemark.workload.agreement import Agreement, compare_rows, scale_of
 from servemark.workload.golden_check import GoldenCheck
 
-UNLIKE = (None, np.nan)
-"""A whole number, and a float, that equals none."""
 Sampled = Sequence[tuple[tuple[int, ...], Answer]]
 
 
@@ -48,6 +47,13 @@ def check(sampled: Sampled, golden: Golden, outputs: Sequence[Tensor], limits: A
         found = [arrays[tensor.name].reshape(count, -1) for count, arrays in decoded]
         if any(each.shape[1] != reference.shape[1] for each in found):
             # Of another length, which agrees with nothing.
-            found = [np.full((len(samples), reference.shape[1]), UNLIKE[tensor.dtype.kind == "f"])]
+            found = [_unlike(reference)]
         rows[tensor.name] = compare_rows(np.concatenate(found), reference, limits, scale_of(whole))
     return GoldenCheck.of(len(sampled), samples, rows)
+
+
+def _unlike(reference: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
+    """Return values of which none equals its reference."""
+    if reference.dtype.kind != "f":
+        return np.full(reference.shape, None)
+    return np.where(np.isnan(reference), 0, np.nan)

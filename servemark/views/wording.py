@@ -41,6 +41,8 @@ def agreement_words(found: OutputAgreement | RowAgreement) -> str:
     parts = []
     if "min_cosine" in tolerance and found["cosine_min"] is not None:
         parts.append(f"cosine {found['cosine_min']:.4f} (at least {tolerance['min_cosine']:g})")
+        if "max_spread_error" in tolerance and (error := found.get("spread_error_max")) is not None:
+            parts.append(f"error {error:.2g} of the spread (at most {tolerance['max_spread_error']:g})")
     elif found["max_abs_error"] is not None:
         parts.append(f"max error {found['max_abs_error']:.2g}")
     # Results of earlier versions do not count samples.

@@ -79,3 +79,14 @@ def test_each_golden_sample_counts_once_however_often_it_was_asked() -> None:
     assert (figures["top1_samples"], figures["top1_agreement"], mismatch) == (4, 1, None)
     nothing = agreement_figures(GoldenCheck(), workload, "int8")[0]
     assert reason_of(nothing, "samples") == "no golden request was answered"
+
+
+@pytest.mark.parametrize("values", [[1.0, 2.0, 3.0], [np.nan] * 3, [np.inf] * 3])
+def test_an_answer_of_another_length_agrees_with_nothing(values: list[float]) -> None:
+    outputs = [Tensor("scores", "FP32", (3,)), Tensor("ids", "INT64", (3,))]
+    golden = Golden({}, {"scores": np.array([values] * 2, np.float32), "ids": np.arange(6).reshape(2, 3)})
+    right = Golds(scores=golden.outputs["scores"][:1], ids=golden.outputs["ids"][:1])
+    short = Golds(scores=golden.outputs["scores"][:1, :2], ids=golden.outputs["ids"][:1, :2])
+    for answer, agrees in ((right, True), (short, False)):
+        found = check([((0,), answer)], golden, outputs, Agreement()).discrepancies(outputs, Agreement())  # type: ignore[list-item]
+        assert [each.agrees for each in found.values()] == [agrees] * 2

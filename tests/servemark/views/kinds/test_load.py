@@ -119,6 +119,10 @@ def test_checked_outputs_and_joules_are_shown_with_their_bounds() -> None:
     result["precision"] = "int8"
     text = shown(result)
     assert "top-1 15 of 16 (at least 50% of all values); random weights: agreement with fp32, no accuracy" in text
+    limits = {"min_cosine": 0.9, "max_spread_error": 0.447}
+    agreement |= {"cosine_min": 1.0, "spread_error_max": 1.77, "tolerance": limits}
+    assert "cosine 1.0000 (at least 0.9), error 1.8 of the spread (at most 0.447), top-1 15 of 16" in shown(result)
+    agreement["cosine_min"] = None
     del agreement["samples"], agreement["tolerance"], agreement["weights"]
     assert "50 answers checked, top-1 98%\n" in shown(result)  # a result of an earlier version
 
