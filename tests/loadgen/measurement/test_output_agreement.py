@@ -88,5 +88,5 @@ def test_an_answer_of_another_length_agrees_with_nothing(values: list[float]) ->
     right = Golds(scores=golden.outputs["scores"][:1], ids=golden.outputs["ids"][:1])
     short = Golds(scores=golden.outputs["scores"][:1, :2], ids=golden.outputs["ids"][:1, :2])
     for answer, agrees in ((right, True), (short, False)):
-        found = check([((0,), answer)], golden, outputs, Agreement()).discrepancies(outputs, Agreement())  # type: ignore[list-item]
+        found = check([((0,), answer)], golden, outputs, Agreement()).discrepancies(outputs, Agreement())
         assert [each.agrees for each in found.values()] == [agrees] * 2
