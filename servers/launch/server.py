@@ -17,6 +17,7 @@ from servemark.telemetry import scrape_targets
 from servers.engines import engine_names
 from servers.launch import ports, readiness
 from servers.launch.process import Command, Process
+from servers.launch.triton_log import TritonLog
 
 ANY_HOST = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104  where a client of this machine finds "every address"
 FREE_PORTS: Mapping[str, int] = {"--http-port": 0, "--grpc-port": 0, "--metrics-port": 0}
@@ -196,12 +197,19 @@ class Server:
         self._scraped = scrape_targets.ScrapeTarget(scrape_targets.TRITON, self.metrics)
 
     def wait_ready(self, timeout_s: float) -> None:
-        """Return once the models can be asked. Raises ServerError, with Triton's own message where it has one."""
+        """Return once the models can be asked. Raises ServerError, ArtifactError, with Triton's words if it has any."""
+        self.check()
+        assert self._process
+        said = TritonLog(self._process.log, self._repository)
+
+        def check() -> None:
+            self.check()
+            said.check(self.models)
+
         try:
-            readiness.wait_ready(lambda: readiness.not_ready(self.http, self.models, self.key), timeout_s, self.check)
+            readiness.wait_ready(lambda: readiness.not_ready(self.http, self.models, self.key), timeout_s, check)
         except ServerError as error:
             raise ServerError(error.what, fix=error.fix or f"read {self.log}") from error
-        assert self._process
         self.startup_s = self._process.age_s
         self.version = readiness.version(self.http)
 

@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from servemark.errors import ArtifactError, OptionError, ServerError
+from servemark.repository.entry import Entry
 from servers import find_modes, open_server
 from servers.launch.process import Command
 from servers.launch.server import Server, ServerJob
@@ -64,6 +65,30 @@ def test_model_that_cannot_be_loaded(repository: Path) -> None:
     assert error.value.fix == "servemark export damaged --engine onnxruntime --force"
     assert time.monotonic() - started < START_S, "it did not wait for the time-out"
     assert set(regions(os.getpid())) == before
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (("dims: [8]", "dims: []"), "must specify 'dims'"),
+        (("backend:", "no_such_field: 1 backend:"), "no_such_field"),
+        (('"affine_onnxruntime"', '"other"'), "directory name must equal model name"),
+        (("backend:", "version_policy { specific { versions: 7 } } backend:"), "at least one version"),
+    ],
+    ids=["no dims", "no configuration", "another name", "no version"],
+)
+def test_a_configuration_that_triton_refuses_ends_the_wait(
+    repository: Path, tmp_path: Path, change: tuple[str, str], words: str
+) -> None:
+    config = (repository / "affine_onnxruntime" / "config.pbtxt").read_text()
+    assert change[0] in config
+    Entry(repository, "affine", "onnxruntime").link(tmp_path / "affine_onnxruntime", config.replace(*change))
+    started = time.monotonic()
+    server = open_server("embedded", tmp_path, MODELS, start_timeout_s=START_S)
+    with pytest.raises(ArtifactError, match=f"Triton cannot load affine_onnxruntime: .*{words}") as error, server:
+        pass
+    assert "affine_onnxruntime/config.pbtxt" in str(error.value.fix)
+    assert time.monotonic() - started < START_S, "it did not wait for the time-out"
 
 
 def test_model_that_is_not_there(repository: Path) -> None:

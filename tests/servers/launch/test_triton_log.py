@@ -1,0 +1,47 @@
+"""Reasons in Triton's log, in the words of Triton 2.51."""
+
+from pathlib import Path
+
+import pytest
+
+from servemark.errors import ArtifactError
+from servers.launch.triton_log import TritonLog
+
+POLL = 'E1127 12:19:24.555813 532 model_repository_manager.cc:1460] "Poll failed for model directory'
+LOAD = 'E1127 12:19:32.538709 616 model_repository_manager.cc:724] "failed to load model'
+PARSER = (
+    "[libprotobuf ERROR /tmp/text_format.cc:337] Error parsing text-format inference.ModelConfig: 3:1: "
+    'Message type "inference.ModelConfig" has no field named "foo".'
+)
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        ([f"{POLL} 'm': model input 't' must specify 'dims' for m\""], "model input 't' must specify 'dims' for m"),
+        ([f"{LOAD} 'm': at least one version must be available\""], "at least one version must be available"),
+        ([PARSER, f"{POLL} 'm': failed to read text proto from m/config.pbtxt\""], 'has no field named "foo"'),
+        ([f'{POLL} \'m\': unexpected \\"x\\" in it"'], 'unexpected "x" in it'),
+        ([f"{POLL} 'm': as older releases write it".replace('] "', "] ")], "as older releases write it"),
+    ],
+)
+def test_a_refusal_is_quoted(tmp_path: Path, lines: list[str], words: str) -> None:
+    log = tmp_path / "triton.log"
+    log.write_text("\n".join(["I1127 all is well", *lines, ""]))
+    with pytest.raises(ArtifactError) as error:
+        TritonLog(log, tmp_path / "repo").check(["other", "m"])
+    assert error.value.what.startswith("Triton cannot load m: ")
+    assert words in error.value.what
+    assert str(tmp_path / "repo" / "m" / "config.pbtxt") in str(error.value.fix)
+
+
+def test_the_log_is_read_as_it_grows(tmp_path: Path) -> None:
+    log = tmp_path / "triton.log"
+    log.write_text(f"{POLL} 'other': not ours\"\n{POLL} 'm': half a li")
+    read = TritonLog(log, tmp_path)
+    read.check(["m"])
+    with log.open("a") as file:
+        file.write('ne"\n')
+    with pytest.raises(ArtifactError, match="half a line"):
+        read.check(["m"])
+    read.check(["m"])
