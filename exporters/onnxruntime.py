@@ -99,7 +99,8 @@ def load(path: Path, workload: Workload) -> Run:
     """Start a session of the CPU execution provider."""
     onnxruntime = import_onnxruntime()
     settings = onnxruntime.SessionOptions()
-    if Entry.of_folder(path.parent.parent).precision == "fp16":
+    entry = Entry.of_folder(path.parent.parent)
+    if entry is not None and entry.precision == "fp16":
         settings.add_session_config_entry(*FP16_ON_CPU)
     session = onnxruntime.InferenceSession(str(path), settings, providers=["CPUExecutionProvider"])
     return Session(session, [tensor.name for tensor in workload.outputs]).run

@@ -4,7 +4,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
-from urllib.parse import quote
 
 from loadgen.endpoints.endpoint import Endpoint, filled
 from loadgen.kserve.control import Control
@@ -13,6 +12,7 @@ from loadgen.sut.target import Placement
 from loadgen.transport.request_fields import CONTENT_TYPE
 from servemark.documents.server import Tensors
 from servemark.errors import OptionError
+from servemark.repository.names import in_path
 from servemark.workload import Workload
 
 
@@ -58,9 +58,11 @@ class HttpEndpointControl(EndpointControl):
         return given | super().fields
 
     def _ready(self, model: str, fix: str) -> bool:
-        values = {"model": quote(model, safe=""), "version": quote(self.version, safe="")}
+        values = {"model": in_path(model), "version": self.version and in_path(self.version)}
         path = str(filled(self.endpoint.ready or "/", values))
         reply = self.ask(path, fix=fix)
+        if self.endpoint.ready:
+            self._refuse_redirect(path, reply)
         if reply.status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
             raise self._refused(f"HTTP {reply.status}", reply.body.decode(errors="replace"))
         return not self.endpoint.ready or reply.status == HTTPStatus.OK

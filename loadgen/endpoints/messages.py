@@ -4,7 +4,6 @@ import base64
 import binascii
 from collections.abc import Mapping, Sequence, Set
 from typing import Any
-from urllib.parse import quote
 
 import msgspec
 import numpy as np
@@ -16,6 +15,7 @@ from loadgen.transport.http1_head import HEAD_END, Head
 from loadgen.transport.limits import MAX_REMEMBERED_BYTES
 from loadgen.transport.request_fields import lines_of, merged
 from servemark.errors import InputDataError, OptionError
+from servemark.repository.names import in_path
 from servemark.workload import Arrays, Tensor, Workload, numbers
 
 BYTES = "BYTES"
@@ -34,10 +34,11 @@ class Encoder:
         model: str,
         *,
         version: str = "",
+        root: str = "",
         headers: Sequence[tuple[str, str]] = (),
     ) -> None:
         self._endpoint, self._workload = endpoint, workload
-        path = path_of(endpoint, model, version)
+        path = root + path_of(endpoint, model, version)
         fields = merged({"Content-Type": "application/json"}, endpoint.request.headers, dict(headers))
         lines = [f"POST {path} HTTP/1.1", *lines_of(host, fields)]
         self._head = "\r\n".join(lines).encode() + b"\r\nContent-Length: "
@@ -102,7 +103,7 @@ def path_of(endpoint: Endpoint, model: str, version: str) -> str:
     if version and not request.versioned_path:
         raise OptionError("--model-version: this endpoint type has no versions", fix="leave it out")
     template = request.versioned_path if version else request.path
-    return str(filled(template, {"model": quote(model, safe=""), "version": quote(version, safe="")}))
+    return str(filled(template, {"model": in_path(model), "version": version and in_path(version)}))
 
 
 def nested_values(array: npt.NDArray[np.generic], *, as_b64: bool) -> Any:

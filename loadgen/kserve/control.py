@@ -5,21 +5,23 @@ import json
 import math
 import ssl
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from http.client import HTTPException
 from typing import Any
+from urllib.parse import urljoin
 
 from loadgen.kserve.http_messages import model_path
 from loadgen.kserve.served_model import ServedModel, declared_model, read_served_model
 from loadgen.kserve.server_statistics import is_whole
 from loadgen.sut.target import Placement
 from loadgen.transport.access import NO_ACCESS, Access
-from loadgen.transport.server_url import authority, is_secure, socket_path
+from loadgen.transport.server_url import authority, is_secure, path_of, socket_path
 from loadgen.transport.tls import reason
 from servemark.documents.server import Tensors
 from servemark.errors import ServerError
 from servemark.frameworks.installed import serves_here
+from servemark.repository.names import in_path, spellings
 from servemark.telemetry.http_request import Reply, ask
 from servemark.workload import Tensor, Workload
 
@@ -50,6 +52,8 @@ class Control:
     url: str
     access: Access = NO_ACCESS
     version: str = ""
+    _spelled: dict[str, str] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """Names of models as the server reads them in a path."""
 
     @property
     def fields(self) -> dict[str, str]:
@@ -58,7 +62,7 @@ class Control:
 
     def ask(self, path: str, body: bytes | None = None, *, fix: str = "") -> Reply:
         """GET, or POST where there is a body. Raises ServerError, with this fix where no server answers."""
-        endpoint = socket_path(self.url) or authority(self.url)
+        endpoint, path = socket_path(self.url) or authority(self.url), path_of(self.url) + path
         tls = self.access.context(self.url) if is_secure(self.url) else None
         try:
             return ask(endpoint, path, timeout_s=TIMEOUT_S, body=body, headers=self.fields, tls=tls)
@@ -74,6 +78,7 @@ class Control:
 
     def _json(self, path: str, body: bytes | None = None) -> dict[str, Any]:
         reply = self.ask(path, body)
+        self._refuse_redirect(path, reply)
         try:
             document = json.loads(reply.body, parse_float=_finite, parse_constant=_finite)
         except (ValueError, RecursionError):
@@ -95,10 +100,31 @@ class Control:
 
     def _ready(self, model: str, fix: str) -> bool:
         """Return True if the model can be asked. Raises ServerError if no server answers, or if it refuses us."""
-        reply = self.ask(f"{model_path(model, self.version)}/ready", fix=fix)
-        if reply.status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
-            raise self._refused(f"HTTP {reply.status}", reply.body.decode(errors="replace"))
-        return reply.status == HTTPStatus.OK
+        for spelling in spellings(model):
+            path = f"{model_path(spelling, self.version)}/ready"
+            reply = self.ask(path, fix=fix)
+            if reply.status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
+                raise self._refused(f"HTTP {reply.status}", reply.body.decode(errors="replace"))
+            self._refuse_redirect(path, reply)
+            if reply.status == HTTPStatus.OK:
+                self._spelled[model] = spelling
+                return True
+        return False
+
+    def path(self, model: str) -> str:
+        """Return the path of a model, or of the version that is asked for, below the server's own path."""
+        return model_path(self._spelled.get(model) or in_path(model), self.version)
+
+    def _refuse_redirect(self, path: str, reply: Reply) -> None:
+        """Raise ServerError for a redirect, which requests under load would not follow."""
+        if not 300 <= reply.status < 400 or not reply.location:
+            return
+        goal = urljoin(f"{self.url}{path}", reply.location)
+        server = goal.removesuffix(path)
+        raise ServerError(
+            f"{self.url}{path} answered {reply.status}, a redirect to {self._words(goal)}, which no request follows",
+            fix=f"--url {self._words(server)}" if server != goal else "--url of the server that answers itself",
+        )
 
     def _refused(self, status: str, words: str) -> ServerError:
         """The server is there and wants to know who asks."""
@@ -116,7 +142,7 @@ class Control:
 
     def _document(self, model: str, kind: str) -> dict[str, Any]:
         """Ask the server for a model's metadata (""), "config" or "stats". Raises ServerError."""
-        return self._json(f"{model_path(model, self.version)}/{kind}".rstrip("/"))
+        return self._json(f"{self.path(model)}/{kind}".rstrip("/"))
 
     def versions(self, model: str) -> list[str]:
         """Return the versions of a model that the server lists; empty if it lists none, or has no metadata."""
@@ -229,7 +255,7 @@ class Control:
 
     def trace_settings(self, model: str, changed: Mapping[str, object] | None = None) -> dict[str, Any]:
         """Return Triton's settings of a model's trace, `changed` first where that is given. Raises ServerError."""
-        path = f"{model_path(model, '')}/trace/setting"
+        path = f"{model_path(self._spelled.get(model) or in_path(model), '')}/trace/setting"
         return self._json(path) if changed is None else self._json(path, json.dumps(changed).encode())
 
     def register_memory(self, kind: str, name: str, place: Mapping[str, Any]) -> None:

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple
-from urllib.parse import quote
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +22,7 @@ from loadgen.transport.compression import GZIP, compress, decompress
 from loadgen.transport.http1_head import HEAD_END, Head, MalformedResponse, parse_head
 from loadgen.transport.limits import MAX_REMEMBERED_BYTES, TooLarge, max_message_bytes
 from loadgen.transport.request_fields import lines_of
+from servemark.repository.names import in_path
 from servemark.workload import Arrays, Tensor
 
 MAX_FORMS = 4
@@ -51,12 +51,14 @@ def encode_request(
     headers: Sequence[tuple[str, str]] = (),
     *,
     version: str = "",
+    path: str = "",
     formats: Formats = BINARY,
     parameters: Mapping[str, object] = NOTHING,
     request_id: str = "",
 ) -> bytes:
     """One whole HTTP request: head with `headers` too, JSON header, tensors. `inputs` carry the batch dimension.
 
+    `path` is the model's on its server; empty: as KServe v2 has it, at the server's root.
     Raises OptionError, InputDataError for what JSON cannot carry.
     """
     tensors, wanted = b"", {"parameters": {"binary_data": True}} if formats.outputs == "binary" else {}
@@ -82,7 +84,7 @@ def encode_request(
         else {"Content-Type": "application/json"}
     )
     fields = dict(headers) | kind | {"Content-Length": len(text) + len(tensors)}
-    return request_head(host, model, version, fields) + text + tensors
+    return request_head(host, path or model_path(in_path(model), version), fields) + text + tensors
 
 
 _LENGTH = re.compile(rb"(?im)^(content-length: )\d+")
@@ -97,15 +99,15 @@ def compressed(request: bytes, volume: Volume) -> bytes:
     return head + b"\r\nContent-Encoding: gzip" + end + packed
 
 
-def model_path(model: str, version: str) -> str:
-    """Return the path of a model, or of one version of it."""
-    path = f"/v2/models/{quote(model, safe='')}"
-    return f"{path}/versions/{quote(version, safe='')}" if version else path
+def model_path(spelling: str, version: str) -> str:
+    """Return the path of a model, whose name is spelled as its server reads it, or of one version of it."""
+    path = f"/v2/models/{spelling}"
+    return f"{path}/versions/{in_path(version)}" if version else path
 
 
-def request_head(host: str, model: str, version: str, fields: Mapping[str, object]) -> bytes:
-    """The head of an inference request, with these header fields."""
-    lines = [f"POST {model_path(model, version)}/infer HTTP/1.1", *lines_of(host, fields)]
+def request_head(host: str, path: str, fields: Mapping[str, object]) -> bytes:
+    """The head of an inference request to the model at a path, with these header fields."""
+    lines = [f"POST {path}/infer HTTP/1.1", *lines_of(host, fields)]
     return "\r\n".join(lines).encode() + HEAD_END
 
 

@@ -25,6 +25,7 @@ from servemark.paths import DATA_ROOT, MODEL_REPOSITORY, RESULTS
 from servemark.quality.ctc import LanguageModel
 from servemark.quantities import EXACT_FLOATS, text_of
 from servemark.repository.entry import Entry
+from servemark.repository.names import checked_name
 from servemark.results.objectives import Objectives, parse_objectives
 from servemark.results.schema.run import Resolved
 from servemark.telemetry.energy.command import words_of
@@ -145,6 +146,8 @@ class LoadConfig:
         if self.batch_size > most:
             why = f"above {workload.name}'s maximum of {most}" if workload.batched else "for a model with batches"
             raise OptionError(f"--batch-size {self.batch_size} is {why}", fix=f"give at most --batch-size {most}")
+        for name in filter(None, (self.model, self.server.model_version)):
+            checked_name(name)
         self._check_inputs()
 
     def _check_inputs(self) -> None:

@@ -39,7 +39,9 @@ class SharedGrpc:
             for p in tensors
         ]
         named = {"model_name": self._model, "model_version": self._version}
-        return _serialised(message("ModelInferRequest", **named, inputs=described))
+        # A tensor without elements is not shared, and Triton wants contents of it, if only empty ones.
+        inline = [b"" for p in tensors if not p.size]
+        return _serialised(message("ModelInferRequest", **named, inputs=described, raw_input_contents=inline))
 
     def outputs(self, tensors: Sequence[SharedTensor]) -> bytes:
         wanted = [

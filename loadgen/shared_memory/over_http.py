@@ -1,14 +1,16 @@
 """KServe v2 over HTTP with tensors in shared memory: JSON that names slots."""
 
+import functools
 import json
 from collections.abc import Sequence
 from typing import Any
 
+from loadgen.kserve.control import Control
 from loadgen.kserve.http_messages import ResponseChecker, judge_description, remember, request_head
 from loadgen.load.load_config import LoadConfig
 from loadgen.shared_memory.slots import SharedTensor
 from loadgen.transport.http1_head import HEAD_END, Head
-from loadgen.transport.server_url import authority
+from loadgen.transport.server_url import authority, path_of
 from servemark.workload import Tensor
 
 
@@ -31,18 +33,27 @@ class SharedChecker(ResponseChecker):
 
 
 class SharedHttp:
-    """A request is JSON in two pieces; its length stands before them."""
+    """A request is JSON in two pieces; its length stands before them. `control` knows the model's path once asked."""
 
-    def __init__(self, config: LoadConfig) -> None:
+    def __init__(self, config: LoadConfig, control: Control) -> None:
+        self._config, self._control = config, control
+
+    @functools.cached_property
+    def _head(self) -> bytes:
+        config, url = self._config, self._config.url
         fields = dict(config.access.headers) | {"Content-Type": "application/json", "Content-Length": ""}
-        self._head = request_head(
-            authority(config.url), config.model, config.server.model_version, fields
-        ).removesuffix(HEAD_END)
+        path = path_of(url) + self._control.path(config.model)
+        return request_head(authority(url), path, fields).removesuffix(HEAD_END)
 
     def inputs(self, tensors: Sequence[SharedTensor]) -> bytes:
         """The part of a request that names the model and its inputs."""
-        listed = [
-            {"name": p.tensor.name, "shape": p.shape, "datatype": p.tensor.datatype, "parameters": p.parameters}
+        listed: list[dict[str, Any]] = [
+            {
+                "name": p.tensor.name,
+                "shape": p.shape,
+                "datatype": p.tensor.datatype,
+                **({"parameters": p.parameters} if p.size else {"data": []}),
+            }
             for p in tensors
         ]
         return b'{"inputs":' + _json(listed)

@@ -30,7 +30,12 @@ class SharedTensor(NamedTuple):
 
     @property
     def parameters(self) -> dict[str, str | int]:
-        """Return the parameters that name it in a message. An offset of 0 is left out, because gRPC drops a 0."""
+        """Return the parameters that name it in a message. An offset of 0 is left out, because gRPC drops a 0.
+
+        A tensor without elements has none: Triton takes no place of 0 bytes, and it has nothing to share.
+        """
+        if not self.size:
+            return {}
         named: dict[str, str | int] = {"shared_memory_region": self.region, "shared_memory_byte_size": self.size}
         return {**named, "shared_memory_offset": self.offset} if self.offset else named
 

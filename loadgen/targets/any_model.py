@@ -14,6 +14,7 @@ from loadgen.transport.access import Access
 from servemark.documents.request import Inputs, RunRequest
 from servemark.documents.server import Tensors
 from servemark.errors import OptionError
+from servemark.repository.names import checked_name
 from servemark.workload import Sample, Tensor, UnknownWorkloadError, Workload, get
 
 
@@ -48,7 +49,7 @@ def workload_of(request: RunRequest) -> Workload:
         )
     urls, _ = server_addresses(request)
     control = control_at(urls[0], Access.of(request.server, urls[0]), request.server)
-    return served_workload(control, name, request.inputs, declared)
+    return served_workload(control, checked_name(name), request.inputs, declared)
 
 
 def served_workload(

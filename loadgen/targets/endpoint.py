@@ -7,8 +7,11 @@ from typing import Any
 from loadgen.endpoints.connection import EndpointConnection
 from loadgen.endpoints.endpoint import over_http
 from loadgen.endpoints.messages import AnswerChecker, Encoder, check_outputs, path_of, require_outputs
+from loadgen.kserve.control import Control
 from loadgen.load.load_config import LoadConfig
 from loadgen.targets.http import HttpTarget, header_fields
+from loadgen.transport.server_url import authority
+from loadgen.transport.server_url import path_of as url_path
 from servemark.workload import Arrays
 
 
@@ -30,13 +33,14 @@ class EndpointTarget(HttpTarget):
     def _choose_formats(self) -> None:
         """Nothing: the description says how values are written."""
 
-    def _encoder(self, host: str) -> Callable[[Arrays], Any]:
+    def _encoder(self, control: Control) -> Callable[[Arrays], Any]:
         config = self._config
         return Encoder(
             self._endpoint,
             config.workload,
-            host,
+            authority(control.url),
             config.model,
+            root=url_path(control.url),
             version=config.server.model_version,
             headers=header_fields(config),
         )

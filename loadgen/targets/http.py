@@ -24,7 +24,7 @@ from loadgen.targets.control import control_at
 from loadgen.targets.engine_info import read_placement
 from loadgen.targets.payloads import payloads
 from loadgen.transport.compression import GZIP
-from loadgen.transport.server_url import authority
+from loadgen.transport.server_url import authority, path_of
 from loadgen.transport.tcp import Address
 from loadgen.wire.servers import on_server
 from loadgen.wire.used_once import used_once
@@ -132,7 +132,7 @@ class HttpTarget:
         return payloads(self._config, self.encoder(), golden)
 
     def encoder(self) -> Callable[[Arrays], Any]:
-        encoders = [self._packing(self._encoder(authority(url))) for url in self.urls]
+        encoders = [self._packing(self._encoder(control)) for control in self.controls]
         if self.several:
             return lambda arrays: tuple(encode(self.as_served(arrays)) for encode in encoders)
         return lambda arrays: encoders[0](self.as_served(arrays))
@@ -148,9 +148,10 @@ class HttpTarget:
             return encode
         return lambda arrays: compressed(encode(arrays), self.volume)
 
-    def _encoder(self, host: str) -> Callable[[Arrays], Any]:
-        """Make what serialises a batch for the server of this name."""
-        encode = http_encoder(self._config, host, self._formats)
+    def _encoder(self, control: Control) -> Callable[[Arrays], Any]:
+        """Make what serialises a batch for the server of this control plane."""
+        path = path_of(control.url) + control.path(self._config.model)
+        encode = http_encoder(self._config, authority(control.url), self._formats, path)
         return (lambda arrays: reserved_http(encode(arrays))) if self._config.server.sequence_length else encode
 
     def connect(self, server: int = 0) -> Channel:
@@ -228,8 +229,8 @@ def _look_up(url: str) -> float | None:
     return (time.monotonic_ns() - begun) / 1e6
 
 
-def http_encoder(config: LoadConfig, host: str, formats: Formats = BINARY) -> Callable[[Arrays], bytes]:
-    """Make what serialises a batch for HTTP."""
+def http_encoder(config: LoadConfig, host: str, formats: Formats = BINARY, path: str = "") -> Callable[[Arrays], bytes]:
+    """Make what serialises a batch for HTTP, for the model at a path of the server."""
     datatypes = {tensor.name: tensor.datatype for tensor in config.workload.inputs}
 
     def encode(arrays: Arrays) -> bytes:
@@ -241,6 +242,7 @@ def http_encoder(config: LoadConfig, host: str, formats: Formats = BINARY) -> Ca
             datatypes,
             header_fields(config),
             version=config.server.model_version,
+            path=path,
             formats=formats,
             parameters=config.server.request_parameters,
             request_id=PLACE_OF_NUMBER if config.live.explain else "",

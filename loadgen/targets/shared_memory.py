@@ -153,7 +153,8 @@ def _target_over(config: LoadConfig) -> tuple[HttpTarget, RequestEncoding]:
         from loadgen.targets.grpc import GrpcTarget
 
         return GrpcTarget(config, SharedReader), SharedGrpc(config)
-    return HttpTarget(config, SharedChecker), SharedHttp(config)
+    target = HttpTarget(config, SharedChecker)
+    return target, SharedHttp(config, target.control)
 
 
 def _gpu(device: str | None) -> int:

@@ -1,7 +1,7 @@
 """A server's URL as the user writes it, and where its metrics are."""
 
 import re
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from servemark.errors import OptionError
 from servemark.quantities import one_of
@@ -17,6 +17,9 @@ SCHEMES = {
 }
 """Protocol of each URL scheme; the s means TLS, and unix the path of a socket."""
 _UNIX = re.compile(r"(?:(http|grpc)\+)?unix:(?://)?(/[^/].*)")
+_KSERVE = re.compile(r"/v2(/models/.*|/models|/health/.*)?$")
+_IN_PATHS = "/%!$&'()*+,;=:@"
+"""Characters of a path that stand as the user wrote them; others are percent-encoded."""
 MAX_PATH_BYTES = 107
 """Longest path of a Unix socket that Linux takes (unix(7))."""
 
@@ -41,6 +44,11 @@ def authority(url: str) -> str:
     return urlsplit(url).netloc or "localhost"
 
 
+def path_of(url: str) -> str:
+    """Return the path at which an ingress has a server, such as /serving/a; empty for a server's own root."""
+    return "" if socket_path(url) else urlsplit(url).path
+
+
 def is_secure(url: str) -> bool:
     """Return True if the URL's scheme means TLS."""
     return url.startswith(("https:", "grpcs:"))
@@ -49,7 +57,8 @@ def is_secure(url: str) -> bool:
 def normal_url(text: str, protocol: str = "") -> str:
     """Read localhost:8000 or http://localhost:8000/ as http://localhost:8000, and nothing as the default.
 
-    Where there is no scheme, `protocol` is it (http or grpc; empty: http). Raises OptionError.
+    Over HTTP the path of an ingress may follow, as in http://host/serving/a. Where there is no scheme, `protocol` is it
+    (http or grpc; empty: http). Raises OptionError.
     """
     if protocol:
         one_of("--protocol", protocol, DEFAULT_URLS)
@@ -65,12 +74,16 @@ def normal_url(text: str, protocol: str = "") -> str:
         raise OptionError(
             f"--url {text!r} is not for --protocol {protocol}", fix=f"write it like --url {DEFAULT_URLS[protocol]}"
         )
-    if scheme not in SCHEMES or "+" in scheme or not rest or "/" in rest or not _has_valid_port(rest):
+    place, slash, path = rest.partition("/")
+    spoken = SCHEMES.get(scheme, "")
+    if wrong := _wrong_path(spoken, rest, slash + path):
+        raise OptionError(f"--url {text!r} {wrong}", fix=f"--url {scheme}://{_right_part(spoken, rest)}")
+    if scheme not in SCHEMES or "+" in scheme or not _has_valid_port(place):
         raise OptionError(
             f"--url {text!r} is not http://HOST:PORT or grpc://HOST:PORT, https:// or grpcs://, or unix:/PATH",
             fix=f"write it like --url {DEFAULT_URLS['http']}",
         )
-    return f"{scheme}://{rest}"
+    return f"{scheme}://{place}{quote(slash + path, safe=_IN_PATHS)}"
 
 
 def normal_urls(text: str, protocol: str = "") -> tuple[str, ...]:
@@ -99,10 +112,31 @@ def _unix_url(text: str, protocol: str, own: str | None, path: str) -> str:
     return f"{protocol or own or 'http'}+unix:{path}"
 
 
+def _wrong_path(protocol: str, rest: str, path: str) -> str:
+    """Say what is wrong with what follows a host; "" if nothing is."""
+    if "?" in rest or "#" in rest:
+        return "has a query, which no request would carry"
+    if path and protocol == "grpc":
+        return "has a path, and a gRPC call has its own: an ingress tells gRPC servers apart by their host"
+    if _KSERVE.search(path):
+        return "has the path of KServe v2 itself, which is added to it"
+    if any(part in {"", ".", ".."} for part in path.split("/")[1:]) or not path.isprintable():
+        return "has a path with parts that lead elsewhere"
+    return ""
+
+
+def _right_part(protocol: str, rest: str) -> str:
+    """Return the part of a URL after its scheme that can be kept: without a query, and without KServe's own path."""
+    kept = _KSERVE.sub("", re.split("[?#]", rest)[0].rstrip("/"))
+    place, slash, path = kept.partition("/")
+    return place if _wrong_path(protocol, kept, slash + path) else kept
+
+
 def _has_valid_port(place: str) -> bool:
     """Return True if a port, or nothing, follows the host."""
     try:
-        return urlsplit(f"//{place}").port != 0
+        parts = urlsplit(f"//{place}")
+        return bool(parts.hostname) and parts.port != 0
     except ValueError:
         return False
 

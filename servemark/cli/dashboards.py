@@ -61,12 +61,12 @@ def up(
     Example: servemark dashboards up ranking_onnxruntime
     """
     from servemark.monitoring import stack
-    from servemark.repository.entry import Entry
+    from servemark.repository.names import checked_model
 
     folder = data.resolve()
     wanted = stack.Stack(
         folder,
-        Entry.of_folder(model_repository / entry),
+        model_repository / checked_model(entry),
         metrics,
         triton_metrics,
         prometheus_port,

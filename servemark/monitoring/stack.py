@@ -11,7 +11,7 @@ from pathlib import Path
 
 from servemark.errors import ArtifactError, ServerError
 from servemark.monitoring.files import GENERATOR, TRITON, export
-from servemark.repository.entry import Entry
+from servemark.repository.entry import CONFIG, how_to_make
 from servers.launch import ports, readiness
 from servers.launch.process import Command, Process
 
@@ -30,11 +30,11 @@ INSTALL = "apt-get install prometheus, or install Docker with its compose plugin
 class Stack:
     """Targets to watch, and the ports that show them.
 
-    `folder` gets the files and Prometheus's data. `entry` of the model repository is what Triton serves, in containers.
+    `folder` gets the files and Prometheus's data. `entry` is the folder that Triton serves, in containers.
     """
 
     folder: Path
-    entry: Entry
+    entry: Path
     generator: str = GENERATOR
     triton: str = TRITON
     prometheus_port: int = 9090
@@ -62,8 +62,8 @@ def start(stack: Stack) -> Watching:
     asked = {"--prometheus-port": stack.prometheus_port} | ({"--grafana-port": stack.grafana_port} if engine else {})
     taken = ports.claim(LOOPBACK, asked)
     urls = {flag: f"http://{LOOPBACK}:{port}" for flag, port in taken.items()}
-    if engine and not stack.entry.config.is_file():
-        raise ArtifactError(f"{stack.entry.model} is not in {stack.entry.repository}", fix=stack.entry.export_command())
+    if engine and not (stack.entry / CONFIG).is_file():
+        raise ArtifactError(f"{stack.entry.name} is not in {stack.entry.parent}", fix=how_to_make(stack.entry))
     export(stack.folder, generator=stack.generator, triton=stack.triton, force=True)
     command = containers(engine, stack, taken) if engine else native(str(prometheus), stack, taken)
     process = Process(command, stack.folder / "log.txt")
@@ -92,8 +92,8 @@ def containers(engine: Sequence[str], stack: Stack, taken: dict[str, int]) -> Co
     files = ["compose.yaml", *(["compose.gpu.yaml"] if Path("/dev/nvidiactl").exists() else [])]
     compose = [*engine, *(part for file in files for part in ("--file", str(stack.folder / file)))]
     settings = {
-        "SERVEMARK_MODEL_REPOSITORY": str(stack.entry.repository.resolve()),
-        "SERVEMARK_ENTRY": stack.entry.model,
+        "SERVEMARK_MODEL_REPOSITORY": str(stack.entry.parent.resolve()),
+        "SERVEMARK_ENTRY": stack.entry.name,
         "SERVEMARK_USER": f"{os.getuid()}:{os.getgid()}",
         "PROMETHEUS_PORT": str(taken["--prometheus-port"]),
         "GRAFANA_PORT": str(taken["--grafana-port"]),

@@ -23,6 +23,7 @@ from servemark.workload.agreement import PRECISIONS, REDUCED
 
 FULL = PRECISIONS[0]
 DEFAULT_ENGINE = "onnxruntime"
+CONFIG = "config.pbtxt"
 _ENGINE = re.compile(r"[\w.-]*")
 
 
@@ -65,13 +66,17 @@ class Entry:
             )
 
     @classmethod
-    def of_folder(cls, folder: Path) -> Self:
-        """Read an entry off its folder's name. Workloads have underscores in their names, engines have none."""
+    def of_folder(cls, folder: Path) -> Self | None:
+        """Read an entry off its folder's name; None if servemark gives no such name.
+
+        Workloads have underscores in their names, engines have none. An entry that is written by hand may be named so
+        too: what servemark has exported has a manifest.
+        """
         rest, _, last = folder.name.rpartition("_")
-        if last not in REDUCED:
-            return cls(folder.parent, rest, last)
-        workload, _, engine = rest.rpartition("_")
-        return cls(folder.parent, workload, engine, last)
+        workload, _, engine = rest.rpartition("_") if last in REDUCED else (rest, "_", last)
+        if not workload or not engine or not _ENGINE.fullmatch(engine):
+            return None
+        return cls(folder.parent, workload, engine, last if last in REDUCED else FULL)
 
     @property
     def model(self) -> str:
@@ -84,7 +89,7 @@ class Entry:
 
     @property
     def config(self) -> Path:
-        return self.folder / "config.pbtxt"
+        return self.folder / CONFIG
 
     @property
     def version(self) -> Path:
@@ -153,6 +158,14 @@ class Entry:
             if item != self.config:
                 (folder / item.name).symlink_to(item.resolve())
         (folder / self.config.name).write_text(config)
+
+
+def how_to_make(folder: Path, *, force: bool = False) -> str:
+    """Advise how a model directory is made again: by its export, or by hand where that is how it was written."""
+    entry = Entry.of_folder(folder)
+    if entry is not None and (entry.manifest.exists() or not folder.exists()):
+        return entry.export_command(force=force)
+    return f"correct {folder / CONFIG}, or put the model that it describes beside it"
 
 
 def read_golden(path: Path, *, fix: str) -> Golden:

@@ -9,6 +9,7 @@ from servemark.output import note
 from servemark.quantities import one_of
 from servemark.repository.entry import FULL, Entry
 from servemark.repository.model_config import Settings
+from servemark.repository.names import checked_model
 from servemark.workload import get
 
 
@@ -59,7 +60,7 @@ def find_models(names: list[str], engine: str, repository: Path, precision: str)
 
     Raises OptionError, ArtifactError naming the export command.
     """
-    by_hand = [name for name in names if (repository / name / "config.pbtxt").is_file()]
+    by_hand = [name for name in map(checked_model, names) if (repository / name / "config.pbtxt").is_file()]
     return by_hand, entries([name for name in names if name not in by_hand], engine, repository, precision)
 
 

@@ -20,6 +20,8 @@ class Reply(NamedTuple):
 
     status: int
     body: bytes
+    location: str = ""
+    """Goal of a redirect, which nobody follows."""
 
 
 def ask(
@@ -42,6 +44,8 @@ def ask(
     deadline = time.monotonic() + timeout_s
     host = "localhost" if endpoint.startswith("/") else endpoint
     connection = HTTPSConnection(host, context=tls) if tls else HTTPConnection(host)
+    # http.client refuses other letters than ASCII in a path; Triton knows a model by them alone.
+    connection._encode_request = str.encode  # type: ignore[attr-defined]
     with contextlib.closing(connection):
         found = [(socket.AF_UNIX, endpoint)] if host != endpoint else places(connection.host, connection.port)
         connection.sock = _connected(host, found, deadline, make_socket)
@@ -53,7 +57,7 @@ def ask(
         with HTTPResponse(cast(socket.socket, _Answer(connection.sock, deadline)), method=method) as response:
             try:
                 response.begin()
-                return Reply(response.status, response.read())
+                return Reply(response.status, response.read(), response.headers.get("Location", ""))
             except (MemoryError, OverflowError, ValueError) as error:
                 # A length of the body, or of a chunk, that is none.
                 raise HTTPException(f"an answer that cannot be read: {error}") from error

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from servemark.errors import ArtifactError, OptionError
 from servemark.plugins import module_of, names_in
 from servemark.quantities import one_of
-from servemark.repository.entry import Entry
+from servemark.repository.entry import how_to_make
 from servemark.workload.engine import Engine
 
 if TYPE_CHECKING:
@@ -73,13 +73,13 @@ def load_engine(
     if device != "cpu" and not (device.startswith("cuda:") and device[5:].isdecimal()):
         raise OptionError(f"device {device!r} is unknown", fix="use cpu or cuda:N, such as cuda:0")
     if not artifact.exists():  # a SavedModel is a directory
-        raise ArtifactError(f"{artifact} is not there", fix=export_command(artifact, force=False))
+        raise ArtifactError(f"{artifact} is not there", fix=remedy(artifact, force=False))
     return module.load(artifact, device, inputs, outputs, options or {})
 
 
-def export_command(artifact: Path, *, force: bool = True) -> str:
-    """Write the command that makes the artifact <repository>/<workload>_<engine>/<version>/<file> again."""
-    return Entry.of_folder(artifact.resolve().parent.parent).export_command(force=force)
+def remedy(artifact: Path, *, force: bool = True) -> str:
+    """Advise how the artifact <repository>/<model>/<version>/<file> is made again."""
+    return how_to_make(artifact.resolve().parent.parent, force=force)
 
 
 def check_names(artifact: Path, kind: str, wanted: Sequence[str], found: Collection[str]) -> None:
@@ -90,7 +90,7 @@ def check_names(artifact: Path, kind: str, wanted: Sequence[str], found: Collect
     if not set(wanted) <= set(found) or (kind == "inputs" and len(found) != len(wanted)):
         raise ArtifactError(
             f"{artifact} has the {kind} {sorted(found)}, its configuration says {list(wanted)}",
-            fix=export_command(artifact),
+            fix=remedy(artifact),
         )
 
 

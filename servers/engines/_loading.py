@@ -20,11 +20,26 @@ def load_model(config: Mapping[str, Any], version: Path, device: str) -> Engine:
     return load_engine(
         name,
         _artifact(version, config.get("default_model_filename", ""), engine_module(name).ARTIFACT),
-        inputs=[tensor["name"] for tensor in config["input"]],
-        outputs=[tensor["name"] for tensor in config["output"]],
+        inputs=model_inputs(config),
+        outputs=model_outputs(config),
         device=device,
         options=engine_options(config),
     )
+
+
+def model_inputs(config: Mapping[str, Any]) -> list[str]:
+    """List a model's inputs: those of its clients, then Triton's controls of a sequence and its states."""
+    batching = config.get("sequence_batching") or {}
+    controls = [each["name"] for each in batching.get("control_input") or []]
+    known = [each["name"] for each in config["input"]]
+    return known + controls + [each["input_name"] for each in batching.get("state") or []]
+
+
+def model_outputs(config: Mapping[str, Any]) -> list[str]:
+    """List a model's outputs: those for its clients, then the states of a sequence."""
+    known = [each["name"] for each in config["output"]]
+    states = (config.get("sequence_batching") or {}).get("state") or []
+    return known + [each["output_name"] for each in states if each["output_name"] not in known]
 
 
 def engine_options(config: Mapping[str, Any]) -> dict[str, str]:

@@ -11,7 +11,7 @@ from servemark.errors import ArtifactError, OptionError, ServerError
 from servemark.frameworks.onnxruntime import FP16_ON_CPU, Session
 from servemark.repository.entry import Entry
 from servemark.workload import Arrays
-from servers.engines import check_names, check_options, export_command, flag, thread_count
+from servers.engines import check_names, check_options, flag, remedy, thread_count
 from servers.engines._device_session import DeviceSession
 
 if TYPE_CHECKING:
@@ -119,7 +119,8 @@ def load(
     settings = onnxruntime.SessionOptions()
     settings.intra_op_num_threads = thread_count(options)
     settings.log_severity_level = 3  # errors only: warnings about graph rewriting are of no use to who serves
-    if device == "cpu" and Entry.of_folder(artifact.resolve().parent.parent).precision == "fp16":
+    entry = Entry.of_folder(artifact.resolve().parent.parent)
+    if device == "cpu" and entry is not None and entry.precision == "fp16":
         settings.add_session_config_entry(*FP16_ON_CPU)
     if PROFILE in options:
         settings.enable_profiling, settings.profile_file_prefix = True, options[PROFILE]
@@ -137,7 +138,7 @@ def load(
             raise ServerError(
                 f"{artifact} cannot be loaded for CUDA graphs: {error}", fix="leave out --engine-option cuda_graph"
             ) from error
-        raise ArtifactError(f"{artifact} cannot be loaded: {error}", fix=export_command(artifact)) from error
+        raise ArtifactError(f"{artifact} cannot be loaded: {error}", fix=remedy(artifact)) from error
     if session.get_providers()[0] != wanted:
         raise ServerError(
             f"{wanted} could not be started on {device}; onnxruntime offered {session.get_providers()[0]} instead",

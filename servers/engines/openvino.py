@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from servemark.errors import ArtifactError, ServerError
 from servemark.frameworks.openvino import PRECISION_INFO
 from servemark.workload import Arrays
-from servers.engines import check_options, export_command, thread_count
+from servers.engines import check_options, remedy, thread_count
 
 if TYPE_CHECKING:
     import openvino
@@ -68,7 +68,7 @@ def load(
         _check_type(core, properties["INFERENCE_PRECISION_HINT"])
         compiled = core.compile_model(model, "CPU", properties)
     except RuntimeError as error:
-        raise ArtifactError(f"{artifact} cannot be loaded: {error}", fix=export_command(artifact)) from error
+        raise ArtifactError(f"{artifact} cannot be loaded: {error}", fix=remedy(artifact)) from error
     _check_names(artifact, "inputs", inputs, compiled.inputs)
     _check_names(artifact, "outputs", outputs, compiled.outputs)
     return OpenVino(compiled, device, outputs)
@@ -109,5 +109,5 @@ def _check_names(artifact: Path, kind: str, wanted: Sequence[str], ports: "Seque
     found = [name for port in ports for name in port.get_names()]
     if not set(wanted) <= set(found) or len(ports) != len(wanted):
         raise ArtifactError(
-            f"{artifact} has the {kind} {found}, its configuration says {list(wanted)}", fix=export_command(artifact)
+            f"{artifact} has the {kind} {found}, its configuration says {list(wanted)}", fix=remedy(artifact)
         )

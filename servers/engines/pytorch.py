@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from servemark.errors import ArtifactError, OptionError, ServerError
 from servemark.workload import Arrays
-from servers.engines import check_options, export_command, flag, thread_count
+from servers.engines import check_options, flag, remedy, thread_count
 
 if TYPE_CHECKING:
     import torch
@@ -105,7 +105,7 @@ def load(
         raise ArtifactError(
             f"{artifact} takes {len(signature.user_inputs)} tensors and answers {len(signature.user_outputs)}, "
             f"its configuration names {list(inputs)} and {list(outputs)}",
-            fix=export_command(artifact),
+            fix=remedy(artifact),
         )
     if threads := thread_count(options):
         torch.set_num_threads(threads)  # of the whole process: torch has no setting per model
@@ -129,13 +129,13 @@ def _read(artifact: Path) -> "torch.export.ExportedProgram":
     import torch
 
     if not zipfile.is_zipfile(artifact):
-        raise ArtifactError(f"{artifact} is truncated or no torch.export program", fix=export_command(artifact))
+        raise ArtifactError(f"{artifact} is truncated or no torch.export program", fix=remedy(artifact))
     try:
         _import_operators(artifact)
         return torch.export.load(artifact)
     except Exception as error:
         # a damaged archive surfaces as anything from BadZipFile to AssertionError
-        raise ArtifactError(f"{artifact} cannot be loaded: {error}", fix=export_command(artifact)) from error
+        raise ArtifactError(f"{artifact} cannot be loaded: {error}", fix=remedy(artifact)) from error
 
 
 def _import_operators(artifact: Path) -> None:

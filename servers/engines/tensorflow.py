@@ -8,7 +8,7 @@ from servemark.errors import ArtifactError, ServerError
 from servemark.frameworks.tensor_names import TensorNames, names_of
 from servemark.frameworks.tensorflow import import_tensorflow
 from servemark.workload import Arrays
-from servers.engines import check_names, check_options, export_command, flag, thread_count
+from servers.engines import check_names, check_options, flag, remedy, thread_count
 
 if TYPE_CHECKING:
     import torch
@@ -39,6 +39,7 @@ class TensorFlow:
         self.device = device
         self._tf: Any = import_tensorflow()
         described = module.signatures[SIGNATURE].structured_input_signature[1]
+        described = dict(zip(names.input_names(described), described.values(), strict=True))
         self.scalars = {name for name, each in described.items() if each.shape.rank == 0}
         self._module = module  # what the signature refers to lives as long as it
         self.function = function
@@ -106,7 +107,7 @@ def load(
         signature, names = module.signatures[SIGNATURE], names_of(artifact)
     except Exception as error:
         # a damaged directory surfaces as anything from OSError to IndexError
-        raise ArtifactError(f"{artifact} cannot be loaded: {error}", fix=export_command(artifact)) from error
+        raise ArtifactError(f"{artifact} cannot be loaded: {error}", fix=remedy(artifact)) from error
     check_names(artifact, "inputs", inputs, names.input_names(signature.structured_input_signature[1]))
     check_names(artifact, "outputs", outputs, names.answered(signature.structured_outputs))
     function = tf.function(signature, jit_compile=True, autograph=False) if compiled else signature

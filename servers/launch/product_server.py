@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from servemark.errors import ServerError
 from servemark.machine.scratch import Scratch
+from servemark.repository.names import in_path
 from servers.launch import ports, readiness
 from servers.launch.environments import Environment, own_variables
 from servers.launch.process import Command, Process
@@ -82,7 +83,7 @@ class ProductServer:
         self.startup_s = self._process.age_s
 
     def _waiting(self) -> list[str]:
-        path = product(self.name).ABOUT.ready.format(model=self._deployment.model)
+        path = product(self.name).ABOUT.ready.format(model=in_path(self._deployment.model))
         return [] if readiness.request(self.http, path)[0] == http.client.OK else [self.name]
 
     def __enter__(self) -> Self:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from servemark import interrupts
 from servemark.errors import ServerError
+from servemark.repository.names import spellings
 
 POLL_S = 0.05
 REQUEST_TIMEOUT_S = 5.0
@@ -23,6 +24,7 @@ def request(
 ) -> tuple[int, bytes]:
     """Send one HTTP request without a body to "host:port"; return status and body. Raises OSError."""
     connection = http.client.HTTPConnection(endpoint, timeout=timeout_s)
+    connection._encode_request = str.encode  # type: ignore[attr-defined]  # Triton knows names by their own letters
     try:
         with interrupts.anywhere():
             connection.request(method, path, headers=dict(headers or {}))
@@ -60,8 +62,11 @@ def not_ready(endpoint: str, models: Sequence[str], key: Mapping[str, str]) -> l
 
     Raises OSError when unreachable, ServerError when a model failed to load.
     """
-    paths = {"the server": "/v2/health/ready"} | {model: f"/v2/models/{model}/ready" for model in models}
-    waiting = [name for name, path in paths.items() if request(endpoint, path)[0] != http.client.OK]
+    paths = {"the server": ["/v2/health/ready"]}
+    paths |= {model: [f"/v2/models/{each}/ready" for each in spellings(model)] for model in models}
+    waiting = [
+        name for name, known in paths.items() if all(request(endpoint, path)[0] != http.client.OK for path in known)
+    ]
     if waiting:
         _raise_load_failure(endpoint, models, key)
     return waiting

@@ -13,6 +13,7 @@ import json
 import psutil
 
 from servemark.errors import ServerError
+from servemark.repository.names import in_path
 from servers.launch.readiness import REQUEST_TIMEOUT_S, load_failure, request, wait_ready
 from servers.launch.server import Server
 
@@ -24,7 +25,7 @@ def unload_model(server: Server, model: str) -> None:
     """Have a model go; returns when nothing of it is left. Raises ServerError."""
     workers = server.workers()
     try:
-        _post(server, f"models/{model}/unload", UNLOAD_TIMEOUT_S)
+        _post(server, f"models/{in_path(model)}/unload", UNLOAD_TIMEOUT_S)
         wait_ready(lambda: _remains(server, model, workers), UNLOAD_TIMEOUT_S, server.check)
     except OSError as error:
         server.check()
@@ -34,7 +35,7 @@ def unload_model(server: Server, model: str) -> None:
 def load_model(server: Server, model: str, timeout_s: float) -> None:
     """Load a model; returns when it answers. Raises ServerError, with Triton's own message where it has one."""
     try:
-        status, body = _post(server, f"models/{model}/load", timeout_s)
+        status, body = _post(server, f"models/{in_path(model)}/load", timeout_s)
     except OSError as error:
         server.check()
         raise ServerError(f"the server at {server.http} did not load {model}: {error}") from error

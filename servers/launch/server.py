@@ -176,9 +176,9 @@ class Server:
         for model in self.models:
             if not (self._repository / model).is_dir():
                 entry = Entry.of_folder(self._repository / model)
+                known = entry is not None and entry.engine in engine_names()
                 raise ArtifactError(
-                    f"{model} is not in {self._repository}",
-                    fix=entry.export_command() if entry.engine in engine_names() else None,
+                    f"{model} is not in {self._repository}", fix=entry.export_command() if entry and known else None
                 )
         self._ports = ports.claim(self._host, self._ports)
         self._scratch = Scratch("triton")

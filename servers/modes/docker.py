@@ -47,7 +47,7 @@ def command(job: ServerJob) -> Command:
     image = os.environ.get("SERVEMARK_TRITON_IMAGE", IMAGE)
     # Docker reads a mount as a line of CSV, in which a path may hold commas.
     mounts = [
-        f'--mount=type=bind,"source={model.resolve()}","target=/models/{model.name}",readonly'
+        f"--mount=type=bind,{_field('source', model.resolve())},{_field('target', f'/models/{model.name}')},readonly"
         for model in sorted(job.repository.iterdir())
     ]
     return Command(
@@ -56,3 +56,8 @@ def command(job: ServerJob) -> Command:
         afterwards=["docker", "rm", "--force", name],
         contained=True,
     )
+
+
+def _field(key: str, value: object) -> str:
+    """Quote a field of a line of CSV."""
+    return '"{}={}"'.format(key, str(value).replace('"', '""'))

@@ -6,6 +6,7 @@ import importlib.util
 import os
 import re
 import secrets
+import shlex
 import shutil
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
-from servemark.errors import ServerError
+from servemark.errors import OptionError, ServerError
 from servers.launch.process import Command
 from servers.launch.server import ServerJob
 
@@ -55,10 +56,12 @@ def missing() -> ServerError | None:
 def command(job: ServerJob) -> Command:
     """Plan the start: a backend directory in the scratch directory, the wheel's libraries, this Python for the stubs.
 
-    Raises ServerError where the wheel or a library is missing.
+    Raises ServerError where the wheel or a library is missing, OptionError for a name that its backend cannot take.
     """
     if reason := missing():
         raise reason
+    for model in job.models:
+        _require_word(model)
     wheel = _wheel()
     backends = _backend_directory(wheel, job.scratch / "backends")
     _sweep()
@@ -78,6 +81,20 @@ def command(job: ServerJob) -> Command:
         remove=[str(SHARED_MEMORY / f"{prefix}*"), str(backends)],
         claim=str(SHARED_MEMORY / f"{prefix}{_CLAIM}"),
     )
+
+
+def _require_word(model: str) -> None:
+    """Check that a shell reads a model's name as it is: the Python backend starts each model by a line of bash.
+
+    Bash takes every letter beyond ASCII as it is. Raises OptionError.
+    """
+    ascii_only = "".join(letter if letter.isascii() else "x" for letter in model)
+    if shlex.quote(ascii_only) != ascii_only:
+        raise OptionError(
+            f"the embedded Triton cannot serve {model!r}: its Python backend starts models by a shell, "
+            "which reads blanks, quotes and signs like & otherwise",
+            fix="give the folder and its config.pbtxt a name without them, or --mode docker",
+        )
 
 
 def _wheel() -> Path:

@@ -5,6 +5,7 @@ Runs in the Python backend's stub, which calls `initialize`, `execute` and `fina
 """
 
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -14,8 +15,9 @@ import triton_python_backend_utils as triton
 
 from servemark.workload.engine import Engine
 from servers.engines import DeviceEngine
-from servers.engines._loading import load_model
+from servers.engines._loading import load_model, model_inputs
 from servers.triton_backend import tensors
+from servers.triton_backend.sequence_state import SequenceStates
 
 ENGINE_METRIC = "servemark_engine_info"
 """A metric that is always 1; its labels say which engine, device and provider really run a model."""
@@ -40,12 +42,12 @@ class Adapter:
     def initialize(self, args: dict[str, str]) -> None:
         """Load the model's artifact on the instance's device; what is raised here becomes Triton's load error."""
         config = json.loads(args["model_config"])
-        self._inputs = [tensor["name"] for tensor in config["input"]]
+        self._inputs = model_inputs(config)
+        self._states = SequenceStates(config)
         self._batched = config["max_batch_size"] > 0
-        # Errors name the model's file, not the link to it.
-        version = Path(args["model_repository"], args["model_version"]).resolve()
         on_gpu = args["model_instance_kind"] == "GPU"
-        self._engine = load_model(config, version, f"cuda:{args['model_instance_device_id']}" if on_gpu else "cpu")
+        device = f"cuda:{args['model_instance_device_id']}" if on_gpu else "cpu"
+        self._engine = _load(config, Path(args["model_repository"], args["model_version"]), device)
         self._tensors, self._run = _path(self._engine)
         # Triton removes the dimension that it needs only where there are batches.
         ones = () if self._batched else [each["name"] for each in config["input"] if list(each["dims"]) == [1]]
@@ -93,12 +95,16 @@ class Adapter:
     def _read(self, request: "triton.InferenceRequest") -> dict[str, Any]:
         # Looked up by name, each would cost 3 us.
         arrays = {tensor.name(): self._tensors.read(tensor) for tensor in request.inputs()}
+        if self._states:
+            self._states.fill(request, arrays)
         for name in self._scalars:
             if name in arrays:
                 arrays[name] = arrays[name].reshape(())
         return arrays
 
     def _response(self, request: "triton.InferenceRequest", answer: Mapping[str, Any]) -> "triton.InferenceResponse":
+        if self._states:
+            self._states.keep(request, answer)
         asked = request.requested_output_names()
         if not self._batched:
             answer = {name: value if value.ndim else value.reshape(1) for name, value in answer.items()}
@@ -114,6 +120,23 @@ class Adapter:
         metric = family.Metric(labels=labels)
         metric.set(1)
         self._metric = [metric, family]  # the stub takes a metric away when Python drops it
+
+
+def _load(config: Mapping[str, Any], version: Path, device: str) -> Engine:
+    """Load the engine from the version's folder. Errors name the model's file, not the link to it.
+
+    The stub's Python opens paths in ASCII alone, whatever the locale is: it is started from a configuration that
+    leaves the locale out (pybind11's `initialize_interpreter`). Another path is opened by its bytes, and the folder
+    then has a path by its descriptor, which stays open as long as the process.
+    """
+    place = os.path.realpath(str(version).encode())
+    if place.isascii():
+        return load_model(config, Path(place.decode()), device)
+    try:
+        return load_model(config, Path(f"/proc/self/fd/{os.open(place, os.O_PATH | os.O_DIRECTORY)}"), device)
+    except Exception as error:
+        words = str(error).encode(errors="surrogateescape").decode(errors="replace")
+        raise triton.TritonModelException(words) from None
 
 
 def _path(engine: Engine) -> tuple[TensorCodec, Callable[[Any], Mapping[str, Any]]]:

@@ -25,7 +25,6 @@ from dashboards import FOLDER
 from dashboards.build import DASHBOARDS
 from servemark.monitoring.files import export
 from servemark.monitoring.stack import NATIVE_HISTOGRAMS, Stack, native
-from servemark.repository.entry import Entry
 from servemark.workload import get
 from tests.support.locust_run import command as locust
 from tests.support.locust_run import server_of, started, the_result, until
@@ -88,7 +87,7 @@ def watched(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     with contextlib.ExitStack() as stack:
         address = stack.enter_context(recorded(functools.partial(labels_of, metrics)))
         export(folder, generator=f"127.0.0.1:{metrics}", triton=address)
-        plan = Stack(folder, Entry(tmp_path, "ranking_tiny", "onnxruntime"))
+        plan = Stack(folder, tmp_path / "ranking_tiny_onnxruntime")
         options = native(str(shutil.which("prometheus")), plan, {"--prometheus-port": port}).argv
         kept = [option for option in options if option != NATIVE_HISTOGRAMS]
         features = [NATIVE_HISTOGRAMS] if request.param == "native" else []

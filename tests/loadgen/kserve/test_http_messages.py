@@ -18,6 +18,7 @@ from loadgen.kserve.http_messages import (
 )
 from loadgen.kserve.tensors.values import to_bytes
 from loadgen.transport.http1_head import HEAD_END, Head
+from servemark.errors import OptionError
 from servemark.workload import Tensor, get, workloads
 from servemark.workload.tensor import NUMPY_DTYPES
 from tests.golden import tensors as golden_tensors
@@ -92,8 +93,11 @@ def test_a_view_is_sent_in_its_order() -> None:
 
 
 def test_a_model_name_cannot_break_the_head() -> None:
-    request = encode_request("h", "my model/1\r\nX: y", {"x": np.zeros((1, 1), "f4")}, [], {"x": "FP32"})
-    assert request.startswith(b"POST /v2/models/my%20model%2F1%0D%0AX%3A%20y/infer HTTP/1.1\r\nHost: h\r\n")
+    arrays, datatypes = {"x": np.zeros((1, 1), "f4")}, {"x": "FP32"}
+    request = encode_request("h", "my model/1", arrays, [], datatypes)
+    assert request.startswith(b"POST /v2/models/my%20model%2F1/infer HTTP/1.1\r\nHost: h\r\n")
+    with pytest.raises(OptionError, match="control characters"):
+        encode_request("h", "m HTTP/1.1\r\nX: y", arrays, [], datatypes)
 
 
 def document(*, binary: bool = True) -> Document:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from loadgen.kserve.control import Control
 from loadgen.shared_memory import region as memory_region
 from loadgen.shared_memory.over_grpc import SharedGrpc
 from loadgen.shared_memory.over_http import SharedChecker, SharedHttp
@@ -117,7 +118,7 @@ def theirs(client: Any) -> dict[str, Any]:
 
 def test_a_request_over_http_is_what_tritonclient_would_send() -> None:
     client = pytest.importorskip("tritonclient.http")
-    wire = SharedHttp(to("http://h:1"))
+    wire = SharedHttp(to("http://h:1"), Control("http://h:1"))
     request = wire.request(wire.inputs(INPUTS), wire.outputs(OUTPUTS))
     head, _, body = request.partition(b"\r\n\r\n")
     assert head.startswith(b"POST /v2/models/m/infer HTTP/1.1\r\nHost: h:1\r\n")
@@ -168,7 +169,7 @@ def test_answers_are_judged_by_what_they_say_of_their_outputs(body: bytes, error
 
 
 def places(count: int) -> Slots:
-    wire: RequestEncoding = SharedHttp(to("http://127.0.0.1:9"))
+    wire: RequestEncoding = SharedHttp(to("http://127.0.0.1:9"), Control("http://127.0.0.1:9"))
     layout = Layout(new_name("system"))
     rooms = [(layout.add(Tensor("y", "FP32", (2,)), (1, 2)),) for _ in range(count)]
     return Slots(PosixRegion(layout.region, layout.size), wire, rooms)

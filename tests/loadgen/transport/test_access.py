@@ -83,7 +83,7 @@ def test_a_byte_order_mark_is_not_a_part_of_a_name(tmp_path: Path) -> None:
 def test_a_host_takes_the_place_of_the_url_s(tmp_path: Path) -> None:
     (tmp_path / "headers").write_text("Host: a.example.com\nX-Team: a\n")
     access = Access(headers=read_headers(tmp_path / "headers"))
-    assert request_head("10.0.0.1:80", "m", "", dict(access.headers)).split(b"\r\n")[1:3] == [
+    assert request_head("10.0.0.1:80", "/v2/models/m", dict(access.headers)).split(b"\r\n")[1:3] == [
         b"Host: a.example.com", b"x-team: a"
     ]  # fmt: skip
     method = Method("/p", "h:1", lambda _: None, lambda *_: {}, lambda _: "", 1, metadata=access.headers)
@@ -101,7 +101,7 @@ def test_a_configuration_knows_them_and_shows_their_names(file: Path) -> None:
 
 
 def test_they_are_in_a_request_s_head_once() -> None:
-    head = request_head("h:1", "m", "", dict(FIELDS) | {"Content-Length": 7})
+    head = request_head("h:1", "/v2/models/m", dict(FIELDS) | {"Content-Length": 7})
     lines = head.removesuffix(HEAD_END).decode().split("\r\n")
     assert lines[1:] == ["Host: h:1", f"authorization: Bearer {VALUE}", "x-team: load: a", "Content-Length: 7"]
 

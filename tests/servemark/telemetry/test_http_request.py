@@ -97,7 +97,7 @@ def test_lengths_that_are_none(said: bytes) -> None:
 def test_a_redirect_is_an_answer_and_nothing_is_unpacked() -> None:
     moved = b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:9/\r\nContent-Length: 0\r\n\r\n"
     with answering(lambda connection: connection.sendall(moved)) as endpoint:
-        assert ask(endpoint, "/", timeout_s=5) == Reply(302, b"")
+        assert ask(endpoint, "/", timeout_s=5) == Reply(302, b"", "http://127.0.0.1:9/")
     packed = gzip.compress(bytes(1 << 20))
     head = HEAD + b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(packed)
     with answering(lambda connection: connection.sendall(head + packed)) as endpoint:

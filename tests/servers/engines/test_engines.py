@@ -77,6 +77,7 @@ def test_truncated_artifact_names_the_export_command(
 ) -> None:
     damaged = artifact_of(tmp_path, engine)
     shutil.copytree(artifact_of(repository, engine).parent, damaged.parent)
+    (damaged.parent.parent / "export.json").write_text("{}")
     for file in (path for path in damaged.parent.rglob("*") if path.is_file()):
         whole = file.read_bytes()
         file.write_bytes(whole[: int(len(whole) * keep)])

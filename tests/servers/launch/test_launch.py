@@ -38,6 +38,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     damaged = root / "damaged_onnxruntime" / "1" / "model.onnx"
     damaged.parent.mkdir(parents=True)
     damaged.write_bytes(artifact_of(root, "onnxruntime").read_bytes()[:40])
+    (damaged.parent.parent / "export.json").write_text("{}")
     config = (root / "affine_onnxruntime" / "config.pbtxt").read_text()
     (damaged.parent.parent / "config.pbtxt").write_text(config.replace("affine_", "damaged_"))
     return root
