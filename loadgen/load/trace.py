@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from servemark import files
 from servemark.errors import InputDataError, parsing
+from servemark.output import note
 from servemark.quantities import INT64
 from servemark.results.schema.load import TraceLoad
 
@@ -29,6 +30,8 @@ UNIX_UNITS = ((10**17, 1), (10**14, 10**3), (10**11, 10**6), (10**8, 10**9))
 MAX_ARRIVALS = 20_000_000
 MAX_QUOTED = 16
 """Characters of a line that an error shows: enough to find it, too few to read a file that is not a trace."""
+SPARSE_S = 5
+"""Arrivals in whole numbers that are this far apart in the mean are asked about: 200/s and less, if they are in ms."""
 JSON_LINES = (".jsonl", ".ndjson", ".json")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 NAME = "name a CSV or JSONL file of arrival times"
@@ -83,7 +86,21 @@ def read_trace(path: Path, speed: float = 1.0) -> Trace:
         trace = _trace(path, content, speed)
     if trace.duration_s > MAX_DURATION_S:
         raise InputDataError(f"--arrival-trace {path} lasts {trace.duration_s:,.0f} s, more than a week", fix="cut it")
+    if speed == 1 and _may_be_milliseconds(trace):
+        note(
+            f"--arrival-trace {path} lasts {trace.duration_s:,.0f} s for {len(trace.times_s):,} arrivals: "
+            "milliseconds? Then add --trace-speed 1000"
+        )
     return trace
+
+
+def _may_be_milliseconds(trace: Trace) -> bool:
+    """Tell whether a trace lasts much longer than its count suggests: arrivals in whole numbers far apart."""
+    times, count = trace.times_s, len(trace.times_s)
+    if trace.first is not None or count < 2:
+        return False
+    are_whole = bool((times % 1 == 0).all())
+    return trace.duration_s >= count * (SPARSE_S if are_whole else 1000)
 
 
 def _trace(path: Path, content: bytes, speed: float) -> Trace:
@@ -173,7 +190,7 @@ def _time(path: Path, line: int, value: Any) -> tuple[Decimal, bool]:
     if time < 0:
         _fail(path, line, f"{time:g} s is negative")
     if time > MAX_DURATION_S and not calendar:
-        _fail(path, line, f"{time:g} s is more than a week: give {KINDS}")
+        _fail(path, line, f"{time:g} s is more than a week: give {KINDS}; milliseconds are divided by 1,000")
     return found
 
 

@@ -1,23 +1,30 @@
 """A first look at a server: a few requests before the load, or a short closed loop without Locust."""
 
 import itertools
+import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+
+from google.protobuf.message import DecodeError
 
 from loadgen.driver.connections import Connections
 from loadgen.driver.event_loop import Driver
 from loadgen.driver.failures import Failures
-from loadgen.kserve.grpc_call import UNIMPLEMENTED
+from loadgen.kserve.grpc_call import PREFIX_BYTES, UNIMPLEMENTED
 from loadgen.kserve.grpc_control import NOT_KSERVE
+from loadgen.kserve.grpc_messages import parse
 from loadgen.kserve.server_statistics import BACKEND_DIED
 from loadgen.load.arrivals import ClosedLoopArrivals, OpenLoopArrivals
 from loadgen.load.load_config import LoadConfig
 from loadgen.sut.channel import Outcome, Payload
 from loadgen.sut.target import Target
 from servemark import interrupts
+from servemark.documents.request import SYNTHETIC
 from servemark.errors import ServerError
+from servemark.output import printable
 
+_OF_OUTPUTS = ("wrong_shape", "wrong_datatype", "missing_output")
 TRIES = 3
 """A server that fails now and then is measured; one that fails so often in a row fails always."""
 _BY_WORDS = {
@@ -28,7 +35,7 @@ _BY_WORDS = {
 _REMEDIES = {
     BACKEND_DIED: "the process that ran the model died: read the server's log, restart the server, then run again",
     "http_4": "--shape, --input-range or --input-data for other inputs; the server says what it wants",
-    "http_5": "the server's log; --input-range NAME:LEAST:MOST where an input holds ids; --input-tensor-format json",
+    "http_5": "the server's log",
     "grpc_": "--shape, --input-range or --input-data for other inputs; the server says what it wants",
     "wrong_": "the server's answers are not what its metadata says: correct the model's configuration there",
     "missing_": "the server's answers are not what its metadata says: correct the model's configuration there",
@@ -73,8 +80,64 @@ def require_answer(
         failed, _ = Failures(config.access).named(seen[0])
         kind, words = str(failed.error), failed.message
         fix = remedy_of(kind, words, described=bool(config.server.endpoint_type))
-        raise ServerError(f"{config.model} fails at a first request, {kind}: {_last(words)}", fix=fix)
+        if kind.startswith("http_5") and not config.server.endpoint_type:
+            fix = _after_server_error(target, config)
+        said = _difference(seen[0], config) if kind in _OF_OUTPUTS else None
+        raise ServerError(f"{config.model} fails at a first request, {kind}: {said or _last(words)}", fix=fix)
     return itertools.chain(tried, requests), len(tried)
+
+
+def _after_server_error(target: Target, config: LoadConfig) -> str:
+    """Return what may help after HTTP 5xx, of what this request can have: ids, binary tensors."""
+    ids = [
+        tensor.name
+        for tensor in config.workload.inputs
+        if tensor.dtype.kind in "iu" and tensor.name not in config.inputs.input_range
+    ]
+    fixes = ["the server's log"]
+    if ids and config.workload.served and config.input_data in (SYNTHETIC, "random"):
+        fixes.append(f"--input-range {ids[0]}:LEAST:MOST if {ids[0]} holds ids")
+    elif config.workload.served:
+        fixes.append("--input-data FILE with inputs that the model takes")
+    if target.config.get("input_tensor_format") == "binary" and config.server.shared_memory == "none":
+        fixes.append("--input-tensor-format json")
+    return "; ".join(fixes)
+
+
+def _difference(outcome: Outcome, config: LoadConfig) -> str | None:
+    """Name the first output of a KServe answer that is not as described: what is expected, and what was seen."""
+    described = _described(getattr(outcome.response, "body", b""), config)
+    if described is None:
+        return None
+    lead = [config.wire_batch] if config.wire_batch else []
+    for tensor in config.workload.outputs:
+        expected = f"{tensor.datatype}{[*lead, *tensor.shape]}"
+        seen = described.get(tensor.name)
+        if seen is None:
+            return f"output {tensor.name!r} {expected} is missing; the answer has {', '.join(described) or 'none'}"[
+                :300
+            ]
+        shape = list(seen[1])
+        if seen[0] != tensor.datatype or not tensor.fits(shape[len(lead) :]) or shape[: len(lead)] != lead:
+            return f"output {tensor.name!r} is expected as {expected}, and the answer has {seen[0]}{shape}"[:300]
+    return None
+
+
+def _described(body: bytes, config: LoadConfig) -> dict[str, tuple[str, Sequence[int]]] | None:
+    """Return datatype and shape of each output of a KServe answer; None where it is not one."""
+    if config.server.endpoint_type:
+        return None
+    try:
+        if config.protocol == "grpc":
+            listed = parse("ModelInferResponse", body[PREFIX_BYTES:]).outputs
+            return {printable(each.name): (printable(each.datatype), each.shape) for each in listed}
+        document, _ = json.JSONDecoder().raw_decode(body.decode("latin-1"))
+        return {
+            printable(each["name"]): (printable(each["datatype"]), [int(size) for size in each["shape"]])
+            for each in document["outputs"]
+        }
+    except (AttributeError, DecodeError, KeyError, TypeError, ValueError):
+        return None
 
 
 def remedy_of(kind: str, words: str, *, described: bool) -> str | None:

@@ -35,11 +35,9 @@ def workload_of(request: RunRequest) -> Workload:
                     fix="leave them out, or name the server's model",
                 )
             return found
-        except UnknownWorkloadError as error:
+        except UnknownWorkloadError:
             if not request.server.url:
-                raise OptionError(
-                    error.what, fix=f"{error.fix}; or --url URL of a server that has this model"
-                ) from None
+                raise
     name = request.workload or request.server.model_name
     if not name:
         raise OptionError(

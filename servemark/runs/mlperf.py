@@ -16,7 +16,7 @@ from loadgen.targets.open import open_target
 from servemark.documents.commands import Mlperf, MlperfScenario
 from servemark.errors import OptionError, ResultError
 from servemark.output import note
-from servemark.quantities import duration_text
+from servemark.quantities import duration_text, text_of
 from servemark.repository.entry import Golden
 from servemark.results import directory as results
 from servemark.results.constraint_kinds import Kind
@@ -36,6 +36,10 @@ HEADROOM = 2.0
 """Factor from a short probe's rate to the expected rate, because LoadGen refuses runs faster than expected."""
 PROBE_CONCURRENCY = 16
 PROBE_S = 2.0
+OVERLOADED = 0.9
+"""A server that completes less than this share of the scheduled queries is beyond its capacity."""
+BELOW_CAPACITY = 0.8
+"""Share of what it completed that is suggested: at the capacity itself the latency has no bound."""
 
 
 def run_mlperf(
@@ -213,12 +217,23 @@ def loadgen_constraint(plan: Plan, log: Mapping[str, Any], ended: str, *, valid:
         remedy = ended or why_invalid(log) or "see mlperf_log_summary.txt"
         if limit is not None and not ended:
             remedy = (
-                f"the bound of {limit:g} {unit} is {plan.get('bound_from')}: lower --target-qps, or give a wider bound "
-                f"by --slo; LoadGen: {remedy}"
+                f"the bound of {limit:g} {unit} is {plan.get('bound_from')}: lower --target-qps{_to_try(log)}, or give "
+                f"a wider bound by --slo; LoadGen: {remedy}"
             )
-        if busy and not ended:
+        # Beyond the capacity it is the rate, whatever else the machine does.
+        if busy and not ended and not _to_try(log):
             remedy = "other work may be the reason: repeat on a quiet machine before you change the load"
     return constraint(Kind.LOADGEN, valid, value, limit, unit, remedy)
+
+
+def _to_try(log: Mapping[str, Any]) -> str:
+    """Return the rate to try where the server completed far fewer queries than were scheduled; else nothing."""
+    scheduled = log.get("result_scheduled_samples_per_sec") or 0.0
+    completed = log.get("result_completed_samples_per_sec") or 0.0
+    if not 0 < completed < OVERLOADED * scheduled:
+        return ""
+    rate = float(f"{BELOW_CAPACITY * completed:.2g}")
+    return f" to {text_of(rate)} ({completed:,.0f} of {scheduled:,.0f}/s were completed)"
 
 
 def _unchecked(config: LoadConfig, labels: Labels | None) -> str:

@@ -24,6 +24,8 @@ GROUP = "servemark.workloads"
 """The entry points by which an installed package brings workloads."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _TINY = "_tiny"
+NEAREST = 3
+"""Names that are suggested in place of an unknown one."""
 
 
 class UnknownWorkloadError(OptionError):
@@ -75,10 +77,11 @@ def get(name: str) -> Workload:
         if full is not None and full.tiny is not None and name.endswith(_TINY):
             return full.tiny
     known = workloads()
-    near = difflib.get_close_matches(name, known, n=1)
-    hint = f"did you mean {near[0]}? " if near else ""
+    near = difflib.get_close_matches(name, known, n=NEAREST, cutoff=0)
     raise UnknownWorkloadError(
-        f"unknown workload {name!r}", fix=f"{hint}`servemark list` shows all: {', '.join(known)}"
+        f"unknown workload {name!r}",
+        fix=f"did you mean {', '.join(near[:-1])} or {near[-1]}? `servemark list` shows all; "
+        "--url URL where a server has this model",
     )
 
 

@@ -165,3 +165,22 @@ def test_absurd_values_are_errors_in_the_trace(name: str, text: str, tmp_path: P
         read_trace(tmp_path / name)
     assert name in str(error.value)
     assert len(str(error.value)) < 500
+
+
+@pytest.mark.parametrize(
+    ("text", "speed", "asked"),
+    [
+        ("0\n10\n20\n30\n", 1, True),
+        ("0\n1500.5\n4500.5\n", 1, True),
+        ("0\n1\n2\n3\n", 1, False),
+        ("0.5\n10.25\n30.5\n", 1, False),
+        ("0\n10\n20\n30\n", 1000, False),
+        ("1763632800\n1763632900\n1763633900\n", 1, False),
+    ],
+)
+def test_a_trace_that_lasts_much_longer_than_its_count_suggests_is_asked_about(
+    text: str, speed: float, asked: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "t.csv").write_text(text)
+    read_trace(tmp_path / "t.csv", speed)
+    assert ("milliseconds? Then add --trace-speed 1000" in " ".join(capsys.readouterr().err.split())) == asked

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,10 @@ from loadgen.measurement.probe import remedy_of, require_answer
 from loadgen.targets.any_model import workload_of
 from loadgen.targets.open import open_target
 from servemark.errors import ServerError
-from servemark.workload import get
+from servemark.workload import Tensor, get
 from tests.golden.grpc import GoldenGrpc
 from tests.golden.methods import GoldenMethods, item_file, ranker_file
+from tests.golden.server import GoldenServer
 from tests.support.load_config import config, request_of
 from tests.support.locust_run import server_of
 
@@ -55,6 +57,21 @@ def first_answer(url: str, *flags: str) -> None:
     require_answer(target, target.payloads(None), asked, lambda _: None)
 
 
+@pytest.mark.parametrize("protocol", ["http", "grpc"])
+def test_a_wrong_shape_names_the_output_and_both_shapes(protocol: str) -> None:
+    tensors = {"inputs": ["x:FP32:4"], "outputs": ["y:FP32:4"]}
+    golden = GoldenGrpc(model="m", width=4) if protocol == "grpc" else GoldenServer(model="m", **tensors)
+    with golden as server:
+        url = f"{protocol}://127.0.0.1:{server.port}"
+        asked = LoadConfig.of(request_of("", "--model-name=m", f"--url={url}"), workload_of)
+        named = asked.workload.outputs[0].name
+        other = replace(asked, workload=replace(asked.workload, outputs=(Tensor(named, "FP32", (9,)),)))
+        target = open_target(other)
+        words = rf"wrong_shape: output '{named}' is expected as FP32\[1, 9\], and the answer has FP32\[1, 4\]"
+        with pytest.raises(ServerError, match=words):
+            require_answer(target, target.payloads(None), other, lambda _: None)
+
+
 def test_a_method_that_the_server_does_not_have_has_its_own_remedy(tmp_path: Path) -> None:
     service = FileDescriptorProto.FromString(ranker_file().SerializeToString().replace(b"Ranker", b"Runner"))
     (tmp_path / "own.pb").write_bytes(FileDescriptorSet(file=[item_file(), service]).SerializeToString())
@@ -85,3 +102,25 @@ def test_the_remedy_is_that_of_the_words_and_then_of_the_kind(kind: str, words: 
 
 def test_a_failure_that_is_not_known_has_no_remedy() -> None:
     assert remedy_of("nonesuch", "", described=True) is None
+
+
+@pytest.mark.parametrize(
+    ("tensors", "flags", "says", "not_"),
+    [
+        (["x:FP32:4"], [], "--input-tensor-format json", "--input-range"),
+        (["ids:INT64:4"], [], "--input-range ids:LEAST:MOST", "--input-data"),
+        (["ids:INT64:4"], ["--input-range=ids:0:9"], "--input-data FILE", "--input-range"),
+        (["x:FP32:4"], ["--input-tensor-format=json"], "--input-data FILE", "--input-tensor-format"),
+    ],
+)
+def test_a_server_s_error_suggests_what_fits_the_request(
+    tensors: list[str], flags: list[str], says: str, not_: str
+) -> None:
+    with GoldenServer(model="m", inputs=tensors, outputs=["y:FP32:4"], error_every=1) as server:
+        asked = LoadConfig.of(request_of("", "--model-name=m", f"--url={server.url}", *flags), workload_of)
+        target = open_target(asked)
+        target.prepare()
+        with pytest.raises(ServerError, match="fails at a first request, http_500") as failed:
+            require_answer(target, target.payloads(None), asked, lambda _: None)
+    assert says in str(failed.value.fix)
+    assert not_ not in str(failed.value.fix)

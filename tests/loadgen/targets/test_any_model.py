@@ -101,7 +101,7 @@ def test_a_name_that_is_no_workload_needs_a_server() -> None:
     options = request_of("resnet55")
     with pytest.raises(OptionError, match="unknown workload 'resnet55'") as error:
         workload_of(options)
-    assert "or --url URL of a server that has this model" in str(error.value.fix)
+    assert "--url URL where a server has this model" in str(error.value.fix)
     with pytest.raises(OptionError, match="no model is named"):
         workload_of(request_of(""))
 

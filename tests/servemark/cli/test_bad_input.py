@@ -8,7 +8,7 @@ from tests.support.command_line import BAD_INPUT, Servemark
 
 BAD: list[tuple[str, list[str]]] = [
     ("run no_such", ["unknown workload 'no_such'", "servemark list"]),
-    ("run rankin", ["unknown workload", "did you mean ranking?"]),
+    ("run rankin", ["unknown workload", "did you mean ranking, ", "--url URL"]),
     ("run ranking --engine nope", ["engine 'nope' is unknown", "onnxruntime"]),
     ("serve no_such", ["unknown workload 'no_such'"]),
     ("serve ranking --engine nope", ["engine 'nope' is unknown", "onnxruntime"]),
@@ -32,7 +32,7 @@ BAD: list[tuple[str, list[str]]] = [
     ("run ranking --request-rate-range 0:10", ["0 must be above 0"]),
     ("run ranking --concurrency 0", ["--concurrency 0 must be at least 1"]),
     ("run ranking --concurrency 1.5", ["1.5 is not a whole number"]),
-    ("run ranking --concurrency-range 1:2:0.5", ["1.5 is not a whole number"]),
+    ("run ranking --concurrency-range 1:2:1.5", ["1.5 is not a whole number"]),
     ("run ranking --concurrency 2 --request-rate 5", ["--concurrency and --request-rate exclude each other"]),
     ("run ranking --max-rate", ["--max-rate needs an objective", "--slo p99:50"]),
     ("run ranking --max-rate --slo p99:5 --request-rate 5", ["--request-rate and --max-rate exclude each other"]),

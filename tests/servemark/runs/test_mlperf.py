@@ -43,6 +43,13 @@ def test_beside_other_work_nobody_is_told_to_ask_for_less() -> None:
     assert "QPS" not in found["remedy"]
 
 
+def test_beyond_the_capacity_a_rate_is_named_also_beside_other_work() -> None:
+    log = LOG | {"result_scheduled_samples_per_sec": 11_000.0, "result_completed_samples_per_sec": 1_012.0}
+    for busy in (False, True):
+        remedy = loadgen_constraint(plan(), log, "", valid=False, busy=busy)["remedy"]
+        assert "lower --target-qps to 810 (1,012 of 11,000/s were completed)" in (remedy or "")
+
+
 @pytest.mark.parametrize("scenario", [each for each in MlperfScenario if each is not MlperfScenario.SERVER])
 def test_the_other_scenarios_have_no_bound(scenario: MlperfScenario) -> None:
     found = loadgen_constraint(plan(scenario), LOG, "", valid=False, busy=False)
