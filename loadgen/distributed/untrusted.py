@@ -17,6 +17,7 @@ from servemark.errors import ExitCode
 from servemark.machine.scheduling import Priority
 from servemark.results.constraints import MAX_PROLONGED_WINDOWS
 from servemark.stats.histogram import Histogram
+from servemark.workload.agreement import COLUMNS
 
 MAX_COUNT = 1 << 53
 """The largest number of requests, or of ns (104 days), that a sum of several workers' holds exactly."""
@@ -34,7 +35,8 @@ Words = Annotated[str, Meta(max_length=MAX_REASON)]
 Said = Annotated[list[Annotated[str, Meta(max_length=6 * MAX_WORDS)]], Meta(max_length=MAX_MESSAGES)]
 Packed = tuple[bytes, bytes, Count, Count, Clock, Clock, Sum, Sum]
 """Of a histogram: see `Histogram.pack`."""
-Row = tuple[float, float, float, float, float]
+Row = Annotated[list[float], Meta(min_length=COLUMNS, max_length=COLUMNS)]
+"""The figures of `compare_rows` for one sample."""
 
 
 class MalformedMessage(Exception):  # noqa: N818 - it is caught where the worker is dropped

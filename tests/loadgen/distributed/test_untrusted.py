@@ -12,6 +12,7 @@ from loadgen.distributed.untrusted import Expected, MalformedMessage, check_mess
 from loadgen.distributed.worker_view import WorkerView
 from loadgen.load.warm_up import WarmUp
 from loadgen.measurement.windows import Interval
+from servemark.workload.agreement import COLUMNS
 from tests.loadgen.distributed.test_recorder_state import outcomes, over_the_wire, recorded
 from tests.loadgen.distributed.test_worker_view import report
 
@@ -24,7 +25,7 @@ EXPECTED = Expected(5 * S, 5, warm_up_windows=WARM_UP.windows, outputs=["scores"
 def honest() -> dict[str, Any]:
     """A report as the wire brings it, with all of its parts."""
     recorder = recorded(outcomes(500, random.Random(3)), INTERVAL)  # noqa: S311 - no secret
-    row = [1.0, 1.0, -0.0, -0.0, 1.0]
+    row = [1.0] * COLUMNS
     checked = {"answers": 3, "samples": [0, 2], "found": {"scores": [row, row]}}
     parts = {"recorder": over_the_wire(recorder), "warm_up": WARM_UP.pack(S, None), "checked": checked}
     return {**report(), **parts}
@@ -69,7 +70,7 @@ LIES: dict[str, Callable[[dict[str, Any]], None]] = {
     "an infinite share": changed("cpu_utilization", to=float("inf")),
     "no traffic": changed("traffic", to={}),
     "a warm-up of other windows": changed("warm_up", "windows", to=[[1], [1], [1]]),
-    "another output": changed("checked", "found", to={"other": [[1.0] * 5] * 2}),
+    "another output": changed("checked", "found", to={"other": [[1.0] * COLUMNS] * 2}),
     "a golden sample that there is not": changed("checked", "samples", to=[0, 4]),
     "rows of one figure": changed("checked", "found", to={"scores": [[1.0], [1.0]]}),
     "no report": changed("recorder", to=None),
