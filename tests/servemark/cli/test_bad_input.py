@@ -62,7 +62,7 @@ BAD: list[tuple[str, list[str]]] = [
     ("run ranking --max-in-flight 0", ["--max-in-flight 0 must be at least 1"]),
     ("run ranking --request-timeout 0", ["--request-timeout 0 must be above 0"]),
     ("run ranking --url ftp://localhost", ["'ftp://localhost' is not http://HOST:PORT"]),
-    ("run ranking --url http://localhost:8000/v2", ["is not http://HOST:PORT"]),
+    ("run ranking --url http://localhost:8000/v2", ["the path of KServe v2 itself"]),
     ("run ranking --protocol carrier-pigeon", ["'carrier-pigeon' is unknown"]),
     ("run ranking --streaming", ["--streaming is a way of gRPC", "--protocol grpc"]),
     ("run ranking -i http --url grpc://localhost:8001", ["is not for --protocol http"]),
