@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
-from onnxscript import version_converter
 
+from exporters.onnx_passes import graphs
 from exporters.onnx_passes.quantisation import MIN_SHARE, MULTIPLYING, folded, others, share_of_weights, weights
 from servemark.errors import ArtifactError
 from servemark.frameworks.onnxruntime import import_onnxruntime
@@ -34,8 +34,7 @@ def to_fp8(source: Path, target: Path, batches: Iterator[Arrays]) -> dict[str, o
     Raises ArtifactError where too little is in fp8 to be called so.
     """
     with folded(source, target.parent) as file:
-        model = ir.load(file)
-        version_converter.convert_version(model, target_version=OPSET, fallback=False)
+        model = graphs.raised(ir.load(file), OPSET)
         chosen = [node for node in model.graph if _has_kernel(node)]
         share = share_of_weights(model.graph, chosen)
         if share < MIN_SHARE:

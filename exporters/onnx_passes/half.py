@@ -1,95 +1,138 @@
 """ONNX graphs in float16 or bfloat16, loops included; inputs and outputs of the model keep their types.
 
 What follows the last weights on the way to an output or to a region of interest (coordinates, scores, the choice among
-them) stays in float32: float16 cannot tell two pixels apart above 2,048, bfloat16 above 256.
+them) stays in float32: float16 cannot tell two pixels apart above 2,048, bfloat16 above 256. So does what becomes a
+size, a scale or an index. What an operator has in no half type stays in float32 behind casts.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-import numpy as np
 import onnx_ir as ir
-from onnx_ir.passes.common import ShapeInferencePass
-from onnxscript import version_converter
 
-FULL = ir.DataType.FLOAT
-HALVES = {"fp16": ir.DataType.FLOAT16, "bf16": ir.DataType.BFLOAT16}
-BFLOAT16_OPSET = 22
-"""The first in which every operator with weights takes bfloat16, pooling and recurrent layers included."""
-FLOAT32_OPERATORS = {"CumSum", "Max", "Min", "NonMaxSuppression", "Range", "RoiAlign", "TopK"}
+from exporters.onnx_passes import graphs
+from exporters.onnx_passes.operators import (
+    FULL,
+    HALVES,
+    NONE,
+    Ports,
+    exact_inputs,
+    graphs_of,
+    is_full,
+    narrowed,
+    ports,
+)
+from servemark.errors import ArtifactError
+
+OPSETS = {"fp16": 7, "bf16": 22}
+"""The first that ONNX Runtime promises to run; the first in which every operator with weights takes bfloat16."""
+FLOAT32_OPERATORS = {
+    "CumSum",
+    "Max",
+    "MeanVarianceNormalization",
+    "Min",
+    "NonMaxSuppression",
+    "Range",
+    "RoiAlign",
+    "TopK",
+}
 """Operators that stay in float32: ONNX or ONNX Runtime, on one device or another, has them in no half precision."""
+REDUCING = {"ScatterElements", "ScatterND"}
+"""Operators that ONNX Runtime has in half precision only where they do not reduce."""
 WEIGHTED = {"Conv", "ConvTranspose", "Gemm", "MatMul", "GRU", "LSTM", "RNN"}
 
 
 def to_half(source: Path, target: Path, precision: str) -> dict[str, object]:
-    """Write the graph of `source` in fp16 or bf16; returns how many nodes compute in which type."""
+    """Write the graph of `source` in fp16 or bf16; returns how many nodes compute in which type.
+
+    Raises ArtifactError where none would, and where ONNX's checker refuses the result.
+    """
     half = HALVES[precision]
-    model = ir.load(source)
-    ir.external_data.load_to_model(model)
-    if any(value.dtype is None for node in ir.traversal.RecursiveGraphIterator(model.graph) for value in node.outputs):
-        model = ShapeInferencePass()(model).model  # a user's file need not say the types within
-    if half == ir.DataType.BFLOAT16:
-        version_converter.convert_version(model, target_version=BFLOAT16_OPSET, fallback=False)
-    nodes = list(ir.traversal.RecursiveGraphIterator(model.graph))
-    wide = {node for node in nodes if node.op_type in FLOAT32_OPERATORS} | _last(model.graph)
+    model = graphs.load(source, opset=OPSETS[precision])
+    opset = graphs.opset_of(model)
+    nodes = list(graphs.every_node(model))
+    wide = {node for node in nodes if _stays(node)} | _exact(model, half)
     wide |= {inner for node in wide for inner in _inside(node)}
-    halves = {value for node in nodes if node not in wide for value in _made(node) if value.dtype == FULL}
-    halves |= {value for graph in _all_graphs(model.graph) for value in _read(graph, wide)}
+    plan = {node: NONE if node in wide else ports(node, half, opset) for node in nodes}
+    # the graphs within a node that stays in float32 have its types
     for node in nodes:
-        if node not in wide:
-            _convert_constants(node, half)
+        if plan[node] == NONE and graphs_of(node):
+            plan |= dict.fromkeys(_inside(node), NONE)
+    halves = {node.outputs[index] for node in nodes for index in plan[node].outputs}
+    halves |= {value for node in nodes if plan[node] != NONE for graph in graphs_of(node) for value in _full(graph)}
+    _narrow_weights(model, plan, halves, half)
+    for node in nodes:
+        for attribute in plan[node].attributes or ():
+            node.attributes[attribute.name] = attribute
         for index, value in enumerate(node.inputs):
-            if value is not None and value.dtype == FULL and (value in halves) == (node in wide):
-                cast = _cast(value, FULL if node in wide else half)
+            if value is not None and is_full(value) and (value in halves) != (index in plan[node].inputs):
+                cast = _cast(value, half if index in plan[node].inputs else FULL)
                 _graph(node).insert_before(node, cast)
                 node.replace_input_with(index, cast.outputs[0])
-        for graph in _graphs(node):
-            _cast_outputs(graph, halves, FULL if node in wide else half)
+        for graph in graphs_of(node):
+            _cast_outputs(graph, halves, FULL if plan[node] == NONE else half)
     _cast_outputs(model.graph, halves, FULL)
     for value in halves:
         value.dtype = half
         if value.const_value is not None:
-            value.const_value = _narrow(value.const_value, half)
-    ir.save(model, target)
+            value.const_value = narrowed(value.const_value, half)
     floating = [node for node in nodes if any(value.dtype in {FULL, half} for value in node.outputs)]
-    return {f"nodes_{precision}": len(set(floating) - wide), "nodes_fp32": len(set(floating) & wide)}
+    in_half = [node for node in floating if any(value.dtype == half for value in node.outputs)]
+    if not any(found.inputs or found.outputs for found in plan.values()):
+        kinds = ", ".join(sorted({node.op_type for node in floating})) or "no operator"
+        raise ArtifactError(
+            f"none of its operators computes in {precision}: {kinds} would stay in float32", fix=graphs.FIX
+        )
+    ir.save(model, target)
+    graphs.check(target, source, precision)
+    return {f"nodes_{precision}": len(in_half), "nodes_fp32": len(floating) - len(in_half)}
 
 
-def _last(graph: ir.Graph) -> set[ir.Node]:
-    """Find the nodes between the last weights and the outputs, or the regions of interest."""
-    waiting = [*graph.outputs, *(node.inputs[1] for node in graph if node.op_type == "RoiAlign")]
+def _stays(node: ir.Node) -> bool:
+    reduces = node.op_type in REDUCING and "reduction" in node.attributes
+    return node.op_type in FLOAT32_OPERATORS or (reduces and node.attributes["reduction"].as_string() != "none")
+
+
+def _exact(model: ir.Model, half: ir.DataType) -> set[ir.Node]:
+    """Find the nodes between the last weights and the outputs, the regions of interest, sizes or indices."""
+    waiting: list[ir.Value | None] = [*model.graph.outputs]
+    opset = graphs.opset_of(model)
+    for node in graphs.every_node(model):
+        waiting += [node.inputs[1]] if node.op_type == "RoiAlign" else exact_inputs(node, half, opset)
     found: set[ir.Node] = set()
     while waiting:
         value = waiting.pop()
-        node = value.producer() if value is not None else None
+        made_by = value.producer() if value is not None else None
         if (
-            node is not None
-            and node not in found
-            and not WEIGHTED & {node.op_type, *(n.op_type for n in _inside(node))}
+            made_by is not None
+            and made_by not in found
+            and not WEIGHTED & {made_by.op_type, *(inner.op_type for inner in _inside(made_by))}
         ):
-            found.add(node)
-            waiting += [value for each in (node, *_inside(node)) for value in each.inputs]
+            found.add(made_by)
+            waiting += [value for each in (made_by, *_inside(made_by)) for value in each.inputs]
     return found
 
 
-def _made(node: ir.Node) -> Iterator[ir.Value]:
-    """List what a node makes: its outputs, and what the graphs inside it are handed."""
-    yield from node.outputs
-    for graph in _graphs(node):
-        yield from graph.inputs
-
-
-def _read(graph: ir.Graph, wide: Iterable[ir.Node]) -> Iterator[ir.Value]:
-    """List the weights that a node in half precision reads."""
-    for value in graph.initializers.values():
-        if value.dtype == FULL and any(use.node not in wide for use in value.uses()):
-            yield value
+def _narrow_weights(model: ir.Model, plan: Mapping[ir.Node, Ports], halves: set[ir.Value], half: ir.DataType) -> None:
+    """Keep weights in the half type; those that are read in float32 too are there in both."""
+    for graph in (model.graph, *model.graph.subgraphs()):
+        for value in [each for each in graph.initializers.values() if is_full(each)]:
+            taken = [use for use in value.uses() if use.idx in plan[use.node].inputs]
+            if len(taken) == len(value.uses()) and taken and not value.is_graph_output():
+                halves.add(value)
+            elif taken and value.const_value is not None:
+                copy = ir.Value(name=f"{value.name}_{half.name}", type=ir.TensorType(FULL), shape=value.shape)
+                copy.const_value = value.const_value
+                graph.register_initializer(copy)
+                halves.add(copy)
+                for use in taken:
+                    use.node.replace_input_with(use.idx, copy)
 
 
 def _cast_outputs(graph: ir.Graph, halves: set[ir.Value], kind: ir.DataType) -> None:
     """Let a graph answer in `kind`; its outputs keep their names."""
     for index, value in enumerate(graph.outputs):
-        if value.dtype == FULL and (value in halves) == (kind == FULL):
+        if is_full(value) and (value in halves) == (kind == FULL):
             cast = _cast(value, kind)
             graph.append(cast)
             answer = graph.outputs[index] = cast.outputs[0]
@@ -105,21 +148,9 @@ def _cast(value: ir.Value, kind: ir.DataType) -> ir.Node:
     return node
 
 
-def _convert_constants(node: ir.Node, half: ir.DataType) -> None:
-    """Change a node's own float32 constants, and what it casts to."""
-    if node.op_type == "ConstantOfShape" and "value" not in node.attributes:
-        node.attributes["value"] = ir.AttrTensor("value", ir.tensor(np.zeros(1, np.float32)))  # the default
-    for name, attribute in node.attributes.items():
-        if attribute.type == ir.AttributeType.TENSOR and attribute.as_tensor().dtype == FULL:
-            node.attributes[name] = ir.AttrTensor(name, _narrow(attribute.as_tensor(), half))
-        elif name in {"to", "dtype"} and attribute.as_int() == FULL.value:
-            node.attributes[name] = ir.AttrInt64(name, half.value)
-
-
-def _narrow(tensor: ir.TensorProtocol, half: ir.DataType) -> ir.TensorProtocol:
-    """Round; what lies outside the range, like the mask of a softmax, becomes the largest number there is."""
-    largest = np.float32(half.max)
-    return ir.tensor(np.clip(tensor.numpy(), -largest, largest).astype(half.numpy()), name=tensor.name)
+def _full(graph: ir.Graph) -> Iterator[ir.Value]:
+    """List what a graph within another is handed in float32."""
+    yield from (value for value in graph.inputs if is_full(value))
 
 
 def _graph(node: ir.Node) -> ir.Graph:
@@ -128,14 +159,5 @@ def _graph(node: ir.Node) -> ir.Graph:
     return node.graph
 
 
-def _graphs(node: ir.Node) -> list[ir.Graph]:
-    """List a node's own graphs: the body of a loop, the branches of a condition."""
-    return [each.as_graph() for each in node.attributes.values() if each.type == ir.AttributeType.GRAPH]
-
-
-def _all_graphs(graph: ir.Graph) -> list[ir.Graph]:
-    return [graph, *(inner for inner in graph.subgraphs() if inner is not graph)]
-
-
 def _inside(node: ir.Node) -> list[ir.Node]:
-    return [inner for graph in _graphs(node) for inner in ir.traversal.RecursiveGraphIterator(graph)]
+    return [inner for graph in graphs_of(node) for inner in ir.traversal.RecursiveGraphIterator(graph)]

@@ -6,15 +6,17 @@ stay in 8 bits on the way. Everything else (recurrent layers, loops, softmax, co
 """
 
 import logging
+import re
 import tempfile
 from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import onnx
 import onnx_ir as ir
 
+from exporters.onnx_passes import graphs
+from exporters.onnx_passes.products import prepare
 from servemark.errors import ArtifactError
 from servemark.workload import Arrays
 
@@ -22,6 +24,19 @@ MULTIPLYING = {"Conv", "Gemm", "MatMul"}
 BETWEEN = {"Add", "AveragePool", "Clip", "Concat", "GlobalAveragePool", "MaxPool", "Relu"}
 FLOATING = {"ConvTranspose", "GRU", "LSTM", "RNN"}
 """Operators with weights that ONNX Runtime cannot quantise statically."""
+QUANTISED = {
+    "ConvInteger",
+    "DequantizeLinear",
+    "DynamicQuantizeLinear",
+    "MatMulInteger",
+    "QLinearConv",
+    "QLinearMatMul",
+    "QuantizeLinear",
+}
+"""Operators of a graph that is quantised already; those of com.microsoft have names alike."""
+OPSET = 13
+"""The first whose QuantizeLinear has a scale for each channel."""
+FIX = "use fp32 or fp16"
 MIN_SHARE = 0.25
 """A model with less of its weights in int8 would have int8's name and fp32's speed."""
 
@@ -44,31 +59,42 @@ def to_int8(source: Path, target: Path, batches: Iterator[Arrays], *, symmetric:
     """
     from onnxruntime import quantization
 
+    options: dict[str, object] = {"ActivationSymmetric": True, "QuantizeBias": False} if symmetric else {}
     with folded(source, target.parent) as file, _silence():
-        graph = ir.load(file).graph
+        model = ir.load(file)
+        graph = model.graph
         chosen = [node for node in graph if node.op_type in MULTIPLYING and weights(node)]
         share = share_of_weights(graph, chosen)
         if share < MIN_SHARE:
             raise ArtifactError(
                 f"ONNX Runtime could quantise {share:.0%} of the weights; it has no static quantisation for: "
                 f"{others(graph, chosen)}",
-                fix="use fp32 or fp16",
+                fix=FIX,
             )
+        graphs.name_nodes(graph)
+        if whole := prepare(graph, chosen):
+            kind = quantization.QuantType.QInt8
+            options["TensorQuantOverrides"] = {name: [{"quant_type": kind}] for name in sorted(whole)}
+        ir.save(model, file)
         chosen += _between(graph, chosen)
-        quantization.quantize_static(
-            file,
-            target,
-            _Batches(batches),
-            op_types_to_quantize=sorted({node.op_type for node in chosen}),
-            nodes_to_quantize=[node.name for node in chosen],
-            per_channel=True,
-            activation_type=quantization.QuantType.QInt8 if symmetric else quantization.QuantType.QUInt8,
-            weight_type=quantization.QuantType.QInt8,
-            extra_options={"ActivationSymmetric": True, "QuantizeBias": False} if symmetric else {},
-        )
+        try:
+            quantization.quantize_static(
+                file,
+                target,
+                _Batches(batches),
+                op_types_to_quantize=sorted({node.op_type for node in chosen}),
+                nodes_to_quantize=[node.name for node in chosen],
+                per_channel=True,
+                activation_type=quantization.QuantType.QInt8 if symmetric else quantization.QuantType.QUInt8,
+                weight_type=quantization.QuantType.QInt8,
+                extra_options=options,
+            )
+        except Exception as error:  # the quantiser raises what numpy, onnx and ONNX Runtime do
+            raise ArtifactError(f"ONNX Runtime cannot quantise it: {graphs.quoted(error)}", fix=FIX) from error
     made = ir.load(target)
     made.graph.sort()  # as ONNX asks; ONNX Runtime reads it in any order
     ir.save(made, target)
+    graphs.check(target, source, "int8")
     return {"int8_share_of_weights": round(share, 3)}
 
 
@@ -78,14 +104,31 @@ def folded(source: Path, folder: Path) -> Iterator[Path]:
     from onnxruntime.quantization.shape_inference import quant_pre_process
 
     with tempfile.TemporaryDirectory(dir=folder) as temporary:
-        file = Path(temporary, "folded.onnx")
-        if any(each != source for each in source.parent.iterdir()):  # external data, which are not looked for there
-            whole = Path(temporary, "whole.onnx")
-            onnx.save(onnx.load(source), whole)
-            source = whole
+        file, whole = Path(temporary, "folded.onnx"), Path(temporary, "whole.onnx")
+        model = graphs.load(source, opset=OPSET)
+        _check_weights(model)
+        graphs.name_nodes(model.graph)
+        ir.save(model, whole)
         with _silence():
-            quant_pre_process(source, file, skip_symbolic_shape=True)  # which fails on sizes that vary
+            quant_pre_process(whole, file, skip_symbolic_shape=True)  # which fails on sizes that vary
         yield file
+
+
+def _check_weights(model: ir.Model) -> None:
+    """Check that there is something to quantise that is not quantised yet. Raises ArtifactError."""
+    nodes = list(graphs.every_node(model))
+    if found := Counter(node.op_type for node in nodes if _is_quantised(node)):
+        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(found.items()))
+        raise ArtifactError(f"it is quantised already ({kinds})", fix="use fp32, which runs the file as it is")
+    if not any(node.op_type in MULTIPLYING | FLOATING for node in nodes):
+        kinds = ", ".join(sorted(MULTIPLYING))
+        raise ArtifactError(f"it has no weights to quantise: no {kinds} or recurrent layer", fix=FIX)
+
+
+def _is_quantised(node: ir.Node) -> bool:
+    return node.op_type in QUANTISED or (
+        node.domain == "com.microsoft" and re.search("^Q[A-Z]|Quantize|Integer|NBits", node.op_type) is not None
+    )
 
 
 def share_of_weights(graph: ir.Graph, chosen: Collection[ir.Node]) -> float:

@@ -11,7 +11,7 @@ import onnx
 import tensorflow as tf
 from onnx import defs, helper, inliner, numpy_helper
 
-from exporters.onnx_to_tensorflow.declaration import ANY, OPERATORS, Unsupported, faults, faults_of, named
+from exporters.onnx_to_tensorflow.declaration import ANY, OPERATORS, Unsupported, faults, faults_of
 from exporters.onnx_to_tensorflow.definitions import definition
 from exporters.onnx_to_tensorflow.node import Node, opsets
 from exporters.onnx_to_tensorflow.values import Value
@@ -105,17 +105,8 @@ def _compute(nodes: Iterable[onnx.NodeProto], scope: Scope, shapes: Mapping[str,
         for name, value in zip(proto.output, results, strict=False):
             known = shapes.get(name)
             if known is not None:
-                _set_shape(proto, value, known)
+                value.set_shape(known)
             scope.values[name] = value
-
-
-def _set_shape(proto: onnx.NodeProto, value: Value, known: Sequence[int | None]) -> None:
-    try:
-        value.set_shape(known)
-    except ValueError as error:
-        raise Unsupported(
-            f"{named(proto)}, whose shape is not the one in the file: {error}", [proto.op_type]
-        ) from error
 
 
 def shape_of(info: onnx.ValueInfoProto) -> list[int | None] | None:

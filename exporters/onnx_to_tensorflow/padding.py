@@ -46,8 +46,6 @@ def to_shape(
     for axis, (size, stride, width) in enumerate(zip(sizes, strides, window, strict=True)):
         if shape is None:
             total = width - stride
-            if total + extra[axis] < 0:  # ONNX and ONNX Runtime differ
-                raise node.unsupported(f"with auto_pad={auto_pad} and strides wider than the kernel")
         elif size is None:
             raise node.unsupported("with output_shape of a size that varies")
         else:

@@ -1,6 +1,5 @@
 """Steps of every export around the engine's own: build, check, compare, describe, swap in."""
 
-import contextlib
 import dataclasses
 import functools
 import hashlib
@@ -10,7 +9,7 @@ import resource
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,14 +24,13 @@ from exporters.pipeline.imported import golden_of, place
 from exporters.pipeline.job import Job, Origin
 from exporters.pipeline.provenance import made_by, packages
 from exporters.pipeline.registry import Exporter, check_precision, exporter
-from exporters.pipeline.steps import step
+from exporters.pipeline.steps import converting, loading, step
 from exporters.pipeline.weights import SEEDED, Weights, remember, remembered
-from servemark.errors import MAX_QUOTED, ArtifactError, OptionError, ServemarkError
+from servemark.errors import ArtifactError, OptionError
 from servemark.machine.instructions import int8_overflows
 from servemark.repository.entry import FULL, Entry, Golden, digest
 from servemark.workload import Workload
 from servemark.workload.golden_check import agreement_figures
-from servemark.workload.spec import Source
 
 DRAFT = ".export-"
 
@@ -140,12 +138,13 @@ def _write(
         if workload.source and not made_from:
             format_ = place(workload.source, draft.version)
         else:
-            with _told(draft, workload.source) if workload.source else whole_recurrences():
+            with converting(draft, workload.source) if workload.source else whole_recurrences():
                 format_ = module.write(job)
     agreement = workload.agreement.at(draft.precision)
     overflows = draft.precision == "int8" and module.DEVICE == "cpu" and int8_overflows()
     with step(f"{draft.model}: checking its answers"):
-        run = module.load(artifact, workload)
+        with loading(draft):
+            run = module.load(artifact, workload)
         discrepancies, checked = parity.measure(run, job.golden, workload, agreement, overflows=overflows)
     draft.config.write_text(config)
     draft.write_golden(job.golden)
@@ -193,22 +192,6 @@ def _origin(workload: Workload, repository: Path, engine: str, weights: Weights 
     if golden is None:
         raise AssertionError(f"{entry.golden} has just been written")
     return Origin(entry.version / exporter(engine).ARTIFACT, golden)
-
-
-@contextlib.contextmanager
-def _told(draft: Entry, source: Source) -> Iterator[None]:
-    """Make something of a user's file: whatever a converter raises is of the file, and no fault of ours."""
-    try:
-        yield
-    except (ServemarkError, OSError):
-        raise
-    except Exception as error:
-        words = " ".join(str(error).split())[:MAX_QUOTED]
-        raise ArtifactError(
-            f"{draft.engine} in {draft.precision} cannot be made of {source.facts['path']}: "
-            f"{type(error).__name__}: {words}",
-            fix="use another engine or precision",
-        ) from error
 
 
 def _known(workload: Workload, repository: Path, weights: Weights | None) -> Golden | None:

@@ -1,4 +1,4 @@
-"""Steps of an export on stderr: which one goes on, and for how long, because one may take minutes."""
+"""Steps of an export: on stderr, which one goes on and for how long; and whose fault it is that one fails."""
 
 import contextlib
 import shutil
@@ -7,10 +7,17 @@ import threading
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 
+from servemark.errors import ArtifactError, ServemarkError
 from servemark.output import say
+from servemark.repository.entry import Entry
 from servemark.telemetry.os_threads import start_thread
+from servemark.workload.spec import Source
 
+MAX_WORDS = 400
+"""Letters of a converter's or an engine's message, at most: the reason comes after the place."""
+FIX = "use another engine or precision"
 RENEWED_S = 1.0
 _CLEAR = "\r\x1b[K"
 _open: list[str] = []
@@ -46,3 +53,37 @@ def _renew(words: str, ended: threading.Event) -> None:
             if _open[-1:] == [words]:
                 say(f"{_CLEAR}{line[: shutil.get_terminal_size().columns - 1]}")
         ended.wait(RENEWED_S)
+
+
+@contextlib.contextmanager
+def converting(draft: Entry, source: Source) -> Iterator[None]:
+    """Make something of a user's file: whatever a converter raises is of the file, and no fault of ours."""
+    try:
+        yield
+    except (ServemarkError, OSError):
+        raise
+    except Exception as error:
+        raise ArtifactError(
+            f"{draft.engine} in {draft.precision} cannot be made of {source.facts['path']}: "
+            f"{type(error).__name__}: {words(error, draft.version)}",
+            fix=FIX,
+        ) from error
+
+
+@contextlib.contextmanager
+def loading(draft: Entry) -> Iterator[None]:
+    """Load an artifact that has just been written: whatever the engine raises is the artifact's fault."""
+    try:
+        yield
+    except ServemarkError:
+        raise
+    except Exception as error:  # the engines' exceptions share no other base
+        raise ArtifactError(
+            f"{draft.engine} cannot load {draft.model}: {words(error, draft.version)}", fix=FIX
+        ) from error
+
+
+def words(error: Exception, folder: Path) -> str:
+    """Quote an error in one line without the temporary `folder`; its class where it says nothing."""
+    said = " ".join(str(error).replace(f"{folder}/", "").split())[:MAX_WORDS]
+    return said.rstrip(" :") or type(error).__name__

@@ -24,8 +24,6 @@ class Windows:
         self.strides = list(strides or [1] * spatial)
         self.dilations = list(dilations or [1] * spatial)
         widths = [1 + (size - 1) * dilation for size, dilation in zip(self.size, self.dilations, strict=True)]
-        same = auto_pad in {"SAME_UPPER", "SAME_LOWER"}
-        node.require(not same or (set(self.dilations) == {1} and not ceil_mode), f"with auto_pad={auto_pad} and more")
         self.pads = pads_of(node, x, auto_pad, pads, self.strides, widths)
         self.beyond = np.zeros_like(self.pads)
         """The elements that a last window needs behind the padding."""
@@ -41,8 +39,7 @@ class Windows:
         every = (slice(None), *(slice(None, None, stride) for stride in self.strides))
         if set(self.size) == {1}:  # every so-many-th element, which TensorFlow's pooling refuses
             return x[every]
-        wide = all(stride <= size for stride, size in zip(self.strides, self.size, strict=True))
-        if set(self.dilations) == {1} and wide:  # TensorFlow refuses gaps between windows
+        if set(self.dilations) == {1}:
             return tf.nn.pool(x, self.size, kind, self.strides, "VALID")
         return tf.nn.pool(x, self.size, kind, [1] * len(self.size), "VALID", dilations=self.dilations)[every]
 

@@ -106,19 +106,9 @@ def cut(node: Node, *, starts: Value, ends: Value, axes: Value | None, steps: Va
     along = node.ints(axes, "axes", range(len(begins)))
     index = [slice(None)] * node.rank(node.value(0))
     for axis, start, end, step in zip(along, begins, stops, node.ints(steps, "steps", [1] * len(begins)), strict=True):
-        backwards = step < 0 and not tf.is_tensor(start) and not tf.is_tensor(end)
-        node.require(step > 0 or backwards, "backwards between places that are computed")
-        node.require(step > 0 or end < FAR, "backwards to an end beyond the last")  # ONNX and ONNX Runtime differ
-        first = _from_first(x, axis, start) if backwards and start < -1 else start
-        index[axis] = slice(first, end, step)
+        index[axis] = slice(start, end, step)
     numbers = not any(tf.is_tensor(each) for each in (*begins, *stops))
     return (node.value(0).picked_sizes(index[0]) if numbers else None) or x[tuple(index)]
-
-
-def _from_first(x: Any, axis: int, start: int) -> Any:
-    """Begin at the first element at the earliest: before it TensorFlow takes nothing backwards, and ONNX the first."""
-    size = x.shape[axis]
-    return tf.maximum(start, -tf.shape(x)[axis]) if size is None else max(start, -size)
 
 
 def _bounds(value: Value) -> list[Any]:
