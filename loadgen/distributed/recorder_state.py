@@ -6,12 +6,13 @@ from typing import Any
 from loadgen.driver.failures import MAX_MESSAGES, Failures
 from loadgen.measurement.recorder import Recorder
 from loadgen.measurement.windows import Interval, Window
+from loadgen.sut.kernel_clock import KernelClock
 from servemark.stats.histogram import Histogram
 
 State = Mapping[str, Any]
 
 HISTOGRAMS = ("latency", "service_time", "schedule_delay", "waited_delay")
-COUNTS = ("late", "completed", "scheduled", "unsent", "outside", "in_flight_at_start")
+COUNTS = ("answered", "late", "completed", "scheduled", "unsent", "outside", "in_flight_at_start")
 
 
 def state_of(recorder: Recorder, *, final: bool = True) -> dict[str, Any]:
@@ -25,6 +26,7 @@ def state_of(recorder: Recorder, *, final: bool = True) -> dict[str, Any]:
         **{name: getattr(recorder, name).pack() for name in HISTOGRAMS},
         **{name: getattr(recorder, name) for name in COUNTS},
         "longest_pause_ns": recorder.longest_pause_ns,
+        "clock": recorder.clock.pack() if recorder.clock is not None else None,
         "windows": [[w.latency.pack(), w.completed, w.scheduled, w.errors] for w in recorder.windows],
         "seconds": recorder.seconds.pack() if final and recorder.seconds is not None else None,
         "errors": dict(recorder.errors),
@@ -47,6 +49,9 @@ def merged(interval: Interval, states: Sequence[State]) -> Recorder:
         for name in COUNTS:
             setattr(recorder, name, getattr(recorder, name) + state[name])
         recorder.longest_pause_ns = max(recorder.longest_pause_ns, state["longest_pause_ns"])
+        if state["clock"] is not None:
+            recorder.clock = recorder.clock or KernelClock()
+            recorder.clock.add(state["clock"])
         for kind, count in state["errors"].items():
             recorder.errors[failures.kind(kind)] += count
         for kind, said in state["messages"].items():

@@ -110,6 +110,8 @@ class _Compared(Struct, forbid_unknown_fields=True):
 
 class _Recorded(Struct):
     length_ns: Annotated[int, Meta(gt=0, le=MAX_COUNT)]
+    answered: Count
+    clock: tuple[Count, Count, Count, Packed] | None
     late: Count
     completed: Count
     scheduled: Count
@@ -183,6 +185,9 @@ def _check_recorded(state: _Recorded, expected: Expected) -> None:
     failed = sum(state.errors.values())
     _require(state.scheduled == latency.count + failed and state.unsent <= failed, "scheduled")
     _require(state.late <= latency.count, "late")
+    _require(latency.count <= state.answered, "answered")
+    if state.clock is not None:
+        _histogram(state.clock[3], "clock")
     _require(0 < len(state.windows) <= max(expected.windows, MAX_PROLONGED_WINDOWS), "windows")
     answered = sum(_histogram(packed, "windows").count for packed, *_ in state.windows)
     scheduled = sum(count for _, _, count, _ in state.windows)

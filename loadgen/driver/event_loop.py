@@ -176,7 +176,11 @@ class Driver:
         """Send the closed loop's next requests."""
         if now >= self._hold_until:
             for _ in range(arrivals.wanted(self.in_flight, now)):
-                self._arrive(self._clock())
+                if self.in_flight >= self._max_in_flight:
+                    self.backlog.append(self._clock())
+                else:
+                    scheduled = self._clock()
+                    self._begin(scheduled, scheduled + self._timeout_ns)
 
     def _arrive(self, scheduled: int) -> None:
         """Send a request that is due, or keep it in the backlog while the limit is reached."""

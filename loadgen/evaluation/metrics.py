@@ -7,6 +7,7 @@ from typing import TypedDict
 
 from loadgen.driver.labelled import LabelledAnswers
 from loadgen.evaluation.quality import quality_of
+from loadgen.evaluation.receive_clock import clock_figures
 from loadgen.kserve.control import TIMEOUT_S
 from loadgen.kserve.server_statistics import server_metrics
 from loadgen.load.load_config import LoadConfig
@@ -76,6 +77,7 @@ def figures(measurement: Measurement, measured: Measured, correctness: Correctne
         "energy": _energy(config, measured),
         "server": server_metrics(statistics.before, statistics.after, no_statistics),
         "client": _client(config, measured, measurement.telemetry),
+        "clock": clock_figures(recorder),
         "cpu": cpu_figures(measured.machine),
         "sequences": _sequences(recorder.sequences, measured.measured_s),
         "answers": _answers(recorder.answers, measured.measured_s),

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from loadgen.driver.event_loop import GENERATOR_ERROR
 from loadgen.evaluation.metrics import NOT_BEGUN
+from loadgen.evaluation.receive_clock import receive_clock
 from loadgen.kserve.server_statistics import BACKEND_DIED, restarted
 from loadgen.load.load_config import LoadConfig
 from loadgen.load.scenario import Stages, TraceReplay
@@ -25,6 +26,7 @@ from servemark.results.constraints import (
 )
 from servemark.results.objectives import Figure, Seen, Slo
 from servemark.results.schema.cold_start import ColdStart
+from servemark.results.schema.metrics import KERNEL
 from servemark.results.schema.recovery import Recovery
 from servemark.results.transients import slowest, steady_after
 from servemark.stats.histogram import Histogram
@@ -68,6 +70,7 @@ def observe(
         stages=stages,
         skipped=_skipped(config, measured, judged_stages=len(stages), long_stages=len(long_stages)),
         open_loop=open_loop,
+        kernel_clock=receive_clock(recorder) == KERNEL,
         unfinished_growth=growth,
         in_flight_edges=2 * recorder.in_flight_at_start + growth,
         growth_of_windows=() if changing else _growth(recorder.windows),
@@ -116,6 +119,11 @@ def _skipped(config: LoadConfig, measured: Measured, *, judged_stages: int, long
         skipped[Kind.STEADY_STATE] = f"it is judged within {shortest}: {overloaded}"
     if config.live.at:
         skipped |= dict.fromkeys((Kind.ERROR_RATE, Kind.SERVER_ALIVE), "commands may have caused it (--at)")
+    if config.open_loop and receive_clock(measured.recorder) == KERNEL and measured.machine.server_elsewhere:
+        skipped[Kind.OTHER_LOAD] = (
+            "the server is on another machine, and the kernel tells when answers came: other work can only delay the "
+            "sending, which schedule_delay_p99 judges"
+        )
     if measured.machine.use is None:
         skipped[Kind.OTHER_LOAD] = measured.machine.reason
     if measured.cpu_utilization is None:

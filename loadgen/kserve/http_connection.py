@@ -1,6 +1,5 @@
 """One keep-alive HTTP connection that never blocks and carries at most one request at a time."""
 
-import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -44,10 +43,13 @@ class Usual(NamedTuple):
     start: bytes
     head: Head
     begin: int
+    answer: Response
+    """As it came first, for requests of whose answers nothing but times and size is asked."""
 
 
 _IDLE, _BUSY, _SPENT = State.IDLE, State.BUSY, State.SPENT  # see loadgen/driver/event_loop.py
-_NONE = Usual(-1, b"", Head(0, 0, None, keep_alive=False), 0)
+_NO_HEAD = Head(0, 0, None, keep_alive=False)
+_NONE = Usual(-1, b"", _NO_HEAD, 0, Response(_NO_HEAD, b"", 0, None, 0))
 
 
 class Connection(TcpChannel):
@@ -112,12 +114,14 @@ class Connection(TcpChannel):
             if self._missing > 0:
                 return None
             data = b"".join(self._pieces)
-        length, start, head, begin = self._usual
+        length, start, head, begin, answer = self._usual
         if len(data) == length and data.startswith(start):
-            self.done = time.monotonic_ns()
+            self.done = self._clock.came(self)
             if self._pieces:
                 self._forget()
             self.state = _IDLE if self._unsent is None else _SPENT
+            if self.payload.plain:  # type: ignore[union-attr]
+                return answer
             # What Response() does, without the call of a Python function.
             return tuple.__new__(Response, (head, data, begin, None, length - begin))
         return self._parse(data)
@@ -139,14 +143,14 @@ class Connection(TcpChannel):
             return None
         if missing < 0:
             raise MalformedResponse(f"{-missing} bytes beyond the response's Content-Length")
-        self.done = time.monotonic_ns()
+        self.done = self._clock.came(self)
         return self._answer(head, data, begin, head.content_length)
 
     def _take_chunks(self, head: Head, chunks: Chunks, data: bytes) -> Answer | None:
         """Take what has come of a body in chunks; the response once it is complete. Raises ConnectionFailed."""
         if not chunks.take(data):
             return None
-        self.done = time.monotonic_ns()
+        self.done = self._clock.came(self)
         return self._answer(head, chunks.body, 0, chunks.size)
 
     def _answer(self, head: Head, data: bytes, begin: int, size: int) -> Answer:
@@ -154,13 +158,14 @@ class Connection(TcpChannel):
         if head.encoding:
             data, begin = self._checker.unpacked(head, data[begin:]), 0
         error = self._checker.judge(head, data[begin:])
+        answer = Response(head, data, begin, error, size)
         if error is None and head.json_length is not None and head.keep_alive and begin:
-            self._usual = Usual(len(data), data[: begin + head.json_length], head, begin)
+            self._usual = Usual(len(data), data[: begin + head.json_length], head, begin, answer)
         if self._pieces:
             self._forget()
         # An answer before the whole request is out leaves a connection that cannot carry the next one.
         self.state = _IDLE if head.keep_alive and self._unsent is None else _SPENT
-        return Response(head, data, begin, error, size)
+        return answer
 
     def _skip_interim(self, data: bytes) -> tuple[bytes, int]:
         """Drop interim responses; return the rest and the offset of its body, 0 while its head is incomplete."""

@@ -40,6 +40,11 @@ class MachineUse:
         except LookupError as error:
             self._unknown = str(error)
 
+    @property
+    def server_elsewhere(self) -> bool:
+        """Return True if no process of this machine serves: other work here cannot slow the server down."""
+        return self._unknown is None and not self._servers
+
     def begin(self) -> None:
         """Take the first reading."""
         self._reading = self._threads.spawn(self._begin)

@@ -18,6 +18,7 @@ from loadgen.stateful.decoupled import AnswerRecorder
 from loadgen.stateful.sequences import SequenceRecorder
 from loadgen.sut.channel import Answer, Outcome, Times
 from loadgen.sut.connection_times import ConnectionTimes
+from loadgen.sut.kernel_clock import KernelClock
 from loadgen.wire.cancellation import CancellationRecorder
 from loadgen.wire.servers import ServerRecorder
 from servemark.results.constraints import MAX_PROLONGED_WINDOWS
@@ -86,6 +87,9 @@ class Recorder:
         self.answers: AnswerRecorder | None = None
         self.servers: ServerRecorder | None = None
         self.connection_times: ConnectionTimes | None = None
+        self.clock: KernelClock | None = None
+        self.answered = 0
+        """Right answers of the whole run, those outside the interval too."""
         self.cancelled: CancellationRecorder | None = None
         self._golden_seen = 0
         self._random = random.Random(0)  # noqa: S311 - a sample, no secret
@@ -168,7 +172,7 @@ class Recorder:
             windows = self.interval.window_of(np.array([outcome.scheduled for outcome in failed]))
             for outcome, window in zip(failed, windows.tolist(), strict=True):
                 self._count_failure(outcome, window)
-        for each in (self.sequences, self.answers, self.servers, self.connection_times, self.cancelled):
+        for each in (self.sequences, self.answers, self.servers, self.connection_times, self.cancelled, self.clock):
             if each is not None:
                 each.flush(self.interval.start, self.interval.end)
         if not self._raw:
@@ -176,6 +180,7 @@ class Recorder:
         # A copy: the array cannot grow while numpy looks at its buffer.
         rows = np.array(self._raw, dtype=np.int64).reshape(-1, WIDTH)
         del self._raw[:]
+        self.answered += len(rows)
         if self.on_counted is not None:
             self.on_counted(rows)
         scheduled, done = rows[:, 0], rows[:, 2]

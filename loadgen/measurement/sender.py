@@ -205,6 +205,7 @@ class ActiveLoad:
         self.recorder.answers = AnswerRecorder() if sender.target.decoupled else None
         self.recorder.servers = ServerRecorder(config.urls) if len(config.urls) > 1 else None
         self.recorder.connection_times = sender.target.connection_times
+        self.recorder.clock = sender.target.clock
         self.recorder.cancelled = CancellationRecorder() if sender.cancellation else None
         self._statistics = sender.statistics
         if self._statistics is not None:

@@ -158,6 +158,7 @@ class SharedChannel:
         # There are as many slots as requests may be in flight.
         self._slot = self._slots.take()
         self._carrier.payload = Payload(self._slots.encoding.request(self.payload.request, self._slot.part))
+        self._carrier.sent = self.sent
         self._carrier.start()
         self._follow()
 

@@ -4,7 +4,6 @@ Source: Triton's ModelStreamInfer. The request parameter `triton_enable_empty_fi
 a response whose parameter `triton_final_response` says so.
 """
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -103,7 +102,7 @@ class DecoupledStream(GrpcStream):
         else:
             final = _is_final(found)
             if found.error_message or found.infer_response.outputs or not final:
-                self._came.append(time.monotonic_ns())
+                self._came.append(self._clock.came(self))
                 self._wrong = self._wrong or self._method.judge(enclosed)
                 self._last = enclosed
         if final:
@@ -112,7 +111,7 @@ class DecoupledStream(GrpcStream):
     def _complete(self, body: bytes, error: str | None, status_message: str = "") -> None:
         if self._answer is not None:
             raise ProtocolViolation("an answer after the last one")
-        self.done = time.monotonic_ns()
+        self.done = self._clock.came(self)
         self._answer = Answers(body, error, status_message, tuple(self._came), self._method)  # type: ignore[assignment]
 
 

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from loadgen.sut.channel import Channel, Payload
 from loadgen.sut.connection_times import ConnectionTimes
+from loadgen.sut.kernel_clock import KernelClock
 from loadgen.sut.volume import Volume
 from servemark.repository.entry import Golden
 from servemark.results.schema.run import Resolved
@@ -59,6 +60,10 @@ class Target(Protocol):
     @property
     def connection_times(self) -> ConnectionTimes | None:
         """Return the recorder of connections that carry one request each, None where they carry more."""
+
+    @property
+    def clock(self) -> KernelClock | None:
+        """Return what tells when answers came; None where none come over a network."""
 
     def processes(self) -> list[int]:
         """Its processes on this machine, without their children; none where it runs elsewhere, or in this process.

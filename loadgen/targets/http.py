@@ -17,6 +17,7 @@ from loadgen.load.load_config import LoadConfig
 from loadgen.stateful.sequences import Sequences, Stamp, carrying, reserved_http, stamp_http
 from loadgen.sut.channel import Channel, Payload
 from loadgen.sut.connection_times import ConnectionTimes
+from loadgen.sut.kernel_clock import KernelClock
 from loadgen.sut.numbered import PLACE_OF_NUMBER
 from loadgen.sut.target import Placement
 from loadgen.sut.volume import Volume
@@ -29,6 +30,7 @@ from loadgen.transport.tcp import Address
 from loadgen.wire.servers import on_server
 from loadgen.wire.used_once import used_once
 from servemark.documents.load import AUTO
+from servemark.documents.request import PROCESS_CLOCK
 from servemark.machine.addresses import is_address, lookup
 from servemark.repository.entry import Golden
 from servemark.repository.versions import same_version
@@ -60,7 +62,7 @@ class HttpTarget:
         self._channel: Any = in_sequences(Connection, config, stamp_http)
         self._formats = BINARY
         self.connection_times = ConnectionTimes() if config.server.no_connection_reuse else None
-        self.volume = Volume()
+        self.volume, self.clock = Volume(), KernelClock(asked=config.limits.receive_clock != PROCESS_CLOCK)
         self._answers = self.volume if config.server.response_compression == GZIP else None
         """Counts compressed answers; None: no answer may be compressed."""
         if isinstance(self._reader, ResponseChecker):
@@ -85,7 +87,7 @@ class HttpTarget:
     @functools.cached_property
     def addresses(self) -> list[Address]:
         """Return the servers' addresses, resolved once. Raises ServerError."""
-        return [self._config.access.address(url) for url in self.urls]
+        return [replace(self._config.access.address(url), clock=self.clock) for url in self.urls]
 
     @property
     def local(self) -> bool:

@@ -98,7 +98,7 @@ class InProcessTarget:
     protocol = "in-process"
     shared_memory = "none"
     decoupled = False
-    connection_times = volume = None
+    connection_times = volume = clock = None
     local = True
     no_statistics = "in-process: there is no server"
 

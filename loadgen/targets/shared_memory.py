@@ -38,6 +38,7 @@ class SharedMemoryTarget:
         self.shared_memory = config.server.shared_memory
         self.decoupled = False
         self.connection_times = self.volume = None
+        self.clock = self._target.clock
         self.no_statistics = self._target.no_statistics
 
     @property

@@ -4,10 +4,12 @@ import errno
 import os
 import socket
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from loadgen.sut.channel import READ, WRITE, ConnectionFailed, Payload, State
+from loadgen.sut.kernel_clock import ERROR_ROOM, RECEIVE, SEND, Ancillary, KernelClock, ask_for_stamps
 from loadgen.transport.server_url import socket_path
 from servemark.errors import ServerError
 from servemark.machine.addresses import is_loopback, listeners, places, socket_listeners
@@ -53,12 +55,15 @@ class Socket(_OriginalSocket):
         return 0
 
 
-class Address(NamedTuple):
+@dataclass(frozen=True)
+class Address:
     """A resolved endpoint, of TCP or the path of a Unix socket, and the sockets that reach it (family, kind)."""
 
     family: int
     sockaddr: tuple[str | int, ...] | str
     socket: Callable[[int, int], Socket] = Socket
+    clock: KernelClock = field(default_factory=KernelClock, compare=False)
+    """Tells when answers came; the channels to all servers of a target share it."""
 
     @property
     def is_local(self) -> bool:
@@ -77,11 +82,15 @@ class TcpChannel:
     """A non-blocking socket with the state that the driver reads: what every channel to a server has in common."""
 
     __slots__ = (
-        "_address", "_socket", "deadline", "done", "fd", "payload", "scheduled", "sent", "state", "wants", "watched",
+        "_address", "_clock", "_sending_stamped", "_socket", "_stamp_room", "ancillary", "deadline", "done", "fd",
+        "payload", "scheduled", "sent", "state", "wants", "watched",
     )  # fmt: skip
 
     def __init__(self, address: Address) -> None:
-        self._address = address
+        self._address, self._clock = address, address.clock
+        self._stamp_room = 0
+        self._sending_stamped = False
+        self.ancillary: Ancillary = ()
         self.fd = -1
         self.state = State.CLOSED
         self.wants = self.watched = 0
@@ -95,6 +104,8 @@ class TcpChannel:
         except OSError as error:
             raise failed(error.errno) from error
         self._socket.setblocking(False)
+        self._stamp_room = self._clock.ask(self._socket)
+        self._sending_stamped = False
         if self._address.family != socket.AF_UNIX:
             # A request must not wait for the previous one's acknowledgement (Nagle).
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -134,16 +145,34 @@ class TcpChannel:
     def _receive(self, most: int = RECEIVE_BYTES) -> bytes | None:
         """Return the bytes received, None if there are none. Raises ConnectionFailed, also if the server has closed."""
         try:
-            data = self._socket.recv(most)
+            data, self.ancillary, _, _ = self._socket.recvmsg(most, self._stamp_room)
         except BlockingIOError:
+            if self._sending_stamped:
+                self._take_send_stamp()
             return None
         except OSError as error:
             raise failed(error.errno) from error
+        if self._sending_stamped:
+            self._take_send_stamp()
         if not data:
             raise ConnectionFailed(
                 "connection_closed", "the server closed the connection before the response was complete"
             )
         return data
+
+    def stamp_next_request(self) -> None:
+        """Have the kernel stamp the sending of the next request: epoll says EPOLLIN or EPOLLERR when it has."""
+        if self._stamp_room and not self._sending_stamped:
+            self._sending_stamped = ask_for_stamps(self._socket, RECEIVE | SEND)
+
+    def _take_send_stamp(self) -> None:
+        """Take the stamp of the request in flight from the error queue, of which one is enough."""
+        try:
+            _, ancillary, _, _ = _OriginalSocket.recvmsg(self._socket, 0, ERROR_ROOM, socket.MSG_ERRQUEUE)
+        except OSError:  # not there yet
+            return
+        if self.state is State.BUSY and self._clock.went(ancillary, self.sent):
+            self._sending_stamped = not ask_for_stamps(self._socket)
 
 
 def failed(code: int | None) -> ConnectionFailed:

@@ -10,6 +10,7 @@ import ssl
 from typing import Any
 
 from loadgen.sut.channel import READ, WRITE, ConnectionFailed
+from loadgen.sut.kernel_clock import Ancillary
 from loadgen.transport.tcp import Socket
 
 HTTP, HTTP2 = "http/1.1", "h2"
@@ -33,7 +34,7 @@ _WHY = {
 class TlsSocket(Socket):
     """A socket whose bytes are encrypted; `server` is the name that the server's certificate must have."""
 
-    __slots__ = ("_incoming", "_outgoing", "_protocol", "_taken", "_tls", "_unsent")
+    __slots__ = ("_ancillary", "_incoming", "_outgoing", "_protocol", "_taken", "_tls", "_unsent")
 
     def __init__(self, context: ssl.SSLContext, server: str, protocol: str, family: int, kind: int) -> None:
         super().__init__(family, kind)
@@ -42,6 +43,7 @@ class TlsSocket(Socket):
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=server)
         self._unsent = memoryview(b"")
         self._taken = 0
+        self._ancillary: Ancillary = ()
 
     def handshake(self) -> int:
         """Go on with the handshake; what it waits for, 0 once it is done. Raises ConnectionFailed."""
@@ -89,19 +91,21 @@ class TlsSocket(Socket):
         """Send the pieces as one: alone each would be a record."""
         return self.send(b"".join(buffers))
 
-    def recv(self, most: int, *_: Any) -> bytes:
-        """All that has come, decrypted; b"" where the server has closed. Raises BlockingIOError, ConnectionFailed.
+    def recvmsg(self, most: int, room: int = 0, *_: Any) -> tuple[bytes, Ancillary, int, Any]:  # type: ignore[override]
+        """All that has come, decrypted, with the stamp of its last ciphertext; b"" where the server has closed.
 
-        Nothing stays behind in OpenSSL's memory, of which epoll would not know.
+        Nothing stays behind in OpenSSL's memory, of which epoll would not know. Raises BlockingIOError,
+        ConnectionFailed.
         """
         try:
-            data = super().recv(most)
+            data, self._ancillary, flags, address = super().recvmsg(most, room)
         except BlockingIOError:
             if not self._incoming.pending:
                 raise
+            flags, address = 0, None
         else:
             if not data:
-                return b""
+                return b"", self._ancillary, flags, address
             self._incoming.write(data)
         pieces: list[bytes] = []
         goodbye = False
@@ -120,7 +124,7 @@ class TlsSocket(Socket):
                 self.shutdown(socket.SHUT_RD)
         elif not pieces:
             raise BlockingIOError
-        return b"".join(pieces)
+        return b"".join(pieces), self._ancillary, flags, address
 
     def _flush(self) -> bool:
         """Send what is encrypted; False where the operating system takes no more."""

@@ -21,10 +21,10 @@ from servemark.results.schema.calibration import Calibration
 from servemark.results.schema.header import opening
 from servemark.stats.percentiles import percentile_key
 
-MOST_S = 180
+MOST_S = 240
 """Of a calibration that is not full."""
 FULL_ROUNDS = 3
-_START_S = {"servemark": 3.0, "locust": 2.5, "perf_analyzer": 1.0}
+_START_S = {"servemark": 3.0, "process-clock": 3.0, "locust": 2.5, "perf_analyzer": 1.0}
 _SHORT_START_S = 0.3
 """Of a load generator; and of the server's process."""
 _PROBE_S = 2.0

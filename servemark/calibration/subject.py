@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import ClassVar
 
 from loadgen.peers import PEERS, Peer, PeerFigures, PeerLoad
+from servemark.documents.request import PROCESS_CLOCK
 
 PERCENTILES = (50, 90, 95, 99)
-SUBJECT = "servemark"
+SUBJECT, BY_PROCESS = "servemark", "process-clock"
 
 
 class Servemark(Peer):
@@ -43,5 +44,16 @@ class Servemark(Peer):
         return PeerFigures(metrics["throughput"]["requests_per_s"], known, metrics["errors"]["count"])
 
 
-METERS: dict[str, Peer] = {peer.name: peer for peer in (Servemark(), *PEERS.values())}
+class ByProcess(Servemark):
+    """servemark without the kernel's stamps: an answer came when the process read it, as with other load generators."""
+
+    name: ClassVar[str] = BY_PROCESS
+
+    def command(self, load: PeerLoad, folder: Path) -> list[str]:
+        return [*super().command(load, folder), "--receive-clock", PROCESS_CLOCK]
+
+
+METERS: dict[str, Peer] = {peer.name: peer for peer in (Servemark(), ByProcess(), *PEERS.values())}
 """All that are known, servemark first."""
+OWN = (SUBJECT, BY_PROCESS)
+"""Those that are always measured."""

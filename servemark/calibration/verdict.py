@@ -17,7 +17,7 @@ from servemark.results.schema.calibration import (
 )
 from servemark.results.schema.header import figure_of
 
-LIMIT_MS, LIMIT_SHARE, OFFSET_LIMIT_MS = 0.2, 0.02, 1.0
+LIMIT_MS, LIMIT_SHARE, OFFSET_LIMIT_MS = 0.1, 0.01, 1.0
 """An error may be this large and this share of the truth; arrivals may be off by this."""
 KS_LEAST = 0.001
 FAILURES_TOLERANCE = 0.05

@@ -8,7 +8,7 @@ from loadgen.peers import Peer
 from servemark.calibration.cases import CASES
 from servemark.calibration.run import calibrate as run
 from servemark.calibration.run import in_time
-from servemark.calibration.subject import METERS, SUBJECT
+from servemark.calibration.subject import METERS, OWN
 from servemark.cli._command import one_command
 from servemark.cli._load_flags import takes_options
 from servemark.cli._options import Json
@@ -37,22 +37,22 @@ def calibrate(*, options: Calibrating, report: Report = False, json: Json = Fals
     chosen = _chosen(options.peers)
     meters = chosen if options.full or options.peers != ALL else in_time(cases, chosen)
     if left := [meter.name for meter in chosen if meter not in meters]:
-        note(f"left out, to end within 3 minutes: {', '.join(left)} (--full, or --peers, takes them)")
+        note(f"left out, to end within 4 minutes: {', '.join(left)} (--full, or --peers, takes them)")
     directory, document = run(cases, meters, Path(options.out or RESULTS), full=options.full)
     conclude(directory, document, report=report, json=json)
     raise typer.Exit(document["verdict"]["exit_code"] if document["verdict"] else ExitCode.INVALID)
 
 
 def _chosen(peers: str) -> list[Peer]:
-    """servemark, and the others that are asked for. Raises OptionError where one is not installed."""
+    """Servemark by both clocks, and the others that are asked for. Raises OptionError where one is not installed."""
     installed = {name: meter for name, meter in METERS.items() if meter.program}
     if peers == ALL:
         return [*installed.values()]
-    wanted = [] if peers == NONE else _names("--peers", peers, [name for name in METERS if name != SUBJECT])
+    wanted = [] if peers == NONE else _names("--peers", peers, [name for name in METERS if name not in OWN])
     for name in wanted:
         if name not in installed:
             raise OptionError(f"--peers: {name} is not on PATH", fix=METERS[name].install)
-    return [installed[name] for name in (SUBJECT, *wanted)]
+    return [installed[name] for name in (*OWN, *wanted)]
 
 
 def _names(flag: str, given: str, choices: list[str]) -> list[str]:

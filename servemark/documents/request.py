@@ -27,6 +27,8 @@ ON, OFF = "on", "off"
 PRIORITIES = (AUTO, *Priority)
 """Priorities of the sending thread: the best that is permitted for an open loop, or one by name."""
 CPU_LATENCY = (AUTO, ON, OFF)
+PROCESS_CLOCK = "process"
+RECEIVE_CLOCKS = (AUTO, PROCESS_CLOCK)
 SYNTHETIC, DRAWN, DATASET = "synthetic", ("random", "zero"), "dataset"
 """Inputs that are not a file."""
 DEFAULT_STRING_LENGTH = 128
@@ -188,6 +190,15 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             "Cores kept out of idle states while it sends: auto (a virtual machine, the server elsewhere), on, off.",
             CPU_LATENCY,
             metavar="Q",
+            commands=MEASURED,
+        ),
+    ] = AUTO
+    receive_clock: Annotated[
+        Literal["auto", "process"],
+        fields.choice(
+            "What tells when answers came: auto (the kernel's packet stamps where there are some), process.",
+            RECEIVE_CLOCKS,
+            metavar="C",
             commands=MEASURED,
         ),
     ] = AUTO

@@ -71,6 +71,8 @@ class Observations:
     unsent: int = 0
     """Number of errors that are requests never sent."""
     open_loop: bool = False
+    kernel_clock: bool = False
+    """True if the kernel told when answers came, so that none waited for the generator."""
     unfinished_growth: int = 0
     """Requests in flight at the end of the interval minus those at its start."""
     in_flight_edges: int = 0
@@ -113,7 +115,7 @@ class Observations:
 def judge(seen: Observations) -> Verdict:
     """Judge a run by the constraints that apply to it, and its objectives."""
     constraints = [_completed(seen)]
-    if seen.machine is not None:
+    if seen.machine is not None and Kind.OTHER_LOAD not in seen.skipped:
         constraints.append(other_load(seen.machine))
     if Kind.ERROR_RATE not in seen.skipped:
         constraints.append(_errors(seen))
@@ -121,7 +123,9 @@ def judge(seen: Observations) -> Verdict:
         constraints += [_achieved(seen), _schedule_delay(seen)]
     if Kind.CLIENT_CPU not in seen.skipped:
         constraints.append(_cpu(seen))
-    constraints += [_pause(seen), _samples(seen)]
+    if not (seen.open_loop and seen.kernel_clock):  # there a pause can only make requests late, which is judged
+        constraints.append(_pause(seen))
+    constraints.append(_samples(seen))
     if Kind.STEADY_STATE not in seen.skipped:
         constraints.append(_steady(seen))
     if Kind.SERVER_ALIVE not in seen.skipped:

@@ -5,7 +5,7 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -17,6 +17,7 @@ from loadgen.kserve.http_messages import Asked, ResponseChecker, encode_request
 from loadgen.load.arrivals import Arrivals, ClosedLoopArrivals, OpenLoopArrivals
 from loadgen.load.load_config import LoadConfig
 from loadgen.sut.channel import Channel, Outcome, Payload
+from loadgen.sut.kernel_clock import KernelClock
 from loadgen.targets.open import open_target
 from loadgen.transport.access import NO_ACCESS, Access
 from loadgen.transport.tcp import Address
@@ -64,6 +65,7 @@ class Load:
     outcomes: list[Outcome] = field(default_factory=list)
     peak_in_flight: int = 0
     started_ns: int = 0
+    clock: KernelClock = field(default_factory=KernelClock)
 
     def open(self, arrivals_ns: Sequence[int]) -> Self:
         """Drive a schedule to its end."""
@@ -105,8 +107,8 @@ class Load:
     def address(self) -> Address:
         """Address of the server."""
         if self.access is not None:
-            return self.access.address(f"{self.secure}://127.0.0.1:{self.port}")
-        return Address(socket.AF_INET, ("127.0.0.1", self.port))
+            return replace(self.access.address(f"{self.secure}://127.0.0.1:{self.port}"), clock=self.clock)
+        return Address(socket.AF_INET, ("127.0.0.1", self.port), clock=self.clock)
 
     def channels(self) -> Callable[[], Channel]:
         """Factory of connections: here over HTTP."""

@@ -43,6 +43,7 @@ def evenly(rate: float, until_s: float, latency_s: float, *, first_s: float = 0.
 def measured(settings: LoadConfig, outcomes: Sequence[Outcome], **seen: Any) -> Measured:
     """A whole run of these outcomes, by a generator that used half of its core."""
     recorder = Recorder(interval_from(settings, 0))
+    recorder.clock = seen.pop("clock", None)
     for outcome in outcomes:
         recorder.outcome(outcome)
     recorder.flush()
@@ -51,7 +52,8 @@ def measured(settings: LoadConfig, outcomes: Sequence[Outcome], **seen: Any) -> 
         available=seen.pop("had_statistics", False),
     )
     energy = SimpleNamespace(reading=None, idle=None, command=None, reason="no meter")
-    machine = SimpleNamespace(use=seen.pop("cpu_use", QUIET), reason="not watched")
+    elsewhere = seen.pop("server_elsewhere", False)
+    machine = SimpleNamespace(use=seen.pop("cpu_use", QUIET), reason="not watched", server_elsewhere=elsewhere)
     usual: dict[str, Any] = {"measured_s": settings.duration_s, "cpu_utilization": 0.5}
     return Measured(
         recorder, cast(Statistics, statistics), cast(Energy, energy), cast(MachineUse, machine), **usual | seen
@@ -86,7 +88,7 @@ class Target:
 
     protocol, shared_memory, local = "http", "none", True
     no_statistics = "it has no statistics"
-    volume = connection_times = None
+    volume = connection_times = clock = None
 
     def __init__(self, config: LoadConfig) -> None:
         self.config: Resolved = {**config.resolved(), "url": "http://h:1"}

@@ -9,6 +9,7 @@ from servemark.compare.saved.saved_runs import Key, Run, differing, subjects
 from servemark.errors import ResultError
 from servemark.results.schema.comparison import Difference, Outcome, SavedComparison, Subject
 from servemark.results.schema.header import opening, reason_of
+from servemark.results.schema.metrics import PROCESS
 from servemark.stats.order_statistics import CONFIDENCE
 
 
@@ -65,7 +66,11 @@ def compare_sides(
         "outcome": outcome,
         "undecided": undecided,
         "subjects": found,
-        "warnings": [*(note for pair in pairs for note in _notes(pair)), *_alone(sides, matched, names)],
+        "warnings": [
+            *_clocks(first, second, names),
+            *(note for pair in pairs for note in _notes(pair)),
+            *_alone(sides, matched, names),
+        ],
         "differing": differing(first[0].result, second[0].result),
         "regressions": worse,
     }
@@ -125,6 +130,17 @@ class _Judged:
 
 def _notes(pair: Pair) -> list[str]:
     return [side.note for side in pair.sides if side.note and not side.trouble]
+
+
+def _clocks(first: Sequence[Run], second: Sequence[Run], names: tuple[str, str]) -> list[str]:
+    """Warn where one clock told when answers came on one side, and another on the other."""
+    clocks = [
+        {run.result["metrics"].get("clock", {}).get("receive", PROCESS) for run in runs} for runs in (first, second)
+    ]
+    if clocks[0] == clocks[1]:
+        return []
+    each = ", ".join(f"{name}: {' and '.join(sorted(found))}" for name, found in zip(names, clocks, strict=True))
+    return [f"latencies of two clocks ({each}): the process's hold the wait for the generator too, up to milliseconds"]
 
 
 def _alone(

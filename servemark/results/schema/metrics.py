@@ -164,6 +164,21 @@ class Client(PriorityFigures, CpuLatencyFigures):
     requests_outside_interval: Annotated[int, "Requests of the warm-up, after the interval, and first ones alone."]
 
 
+KERNEL, PROCESS, BOTH = "kernel", "process", "both"
+
+
+class ClockFigures(TypedDict):
+    """The clock of the answers' times: the kernel stamps packets that come, a process sees them when it wakes."""
+
+    receive: Annotated[
+        str, "kernel, process, or both: more than 1 % of the answers were read without a stamp that holds."
+    ]
+    unstamped: Annotated[int | None, "Readings to which the kernel gave no stamp."]
+    refused: Annotated[int, "Stamps before the sending or after the reading: the time of the reading stands."]
+    steps: Annotated[int, "Steps of the time of day, after each of which stamps are refused for 0.1 s."]
+    send_error_ms: Annotated[Latency, "From the process's time of sending to the kernel's (ms), of a sample."]
+
+
 class CpuFigures(TypedDict):
     """Use of this machine's cores in the measured interval: mean numbers of cores. Interrupts are left out."""
 
@@ -250,6 +265,7 @@ class Metrics(TypedDict):
     energy: Annotated[EnergyFigures, "Energy."]
     server: Annotated[ServerFigures, "The server's own statistics."]
     client: Annotated[Client, "The load generator."]
+    clock: NotRequired[Annotated[ClockFigures, "Clock of the answers' times, and how late requests left."]]
     cpu: NotRequired[Annotated[CpuFigures, "Who used this machine's cores."]]
     sequences: NotRequired[Annotated[SequenceFigures | None, "Sequences. Null: requests are independent."]]
     answers: NotRequired[Annotated[AnswerFigures | None, "Several answers to a request. Null: each has one."]]

@@ -13,7 +13,7 @@ from servemark.results.objectives import parse_objectives
 from servemark.results.saved import Saved
 from servemark.results.schema.header import figure_of, reason_of
 from servemark.results.schema.load import Scenario
-from servemark.results.schema.metrics import Errors, Metrics, ModelFigures
+from servemark.results.schema.metrics import BOTH, KERNEL, PROCESS, Errors, Metrics, ModelFigures
 from servemark.results.schema.run import Result, Worker
 from servemark.results.verdict import failed_constraints, said
 from servemark.stats.histogram import Percentiles
@@ -134,7 +134,7 @@ def facts(saved: Saved) -> list[str]:
         f"{_of_model(f'  {name}', part)}; called {figure(part['calls'])} times"
         for name, part in server.get("composing", {}).items()
     ]
-    lines += [*_warm_up(result["scenario"]), *_cpu(metrics), *_hosts(result.get("workers", []))]
+    lines += [*_warm_up(result["scenario"]), *_clock(metrics), *_cpu(metrics), *_hosts(result.get("workers", []))]
     limited = result["bottleneck"]
     by, evidence = (limited["by"], limited["evidence"]) if limited["by"] else limited["evidence"].split(": ", 1)
     lines += [f"limited by: {by} ({evidence})", _outputs(result)]
@@ -208,6 +208,21 @@ def _outputs(result: Result) -> str:
     if alike and Kind.OUTPUT_AGREEMENT not in failed_constraints(result["verdict"]):
         return Routine(whole, f"outputs: {agreement['checked']} answers checked, all agree")
     return whole
+
+
+def _clock(metrics: Metrics) -> list[str]:
+    """Say which clock told when answers came; short where it was the kernel's."""
+    clock = metrics.get("clock")
+    if clock is None or (clock["receive"] == PROCESS and clock["unstamped"] is None):
+        return []
+    sent = clock["send_error_ms"]
+    if clock["receive"] == KERNEL:
+        left = f"; requests left {figure(sent['p99'])} ms late at p99" if sent["p99"] is not None else ""
+        return [Routine(f"clock: the kernel's, so answers waited for no process{left}")]
+    share = "some" if clock["receive"] == BOTH else "the"
+    return [
+        f"clock: {share} answers are timed by the process, which may wake up late: {clock['unstamped']:,} unstamped"
+    ]
 
 
 def _cpu(metrics: Metrics) -> list[str]:

@@ -11,6 +11,7 @@ from loadgen.distributed.recorder_state import merged, state_of
 from loadgen.measurement.recorder import Recorder
 from loadgen.measurement.windows import Interval
 from loadgen.sut.channel import Outcome, Payload
+from loadgen.sut.kernel_clock import KernelClock
 
 S, MS = 1_000_000_000, 1_000_000
 
@@ -35,6 +36,8 @@ def recorded(given: list[Outcome], interval: Interval, start: int = 0) -> Record
         at = {name: getattr(each, name) + start for name in ("scheduled", "sent", "done")}
         recorder.outcome(each._replace(**at))
     recorder.flush()
+    recorder.clock = KernelClock()
+    recorder.clock.missing, recorder.clock.refused = len(given), 1
     return recorder
 
 
@@ -64,7 +67,10 @@ def test_merged_recorders_equal_one_that_recorded_everything(edges: tuple[int, .
         assert np.array_equal(theirs.counts, ours.counts), name
         assert (theirs.count, theirs.min_ns, theirs.max_ns) == (ours.count, ours.min_ns, ours.max_ns)
         assert (ours.mean_ms(), ours.stdev_ms()) == pytest.approx((theirs.mean_ms(), theirs.stdev_ms()), rel=1e-12)
-    for name in ("scheduled", "completed", "outside", "in_flight_at_start", "late", "errors"):
+    assert one.clock is not None
+    assert all_of_them.clock is not None
+    assert (all_of_them.clock.missing, all_of_them.clock.refused) == (one.clock.missing, len(states))
+    for name in ("answered", "scheduled", "completed", "outside", "in_flight_at_start", "late", "errors"):
         assert getattr(one, name) == getattr(all_of_them, name), name
     assert all_of_them.waited_delay.count > 100
     assert {kind: len(said) for kind, said in all_of_them.messages.items()} == {"timeout": 5, "http_503": 5}

@@ -53,6 +53,8 @@ LIES: dict[str, Callable[[dict[str, Any]], None]] = {
     "a slot that no histogram has": changed("recorder", "latency", 0, to=b"\xff\xff"),
     "slots twice": lambda message: message["recorder"]["latency"].__setitem__(0, b"\0" * 4),
     "a sum that is not a number": changed("recorder", "latency", 5, to=float("nan")),
+    "more answers in the interval than in the run": changed("recorder", "answered", to=0),
+    "a clock of words": changed("recorder", "clock", to=["none", 0, 0, []]),
     "an interval of 30 years": changed("recorder", "length_ns", to=10**18),
     "an interval of nothing": changed("recorder", "length_ns", to=0),
     "more waits than requests": lambda message: message["recorder"].update(

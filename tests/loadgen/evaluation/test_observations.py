@@ -6,6 +6,7 @@ import pytest
 
 from loadgen.evaluation.observations import observe
 from loadgen.sut.channel import Outcome
+from loadgen.sut.kernel_clock import KernelClock
 from servemark.results.constraints import Observations
 from tests.support.load_config import config
 from tests.support.measured import answered, evenly, measured, worker_figures
@@ -63,6 +64,24 @@ def test_what_cannot_be_judged_has_its_reason(
     assert found.skipped.keys() == {constraint}
     assert reason in found.skipped[constraint]
     assert found.interrupted == seen.get("interrupted")
+
+
+@pytest.mark.parametrize(
+    ("flags", "missing", "elsewhere", "by_kernel", "skipped"),
+    [
+        (OPEN, 0, True, True, ["other_load"]),
+        (OPEN, 0, False, True, []),
+        (OPEN, 50, True, False, []),
+        (CLOSED, 0, True, True, []),  # other work makes its next request late, which no schedule shows
+    ],
+)
+def test_other_work_cannot_falsify_what_the_kernel_times_of_a_server_elsewhere(
+    flags: tuple[str, ...], missing: int, elsewhere: bool, by_kernel: bool, skipped: list[str]
+) -> None:
+    clock = KernelClock()
+    clock.missing = missing
+    found = observed(flags, evenly(10, 10, 0.02, first_s=1), clock=clock, server_elsewhere=elsewhere)
+    assert (found.kernel_clock, [*found.skipped]) == (by_kernel, skipped)
 
 
 @pytest.mark.parametrize(

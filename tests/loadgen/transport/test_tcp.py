@@ -1,15 +1,22 @@
 """Names with several addresses: the first that connects is taken, and kept for the run."""
 
 import _socket
+import contextlib
 import itertools
+import select
 import socket
+import time
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
 
+from loadgen.sut.channel import State
+from loadgen.sut.kernel_clock import KernelClock
 from loadgen.targets.open import open_target
 from loadgen.transport import tcp
+from loadgen.transport.tcp import Address, TcpChannel
 from servemark.errors import ServerError
 from servemark.machine import addresses
 from servemark.telemetry.energy.meter import UnavailableError
@@ -74,3 +81,53 @@ def test_what_cannot_be_a_name_is_an_error_of_the_server(host: str) -> None:
 def test_one_address_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tcp, "_connects", lambda *_: pytest.fail("tried"))
     assert tcp.resolve("http://127.0.0.1:8000").sockaddr == (HERE, 8000)
+
+
+@contextlib.contextmanager
+def linked(clock: KernelClock) -> Iterator[tuple[TcpChannel, socket.socket]]:
+    """Connect a channel to a peer."""
+    with socket.create_server((HERE, 0)) as listening:
+        channel = TcpChannel(Address(socket.AF_INET, listening.getsockname(), clock=clock))
+        channel.open()
+        with closing(channel), listening.accept()[0] as peer:
+            select.select([], [channel.fd], [], 5)
+            channel.connected()
+            yield channel, peer
+
+
+def test_an_answer_came_before_it_was_read() -> None:
+    """It lay in the socket for 50 ms: the kernel's stamp is that of its coming, the process's of the reading."""
+    came = {}
+    for asked in (True, False):
+        clock = KernelClock(asked=asked)
+        with linked(clock) as (channel, peer):
+            for _ in range(2):  # the first packets of a machine may be without a stamp: it turns stamping on meanwhile
+                channel.sent = time.monotonic_ns()
+                peer.sendall(b"answer")
+                written = time.monotonic_ns()
+                time.sleep(0.05)
+                select.select([channel.fd], [], [], 5)
+                assert channel._receive() == b"answer"
+            came[asked] = (clock.came(channel) - written) / 1e6
+        assert bool(clock.missing) is not asked
+    assert came[True] < 25
+    assert came[False] >= 50
+
+
+def test_the_kernels_time_of_sending_is_taken_from_the_error_queue() -> None:
+    clock = KernelClock()
+    with linked(clock) as (channel, peer):
+        begin = time.monotonic_ns()
+        for _ in range(3):
+            channel.stamp_next_request()
+            channel.state, channel.sent = State.BUSY, time.monotonic_ns()
+            channel._socket.send(b"request")
+            select.select([channel.fd], [], [], 5)  # readable: the error queue has the stamp
+            assert channel._receive() is None
+            assert peer.recv(100) == b"request"
+        channel.state, channel.sent = State.BUSY, time.monotonic_ns()
+        channel._socket.send(b"request")  # which is not chosen
+        assert channel._receive() is None
+        clock.flush(begin, time.monotonic_ns())
+    assert clock.send_error.count == 3
+    assert clock.send_error.percentile(50) < 25

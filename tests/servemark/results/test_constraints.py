@@ -243,6 +243,19 @@ def test_every_constraint_is_tried_both_ways() -> None:
         assert {ok for case, _, _, ok, _ in CASES if case == name} == {True, False}
 
 
+def test_a_pause_of_an_open_loop_that_the_kernel_times_is_late_sending() -> None:
+    paused = {"longest_pause_ms": 5000.0}
+    for base, by_kernel, judged in ((OPEN, True, False), (OPEN, False, True), (GOOD, True, True)):
+        names = [c["name"] for c in verdict(base, kernel_clock=by_kernel, **paused).constraints]
+        assert ("generator_pause" in names) is judged
+
+
+def test_other_work_that_can_falsify_nothing_is_not_judged() -> None:
+    found = verdict(OPEN, machine=BUSY, skipped={"other_load": "the server is on another machine"})
+    assert "other_load" not in [c["name"] for c in found.constraints]
+    assert found.valid
+
+
 def test_constraints_that_do_not_apply_are_left_out() -> None:
     assert "client_cpu" not in {c["name"] for c in verdict(GOOD, skipped={"client_cpu": "not known"}).constraints}
     names = {c["name"] for c in verdict(GOOD).constraints}

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from loadgen.evaluation.receive_clock import clock_figures
+from loadgen.sut.kernel_clock import KernelClock
 from servemark.compare.saved.differences import Gate, compare_sides
 from servemark.compare.saved.saved_runs import Run, read_side
 from servemark.errors import ResultError
@@ -19,6 +21,7 @@ from servemark.views.render.html import page
 from servemark.views.render.junit import to_junit
 from servemark.views.render.markdown import to_markdown
 from servemark.views.render.terminal import show
+from tests.loadgen.evaluation.test_receive_clock import recorded
 from tests.support.command_line import Servemark
 from tests.support.results import histogram_of, latencies, result_of, saved
 from tests.support.rounds import document_of, rounds_of
@@ -312,3 +315,12 @@ def test_a_result_without_its_keys_is_named(key: str, tmp_path: Path) -> None:
     file.write_text(json.dumps({name: value for name, value in json.loads(file.read_text()).items() if name != key}))
     with pytest.raises(ResultError, match=rf"{directory} is damaged: .* `{key}`"):
         read_side(str(directory))
+
+
+def test_latencies_of_two_clocks_are_not_compared_without_a_word() -> None:
+    first, second = repeated(10), repeated(10, seed=9)
+    assert compare_sides(first, second, GATE)["warnings"] == []
+    for run in second:
+        run.result["metrics"]["clock"] = clock_figures(recorded(1000, KernelClock()))
+    [warning] = compare_sides(first, second, GATE)["warnings"]
+    assert "latencies of two clocks (A: process, B: kernel)" in warning

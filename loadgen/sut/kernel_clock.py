@@ -1,0 +1,186 @@
+"""When bytes came and went, as the kernel's packet stamps tell it, on the clock of the process.
+
+A process learns of an answer when it is woken, on a busy machine milliseconds after the answer lay in its socket. The
+kernel stamps each packet when it enters the stack, and `recvmsg` hands the stamp out with the bytes (SO_TIMESTAMPING in
+socket(7) and the kernel's networking/timestamping.rst). Sources: Kogias, Mallon and Bugnion, "Lancet: A self-correcting
+Latency Measuring Tool" (USENIX ATC 2019), section 4; Zhang, Meisner, Mars and Tang, "Treadmill" (ISCA 2016), on what
+waiting in the client does to tails.
+"""
+
+import contextlib
+import socket
+import struct
+import time
+from array import array
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from servemark.stats.histogram import Histogram
+
+SO_TIMESTAMPING = 37
+"""Option and control message on x86-64 and ARM; Python's socket module has no name for it."""
+RECEIVE = 1 << 3 | 1 << 4
+"""SOF_TIMESTAMPING_RX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE."""
+SEND = 1 << 1 | 1 << 11
+"""SOF_TIMESTAMPING_TX_SOFTWARE | SOF_TIMESTAMPING_OPT_TSONLY: the error queue then holds no copy of the request."""
+STAMP_ROOM = socket.CMSG_SPACE(48) if hasattr(socket, "CMSG_SPACE") else 64
+"""Bytes of a control message with the kernel's three timespecs, of which the first is the software's."""
+ERROR_ROOM = 256
+"""Bytes of the error queue's control messages: a stamp, and a sock_extended_err with an address."""
+
+FOLLOW_NS = 1_000_000
+"""Interval at which the offset of the two clocks is measured again, and a request chosen whose sending is stamped."""
+STEADY_NS = 1_000
+"""A reading of both clocks that took no longer than this is exact enough."""
+TRIES = 5
+MOST_SLEW = 0.1
+"""Fastest change of the offset that is a slew: chrony's default is 0.083, the kernel's own 0.0005."""
+JITTER_NS = 20_000
+"""Part of a change of the offset that the reading itself may be."""
+DISTRUST_NS = 100_000_000
+"""Time after a step in which no stamp is taken: answers that came before it may still be read."""
+ROUNDING_NS = 2_000
+"""A stamp so little before the sending or after the reading is taken as that moment: it is the reading's own error."""
+
+Ancillary = Sequence[tuple[int, int, bytes]]
+_timespec = struct.Struct("qq").unpack_from
+
+
+class Stamped(Protocol):
+    """A channel whose bytes the kernel stamps."""
+
+    @property
+    def ancillary(self) -> Ancillary:
+        """The control messages that came with the last bytes."""
+
+    @property
+    def sent(self) -> int:
+        """When its request was sent, in ns of the monotonic clock."""
+
+    def stamp_next_request(self) -> None:
+        """Have the kernel stamp the sending of the next request."""
+
+
+class KernelClock:
+    """Puts the kernel's stamps, of CLOCK_REALTIME, on the monotonic clock, for all channels of one target.
+
+    The offset of the clocks is measured each millisecond, so that it follows slews. After a step, and where a stamp
+    lies before the request or after the reading, the time of the reading stands, which is counted. `realtime` and
+    `monotonic` are clocks in ns. Where stamps are not `asked` for, the time of the reading stands throughout.
+    """
+
+    def __init__(
+        self,
+        realtime: Callable[[], int] = time.time_ns,
+        monotonic: Callable[[], int] = time.monotonic_ns,
+        *,
+        asked: bool = True,
+    ) -> None:
+        self._realtime, self._monotonic = realtime, monotonic
+        self._asked = asked
+        self.missing = self.refused = self.steps = 0
+        """Readings without a stamp, with one that cannot be; steps of the clock."""
+        self.send_error = Histogram()
+        """Kernel's time of sending less the process's, of a sample of the interval's requests."""
+        self._sends = array("q")
+        self._offset = self._known = 0
+        self._due = self._followed = self._distrusted_until = 0
+
+    def ask(self, connecting: socket.socket) -> int:
+        """Have the kernel stamp what a new socket receives; return the room for a stamp, 0 where none is to come."""
+        return STAMP_ROOM if self._asked and ask_for_stamps(connecting) else 0
+
+    def came(self, channel: Stamped) -> int:
+        """Return when the last bytes that a channel took had come, in ns of the monotonic clock."""
+        now = self._monotonic()
+        if now >= self._due:
+            self._follow(now)
+            channel.stamp_next_request()
+        ancillary = channel.ancillary
+        if not ancillary:
+            self.missing += 1
+            return now
+        seconds, ns = _timespec(ancillary[0][2])
+        came: int = seconds * 1_000_000_000 + ns - self._offset
+        if channel.sent <= came <= now:
+            return came
+        return self._doubtful(came, channel.sent, now)
+
+    def went(self, ancillary: Ancillary, sent: int) -> bool:
+        """Take the kernel's stamp of a request that the process sent at `sent`; False where it is an older one's."""
+        if self._monotonic() >= self._due:
+            self._follow(self._monotonic())
+        stamps = [data for level, kind, data in ancillary if (level, kind) == (socket.SOL_SOCKET, SO_TIMESTAMPING)]
+        if not stamps:
+            return False
+        seconds, ns = _timespec(stamps[0])
+        went = seconds * 1_000_000_000 + ns - self._offset
+        if went < sent - ROUNDING_NS or self._monotonic() < self._distrusted_until:
+            return False
+        self._sends.extend((sent, went))
+        return True
+
+    def pack(self) -> list[Any]:
+        """Return the counts and the send errors, for msgpack."""
+        return [self.missing, self.refused, self.steps, self.send_error.pack()]
+
+    def add(self, packed: Sequence[Any]) -> None:
+        """Add what another process packed."""
+        missing, refused, steps, send_error = packed
+        self.missing += missing
+        self.refused += refused
+        self.steps += steps
+        self.send_error.merge(Histogram.unpack(send_error))
+
+    def flush(self, start: int, end: int) -> None:
+        """Count the stamped sendings of an interval (ns)."""
+        rows = np.array(self._sends, dtype=np.int64).reshape(-1, 2)
+        del self._sends[:]
+        rows = rows[(rows[:, 0] >= start) & (rows[:, 0] < end)]
+        self.send_error.record(np.maximum(rows[:, 1] - rows[:, 0], 0))
+
+    def _follow(self, now: int) -> None:
+        """Measure the offset of the clocks; a change that is too fast for a slew is a step."""
+        self._due = now + FOLLOW_NS
+        offset, width = self._reading()
+        for _ in range(TRIES):
+            if width <= STEADY_NS:
+                break
+            again = self._reading()
+            if again[1] < width:
+                offset, width = again
+        moved, passed = abs(offset - self._known), now - self._followed
+        if self._followed and moved > MOST_SLEW * passed + width + JITTER_NS:
+            self.steps += 1
+            self._distrusted_until = now + DISTRUST_NS
+        self._known, self._followed = offset, now
+        # An offset of 0 puts each stamp decades after its reading, so that it is refused.
+        self._offset = offset if now >= self._distrusted_until else 0
+
+    def _reading(self) -> tuple[int, int]:
+        """Return the offset, and the time that the reading of both clocks took (ns)."""
+        before = self._monotonic()
+        real = self._realtime()
+        after = self._monotonic()
+        return real - (before + after) // 2, after - before
+
+    def _doubtful(self, came: int, sent: int, now: int) -> int:
+        if sent - ROUNDING_NS <= came <= now + ROUNDING_NS:
+            return min(max(came, sent), now)
+        self.refused += 1
+        return now
+
+
+def ask_for_stamps(connected: socket.socket, flags: int = RECEIVE) -> bool:
+    """Have the kernel stamp what a socket receives, with SEND also what it sends; False where there are no stamps.
+
+    Unix sockets have none. Some containers (gVisor) refuse the option, others take it and hand out nothing.
+    """
+    if connected.family == socket.AF_UNIX:
+        return False
+    with contextlib.suppress(OSError):
+        connected.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPING, flags)
+        return True
+    return False
