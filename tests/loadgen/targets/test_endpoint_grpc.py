@@ -105,7 +105,7 @@ def test_broken_answers_of_a_method_are_found(tmp_path: Path, broken: str, kind:
     ({"model": "{{x}}"}, "/scores", {}, "takes one value"),
     ({"features": "{{z}}"}, "/scores", {}, "is not an input"),
     ({"features": {"a": 1}}, "/scores", {}, "is not a golden.ScoreRequest"),
-    ([], "/scores", {}, "is not an object"),
+    ([], "/scores", {}, "is an object, and .* is not one"),
     ({"features": "{{x}}"}, "/nonesuch", {}, "no field 'nonesuch'"),
     ({"features": "{{x}}"}, "/items", {}, "is a message"),
     ({"features": "{{x}}"}, "/items/x/score", {}, "is not an index"),
