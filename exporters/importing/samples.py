@@ -65,8 +65,12 @@ def inputs_of(path: Path, found: ModelDescription, wishes: Wishes, *, batched: b
         if unknown := [name for name in named if name not in names]:
             raise OptionError(f"{flag} names {unknown[0]!r}, which is not an input", fix=f"one of: {', '.join(names)}")
     inputs = []
+    # Beside a scalar no samples can be joined: the batch that other inputs leave open is 1.
+    alone = not batched and wishes.max_batch is None and any(not port.sizes for port in found.inputs)
     for port in found.inputs:
         shape = _shape(port, wishes.shapes.get(port.name), batched=batched)
+        if alone and len(shape) > 1 and shape[0] == OPEN:
+            shape[0] = 1
         described = {"name": port.name, "datatype": port.datatype, "shape": shape}
         bounds = wishes.ranges.get(port.name) or found.ranges.get(port.name)
         inputs.append({**described, "range": list(bounds)} if bounds else described)

@@ -181,8 +181,11 @@ def test_answers_that_are_not_finite_agree_with_themselves(tmp_path: Path, nodes
     assert manifest["output_agreement"]["max_abs_error"] == 0
 
 
+@pytest.mark.parametrize(("shapes", "first"), [({}, 1), ({"x": (2, 6)}, 2)])
 @pytest.mark.parametrize("engine", ["onnxruntime", "openvino"])
-def test_an_input_without_dimensions_is_taken_in_a_request_of_one_sample(tmp_path: Path, engine: str) -> None:
+def test_an_input_without_dimensions_is_taken_in_a_request_of_one_sample(
+    tmp_path: Path, engine: str, shapes: dict[str, tuple[int, ...]], first: int
+) -> None:
     nodes = [
         helper.make_node("Cast", ["rate"], ["r"], to=TensorProto.FLOAT),
         helper.make_node("Mul", ["x", "r"], ["y"]),
@@ -191,8 +194,9 @@ def test_an_input_without_dimensions_is_taken_in_a_request_of_one_sample(tmp_pat
         [("x", TensorProto.FLOAT, (OPEN, 6)), ("rate", TensorProto.INT64, ())],
         [("y", TensorProto.FLOAT, (OPEN, 6))],
     )
-    report = bring(save(tmp_path / "m.onnx", nodes, *ports), shapes={"x": (2, 6)})
+    report = bring(save(tmp_path / "m.onnx", nodes, *ports), shapes=shapes)
     assert (report.workload.max_batch, report.workload.inputs[1].shape) == (0, ())
+    assert report.workload.inputs[0].shape == (first, 6)
     assert report.one_at_a_time == "rate INT64[] has no dimension for a batch"
     assert exporters.export(report.workload, engine, tmp_path / "repository").manifest["parity"]
 

@@ -129,7 +129,10 @@ BAD_JSON: list[tuple[str, str]] = [
     ('{"data": [{"user": ["x"], "seq": [1, 2, 3, 4, 5]}]}', r"data\[0\]: 'user' .*cannot be read"),
     ('{"data": [{"user": [99999999999], "seq": [1, 2, 3, 4, 5]}]}', r"data\[0\]: 'user' .*cannot be read"),
     ('{"data": [{"user": [1], "seq": [1, 2]}]}', "'seq' has 2 elements"),
-    ('{"data": [{"user": [1.5], "seq": [1, 2, 3, 4, 5]}]}', r"data\[0\]: 'user' .INT32. cannot be read: .* is not INT32"),
+    (
+        '{"data": [{"user": [1.5], "seq": [1, 2, 3, 4, 5]}]}',
+        r"data\[0\]: 'user' .INT32. cannot be read: .* is not INT32",
+    ),
     ('{"data": [{"user": [1], "seq": [[1, 2], [3, 4, 5]]}]}', r"data\[0\]: 'seq' .*cannot be read"),
     ("\x00\xff", r"cannot be read: line 1: byte 0xff is not UTF-8"),
 ]
