@@ -25,6 +25,7 @@ from benchmarks.generator.peers import peers
 from benchmarks.generator.precision import precision
 from benchmarks.generator.processes import processes
 from benchmarks.generator.recorder_cost import recorder_cost
+from benchmarks.generator.validity import validity
 from benchmarks.rig.peer_load import BOTH, NEITHER
 from servemark.machine import environment
 
@@ -36,6 +37,7 @@ BENCHMARKS: dict[str, Callable[[int, float], None]] = {
     "precision": precision,
     "recorder": recorder_cost,
     "memory": memory,
+    "validity": validity,
 }
 """Each takes the number of pairs and the seconds of a run."""
 ALL = "all"

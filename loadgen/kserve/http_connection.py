@@ -44,7 +44,7 @@ class Usual(NamedTuple):
     head: Head
     begin: int
     answer: Response
-    """As it came first, for requests of whose answers nothing but times and size is asked."""
+    """Without its data, for requests of whose answers nothing but times and size is asked."""
 
 
 _IDLE, _BUSY, _SPENT = State.IDLE, State.BUSY, State.SPENT  # see loadgen/driver/event_loop.py
@@ -160,7 +160,8 @@ class Connection(TcpChannel):
         error = self._checker.judge(head, data[begin:])
         answer = Response(head, data, begin, error, size)
         if error is None and head.json_length is not None and head.keep_alive and begin:
-            self._usual = Usual(len(data), data[: begin + head.json_length], head, begin, answer)
+            sized = Response(head, b"", 0, None, size)
+            self._usual = Usual(len(data), data[: begin + head.json_length], head, begin, sized)
         if self._pieces:
             self._forget()
         # An answer before the whole request is out leaves a connection that cannot carry the next one.

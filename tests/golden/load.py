@@ -32,11 +32,11 @@ def tensor(width: int, name: str = "OUTPUT0") -> Tensor:
 
 
 def payloads(*, batch: int = 1, width: int = 64, distinct: int = 50, access: Access = NO_ACCESS) -> Iterator[Payload]:
-    """Requests to the golden server's default model, with so many different contents."""
+    """Requests to the golden server's default model, with so many different contents, whose answers can be read."""
     arrays = np.arange(distinct * batch * width, dtype="f4").reshape(distinct, batch, width)
     types, outputs = {"INPUT0": "FP32"}, [tensor(width)]
     requests = [encode_request("h", "golden", {"INPUT0": a}, outputs, types, access.headers) for a in arrays]
-    return itertools.cycle(map(Payload, requests))
+    return itertools.cycle([Payload(request, golden_rows=(0,)) for request in requests])
 
 
 def constant_ns(rate: float, count: int) -> list[int]:

@@ -46,7 +46,7 @@ def test_requests_and_answers_travel_compressed(golden: Any, flags: tuple[str, .
     with golden(compresses=compresses) as server:
         load, target = sent_to(server, *flags, *ZEROS)
     assert load.kinds.keys() == {"ok"}, load.outcomes[0].message
-    outcome, volume = load.outcomes[-1], target.volume
+    outcome, volume = load.outcomes[0], target.volume
     assert outcome.response is not None
     [array] = outcome.response.arrays(target._config.workload.outputs).values()
     np.testing.assert_array_equal(array, np.zeros((1, 64), "f4"))
