@@ -9,7 +9,7 @@ import pytest
 from benchmarks.generator.memory import NullAnswer
 from loadgen.driver.connections import MS
 from loadgen.driver.failures import MAX_MESSAGES
-from loadgen.measurement.recorder import FLUSH_NS, MAX_SAMPLED_RESPONSES, WIDTH, Recorder
+from loadgen.measurement.recorder import FLUSH_NS, MAX_GATHERED, MAX_SAMPLED_RESPONSES, WIDTH, Recorder
 from loadgen.measurement.windows import Interval
 from loadgen.sut.channel import Outcome, Payload
 from servemark.results.constraints import MAX_PROLONGED_WINDOWS
@@ -46,9 +46,20 @@ def test_memory_does_not_grow_with_the_number_of_requests() -> None:
     assert len(recorder.windows) <= MAX_PROLONGED_WINDOWS
     assert len(recorder.sampled) == MAX_SAMPLED_RESPONSES
     assert len(recorder.messages["timeout"]) == MAX_MESSAGES
-    waiting = 3 * FLUSH_NS * 10 // MS  # numbers of the requests of 50 ms, which are counted at once
+    waiting = 3 * FLUSH_NS * 10 // MS  # numbers of the requests that are counted at once
     assert elements(recorder) <= held + waiting + MAX_PROLONGED_WINDOWS
     assert grown < 20_000  # Python objects; one kept of every request would be 200,000
+
+
+def test_many_answers_are_counted_before_the_time_is_up() -> None:
+    """Counting all of 100,000/s after 250 ms would keep requests waiting."""
+    recorder = Recorder(Interval(0, S, 1))
+    recorder.tick(0)
+    for count, counted in ((MAX_GATHERED - 1, 0), (1, MAX_GATHERED)):
+        for _ in range(count):
+            recorder.outcome(Outcome(PAYLOAD, MS, MS, 2 * MS, None, "", None))
+        recorder.tick(MS)
+        assert recorder.scheduled == counted
 
 
 def test_the_first_answer_is_the_one_that_came_first() -> None:
