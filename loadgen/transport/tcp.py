@@ -54,6 +54,10 @@ class Socket(_OriginalSocket):
         """Go on with what comes before the first request; what it waits for, 0 once it is done: nothing over TCP."""
         return 0
 
+    def send_stamps(self) -> Ancillary:
+        """Take the kernel's stamp of something sent from the error queue. Raises OSError where there is none."""
+        return _OriginalSocket.recvmsg(self, 0, ERROR_ROOM, socket.MSG_ERRQUEUE)[1]
+
 
 @dataclass(frozen=True)
 class Address:
@@ -168,7 +172,7 @@ class TcpChannel:
     def _take_send_stamp(self) -> None:
         """Take the stamp of the request in flight from the error queue, of which one is enough."""
         try:
-            _, ancillary, _, _ = _OriginalSocket.recvmsg(self._socket, 0, ERROR_ROOM, socket.MSG_ERRQUEUE)
+            ancillary = self._socket.send_stamps()
         except OSError:  # not there yet
             return
         if self.state is State.BUSY and self._clock.went(ancillary, self.sent):

@@ -6,7 +6,7 @@ import socket
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from loadgen.sut.channel import Answer, Channel, ConnectionFailed, Payload, State
 from loadgen.transport.tcp import MAX_RECEIVE_BYTES, Address
@@ -25,6 +25,8 @@ KINDS = re.compile(
 class Wire:
     """The socket of a channel. The server takes all that is sent, and closes when it has said everything."""
 
+    family = socket.AF_INET
+
     def __init__(self) -> None:
         self._pieces: deque[bytes] = deque()
         self._over = False
@@ -41,7 +43,13 @@ class Wire:
         """True once everything has been received."""
         return not self._pieces
 
-    def recv(self, most: int) -> bytes:
+    def recvmsg(self, most: int, _room: int = 0, _flags: int = 0) -> tuple[bytes, list[Any], int, None]:
+        return self._received(most), [], 0, None
+
+    def send_stamps(self) -> list[Any]:
+        raise BlockingIOError
+
+    def _received(self, most: int) -> bytes:
         assert 0 < most <= MAX_RECEIVE_BYTES
         if not self._pieces:
             if self._over:
