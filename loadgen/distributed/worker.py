@@ -228,14 +228,21 @@ def _in_thread(function: Callable[..., T], *arguments: Any) -> T:
     It must not import, and not start a process (loadgen/distributed/in_event_loop.py).
     """
 
-    def call() -> T:
+    def call() -> Callable[[], T]:
         try:
-            return function(*arguments)
+            found = function(*arguments)
         except KeyboardInterrupt:
             raise GreenletExit from None  # what a thread of gevent's raises and nobody prints
+        except Exception as error:  # gevent prints what else its threads raise, beside who handles it
+            return functools.partial(_raise, error)
+        return lambda: found
 
-    found: T = gevent.get_hub().threadpool.apply(call)
-    return found
+    outcome: Callable[[], T] = gevent.get_hub().threadpool.apply(call)
+    return outcome()
+
+
+def _raise(error: Exception) -> NoReturn:
+    raise error
 
 
 def _cut_short(sending: ActiveLoad, reason: str) -> NoReturn:

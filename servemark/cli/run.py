@@ -22,7 +22,7 @@ from servemark.cli._run_file import TakesDefaults
 from servemark.cli._watched import drawing_of, drive_watched
 from servemark.documents.commands import Explaining
 from servemark.documents.fields import RUN
-from servemark.documents.load import ConstantRate, MaxRate
+from servemark.documents.load import ConstantRate, Load, MaxRate
 from servemark.documents.request import RunRequest, changed
 from servemark.documents.series import Series
 from servemark.errors import ExitCode, OptionError
@@ -34,7 +34,7 @@ from servemark.results.schema.run import Result
 from servemark.runs.in_process import Measure, engines_for
 from servemark.runs.locust_process import drive
 from servemark.runs.mix import run_mix
-from servemark.runs.server import server_for
+from servemark.runs.server import served_by_hand, server_for
 from servemark.search.max_rate.curve import curve
 from servemark.search.max_rate.point import busy
 from servemark.search.max_rate.runs import RUN_OVERHEAD_S, RateRuns, find_max_rate, write_max_rate
@@ -45,7 +45,9 @@ from servemark.views.render.terminal import show
 
 @takes_options(Series)
 @takes_load(RUN)
-@takes_run("WORKLOAD", "Workload, a mix like ranking=0.7,ncf=0.3, or with --url any model of the server.")
+@takes_run(
+    "WORKLOAD", "Workload, a mix like ranking=0.7,ncf=0.3, an entry of the model repository, or with --url any model."
+)
 def run(asked: Asked, options: Series) -> None:
     """Measure one workload under load and judge the run.
 
@@ -62,10 +64,17 @@ def run(asked: Asked, options: Series) -> None:
         raise typer.Exit(explained_run(request, Explaining(), report=asked.report, json=json))
     if "=" in asked.workload:
         raise typer.Exit(_mix(request, report=asked.report, json=json))
-    # Everything is checked before a server is started.
+    with served_by_hand(request) as url:
+        at = [changed(each, url=url) for each in requests] if url else requests
+        raise typer.Exit(_measured(at, search, asked, options))
+
+
+def _measured(requests: Sequence[RunRequest], search: Load, asked: Asked, options: Series) -> int:
+    """Run what is asked for and report it; the exit code. Everything is checked before a server is started."""
+    json, request = asked.json, requests[0]
     if isinstance(search, MaxRate):
         with server_for([resolved(changed(request, load=search.at(1.0)))]) as [config]:
-            raise typer.Exit(_search(config, request, search, json=json))
+            return _search(config, request, search, json=json)
     configs = [resolved(each) for each in requests]
     _announce(configs, options.repeat)
     target = (
@@ -76,14 +85,14 @@ def run(asked: Asked, options: Series) -> None:
     with target as measure:
         if options.request_rate_range:
             found = _curve(measure, configs, options.repeat, json=json)
-            raise typer.Exit(int(ExitCode.worst(result["verdict"]["exit_code"] for result in found)))
+            return int(ExitCode.worst(result["verdict"]["exit_code"] for result in found))
         each = functools.partial(_reported, measure, quiet=json) if asked.report else measure
         found = [each(c.changed(seed=c.seed + number)) for c in configs for number in range(options.repeat)]
     if json:
         directory.print_json(found[0] if len(found) == 1 else {"results": found})
     elif len(found) > 1:
         show({"results": found})
-    raise typer.Exit(int(ExitCode.worst(result["verdict"]["exit_code"] for result in found)))
+    return int(ExitCode.worst(result["verdict"]["exit_code"] for result in found))
 
 
 def _announce(configs: Sequence[LoadConfig], repeat: int) -> None:

@@ -4,16 +4,22 @@ import contextlib
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from loadgen.load.load_config import LoadConfig
 from loadgen.load.order import Startup
 from loadgen.targets.control import control_of
 from loadgen.transport.server_url import METRICS
+from servemark.documents.request import RunRequest
 from servemark.errors import OptionError, ServerError
 from servemark.output import note
+from servemark.paths import MODEL_REPOSITORY
+from servemark.repository.entry import CONFIG
 from servemark.repository.model_config import Settings
+from servemark.repository.names import checked_model
 from servemark.runs.entries import entries, export_where_needed, repository_with
+from servemark.workload import UnknownWorkloadError, get
 
 if TYPE_CHECKING:
     from servers import Server
@@ -66,12 +72,46 @@ def server_for(configs: Sequence[LoadConfig], more: Sequence[str] = ()) -> Itera
 
 
 @contextlib.contextmanager
+def served_by_hand(request: RunRequest) -> Iterator[str | None]:
+    """Serve the entry of the model repository that a request names where no workload has its name; yield its URL.
+
+    Such an entry is written by hand, and what it takes is asked of its server. None: the request names no such entry.
+    Raises OptionError, ServerError.
+    """
+    name, server = request.workload, request.server
+    repository = Path(server.model_repository or MODEL_REPOSITORY)
+    if server.url or not name or _is_workload(name) or not (repository / checked_model(name) / CONFIG).is_file():
+        yield None
+        return
+    if server.cold_start or server.in_process:
+        raise OptionError(
+            f"{name} is an entry that is written by hand, of which --cold-start and --in-process know nothing",
+            fix="leave them out",
+        )
+    import servers
+
+    with servers.open_server("auto", repository, [name]) as running:
+        address = address_of(running, server.protocol or "http")
+        note(f"serving {name} at {address.replace(METRICS, ', metrics at ')}")
+        yield address
+        note_death(running)
+
+
+@contextlib.contextmanager
 def one_server_for(config: LoadConfig) -> Iterator[LoadConfig]:
     """Yield the configuration at one server of its model, where requests are not shared out. Raises as `server_for`."""
     if len(config.urls) > 1:
         raise OptionError(f"--url names {len(config.urls)} servers, and this command asks one", fix="name one of them")
     with server_for([config]) as [served]:
         yield served
+
+
+def _is_workload(name: str) -> bool:
+    try:
+        get(name)
+    except UnknownWorkloadError:
+        return False
+    return True
 
 
 def note_death(server: "Server") -> None:

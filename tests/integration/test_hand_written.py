@@ -17,6 +17,8 @@ from servemark.workload import Workload
 from servers import Server, open_server
 from servers.launch.server import ServerJob
 from servers.modes import embedded
+from tests.support.command_line import Servemark
+from tests.support.locust_run import the_result
 from tests.support.shared_load import WIRES, answers, drive, target
 from tests.support.triton import START_S, needs_triton
 
@@ -135,3 +137,15 @@ def test_a_name_that_a_shell_would_read_otherwise_is_refused(tmp_path: Path, nam
     """Triton's Python backend puts it into a line of bash."""
     with pytest.raises(OptionError, match="the embedded Triton cannot serve"):
         embedded.command(ServerJob(tmp_path, [name], "127.0.0.1", {}, tmp_path))
+
+
+def test_run_serves_an_entry_that_was_written_by_hand(repository: Path, servemark: Servemark, tmp_path: Path) -> None:
+    flags = ["--model-repository", str(repository), "--sequence-length", "3", "--concurrency", "2", "--duration", "1"]
+    done = servemark("run", RUNNING, *flags, "--out", str(tmp_path))
+    assert f"serving {RUNNING} at http://127.0.0.1" in done.err
+    result = the_result(tmp_path)
+    assert result["metrics"]["errors"]["count"] == 0
+    assert result["metrics"]["sequences"]["completed"] > 0
+    for flag in ("--cold-start", "--in-process"):
+        done = servemark("run", RUNNING, "--model-repository", str(repository), flag)
+        assert (done.code, "written by hand" in done.err) == (3, True)
