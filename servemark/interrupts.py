@@ -39,6 +39,7 @@ class _State:
     raised = False
     overdue = False
     owned = False
+    owner: int | None = None
     anywhere = 0
     finishing = 0
     insisted = False
@@ -174,10 +175,15 @@ def end_with_owner() -> None:
     """End this process as a SIGTERM does when the process that has started it ends, where it was told which."""
     owner = os.environ.pop(OWNER, None)
     if owner is not None:
-        _state.owned = True
+        _state.owned, _state.owner = True, int(owner)
         end_with_parent(signal.SIGTERM)
         if os.getppid() != int(owner):
             signal.raise_signal(signal.SIGTERM)
+
+
+def owner() -> int | None:
+    """Return the process that has started this one and with which it ends; None where it was told of none."""
+    return _state.owner
 
 
 def _note(number: int, _frame: FrameType | None) -> None:

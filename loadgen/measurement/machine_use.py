@@ -85,5 +85,5 @@ class MachineUse:
 
 def _root() -> int:
     """The process whose tree this one's run is: the command that started it, with its server and its other loads."""
-    owner = os.environ.get(interrupts.OWNER, "")
-    return int(owner) if owner.isdecimal() and psutil.pid_exists(int(owner)) else os.getpid()
+    owner = interrupts.owner()
+    return owner if owner is not None and psutil.pid_exists(owner) else os.getpid()

@@ -37,7 +37,7 @@ def measured(target: Served, workers: Callable[[], Iterable[int]] = tuple) -> Ma
 
 
 def test_this_process_is_the_generator(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(interrupts.OWNER, raising=False)
+    monkeypatch.setattr(interrupts, "owner", lambda: None)
     use = measured(Served()).use
     assert use is not None
     assert use.groups[GENERATOR] > 0 == use.groups[SERVER]
@@ -46,7 +46,7 @@ def test_this_process_is_the_generator(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_command_s_whole_tree_is_the_generator_but_for_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
     busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     try:
-        monkeypatch.setenv(interrupts.OWNER, str(os.getppid()))
+        monkeypatch.setattr(interrupts, "owner", os.getppid)
         use: Any = measured(Served(busy.pid)).use
     finally:
         busy.kill()
@@ -55,8 +55,19 @@ def test_the_command_s_whole_tree_is_the_generator_but_for_the_server(monkeypatc
     assert use.groups[SERVER] > 0
 
 
+def test_a_run_is_its_command_s() -> None:
+    """The process that sends has forgotten the variable by then: what it starts must not end with its own owner."""
+    code = (
+        "from servemark import interrupts; interrupts.end_with_owner()\n"
+        "from loadgen.measurement.machine_use import _root; print(_root())"
+    )
+    owned = {**os.environ, interrupts.OWNER: str(os.getpid())}
+    done = subprocess.run([sys.executable, "-c", code], env=owned, capture_output=True, text=True, check=True)
+    assert int(done.stdout) == os.getpid()
+
+
 def test_an_owner_that_is_gone_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(interrupts.OWNER, "99999999")
+    monkeypatch.setattr(interrupts, "owner", lambda: 99999999)
     assert measured(Served()).use is not None
 
 
