@@ -29,6 +29,8 @@ FLUSH_NS = 250 * MS
 
 Counting few takes 0.6 ms, in which a request may be due: at each 50 ms that would be the p99 of the schedule delay.
 """
+FAILED_FLUSH_NS = 50 * MS
+"""The interval where requests fail: each is held with its server's words, which may be long."""
 MAX_GATHERED = 2048
 """Right answers that are counted before that: of more it would take longer than other ticks."""
 LATE_NS = MS
@@ -104,7 +106,7 @@ class Recorder:
         self.on_counted: Callable[[npt.NDArray[np.int64]], object] | None = None
         """Sees the rows of times of right answers when they are counted."""
         self._failed: list[Outcome] = []
-        self._next_flush = 0
+        self._flushed = -FLUSH_NS
 
     def begin_at(self, start_ns: int) -> None:
         """Have the interval, which has not begun, begin at another time to come."""
@@ -165,9 +167,10 @@ class Recorder:
         """Count what has been gathered, when it is time."""
         # First whether the interval goes on: what came since its end then belongs to it.
         self.extend_if_short(now)
-        if now >= self._next_flush or len(self._raw) >= MAX_GATHERED * WIDTH:
+        waited = now - self._flushed
+        if waited >= (FAILED_FLUSH_NS if self._failed else FLUSH_NS) or len(self._raw) >= MAX_GATHERED * WIDTH:
             self.flush()
-            self._next_flush = now + FLUSH_NS
+            self._flushed = now
 
     def flush(self) -> None:
         """Count what has been gathered."""

@@ -22,6 +22,7 @@ def test_serving_a_bad_model_file(content: bytes | None, servemark: Servemark, t
     (folder / "1").mkdir(parents=True)
     rendered = config_pbtxt.render(get(TINY), model=folder.name, engine="onnxruntime", artifact="model.onnx")
     (folder / "config.pbtxt").write_text(rendered)
+    (folder / "export.json").write_text("{}")  # without it the entry would be somebody's own
     if content is not None:
         (folder / "1" / "model.onnx").write_bytes(content)
     ports = [flag for kind in ("http", "grpc", "metrics") for flag in (f"--{kind}-port", "0")]
