@@ -30,36 +30,48 @@ OTHERS_FLAGS = {
 }
 """Flag names of wrk2, k6, vegeta, Locust and perf_analyzer -> our flag of a load."""
 
-COMMANDS = {
-    "doctor": "Show what this machine can do.",
-    "list": "Show the workloads.",
-    "import": "Make a workload of a model file of your own.",
-    "export": "Export workloads to the model repository.",
-    "serve": "Serve workloads with Triton until Ctrl-C.",
-    "run": "Measure one workload under load and judge the run.",
-    "explain": "Say why the slowest requests are slow.",
-    "rerun": "Run again what made a result.",
-    "compare": "Compare engines, servers or saved results.",
-    "servers": "List server products, or install one.",
-    "baseline": "Keep a result under a name, to be compared with.",
-    "tune": "Find the best config.pbtxt for an objective.",
-    "calibrate": "Show how wrong this load generator is, and others.",
-    "mlperf": "Run an MLPerf scenario through the official LoadGen.",
-    "quality": "Score the answers to a labelled data set.",
-    "suite": "Export and load every workload of a suite.",
-    "kernels": "Time the operations that models are made of.",
-    "profile": "Time one inference by operator, and its memory.",
-    "characterise": "Find the few of a suite that stand for all.",
-    "synthesise": "Make one network that stands for several.",
-    "show": "Show a saved result again.",
-    "report": "Write saved results as one HTML page.",
-    "history": "Find where a figure changed over all saved results.",
-    "init": "Write a starter configuration and locustfile.",
-    "schema": "Print the JSON Schema of a result.",
-    "data": "List the data sets, or fetch one.",
-    "dashboards": "Watch runs with Prometheus and Grafana.",
+SUBJECTS = {
+    "Measure": {
+        "run": "Measure one workload under load and judge the run.",
+        "suite": "Export and load every workload of a suite.",
+        "mlperf": "Run an MLPerf scenario through the official LoadGen.",
+        "quality": "Score the answers to a labelled data set.",
+        "kernels": "Time the operations that models are made of.",
+        "rerun": "Run again what made a result.",
+    },
+    "Compare": {
+        "compare": "Compare engines, servers or saved results.",
+        "tune": "Find the best config.pbtxt for an objective.",
+        "history": "Find where a figure changed over all saved results.",
+        "baseline": "Keep a result under a name, to be compared with.",
+    },
+    "Understand": {
+        "explain": "Say why the slowest requests are slow.",
+        "profile": "Time one inference by operator, and its memory.",
+        "calibrate": "Show how wrong this load generator is, and others.",
+        "characterise": "Find the few of a suite that stand for all.",
+        "synthesise": "Make one network that stands for several.",
+    },
+    "Prepare": {
+        "doctor": "Show what this machine can do.",
+        "list": "Show the workloads.",
+        "import": "Make a workload of a model file of your own.",
+        "export": "Export workloads to the model repository.",
+        "serve": "Serve workloads with Triton until Ctrl-C.",
+        "servers": "List server products, or install one.",
+        "data": "List the data sets, or fetch one.",
+        "init": "Write a starter configuration and locustfile.",
+    },
+    "Show": {
+        "show": "Show a saved result again.",
+        "report": "Write saved results as one HTML page.",
+        "dashboards": "Watch runs with Prometheus and Grafana.",
+        "schema": "Print the JSON Schema of a result.",
+    },
 }
-"""Each command, and what the list of commands says of it. Its module here has its name and holds its `app`."""
+"""What commands are for -> each command, and what the list of commands says of it."""
+COMMANDS = {name: words for commands in SUBJECTS.values() for name, words in commands.items()}
+"""All commands. The module of each here has its name and holds its `app`."""
 ELSEWHERE = {"kernels": "kernels.command"}
 """The module of a command that belongs to another room."""
 
@@ -100,9 +112,11 @@ class _Commands(TyperGroup):
         return [*COMMANDS]  # list is a module here once that command is imported
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
-        """Write the list of commands."""
-        with formatter.section("Commands"):
-            formatter.write_dl([*COMMANDS.items()])
+        """Write the commands by what they are for."""
+        width = max(map(len, COMMANDS))
+        for subject, commands in SUBJECTS.items():
+            with formatter.section(subject):
+                formatter.write_dl([(f"{name:{width}}", words) for name, words in commands.items()])
 
 
 app = typer.Typer(

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
+from servemark.cli._command import HelpBySubject
 from servemark.documents.fields import Names
 from servemark.documents.flags import OPTIONS, Option
 from servemark.output import ERRORS, EVERYTHING, NOTES, SAYS
@@ -29,7 +29,12 @@ def option(option: Option, completion: Completion | None = None) -> Any:
     below = f"  [default: {HOME / flag.default_below}]" if flag.default_below else ""
     shown = flag.shown_default or not below
     return typer.Option(
-        *spelled, metavar=flag.metavar, help=flag.help + below, show_default=shown, autocompletion=completion
+        *spelled,
+        metavar=flag.metavar,
+        help=flag.help + below,
+        show_default=shown,
+        autocompletion=completion,
+        rich_help_panel=option.section if option.name in OPTIONS else None,
     )
 
 
@@ -89,7 +94,7 @@ DEFAULT_PRECISION = entry.FULL
 BARE = "auto"
 
 
-class MayStandBare(TyperCommand):
+class MayStandBare(HelpBySubject):
     """A command whose `--max-rate` may stand without bounds: what is not a number is the next argument."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

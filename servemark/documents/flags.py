@@ -22,6 +22,19 @@ KINDS: dict[str, type[Load]] = {
     "concurrency": ClosedLoop,
 }
 """Flag that chooses a kind of load -> the kind. Without one of them it is a closed loop."""
+MOST_USED = "Most used"
+FIRST = ("url", "engine", "precision", "request_rate", "concurrency", "duration", "batch_size", "slo")
+"""Flags that most runs use, which the help shows before all others."""
+SECTIONS = {
+    "": "Model",
+    "server": "Server",
+    "load": "Load",
+    "inputs": "Inputs",
+    "objectives": "Objectives",
+    "limits": "Limits",
+    "live": "Live figures and files",
+}
+"""Part of a request -> the section of the help that has its flags."""
 _PASSED_OVER = {"duration", "request_distribution"}
 """Flags that kinds of load without them pass over: stages and traces have their own length and gaps."""
 _UNITS = ("_s", "_hz")
@@ -45,6 +58,11 @@ class Option:
     def spelled(self) -> str:
         """The flag as the command line has it."""
         return f"--{self.name.rstrip('_').replace('_', '-')}"
+
+    @property
+    def section(self) -> str:
+        """The section of the help that has it."""
+        return MOST_USED if self.name in FIRST else SECTIONS[self.group]
 
     @property
     def dest(self) -> str:
@@ -184,6 +202,7 @@ def add_arguments(parser: argparse.ArgumentParser, models: Sequence[str], *, loc
 
     Locust's parser has some of them under another name, and shows flags as fields of its web UI unless told otherwise.
     """
+    sections = {title: parser.add_argument_group(title) for title in (MOST_USED, *SECTIONS.values())}
     for option in OPTIONS.values():
         flag = option.flag
         if locust and not flag.of_locust:
@@ -210,7 +229,8 @@ def add_arguments(parser: argparse.ArgumentParser, models: Sequence[str], *, loc
             # Locust itself computes with its number of users.
             users = locust and flag.locust_dest == "num_users"
             settings |= {"metavar": flag.metavar, "type": int if users else str}
-        parser.add_argument(option.spelled, **settings)
+        # Locust's parser knows its own argument groups alone.
+        (parser if locust else sections[option.section]).add_argument(option.spelled, **settings)
 
 
 def from_locust(parsed: argparse.Namespace) -> RunRequest:
