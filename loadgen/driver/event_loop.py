@@ -35,6 +35,10 @@ REFUSED_PAUSE_NS = 100 * MS
 """A closed loop against a dead port connects again only after this pause: errors at full speed would tell no more."""
 GENERATOR_ERROR = "generator_error"
 """The kind of failure where a channel has an error of its own: one request is lost to it, not the run."""
+TICK_NS = 300_000
+"""A tick takes up to about that: it is put off where a request is due sooner."""
+PUT_OFF_NS = 5 * MS
+"""The longest time for which a tick is put off."""
 EVENTS_AT_ONCE = 16
 """Responses handled before due arrivals are looked at again: a bound on the delay that handling adds."""
 
@@ -102,7 +106,13 @@ class Driver:
         clock, poll = self._clock, self._epoll.poll
         while True:
             now = clock()
-            if now >= next_tick:
+            if self.backlog:
+                self._send_waiting(now)
+            due = arrivals.next_due()
+            while due is not None and due <= now:
+                self._arrive(arrivals.pop())
+                due = arrivals.next_due()
+            if now >= next_tick and (due is None or due >= now + TICK_NS or now >= next_tick + PUT_OFF_NS):
                 begun = now
                 on_tick(now)
                 now = clock()
@@ -117,12 +127,7 @@ class Driver:
                 if arrivals.finished(now) and not self.in_flight and not self.backlog:
                     on_tick(now)
                     return
-            if self.backlog:
-                self._send_waiting(now)
-            due = arrivals.next_due()
-            while due is not None and due <= now:
-                self._arrive(arrivals.pop())
-                due = arrivals.next_due()
+                continue
             # Without a schedule the tick alone is waited for, which may be a little late.
             events = poll((next_tick - now) / 1e9, EVENTS_AT_ONCE) if due is None else self._wait(due, next_tick)
             if events:

@@ -18,6 +18,7 @@ from servemark.machine.scheduling import (
     refusal,
     schedule,
 )
+from servemark.telemetry import os_threads
 
 MOST_SHARE = 0.5
 """Of a core, in real time. A fair scheduler gives a thread as much beside one other, so up to here real time changes
@@ -30,6 +31,9 @@ _CLOCKS = (time.monotonic, time.thread_time)
 
 class SendersPriority:
     """The priority of the thread that enters it, until it leaves; `granted` says which one that is.
+
+    Threads that read the machine's meters get the same. A meter's thread holds the interpreter's lock, and where other
+    work takes its core meanwhile, the sending thread would wait for it. They use at most 2 % of a core each.
 
     `asked` is a value of --sender-priority. `auto` is the best that is permitted for an open loop. A closed loop's
     thread, and one for which somebody chose another priority (nice, chrt), is left as it is.
@@ -46,6 +50,7 @@ class SendersPriority:
         self._asked, self._open_loop = asked, open_loop
         self._wall, self._used = clocks
         self._before: Attributes | None = None
+        self._now = Priority.NORMAL
 
     def require(self) -> None:
         """Check that a priority asked for by name can be had. Raises OptionError."""
@@ -67,6 +72,7 @@ class SendersPriority:
             self.granted = GrantedPriority(note=error.strerror)
             return self
         self._take(self._wanted(self._before, reasons), self._before, reasons)
+        os_threads.at_start.append(self._join)
         return self
 
     def __exit__(
@@ -74,7 +80,8 @@ class SendersPriority:
     ) -> None:
         with contextlib.suppress(OSError):
             if self._before is not None:
-                schedule(Priority.NORMAL, self._before)
+                os_threads.at_start.remove(self._join)
+                self._schedule(Priority.NORMAL, self._before)
 
     def watch(self) -> None:
         """Give real time up for good where the thread takes more of a core than it would have got without it."""
@@ -94,7 +101,7 @@ class SendersPriority:
         """Take the first that is permitted; why it is none before it."""
         for priority in wanted:
             try:
-                schedule(priority, before)
+                self._schedule(priority, before)
             except OSError as error:
                 reasons.append(f"{priority.value}: {error.strerror}")
             else:
@@ -102,6 +109,19 @@ class SendersPriority:
                 self.granted = GrantedPriority(got, "; ".join(reasons) or None)
                 return
         self.granted = GrantedPriority(note="; ".join(reasons))
+
+    def _schedule(self, priority: Priority, before: Attributes) -> None:
+        """Schedule this thread, and those of the meters, so. Raises OSError where this one is refused."""
+        schedule(priority, before)
+        self._now = priority
+        for thread in os_threads.running.copy():
+            self._join(thread)
+
+    def _join(self, thread: int) -> None:
+        """Schedule a meter's thread as this one."""
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            if self._before is not None:
+                schedule(self._now, self._before, thread)
 
     def _wanted(self, before: Attributes, reasons: list[str]) -> list[Priority]:
         """List the priorities to try, in order, and append the reasons against the others."""

@@ -27,12 +27,15 @@ from servemark.stats.histogram import Histogram
 FLUSH_NS = 250 * MS
 """Outcomes are gathered raw and counted at this interval: one vectorised step costs less than a call for each.
 
-Counting few takes 0.6 ms, in which a request may be due: at each 50 ms that would be the p99 of the schedule delay.
+Counting few takes 0.6 ms, in which a request may be due. It is therefore put off until none is for COUNTING_NS.
 """
+COUNTING_NS = MS
+PUT_OFF_NS = 1000 * MS
+"""The longest time for which it is put off."""
 FAILED_FLUSH_NS = 50 * MS
 """The interval where requests fail: each is held with its server's words, which may be long."""
-MAX_GATHERED = 2048
-"""Right answers that are counted before that: of more it would take longer than other ticks."""
+MAX_GATHERED = 8192
+"""Right answers that are counted whatever is due: of more it would take longer than other ticks, 2 ms."""
 LATE_NS = MS
 """A request sent later than this after its schedule counts as late."""
 MAX_SAMPLED_RESPONSES = 200
@@ -163,12 +166,13 @@ class Recorder:
         elif (place := self._random.randrange(self._golden_seen)) < MAX_SAMPLED_RESPONSES:
             self.sampled[place] = (golden_rows, response)
 
-    def tick(self, now: int) -> None:
-        """Count what has been gathered, when it is time."""
+    def tick(self, now: int, due: int | None = None) -> None:
+        """Count what has been gathered, when it is time, and no request is `due` meanwhile."""
         # First whether the interval goes on: what came since its end then belongs to it.
         self.extend_if_short(now)
-        waited = now - self._flushed
-        if waited >= (FAILED_FLUSH_NS if self._failed else FLUSH_NS) or len(self._raw) >= MAX_GATHERED * WIDTH:
+        over = now - self._flushed - (FAILED_FLUSH_NS if self._failed else FLUSH_NS)
+        free = due is None or due - now >= COUNTING_NS
+        if (over >= 0 and (free or over >= PUT_OFF_NS)) or len(self._raw) >= MAX_GATHERED * WIDTH:
             self.flush()
             self._flushed = now
 

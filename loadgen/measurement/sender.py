@@ -357,7 +357,7 @@ class ActiveLoad:
 
     def _tick(self, on_tick: OnTick, now: int) -> None:
         self._pauses.begin(now, self.interval)
-        self.recorder.tick(now)
+        self.recorder.tick(now, self._arrivals.next_due())
         if self._cancellation is not None:
             self._cancellation.act(self._driver, now)
         self._priority.watch()

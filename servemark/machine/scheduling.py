@@ -86,7 +86,7 @@ def least(several: Iterable[tuple[str, str | None, str | None]]) -> GrantedPrior
 
 
 class Attributes(ctypes.Structure):
-    """`struct sched_attr` of the calling thread; times in ns."""
+    """`struct sched_attr` of a thread, 0 for the calling one; times in ns."""
 
     _fields_ = (
         ("size", ctypes.c_uint32),
@@ -105,27 +105,27 @@ class Attributes(ctypes.Structure):
     runtime: int
 
     @classmethod
-    def now(cls) -> Self:
+    def now(cls, thread: int = 0) -> Self:
         """Those that the thread has. Raises OSError where the kernel cannot say."""
         found = cls()
-        _call(1, ctypes.byref(found), ctypes.sizeof(found), 0)
+        _call(1, thread, ctypes.byref(found), ctypes.sizeof(found), 0)
         return found
 
-    def apply(self) -> None:
+    def apply(self, thread: int = 0) -> None:
         """Give them to the thread. Children and threads that it starts have the usual ones. Raises OSError."""
         self.flags |= _RESET_ON_FORK  # which an unprivileged thread cannot take back
-        _call(0, ctypes.byref(self), 0)
+        _call(0, thread, ctypes.byref(self), 0)
 
 
-def schedule(priority: Priority, before: Attributes) -> None:
-    """Schedule the calling thread so; `before` is what it had at first, nice value included. Raises OSError."""
+def schedule(priority: Priority, before: Attributes, thread: int = 0) -> None:
+    """Schedule a thread so, 0: this one; `before` is what it had at first, nice value included. Raises OSError."""
     wanted = Attributes(ctypes.sizeof(Attributes), before.policy, before.flags, before.nice, before.priority)
     if priority is Priority.REALTIME:
         wanted.policy, wanted.priority, wanted.nice = os.SCHED_RR, ROUND_ROBIN_PRIORITY, 0
     elif priority is Priority.SLICE:
         wanted.runtime = SHORTEST_SLICE_NS
-    wanted.apply()
-    if priority is Priority.SLICE and Attributes.now().runtime != SHORTEST_SLICE_NS:
+    wanted.apply(thread)
+    if priority is Priority.SLICE and Attributes.now(thread).runtime != SHORTEST_SLICE_NS:
         raise OSError(errno.ENOTSUP, "this kernel has no slice of a thread's own (Linux 6.12)")
 
 
@@ -161,12 +161,12 @@ def named(found: Attributes) -> str:
     return f"{name} {found.priority}" if found.priority else name
 
 
-def _call(which: int, *arguments: object) -> None:
-    """sched_setattr (0) or sched_getattr (1) of the calling thread; glibc has no function for them."""
+def _call(which: int, thread: int, *arguments: object) -> None:
+    """sched_setattr (0) or sched_getattr (1) of a thread; glibc has no function for them."""
     numbers = _CALLS.get(platform.machine())
     if numbers is None:
         raise OSError(errno.ENOSYS, f"not known how to ask for it on {platform.machine()}")
     libc = ctypes.CDLL(None, use_errno=True)
-    if libc.syscall(ctypes.c_long(numbers[which]), 0, *arguments):
+    if libc.syscall(ctypes.c_long(numbers[which]), thread, *arguments):
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))

@@ -3,6 +3,7 @@
 import ctypes
 import os
 from collections.abc import Callable
+from threading import Event, Semaphore
 
 import pytest
 
@@ -10,6 +11,9 @@ from loadgen.driver import priority as module
 from loadgen.driver.priority import MOST_SHARE, WATCHED_S, SendersPriority
 from servemark.errors import OptionError
 from servemark.machine.scheduling import Attributes, Priority
+from servemark.telemetry import os_threads
+from servemark.telemetry.os_threads import start_thread
+from tests.support.locust_run import until
 
 PERMISSION = "Operation not permitted"
 
@@ -21,13 +25,17 @@ class Kernel:
         self.refused = refused
         self.before = Attributes(ctypes.sizeof(Attributes), policy, 0, nice, 0)
         self.now = Priority.NORMAL
+        self.others: dict[int, Priority] = {}
         self.wall_s = self.used_s = 0.0
 
-    def schedule(self, priority: Priority, before: Attributes) -> None:
+    def schedule(self, priority: Priority, before: Attributes, thread: int = 0) -> None:
         assert before is self.before
         if priority in self.refused:
             raise PermissionError(1, PERMISSION)
-        self.now = priority
+        if thread:
+            self.others[thread] = priority
+        else:
+            self.now = priority
 
     def refusal(self, priority: Priority) -> str | None:
         return PERMISSION if priority in self.refused else None
@@ -68,6 +76,28 @@ def test_an_open_loop_takes_the_best_that_is_permitted(
     with system.asked() as held:
         assert (held.granted.priority, held.granted.note, system.now) == (got, note, got)
     assert system.now is Priority.NORMAL
+
+
+def test_a_meters_thread_has_the_senders_priority_as_long_as_the_sender(kernel: Callable[..., Kernel]) -> None:
+    """It holds the interpreter's lock: were it without a core meanwhile, the sending thread would wait."""
+    system, begun, end = kernel(), Semaphore(0), Event()
+
+    def run() -> None:
+        begun.release()
+        end.wait(60)
+
+    def start() -> None:
+        start_thread(run)
+        assert begun.acquire(timeout=60)
+
+    start()
+    with system.asked():
+        start()
+        assert system.others == dict.fromkeys(os_threads.running, Priority.REALTIME)
+        assert len(system.others) == 2
+    assert system.others == dict.fromkeys(os_threads.running, Priority.NORMAL)
+    end.set()
+    until(lambda: not os_threads.running, "end of the thread")
 
 
 def test_a_closed_loop_stays_as_it_is(kernel: Callable[..., Kernel]) -> None:

@@ -9,7 +9,15 @@ import pytest
 from benchmarks.generator.memory import NullAnswer
 from loadgen.driver.connections import MS
 from loadgen.driver.failures import MAX_MESSAGES
-from loadgen.measurement.recorder import FLUSH_NS, MAX_GATHERED, MAX_SAMPLED_RESPONSES, WIDTH, Recorder
+from loadgen.measurement.recorder import (
+    COUNTING_NS,
+    FLUSH_NS,
+    MAX_GATHERED,
+    MAX_SAMPLED_RESPONSES,
+    PUT_OFF_NS,
+    WIDTH,
+    Recorder,
+)
 from loadgen.measurement.windows import Interval
 from loadgen.sut.channel import Outcome, Payload
 from servemark.results.constraints import MAX_PROLONGED_WINDOWS
@@ -59,6 +67,18 @@ def test_many_answers_are_counted_before_the_time_is_up() -> None:
         for _ in range(count):
             recorder.outcome(Outcome(PAYLOAD, MS, MS, 2 * MS, None, "", None))
         recorder.tick(MS)
+        assert recorder.scheduled == counted
+
+
+@pytest.mark.parametrize(
+    ("due_ns", "counted_at"), [(None, FLUSH_NS), (COUNTING_NS, FLUSH_NS), (COUNTING_NS - 1, FLUSH_NS + PUT_OFF_NS)]
+)
+def test_answers_are_counted_where_no_request_is_due_meanwhile(due_ns: int | None, counted_at: int) -> None:
+    recorder = Recorder(Interval(0, 9 * S, 1))
+    recorder.tick(0)
+    recorder.outcome(Outcome(PAYLOAD, MS, MS, 2 * MS, None, "", None))
+    for now, counted in ((counted_at - 1, 0), (counted_at, 1)):
+        recorder.tick(now, None if due_ns is None else now + due_ns)
         assert recorder.scheduled == counted
 
 
