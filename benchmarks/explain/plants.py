@@ -84,7 +84,7 @@ def lay_out(workload: str, plant: Plant, rate: float, repository: Path) -> None:
 
     export_where_needed([workload], ENGINE, MODEL_REPOSITORY, "fp32")
     entry = Entry(MODEL_REPOSITORY, workload, ENGINE, "fp32")
-    config = parse(entry.config.read_text())
+    config = parse(entry.read_config())
     config.ClearField("dynamic_batching")
     if preferred := plant.batching.get("preferred"):
         config.dynamic_batching.preferred_batch_size.append(preferred)

@@ -89,7 +89,7 @@ def export(
     manifest = _read_manifest(entry)
     try:
         keeps_config = not force and _is_edited(entry, manifest, config)
-        has_config = keeps_config or (entry.config.exists() and entry.config.read_text() == config)
+        has_config = keeps_config or (entry.config.exists() and entry.read_config() == config)
         reason = _outdated(entry, module, manifest, provenance) if manifest else None
         if not force and has_config and manifest and not reason:
             if weights:

@@ -27,9 +27,8 @@ class Failures:
 
     def named(self, outcome: Outcome) -> tuple[Outcome, str]:
         """A failed request's outcome with kind and message as they are kept; and the message, if it is to be told."""
-        said = outcome.message if outcome.response is None else outcome.response.message()
-        message = printable(self._access.redact(said)[:MAX_WORDS])
-        kind = self.kind(failure_kind(outcome.error or "", message))
+        message = printable(self._access.redact(outcome.words())[:MAX_WORDS])
+        kind = self.kind(failure_kind(str(outcome.error or ""), message))
         return outcome._replace(message=message, error=kind), self.words(kind, message)
 
     def kind(self, kind: str) -> str:

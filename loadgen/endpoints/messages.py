@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from loadgen.endpoints.endpoint import AnswerForm, Endpoint, at_pointer, filled, places
-from loadgen.kserve.http_messages import REMEMBERED, ResponseChecker
+from loadgen.kserve.http_messages import REMEMBERED, ResponseChecker, lead_of
+from loadgen.sut.mismatch import Mismatch
 from loadgen.transport.http1_head import HEAD_END, Head
 from loadgen.transport.limits import MAX_REMEMBERED_BYTES
 from loadgen.transport.request_fields import lines_of, merged
@@ -19,6 +20,7 @@ from servemark.repository.names import in_path
 from servemark.workload import Arrays, Tensor, Workload, numbers
 
 BYTES = "BYTES"
+_SHOWN_BYTES = 200
 NUMBER = b"0123456789+-.eE \t\r\n"
 _OTHER_LAYOUT = (AttributeError, LookupError, OverflowError, RecursionError, TypeError, ValueError)
 
@@ -163,18 +165,20 @@ class AnswerChecker(ResponseChecker):
             document = msgspec.json.decode(body)
         except (msgspec.DecodeError, ValueError, RecursionError):
             return "malformed_response"
+        lead = lead_of(self.batch_size)
         for tensor in self.outputs:
             try:
                 values = self._values(document, tensor.name)
             except (LookupError, TypeError):
-                return "missing_output"
+                seen = f"nothing there: {body[:_SHOWN_BYTES].decode(errors='replace')}"
+                return Mismatch.of("missing_output", tensor, lead, seen)
             try:
                 array = as_array(values, tensor)
             except _OTHER_LAYOUT:
-                return "wrong_shape"
-            lead = [self.batch_size] if self.batch_size else []
+                seen = f"values that are not {tensor.datatype}, or rows of unequal lengths"
+                return Mismatch.of("wrong_shape", tensor, lead, seen)
             if list(array.shape[: len(lead)]) != lead or not tensor.fits(array.shape[len(lead) :]):
-                return "wrong_shape"
+                return Mismatch.of("wrong_shape", tensor, lead, f"{tensor.datatype}{list(array.shape)}")
         return None
 
     def _values(self, document: Any, name: str) -> Any:

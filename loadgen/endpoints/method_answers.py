@@ -14,7 +14,9 @@ from google.protobuf.json_format import MessageToDict, SerializeToJsonError
 from loadgen.endpoints.endpoint import EACH, at_pointer
 from loadgen.endpoints.message_fields import BY_FIELD, DYNAMIC, WRAPPERS, is_known
 from loadgen.kserve.grpc_call import PREFIX_BYTES, MessageReader
+from loadgen.kserve.http_messages import lead_of
 from loadgen.kserve.tensors.values import BYTES, from_bytes
+from loadgen.sut.mismatch import Mismatch
 from servemark.errors import OptionError
 from servemark.protobuf import Fields
 from servemark.workload import Arrays, Tensor, numbers
@@ -171,19 +173,21 @@ class MethodReader(MessageReader):
         if not self.outputs:
             return None  # the call's status says all that is asked
         message = self.message.FromString(enclosed[PREFIX_BYTES:])
+        lead = lead_of(self.batch_size)
         for tensor in self.outputs:
             pointer = self.pointers[tensor.name]
             try:
                 values = pointer.values(message)
             except LookupError:
-                return "missing_output"
+                return Mismatch.of("missing_output", tensor, lead, "no field there")
             count, rest = len(values), 0
             if pointer.raw:
                 count, rest = divmod(sum(map(len, values)), tensor.itemsize)
             if rest or self._shape(tensor, count) is None:
-                return "wrong_shape"
+                seen = f"{sum(map(len, values)):,} bytes" if pointer.raw else f"{count:,} values"
+                return Mismatch.of("wrong_shape", tensor, lead, seen)
             if pointer.leaf is None and not all(_is_of(tensor, each) for each in values):
-                return "wrong_datatype"
+                return Mismatch.of("wrong_datatype", tensor, lead, "values of another type")
         return None
 
     def _shape(self, tensor: Tensor, count: int) -> tuple[int, ...] | None:

@@ -3,6 +3,7 @@
 Source: tensorflow/serving, predict.proto, model.proto, get_model_status.proto; tensorflow, tensor.proto, types.proto.
 """
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,9 +14,10 @@ from loadgen.endpoints.messages import require_outputs
 from loadgen.kserve.grpc_call import PREFIX_BYTES, UNIMPLEMENTED, MessageReader, enclose
 from loadgen.kserve.grpc_control import OverGrpc
 from loadgen.kserve.grpc_inference import arrays_of
-from loadgen.kserve.http_messages import judge_output
+from loadgen.kserve.http_messages import judge_output, lead_of
 from loadgen.kserve.tensors.values import BYTES, to_bytes
 from loadgen.load.load_config import LoadConfig
+from loadgen.sut.mismatch import judge_outputs
 from servemark.errors import OptionError
 from servemark.protobuf import Fields, Messages
 from servemark.workload import Arrays
@@ -106,8 +108,8 @@ class PredictReader(MessageReader):
         if self.asked and (other := self.asked.judge(spec.name, spec.version.value)):
             return other
         described = {output["name"]: output for output, _ in _described(response)}
-        errors = (judge_output(described.get(tensor.name), tensor, self.batch_size) for tensor in self.outputs)
-        return next((error for error in errors if error), None)
+        judge = functools.partial(judge_output, batch_size=self.batch_size)
+        return judge_outputs(described, self.outputs, lead_of(self.batch_size), judge)
 
     def decode(self, enclosed: bytes, outputs: Any) -> Arrays:
         return arrays_of(_described(parse("PredictResponse", enclosed[PREFIX_BYTES:])), outputs)

@@ -11,8 +11,9 @@ from google.protobuf.message import DecodeError
 
 from loadgen.kserve.grpc_call import PREFIX_BYTES, MessageReader, enclose
 from loadgen.kserve.grpc_messages import SERVICE, message, parameters_of, parse
-from loadgen.kserve.http_messages import NOTHING, as_declared, judge_output
+from loadgen.kserve.http_messages import NOTHING, as_declared, judge_output, lead_of
 from loadgen.kserve.tensors.values import from_bytes, from_json, to_bytes
+from loadgen.sut.mismatch import judge_outputs
 from servemark.protobuf import Fields
 from servemark.workload import Arrays, Tensor
 
@@ -109,8 +110,7 @@ class AnswerReader(MessageReader):
             return "malformed_response"
         if self.asked and (other := self.asked.judge(response.model_name, response.model_version)):
             return other
-        errors = (self.judge_tensor(described.get(tensor.name), tensor) for tensor in self.outputs)
-        return next((error for error in errors if error), None)
+        return judge_outputs(described, self.outputs, lead_of(self.batch_size), self.judge_tensor)
 
     def judge_tensor(self, output: Any, tensor: Tensor) -> str | None:
         """The kind of error of one described output, None where it is right."""

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from loadgen.kserve.tensors.json_answers import JsonForm
 from loadgen.kserve.tensors.values import from_bytes, from_json, json_count, raw_size_fits, to_bytes, to_json
+from loadgen.sut.mismatch import Mismatch, judge_outputs
 from loadgen.sut.volume import Volume
 from loadgen.transport.compression import GZIP, compress, decompress
 from loadgen.transport.http1_head import HEAD_END, Head, MalformedResponse, parse_head
@@ -212,8 +213,8 @@ class ResponseChecker:
             if len(described) < len(listed) or not all(type(size) is int and size >= 0 for size in sizes):
                 return "malformed_response", 0
             other = self.asked and self.asked.judge(answer.get("model_name"), answer.get("model_version"))
-            errors = (self.judge_tensor(described.get(t.name), t) for t in self.outputs)
-            return other or next((error for error in errors if error), None), sum(sizes)
+            lead = lead_of(self.batch_size)
+            return other or judge_outputs(described, self.outputs, lead, self.judge_tensor), sum(sizes)
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
             return "malformed_response", 0
 
@@ -230,11 +231,16 @@ def remember(known: dict[bytes, Any], text: bytes, meaning: object) -> None:
 
 def judge_description(output: Any, tensor: Tensor, batch_size: int) -> str | None:
     """The kind of error of what an answer says of an output, None where it is right."""
-    if output is None:
-        return "missing_output"
-    if output.get("datatype") != tensor.datatype:
-        return "wrong_datatype"
-    return None if _fits(output.get("shape"), batch_size, tensor) else "wrong_shape"
+    datatype, shape, lead = output.get("datatype"), output.get("shape"), lead_of(batch_size)
+    if datatype == tensor.datatype and _fits(shape, lead, tensor):
+        return None
+    kind = "wrong_shape" if datatype == tensor.datatype else "wrong_datatype"
+    return Mismatch.of(kind, tensor, lead, f"{datatype}{shape}")
+
+
+def lead_of(batch_size: int) -> list[int]:
+    """Return the dimensions before a tensor's own: that of the batch, or none without batches."""
+    return [batch_size] if batch_size else []
 
 
 def judge_output(output: Any, tensor: Tensor, batch_size: int) -> str | None:
@@ -245,19 +251,18 @@ def judge_output(output: Any, tensor: Tensor, batch_size: int) -> str | None:
     shape = output["shape"]
     size = (output.get("parameters") or {}).get("binary_data_size")
     if size is None and "data" not in output:
-        return "missing_output"
+        return Mismatch.of("missing_output", tensor, lead_of(batch_size), f"{tensor.datatype}{shape} without values")
     right = (
         json_count(output["data"], tensor) == math.prod(shape) if size is None else raw_size_fits(size, tensor, shape)
     )
     return None if right else "wrong_size"
 
 
-def _fits(shape: Any, batch_size: int, tensor: Tensor) -> bool:
-    """Return True if the shape is that of a batch of the tensor, or of the tensor itself without batches.
+def _fits(shape: Any, lead: Sequence[int], tensor: Tensor) -> bool:
+    """Return True if the shape is that of a tensor after those of `lead`.
 
     Triton knows no tensor without dimensions: one value per sample has one of 1 there.
     """
-    lead = [batch_size] if batch_size else []
     return (
         isinstance(shape, list)
         and all(type(size) is int and size >= 0 for size in shape)  # True is an int, too

@@ -1,19 +1,15 @@
 """A first look at a server: a few requests before the load, or a short closed loop without Locust."""
 
 import itertools
-import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-
-from google.protobuf.message import DecodeError
 
 from loadgen.driver.connections import Connections
 from loadgen.driver.event_loop import Driver
 from loadgen.driver.failures import Failures
-from loadgen.kserve.grpc_call import PREFIX_BYTES, UNIMPLEMENTED
+from loadgen.kserve.grpc_call import UNIMPLEMENTED
 from loadgen.kserve.grpc_control import NOT_KSERVE
-from loadgen.kserve.grpc_messages import parse
 from loadgen.kserve.server_statistics import BACKEND_DIED
 from loadgen.load.arrivals import ClosedLoopArrivals, OpenLoopArrivals
 from loadgen.load.load_config import LoadConfig
@@ -22,9 +18,7 @@ from loadgen.sut.target import Target
 from servemark import interrupts
 from servemark.documents.request import SYNTHETIC
 from servemark.errors import ServerError
-from servemark.output import printable
 
-_OF_OUTPUTS = ("wrong_shape", "wrong_datatype", "missing_output")
 TRIES = 3
 """A server that fails now and then is measured; one that fails so often in a row fails always."""
 _BY_WORDS = {
@@ -82,8 +76,7 @@ def require_answer(
         fix = remedy_of(kind, words, described=bool(config.server.endpoint_type))
         if kind.startswith("http_5") and not config.server.endpoint_type:
             fix = _after_server_error(target, config)
-        said = _difference(seen[0], config) if kind in _OF_OUTPUTS else None
-        raise ServerError(f"{config.model} fails at a first request, {kind}: {said or _last(words)}", fix=fix)
+        raise ServerError(f"{config.model} fails at a first request, {kind}: {_last(words)}", fix=fix)
     return itertools.chain(tried, requests), len(tried)
 
 
@@ -102,42 +95,6 @@ def _after_server_error(target: Target, config: LoadConfig) -> str:
     if target.config.get("input_tensor_format") == "binary" and config.server.shared_memory == "none":
         fixes.append("--input-tensor-format json")
     return "; ".join(fixes)
-
-
-def _difference(outcome: Outcome, config: LoadConfig) -> str | None:
-    """Name the first output of a KServe answer that is not as described: what is expected, and what was seen."""
-    described = _described(getattr(outcome.response, "body", b""), config)
-    if described is None:
-        return None
-    lead = [config.wire_batch] if config.wire_batch else []
-    for tensor in config.workload.outputs:
-        expected = f"{tensor.datatype}{[*lead, *tensor.shape]}"
-        seen = described.get(tensor.name)
-        if seen is None:
-            return f"output {tensor.name!r} {expected} is missing; the answer has {', '.join(described) or 'none'}"[
-                :300
-            ]
-        shape = list(seen[1])
-        if seen[0] != tensor.datatype or not tensor.fits(shape[len(lead) :]) or shape[: len(lead)] != lead:
-            return f"output {tensor.name!r} is expected as {expected}, and the answer has {seen[0]}{shape}"[:300]
-    return None
-
-
-def _described(body: bytes, config: LoadConfig) -> dict[str, tuple[str, Sequence[int]]] | None:
-    """Return datatype and shape of each output of a KServe answer; None where it is not one."""
-    if config.server.endpoint_type:
-        return None
-    try:
-        if config.protocol == "grpc":
-            listed = parse("ModelInferResponse", body[PREFIX_BYTES:]).outputs
-            return {printable(each.name): (printable(each.datatype), each.shape) for each in listed}
-        document, _ = json.JSONDecoder().raw_decode(body.decode("latin-1"))
-        return {
-            printable(each["name"]): (printable(each["datatype"]), [int(size) for size in each["shape"]])
-            for each in document["outputs"]
-        }
-    except (AttributeError, DecodeError, KeyError, TypeError, ValueError):
-        return None
 
 
 def remedy_of(kind: str, words: str, *, described: bool) -> str | None:

@@ -53,9 +53,9 @@ class LoadGenOutcomes:
     def take(self, outcome: Outcome) -> None:
         """Count one outcome."""
         if outcome.error is not None:
-            self.errors[outcome.error] += 1
-            said = outcome.message or (outcome.response.message() if outcome.response else "")
-            self.messages.setdefault(outcome.error, said)
+            kind = str(outcome.error)
+            self.errors[kind] += 1
+            self.messages.setdefault(kind, outcome.words())
         elif outcome.payload.golden_rows and outcome.response and len(self.sampled) < MAX_SAMPLED_RESPONSES:
             self.sampled.append((outcome.payload.golden_rows, outcome.response))
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any, NamedTuple, Protocol
 
+from loadgen.sut.mismatch import Mismatch
 from servemark.workload import Arrays, Tensor
 
 READ, WRITE = 0x001, 0x004
@@ -62,6 +63,12 @@ class Outcome(NamedTuple):
     error: str | None
     message: str
     response: Answer | None
+
+    def words(self) -> str:
+        """Return what is said about its failure: how outputs differ, or what the server says."""
+        if isinstance(self.error, Mismatch):
+            return self.error.words
+        return self.message if self.response is None else self.response.message()
 
 
 class State(Enum):

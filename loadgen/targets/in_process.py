@@ -9,15 +9,19 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from loadgen.load.load_config import LoadConfig
 from loadgen.sut.channel import READ, WRITE, ConnectionFailed, Payload, State
+from loadgen.sut.mismatch import Mismatch, judge_outputs
 from loadgen.sut.target import Placement
 from loadgen.targets.engine_threads import Call, EngineThreads, Result
 from loadgen.targets.payloads import payloads
 from servemark.errors import ServerError
 from servemark.repository.entry import Golden
 from servemark.results.schema.run import Resolved
-from servemark.workload import Arrays
+from servemark.workload import Arrays, Tensor
 
 
 class EngineChannel:
@@ -144,15 +148,15 @@ class InProcessTarget:
     def _judge(self, outputs: Arrays) -> str | None:
         """The kind of error of an answer, by the rules for a server's; None where it is right."""
         lead = self._config.lead
-        for tensor in self._config.workload.outputs:
-            array = outputs.get(tensor.name)
-            if array is None:
-                return "missing_output"
-            if array.dtype != tensor.dtype:
-                return "wrong_datatype"
-            if array.shape[: len(lead)] != lead or not tensor.fits(array.shape[len(lead) :]):
-                return "wrong_shape"
-        return None
+
+        def judge(array: npt.NDArray[np.generic], tensor: Tensor) -> str | None:
+            right = array.dtype == tensor.dtype
+            if right and array.shape[: len(lead)] == lead and tensor.fits(array.shape[len(lead) :]):
+                return None
+            kind = "wrong_shape" if right else "wrong_datatype"
+            return Mismatch.of(kind, tensor, lead, f"{array.dtype}{list(array.shape)}")
+
+        return judge_outputs(outputs, self._config.workload.outputs, lead, judge)
 
 
 def _read_only(arrays: Arrays) -> Arrays:

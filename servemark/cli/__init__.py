@@ -69,7 +69,7 @@ SUBJECTS = {
         "schema": "Print the JSON Schema of a result.",
     },
 }
-"""What commands are for -> each command, and what the list of commands says of it."""
+"""Purpose of commands -> each command, and what the list of commands says of it."""
 COMMANDS = {name: words for commands in SUBJECTS.values() for name, words in commands.items()}
 """All commands. The module of each here has its name and holds its `app`."""
 ELSEWHERE = {"kernels": "kernels.command"}

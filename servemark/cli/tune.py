@@ -90,7 +90,7 @@ def _tuned(config: LoadConfig, options: Tuning, folder: Path) -> TuningDocument:
         f"way then{first}{end}"
     )
     export_where_needed([config.workload.name], config.engine, config.model_repository, config.precision)
-    settings, present = Settings.of(config.server), config.entry.config.read_text()
+    settings, present = Settings.of(config.server), config.entry.read_config()
     document = tune_entry(
         config,
         settings.apply(present) if settings else present,

@@ -74,7 +74,7 @@ def _settings(found: dict[str, int], batch_size: int) -> Settings:
 def _measured(config: LoadConfig, folder: Path, settings: Settings, rounds: int) -> dict[str, list[float]]:
     """p99 of each round's runs, as it is now and with the settings (ms)."""
     asked, entry = Settings.of(config.server), config.entry
-    present = asked.apply(entry.config.read_text()) if asked else entry.config.read_text()
+    present = asked.apply(entry.read_config()) if asked else entry.read_config()
     configurations = {NOW: present, FIXED: settings.apply(present)}
     found: dict[str, list[float]] = {NOW: [], FIXED: []}
     with scratch_folder("repository") as scratch:

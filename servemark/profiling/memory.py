@@ -22,7 +22,7 @@ def measure_memory(order: Order) -> ProfiledMemory:
 
     inputs, entry = order.inputs(), order.entry
     entry.require()
-    model = Settings().in_json(entry.config.read_text())
+    model = Settings().in_json(entry.read_config())
     module = engine_module(order.engine)
     _forget_peak()
     start = _mib("VmRSS")

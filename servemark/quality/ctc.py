@@ -4,10 +4,13 @@ Graves et al. 2006, "Connectionist Temporal Classification" (ICML); the beam sea
 KenLM's (Heafield 2011).
 """
 
+import codecs
+import contextlib
 import functools
 import hashlib
 import itertools
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +18,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from servemark import files
 from servemark.errors import InputDataError, OptionError, parsing
+from servemark.machine.scratch import scratch_folder
 from servemark.results.schema.run import LanguageModelConfig
 
 LogProbs = npt.NDArray[np.generic]
@@ -71,13 +76,30 @@ def _beam(alphabet: tuple[str, ...], language_model: LanguageModel) -> Any:
         raise OptionError(f"--language-model needs {error.name}, which is not installed", fix=INSTALL) from error
     file, options = language_model.file, kenlm.Config()
     options.show_progress, options.arpa_complain = False, kenlm.ARPALoadComplain.NONE
-    with parsing(file, InputDataError, fix="name an unpacked .arpa file, or what KenLM's build_binary made of one"):
-        model = kenlm.Model(str(file), options)
-        words = _words(file)
+    fix = "name an unpacked .arpa file, or what KenLM's build_binary made of one"
+    with parsing(file, InputDataError, fix=fix), _without_mark(file) as plain:
+        model = kenlm.Model(str(plain), options)
+        words = _words(plain)
     # LibriSpeech's own language models are in capitals, which the letters in their vocabulary show.
     letters = max(alphabet, tuple(map(str.upper, alphabet)), key=lambda each: sum(letter in model for letter in each))
     scorer = Scorer(model, words, alpha=language_model.alpha, beta=language_model.beta)
     return BeamSearchDecoderCTC(Alphabet.build_alphabet(list(letters)), scorer)
+
+
+@contextlib.contextmanager
+def _without_mark(file: Path) -> Iterator[Path]:
+    """Yield the file, or a copy without a byte order mark, which KenLM refuses. Raises OSError, NotTextError."""
+    with files.opened(file) as content:
+        start = content.read(len(codecs.BOM_UTF8))
+        files.require_utf8(start)
+        if start != codecs.BOM_UTF8:
+            yield file
+            return
+        with scratch_folder("language_model") as folder:
+            plain = folder / file.name
+            with plain.open("wb") as copy:
+                shutil.copyfileobj(content, copy)
+            yield plain
 
 
 def _words(file: Path) -> set[str] | None:

@@ -106,6 +106,10 @@ class Entry:
         """File that describes the artifact's export."""
         return self.folder / "export.json"
 
+    def read_config(self) -> str:
+        """Read config.pbtxt, as `config_text`."""
+        return config_text(self.folder)
+
     def read_golden(self) -> Golden | None:
         """Load the golden samples, None where there are none. Raises ArtifactError on a damaged file."""
         if not self.golden.exists():
@@ -166,6 +170,12 @@ def how_to_make(folder: Path, *, force: bool = False) -> str:
     if entry is not None and (entry.manifest.exists() or not folder.exists()):
         return entry.export_command(force=force)
     return f"correct {folder / CONFIG}, or put the model that it describes beside it"
+
+
+def config_text(folder: Path) -> str:
+    """Read the config.pbtxt of a model directory, which a person may have written. Raises ArtifactError."""
+    with parsing(folder / CONFIG, ArtifactError, fix=how_to_make(folder, force=True)):
+        return files.text(folder / CONFIG, files.TEXT_BYTES)
 
 
 def read_golden(path: Path, *, fix: str) -> Golden:

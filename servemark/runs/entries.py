@@ -72,5 +72,5 @@ def repository_with(repository: Path, entries: Sequence[Entry], settings: Settin
         return
     with scratch_folder("repository") as folder:
         for entry in entries:
-            entry.overlay(settings.apply(entry.config.read_text()), folder)
+            entry.overlay(settings.apply(entry.read_config()), folder)
         yield folder

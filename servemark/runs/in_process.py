@@ -72,7 +72,7 @@ def targets_for(config: LoadConfig) -> Iterator[Callable[[LoadConfig], InProcess
 def configuration(entry: Entry, settings: Settings) -> dict[str, Any]:
     """The model's configuration with the settings, in Triton's JSON. Raises ArtifactError."""
     entry.require()
-    return settings.in_json(entry.config.read_text())
+    return settings.in_json(entry.read_config())
 
 
 def _loaders(entry: Entry, model: dict[str, Any]) -> list[Callable[[], Engine]]:

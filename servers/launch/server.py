@@ -12,7 +12,7 @@ import psutil
 
 from servemark.errors import ArtifactError, ServerError
 from servemark.machine.scratch import Scratch
-from servemark.repository.entry import Entry
+from servemark.repository.entry import CONFIG, Entry, config_text
 from servemark.telemetry import scrape_targets
 from servers.engines import engine_names
 from servers.launch import ports, readiness
@@ -254,7 +254,7 @@ def _with_steps(repository: Path, models: Sequence[str]) -> list[str]:
     """List ensembles after the models they run: Triton loads those itself, but does not say when one of them cannot."""
     found: list[str] = []
     for model in models:
-        config = repository / model / "config.pbtxt"
-        steps = re.findall(r'\bmodel_name:\s*"([^"]+)"', config.read_text()) if config.is_file() else []
+        folder = repository / model
+        steps = re.findall(r'\bmodel_name:\s*"([^"]+)"', config_text(folder)) if (folder / CONFIG).is_file() else []
         found += [*steps, model]
     return list(dict.fromkeys(found))

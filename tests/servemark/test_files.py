@@ -17,13 +17,15 @@ from servemark import files
 from servemark.datasets._text import lines
 from servemark.documents.files import read_request
 from servemark.errors import ServemarkError
-from servemark.repository.entry import Entry
+from servemark.quality.ctc import LanguageModel, decoder
+from servemark.repository.entry import CONFIG, Entry, config_text
 from servemark.results import directory
 from servemark.results.saved import Saved
 from servemark.workload import get
 from servemark.workload.imported import read_model
 from servemark.workload.own_files import files_of, load_file
 from tests.support.command_line import BAD_INPUT, Servemark
+from tests.support.language_model import ALPHABET, THE_CAT, heard
 from tests.support.load_config import config
 
 
@@ -130,6 +132,7 @@ TEXTS: dict[str, tuple[str, str, Callable[[Path], object]]] = {
         lambda path: repr(list(read_steps(path, get("ranking_tiny")))),
     ),
     "endpoint": ("endpoint.json", ENDPOINT, lambda path: endpoint_of(str(path))),
+    "configuration": (CONFIG, 'name: "m"\nmax_batch_size: 8', lambda path: config_text(path.parent)),
     "sentences": ("texts.txt", "a b\nc d", lambda path: [text for _, text in lines(path, "")]),
 }
 """Texts that a person writes, by name: each of two lines, and what reads it."""
@@ -143,6 +146,16 @@ def test_a_text_may_begin_with_a_byte_order_mark(kind: str, tmp_path: Path) -> N
     (tmp_path / name).write_bytes(text.encode("utf-8-sig"))
     os.utime(tmp_path / name, (1, 1))  # another file to what remembers files
     assert read(tmp_path / name) == plain
+
+
+def test_a_language_model_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    for encoding in ("utf-8", "utf-8-sig"):
+        (tmp_path / encoding).write_text(THE_CAT, encoding)
+        model = LanguageModel(tmp_path / encoding, alpha=0.5, beta=1.5, beam_width=100)
+        assert decoder(ALPHABET, model)(heard()) == "the cat"
+    (tmp_path / "other").write_text(THE_CAT, "utf-16")
+    with pytest.raises(ServemarkError, match=r"other cannot be read: it is UTF-16"):
+        decoder(ALPHABET, LanguageModel(tmp_path / "other", alpha=0.5, beta=1.5, beam_width=100))
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])

@@ -209,7 +209,7 @@ class Contestants:
 
 def configuration(contender: Contender, entry: Entry, device: str) -> str:
     """The config.pbtxt of an entry, as it was exported or edited since, with the contender's own settings."""
-    text = entry.config.read_text()
+    text = entry.read_config()
     options = tuple(f"{key}={value}" for key, value in contender.options.items())
     asked = Settings.of(Serving(device=device, engine_options=options, instances=contender.instances))
     settings = replace(asked, batching=contender.batching)
@@ -224,7 +224,7 @@ def lay_out(
     That is the model repository itself, unless `configurations` has another config.pbtxt for a label: then `scratch`,
     where each entry is linked beside its own. Contenders that are alike share a model.
     """
-    if all(entry.config.read_text() == configurations[label] for label, entry in entries.items()):
+    if all(entry.read_config() == configurations[label] for label, entry in entries.items()):
         return repository, {label: entry.model for label, entry in entries.items()}
     names: dict[tuple[str, str], str] = {}
     models = {}

@@ -62,7 +62,7 @@ def loaded(entry: Entry, device: str, options: Mapping[str, str] | None = None) 
     from servers.engines._loading import load_model
 
     entry.require()
-    model = Settings(options=options or {}).in_json(entry.config.read_text())
+    model = Settings(options=options or {}).in_json(entry.read_config())
     return load_model(model, entry.version, device)
 
 

@@ -86,7 +86,12 @@ def test_errors_are_counted_by_kind_and_leave_the_connection_usable(streaming: b
     error = "grpc_stream_error" if streaming else "grpc_unavailable"
     assert [outcome.error or "ok" for outcome in load.outcomes] == [error if w == "error" else w for w in wanted]
     assert load.outcomes[9].response is not None
-    assert load.outcomes[9].response.message() == f"{ERROR} 10"
+    assert load.outcomes[9].words() == f"{ERROR} 10"
+    said = {outcome.error: outcome.words() for outcome in reversed(load.outcomes)}  # the first of each
+    lacking = "output 'OUTPUT0' FP32[1, 64] is missing; the answer has none"
+    expected = "output 'OUTPUT0' is expected as FP32[1, 64], and the answer has"
+    assert said["missing_output"] == lacking
+    assert (said["wrong_shape"], said["wrong_datatype"]) == (f"{expected} FP32[1, 64, 1]", f"{expected} INT32[1, 64]")
     assert log["streams"] == int(streaming)
 
 

@@ -94,10 +94,13 @@ def test_an_answer_without_pointers_has_its_status_looked_at(tmp_path: Path) -> 
     assert {*sent(file, "--input", "x:FP32:-1,4", error_every=2).kinds} == {"ok", "grpc_invalid_argument"}
 
 
-@pytest.mark.parametrize(("broken", "kind"), [("wrong_shape", "wrong_shape"), ("missing", "wrong_shape")])
-def test_broken_answers_of_a_method_are_found(tmp_path: Path, broken: str, kind: str) -> None:
+@pytest.mark.parametrize(("broken", "seen"), [("wrong_shape", "5 values"), ("missing", "0 values")])
+def test_broken_answers_of_a_method_are_found(tmp_path: Path, broken: str, seen: str) -> None:
     file = described(tmp_path, SCORES["request"]["body"], {"y": "/scores"})
-    assert {*sent(file, *FLAGS, **{f"{broken}_every": 3}).kinds} == {"ok", kind}
+    found = sent(file, *FLAGS, **{f"{broken}_every": 3})
+    assert {*found.kinds} == {"ok", "wrong_shape"}
+    words = {each.words() for each in found.outcomes if each.error}
+    assert words == {f"output 'y' is expected as FP32[1, 4], and the answer has {seen}"}
 
 
 @pytest.mark.parametrize(("body", "pointer", "request_", "says"), [

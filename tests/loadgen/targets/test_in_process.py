@@ -163,7 +163,9 @@ def test_answers_are_checked_like_a_servers(change: Callable[[Arrays], Arrays], 
         def run(self, inputs: Arrays) -> Arrays:
             return change(super().run(inputs))
 
-    assert {outcome.error for outcome in drive([Wrong()], soon([0, 0]))} == {kind}
+    seen = drive([Wrong()], soon([0, 0]))
+    assert {outcome.error for outcome in seen} == {kind}
+    assert all(outcome.words().startswith("output ") for outcome in seen)
 
 
 def test_a_request_that_timed_out_is_not_computed_any_more_and_leaves_no_descriptor() -> None:
