@@ -6,6 +6,7 @@ import logging
 import math
 import os
 import tempfile
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,6 +32,7 @@ FROM_ONNX = PRECISIONS
 READS = ("tensorflow",)
 DEVICE = "cpu"
 
+FIX = "use fp32, fp16 or bf16"
 COMPUTES_IN = {"fp32": "f32", "fp16": "f32", "bf16": "bf16", "int8": "f32"}
 """Precision -> the type in which OpenVINO runs what is a floating-point operator in the file."""
 
@@ -136,24 +138,34 @@ def _int8_share(job: Job) -> float:
     """Share of the weights that are quantised; tables that are only looked up in are none. Raises ArtifactError."""
     from exporters.onnx_passes.quantisation import MIN_SHARE
 
-    sizes = {True: 0, False: 0}
+    quantised, left = 0, Counter[str]()
     for graph in ElementTree.parse(job.path).iter():  # noqa: S314 - written just now; the bodies of loops too
         layers = graph.findall("layers/layer")
-        kinds = {layer.get("id"): layer.get("type") for layer in layers}
+        kinds = {layer.get("id"): layer.get("type", "") for layer in layers}
         readers = {edge.get("from-layer"): kinds[edge.get("to-layer")] for edge in graph.findall("edges/edge")}
         for layer in layers:
-            if layer.get("type") == "Const" and readers.get(layer.get("id")) != "Gather":
+            reader = readers.get(layer.get("id"), "")
+            if layer.get("type") == "Const" and reader != "Gather":
                 attributes = layer.find("data")
                 assert attributes is not None
                 shape = [int(size) for size in attributes.get("shape", "").split(",") if size.strip()]
                 kind = attributes.get("element_type")
-                if len(shape) > 1 and kind in {"f32", "i8", "u8"}:
-                    sizes[kind != "f32"] += math.prod(shape)
-    share = sizes[True] / max(1, sum(sizes.values()))
-    if share < MIN_SHARE:
+                if len(shape) > 1 and kind in {"i8", "u8"}:
+                    quantised += math.prod(shape)
+                elif len(shape) > 1 and kind == "f32":
+                    left[reader] += math.prod(shape)
+    total = quantised + left.total()
+    if not total:
         raise ArtifactError(
-            f"OpenVINO could quantise {share:.0%} of the weights; NNCF leaves recurrent layers and loops as they are",
-            fix="use fp32, fp16 or bf16",
+            "OpenVINO finds no constant weights to quantise: the graph computes them, or has none", fix=FIX
+        )
+    share = quantised / total
+    if share < MIN_SHARE:
+        others = ", ".join(
+            f"{kind} {count / total:.0%}" for kind, count in left.most_common() if count / total >= 0.005
+        )
+        raise ArtifactError(
+            f"OpenVINO could quantise {share:.0%} of the weights; NNCF leaves as they are those of: {others}", fix=FIX
         )
     return share
 

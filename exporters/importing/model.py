@@ -21,7 +21,7 @@ from exporters.importing.other_engine import other_engine
 from exporters.importing.samples import Wishes, inputs_of, largest_batch, written
 from exporters.importing.sandbox import run_sandboxed
 from exporters.importing.triton_entry import TritonEntry
-from exporters.pipeline.golden import golden_inputs
+from exporters.pipeline.golden import choose_answered
 from exporters.pipeline.imported import sha256_of
 from exporters.pipeline.parity import Run, answers
 from exporters.pipeline.provenance import packages
@@ -174,8 +174,8 @@ def _drafted(path: Path, draft: Path, wishes: Wishes, seal: Callable[[], None]) 
         bounds.update(chosen)
     rows = _taken(wishes.requests(provisional, bounds))
     write_npz(draft / SAMPLES, stack(rows, provisional.inputs))
-    samples = golden_inputs(provisional)
-    golden = Golden(samples, _answers(path, run, samples, found, provisional))
+    golden = choose_answered(provisional, lambda asked: _answered(path, run, asked, found, provisional))
+    _check_steady(path, _answered(path, run, golden.inputs, found, provisional), golden, found)
     document["outputs"] = [
         {"name": port.name, "datatype": port.datatype, "shape": list(golden.outputs[port.name].shape[1:])}
         for port in found.outputs
@@ -210,20 +210,18 @@ def _taken(samples: Iterator[Sample]) -> list[Sample]:
     return taken
 
 
-def _answers(path: Path, run: Run, inputs: Arrays, found: ModelDescription, workload: Workload) -> Arrays:
-    """Answer each sample by itself, twice. Raises ArtifactError, also where the second answer is another."""
-    first, second = (_answered(path, run, inputs, found, workload) for _ in range(2))
-    for name, reference in first.items():
-        again = compare_outputs(second[name], reference, Agreement())
-        if not again.agrees:
+def _check_steady(path: Path, again: Arrays, golden: Golden, found: ModelDescription) -> None:
+    """Compare the second answers to the same requests. Raises ArtifactError where they are others."""
+    for name, reference in golden.outputs.items():
+        differing = compare_outputs(again[name], reference, Agreement())
+        if not differing.agrees:
             who = f" (its operators {', '.join(found.random)} are random)" if found.random else ""
             raise unusable(
                 path,
-                f"it answers the same request differently each time: {name} in the second answer has {again}{who}",
+                f"it answers the same request differently each time: {name} in the second answer has {differing}{who}",
                 fix="export it without what is random, so that answers can be checked, or serve it yourself: "
                 "`servemark run NAME --url URL`",
             )
-    return first
 
 
 def _answered(path: Path, run: Run, inputs: Arrays, found: ModelDescription, workload: Workload) -> Arrays:
@@ -260,17 +258,19 @@ def _answered(path: Path, run: Run, inputs: Arrays, found: ModelDescription, wor
 
 def _not_together(run: Run, golden: Golden, workload: Workload) -> str | None:
     """Return the reason if samples in a batch give other answers than one by one; None if the answers agree."""
+    together = min(TOGETHER, golden.rows)
     try:
-        answer = answers(run, golden.inputs, range(TOGETHER), workload)
+        answer = answers(run, golden.inputs, range(together), workload)
     except Exception as error:
         return _words(error)
     for name, reference in golden.outputs.items():
-        expected = reference[:TOGETHER]
+        expected = reference[:together]
         if answer[name].shape != expected.shape:
-            return f"{name} is {list(answer[name].shape)} for {TOGETHER} samples; {NO_BATCH}"
-        if not (found := compare_outputs(answer[name], expected, Agreement(), scale_of(reference))).agrees:
+            return f"{name} is {list(answer[name].shape)} for {together} samples; {NO_BATCH}"
+        moves = golden.moves[name][:together] if name in golden.moves else None
+        if not (found := compare_outputs(answer[name], expected, Agreement(), scale_of(reference), moves)).agrees:
             return (
-                f"{name} of {TOGETHER} samples in one request is not what each is answered alone: {found}; {NO_BATCH}"
+                f"{name} of {together} samples in one request is not what each is answered alone: {found}; {NO_BATCH}"
             )
     return None
 

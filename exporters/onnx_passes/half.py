@@ -8,6 +8,7 @@ size, a scale or an index. What an operator has in no half type stays in float32
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import numpy as np
 import onnx_ir as ir
 
 from exporters.onnx_passes import graphs
@@ -39,6 +40,8 @@ FLOAT32_OPERATORS = {
 """Operators that stay in float32: ONNX or ONNX Runtime, on one device or another, has them in no half precision."""
 REDUCING = {"ScatterElements", "ScatterND"}
 """Operators that ONNX Runtime has in half precision only where they do not reduce."""
+DIVIDING = {"BatchNormalization", "Div"}
+"""Operators that divide by constants: cut off at a half type's largest number, a variance would be another one."""
 WEIGHTED = {"Conv", "ConvTranspose", "Gemm", "MatMul", "GRU", "LSTM", "RNN"}
 
 
@@ -51,7 +54,7 @@ def to_half(source: Path, target: Path, precision: str) -> dict[str, object]:
     model = graphs.load(source, opset=OPSETS[precision])
     opset = graphs.opset_of(model)
     nodes = list(graphs.every_node(model))
-    wide = {node for node in nodes if _stays(node)} | _exact(model, half)
+    wide = {node for node in nodes if _stays(node, half)} | _exact(model, half)
     wide |= {inner for node in wide for inner in _inside(node)}
     plan = {node: NONE if node in wide else ports(node, half, opset) for node in nodes}
     # the graphs within a node that stays in float32 have its types
@@ -88,9 +91,20 @@ def to_half(source: Path, target: Path, precision: str) -> dict[str, object]:
     return {f"nodes_{precision}": len(in_half), "nodes_fp32": len(floating) - len(in_half)}
 
 
-def _stays(node: ir.Node) -> bool:
+def _stays(node: ir.Node, half: ir.DataType) -> bool:
     reduces = node.op_type in REDUCING and "reduction" in node.attributes
-    return node.op_type in FLOAT32_OPERATORS or (reduces and node.attributes["reduction"].as_string() != "none")
+    return (
+        node.op_type in FLOAT32_OPERATORS
+        or (reduces and node.attributes["reduction"].as_string() != "none")
+        or (node.op_type in DIVIDING and any(_exceeds(value, half) for value in node.inputs))
+    )
+
+
+def _exceeds(value: ir.Value | None, half: ir.DataType) -> bool:
+    """Return True for a constant with numbers that a half type cannot hold."""
+    if value is None or value.const_value is None or not is_full(value):
+        return False
+    return bool((np.abs(value.const_value.numpy()) > half.max).any())
 
 
 def _exact(model: ir.Model, half: ir.DataType) -> set[ir.Node]:

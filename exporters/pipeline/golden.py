@@ -1,12 +1,13 @@
-"""Golden samples: requests whose answers hang on no rounding, and what eager PyTorch answers.
+"""Golden samples: requests whose answers hang on no rounding, and what the reference answers.
 
 An argmax, a top-k, a beam or a threshold turns a rounding error into another answer where two values nearly tie. So a
-sample counts only if its answer stays when every weight changes by far more than engines differ.
+sample counts only if its answer stays when every weight changes by far more than engines differ. Of an imported file
+the inputs change, because its weights may lie anywhere.
 """
 
 import itertools
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,8 @@ from servemark.errors import ArtifactError
 from servemark.output import note
 from servemark.repository.entry import Golden
 from servemark.workload import Arrays, Sample, Workload, stack
-from servemark.workload.agreement import compare_outputs, scale_of
+from servemark.workload.agreement import SAFETY, Agreement, compare_outputs, element_limits, resolution_of, scale_of
+from servemark.workload.output_scale import OutputScale, flat
 
 if TYPE_CHECKING:
     from torch import nn
@@ -45,25 +47,87 @@ DIRECTIONS = (0, 1)
 """Seeds of the signs of the changes; each direction is tried with its opposite, which a near tie does not survive."""
 TOGETHER = 4
 """Samples that are answered at once with changed weights."""
+Moved = Callable[[Arrays, int, int], Arrays]
+"""Answers inputs with something changed a little, to one side by the first number, in a direction by the second."""
 
 
 def choose(model: "nn.Module", workload: Workload) -> Golden:
     """Choose samples whose answers hang on no rounding; where all outputs are fractions, the first ones.
 
+    Raises ArtifactError if the model does not answer what its interface says.
+    """
+    if not discrete(workload):
+        return eager(model, workload, golden_inputs(workload))
+    change = ENGINES_DIFFER * MARGIN
+    return clearest(
+        workload,
+        lambda inputs: eager(model, workload, inputs),
+        _weights_moved(model, workload, change),
+        _widened(workload.agreement, MARGIN),
+        f"each weight changes by {change:g} of itself",
+    )
+
+
+def choose_answered(workload: Workload, answered: Callable[[Arrays], Arrays]) -> Golden:
+    """Choose samples of an imported file as of a workload, and measure how far a rounding moves their answers."""
+
+    def moved_by(change: float) -> Moved:
+        return lambda inputs, sign, seed: answered(_inputs_moved(inputs, sign * change, seed))
+
+    change = ENGINES_DIFFER * MARGIN
+    if discrete(workload):
+        golden = clearest(
+            workload,
+            lambda inputs: Golden(inputs, answered(inputs)),
+            moved_by(change),
+            _widened(workload.agreement, MARGIN),
+            f"each input changes by {change:g} of itself",
+        )
+    else:
+        inputs = golden_inputs(workload)
+        golden = Golden(inputs, answered(inputs))
+    return replace(golden, moves=_moves(golden, moved_by(ENGINES_DIFFER), workload.agreement))
+
+
+def _moves(golden: Golden, moved: Moved, limits: Agreement) -> Arrays:
+    """Measure how far each element's answers move at most, of those outputs that move by what the limits allow.
+
+    A steep sigmoid, or the softmax of a trained model, may take a rounding error for a hundredth.
+    """
+    if not any(array.dtype.kind == "f" for array in golden.inputs.values()):
+        return {}
+    answers = [moved(golden.inputs, sign, seed) for seed, sign in itertools.product(DIRECTIONS, (1, -1))]
+    found = {}
+    for name, reference in golden.outputs.items():
+        if reference.dtype.kind != "f" or any(each[name].shape != reference.shape for each in answers):
+            continue
+        theirs = flat(reference)
+        with np.errstate(invalid="ignore"):
+            most = np.max([np.abs(flat(each[name]) - theirs) for each in answers], axis=0)
+        most = np.where(np.isfinite(most), most, 0)
+        allowed = element_limits(theirs, limits, OutputScale.of(reference), resolution_of(reference))
+        if (SAFETY * most > allowed).any():
+            found[name] = most.astype(np.float32).reshape(reference.shape)
+    return found
+
+
+def clearest(
+    workload: Workload, answered: Callable[[Arrays], Golden], moved: Moved, limits: Agreement, when: str
+) -> Golden:
+    """Draw samples until enough keep their answers within these limits when something changes.
+
     Fewer come back if few are that clear. If not even two are, the first samples fill them up, with a note: engines may
-    then answer these differently. Raises ArtifactError if the model does not answer what its interface says.
+    then answer these differently.
     """
     stream, rows = alike(workload), golden_rows(workload)
-    if not discrete(workload):
-        return eager(model, workload, stack(list(itertools.islice(stream, rows)), workload.inputs))
     directions = DIRECTIONS[:1] if (workload.flops or 0) > HEAVY_FLOPS else DIRECTIONS
     most = MAX_CHOICE_FLOPS / (workload.flops or 1)  # samples that may be answered with changed weights
     found: list[Golden] = []
     unclear: list[Golden] = []
     tried = 0
     while sum(each.rows for each in found) < rows and len(found) < CANDIDATES and (not found or tried + rows <= most):
-        drawn = eager(model, workload, stack(list(itertools.islice(stream, rows)), workload.inputs))
-        left = [list(range(rows)), *survivors(model, workload, drawn, directions=directions)]
+        drawn = answered(stack(list(itertools.islice(stream, rows)), workload.inputs))
+        left = [list(range(rows)), *survivors(drawn, moved, limits, directions)]
         clear, tried = left[-1], tried + sum(map(len, left[:-1]))
         found.append(taken(drawn, clear))
         unclear.append(taken(drawn, [row for row in range(drawn.rows) if row not in clear]))
@@ -71,8 +135,8 @@ def choose(model: "nn.Module", workload: Workload) -> Golden:
     if chosen.rows >= FEWEST_ROWS:
         return chosen
     note(
-        f"{workload.name}: {chosen.rows} of {len(found) * rows} samples keep their answers when each weight changes by "
-        f"{ENGINES_DIFFER * MARGIN:g} of itself; engines may answer the golden samples differently"
+        f"{workload.name}: {chosen.rows} of {len(found) * rows} samples keep their answers when {when}; "
+        "engines may answer the golden samples differently"
     )
     return _joined([chosen, *unclear], FEWEST_ROWS)
 
@@ -91,20 +155,12 @@ def firm(
     directions: Sequence[int] = DIRECTIONS,
 ) -> list[int]:
     """List the rows whose answers stay, within a wide tolerance, when each weight changes by this share of itself."""
-    return list(survivors(model, workload, golden, change=change, directions=directions))[-1]
+    limits = _widened(workload.agreement, MARGIN)
+    return list(survivors(golden, _weights_moved(model, workload, change), limits, directions))[-1]
 
 
-def survivors(
-    model: "nn.Module",
-    workload: Workload,
-    golden: Golden,
-    *,
-    change: float = ENGINES_DIFFER * MARGIN,
-    directions: Sequence[int] = DIRECTIONS,
-) -> Iterator[list[int]]:
+def survivors(golden: Golden, moved: Moved, limits: Agreement, directions: Sequence[int]) -> Iterator[list[int]]:
     """Yield the rows that are left after each change; the next one is tried on these alone."""
-    limits = workload.agreement
-    limits = replace(limits, spread_rtol=MARGIN * limits.spread_rtol, rtol=MARGIN * limits.rtol)
     scales = {name: scale_of(reference) for name, reference in golden.outputs.items()}
     rows = list(range(golden.rows))
     for seed, sign in itertools.product(directions, (1, -1)):
@@ -112,13 +168,13 @@ def survivors(
             yield rows
             return
         asked = taken(golden, rows)
-        with changed(model, sign * change, seed):
-            answers = _answers(model, workload, asked.inputs, max(1, min(workload.max_batch, TOGETHER)))
+        answers = moved(asked.inputs, sign, seed)
         rows = [
             row
             for place, row in enumerate(rows)
             if all(
-                compare_outputs(
+                answers[name].shape == reference.shape
+                and compare_outputs(
                     answers[name][place : place + 1], reference[place : place + 1], limits, scales[name]
                 ).agrees
                 for name, reference in asked.outputs.items()
@@ -179,6 +235,31 @@ def alike(workload: Workload) -> Iterator[Sample]:
         raise AssertionError(f"the samples of {workload.name} end")
     waiting.clear()
     yield from (sample for sample in stream if shape_of(sample) == shape)
+
+
+def _widened(limits: Agreement, times: float) -> Agreement:
+    return replace(limits, spread_rtol=times * limits.spread_rtol, rtol=times * limits.rtol)
+
+
+def _weights_moved(model: "nn.Module", workload: Workload, change: float) -> Moved:
+    """Answer in eager PyTorch with changed weights."""
+
+    def moved(inputs: Arrays, sign: int, seed: int) -> Arrays:
+        with changed(model, sign * change, seed):
+            return _answers(model, workload, inputs, max(1, min(workload.max_batch, TOGETHER)))
+
+    return moved
+
+
+def _inputs_moved(inputs: Arrays, share: float, seed: int) -> Arrays:
+    """Let each fraction grow or shrink by a share of itself, by the signs of a seed; whole numbers stay."""
+    rng = np.random.default_rng(seed)
+    return {
+        name: (array.astype(np.float64) * (1 + share * rng.choice((-1, 1), array.shape))).astype(array.dtype)
+        if array.dtype.kind == "f"
+        else array
+        for name, array in inputs.items()
+    }
 
 
 def _answers(model: "nn.Module", workload: Workload, inputs: Arrays, size: int) -> Arrays:

@@ -18,7 +18,6 @@ from servemark.workload.agreement import (
     scale_of,
 )
 from servemark.workload.golden_check import GoldenCheck
-from servemark.workload.output_scale import OutputScale
 
 Run = Callable[[Arrays], Arrays]
 """Runs an artifact on one batch."""
@@ -47,9 +46,12 @@ def measure(
         batches = [_run_batch(run, golden.inputs, each, workload) for each in taken]
         found[size] = {}
         for tensor in workload.outputs:
-            output, reference = _joined(batches, tensor, rows), golden.outputs
+            output = _joined(batches, tensor, rows)
             place = f"{tensor.name} at batch {size}"
-            each = _compare_output(output, reference[tensor.name], agreement, scales[tensor.name], workload, place)
+            _check_form(output, golden.outputs[tensor.name], workload, place)
+            each = compare_rows(
+                output, golden.outputs[tensor.name], agreement, scales[tensor.name], golden.moves.get(tensor.name)
+            )
             found[size][tensor.name] = discrepancy(each, agreement, floating=tensor.dtype.kind == "f")
             if not found[size][tensor.name].agrees:
                 again = _joined([_run_batch(run, golden.inputs, each, workload) for each in taken], tensor, rows)
@@ -78,21 +80,16 @@ def _run_batch(run: Run, inputs: Arrays, rows: Sequence[int], workload: Workload
         ) from error
 
 
-def _compare_output(
-    output: npt.NDArray[np.generic],
-    reference: npt.NDArray[np.generic],
-    agreement: Agreement,
-    scale: OutputScale | None,
-    workload: Workload,
-    place: str,
-) -> Rows:
+def _check_form(
+    output: npt.NDArray[np.generic], reference: npt.NDArray[np.generic], workload: Workload, place: str
+) -> None:
+    """Raise ArtifactError where an output has another shape or datatype."""
     if (output.shape, output.dtype) != (reference.shape, reference.dtype):
         raise ArtifactError(
             f"{workload.name}: {place} is {output.dtype} {list(output.shape)}, "
             f"that of {workload.reference} {reference.dtype} {list(reference.shape)}",
             fix=_fix(workload),
         )
-    return compare_rows(output, reference, agreement, scale)
 
 
 def _joined(batches: Sequence[Arrays], tensor: Tensor, rows: int) -> npt.NDArray[np.generic]:

@@ -48,7 +48,8 @@ def check(sampled: Sampled, golden: Golden, outputs: Sequence[Tensor], limits: A
         if any(each.shape[1] != reference.shape[1] for each in found):
             # Of another length, which agrees with nothing.
             found = [_unlike(reference)]
-        rows[tensor.name] = compare_rows(np.concatenate(found), reference, limits, scale_of(whole))
+        moves = golden.moves[tensor.name][samples] if tensor.name in golden.moves else None
+        rows[tensor.name] = compare_rows(np.concatenate(found), reference, limits, scale_of(whole), moves)
     return GoldenCheck.of(len(sampled), samples, rows)
 
 

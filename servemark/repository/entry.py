@@ -3,7 +3,8 @@
     model_repo/<workload>_<engine>[_<precision>]/      no precision: fp32
         config.pbtxt           Triton's model configuration
         1/<artifact>           the model (model.onnx, model.pt2, ...)
-        golden.npz             sampled inputs and what eager PyTorch answers: "input:<name>", "output:<name>", N rows
+        golden.npz             sampled inputs and what eager PyTorch answers: "input:<name>", "output:<name>", N rows;
+                               "moves:<name>" where an import found that roundings move answers far
         export.json            how it was made: versions, parity errors, tolerances, digests
 
 Triton reads the first two and ignores the rest.
@@ -12,7 +13,7 @@ Triton reads the first two and ignores the rest.
 import hashlib
 import json
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -35,6 +36,8 @@ class Golden:
     outputs: Arrays
     origin: str = ""
     """Whose the outputs are, where they are not an export's."""
+    moves: Arrays = field(default_factory=dict)
+    """Output -> how far roundings of the inputs move each element, where that is more than others have to agree."""
 
     @property
     def rows(self) -> int:
@@ -182,7 +185,8 @@ def read_golden(path: Path, *, fix: str) -> Golden:
     """Load golden samples. Raises ArtifactError, with this fix, on a damaged file."""
     with parsing(path, ArtifactError, fix=fix):
         arrays = {name: elements(array) for name, array in read_npz(path).items()}
-        golden = Golden(_with_prefix("input:", arrays), _with_prefix("output:", arrays))
+        kinds = {kind: _with_prefix(f"{kind}:", arrays) for kind in ("input", "output", "moves")}
+        golden = Golden(kinds["input"], kinds["output"], moves=kinds["moves"])
         if not golden.inputs or len({len(array) for array in arrays.values()}) != 1:
             raise ValueError(f"its arrays are {', '.join(arrays) or 'none'}, or differ in length")
     return golden
@@ -190,9 +194,8 @@ def read_golden(path: Path, *, fix: str) -> Golden:
 
 def write_golden(path: Path, golden: Golden) -> None:
     """Write golden samples."""
-    inputs = {f"input:{name}": array for name, array in golden.inputs.items()}
-    outputs = {f"output:{name}": array for name, array in golden.outputs.items()}
-    write_npz(path, {**inputs, **outputs})
+    kinds = {"input": golden.inputs, "output": golden.outputs, "moves": golden.moves}
+    write_npz(path, {f"{kind}:{name}": array for kind, arrays in kinds.items() for name, array in arrays.items()})
 
 
 def _with_prefix(prefix: str, arrays: Arrays) -> Arrays:

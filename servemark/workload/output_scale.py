@@ -32,6 +32,8 @@ class OutputScale:
     """Median distance of each element from its centre: [elements]. One outlier does not widen it."""
     whole: float
     """Spread of the whole output: of its samples' root mean squares the median."""
+    level: float
+    """Size of the whole output, spread and common offset: of its samples' root mean squares the median."""
 
     @classmethod
     def of(cls, reference: npt.NDArray[np.generic]) -> "OutputScale":
@@ -39,7 +41,7 @@ class OutputScale:
         values = flat(reference)
         if not values.size:
             empty = np.zeros(values.shape[1])
-            return cls(empty, empty, 0.0)
+            return cls(empty, empty, 0.0, 0.0)
         values = np.where(np.isfinite(values), values, np.nan)
         centre = _median(values)
         distance = np.abs(values - centre)
@@ -49,7 +51,7 @@ class OutputScale:
         spread = _median(distance)
         if len(values) < FEW_SAMPLES:
             spread = np.maximum(spread, SHARE_OF_ALL * whole)
-        return cls(centre, np.maximum(spread, CROSS_SHARE * whole), whole)
+        return cls(centre, np.maximum(spread, CROSS_SHARE * whole), whole, _typical(values))
 
     def sizes(self, reference: Figures) -> Figures:
         """Return what each element's error is measured against: its spread, or its own distance from the centre."""

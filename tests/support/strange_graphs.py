@@ -126,6 +126,13 @@ HALVES: Mapping[str, Callable[[], ModelProto]] = {
         {"g": np.ones(8, np.float32), "v": weights(8, 8), "w": weights(8, 4)},
         ROW,
     ),
+    "variance beyond float16": lambda: _between(
+        [node("Mul", ["c", "much"], ["m"]), node("BatchNormalization", ["m", *"sbea"], ["u"])],
+        {
+            "much": np.array(1e4, np.float32),
+            **{name: np.full(8, value, np.float32) for name, value in zip("sbea", (1, 0, 0, 1e8), strict=True)},
+        },
+    ),
     "Celu": lambda: _between([node("Celu", ["c"], ["u"])], {}),
     "quantised activations": lambda: _between(
         [node("QuantizeLinear", ["c", "s", "z"], ["q"]), node("DequantizeLinear", ["q", "s", "z"], ["u"])],

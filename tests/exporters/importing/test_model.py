@@ -95,6 +95,44 @@ def test_openvino_answers_as_the_file_s_own_runtime(tmp_path: Path) -> None:
     assert report.manifest["output_agreement"]["max_abs_error"] < 1e-5
 
 
+def test_a_steep_answer_may_differ_as_far_as_roundings_move_it(tmp_path: Path, models: Path) -> None:
+    """The sine of a sum times 100,000: the last digits of the sum decide."""
+    nodes = [
+        helper.make_node("Constant", [], ["steep"], value_float=1e5),
+        helper.make_node("MatMul", ["x", "W"], ["z"]),
+        helper.make_node("ReduceSum", ["z", "axes"], ["s"]),
+        helper.make_node("Mul", ["s", "steep"], ["m"]),
+        helper.make_node("Sin", ["m"], ["y"]),
+    ]
+    ports = [("x", TensorProto.FLOAT, (OPEN, 6))], [("y", TensorProto.FLOAT, (OPEN, 1))]
+    bring(save(tmp_path / "steep.onnx", nodes, *ports))
+    moves = read_golden(models / "mine" / GOLDEN, fix="").moves
+    assert list(moves) == ["y"]
+    report = exporters.export(get("mine"), "openvino", tmp_path / "repository")
+    kept = Entry(tmp_path / "repository", "mine", "openvino").read_golden()
+    assert kept is not None
+    np.testing.assert_array_equal(kept.moves["y"], moves["y"])
+    assert report.manifest["output_agreement"]["samples"] == 16
+
+
+def test_weights_that_the_graph_computes_are_not_called_recurrent(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Constant", [], ["sizes"], value_ints=[6, 64]),
+        helper.make_node("ConstantOfShape", ["sizes"], ["V"]),
+        helper.make_node("MatMul", ["x", "V"], ["y"]),
+    ]
+    bring(
+        save(
+            tmp_path / "light.onnx",
+            nodes,
+            [("x", TensorProto.FLOAT, (OPEN, 6))],
+            [("y", TensorProto.FLOAT, (OPEN, 64))],
+        )
+    )
+    with pytest.raises(ArtifactError, match="OpenVINO finds no constant weights to quantise: the graph computes them"):
+        exporters.export(get("mine"), "openvino", tmp_path / "repository", precision="int8")
+
+
 def test_an_engine_that_cannot_take_the_file_is_told(tmp_path: Path) -> None:
     bring(dense(tmp_path / "dense.onnx"))
     with pytest.raises(

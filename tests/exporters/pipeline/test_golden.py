@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from exporters.pipeline import golden
-from servemark.workload import Sample, Tensor, Workload, get
+from servemark.workload import Arrays, Sample, Tensor, Workload, get
 from servemark.workload.agreement import compare_outputs
 from tests.support.zoo import exported_names
 
@@ -109,6 +109,33 @@ def test_a_model_that_answers_fractions_takes_its_first_samples() -> None:
     chosen = golden.choose(workload.build(), workload)
     for name, array in golden.golden_inputs(workload).items():
         np.testing.assert_array_equal(chosen.inputs[name], array)
+
+
+def test_an_imported_file_s_near_ties_are_left_out_too() -> None:
+    def answered(inputs: Arrays) -> Arrays:
+        return {"larger": (inputs["pair"][:, 1:].astype(np.float64) > 1).astype(np.int32)}
+
+    chosen = golden.choose_answered(comparing([0.5, 1e-5, -0.25]), answered)
+    assert gaps_of(chosen) == {0.5, -0.25}
+    assert (chosen.rows, dict(chosen.moves)) == (golden.GOLDEN_ROWS, {})
+
+
+@pytest.mark.parametrize(("steepness", "moved"), [(1, False), (1e4, True)])
+def test_what_roundings_move_is_measured(steepness: float, moved: bool) -> None:
+    """A steep sigmoid, near its middle, turns a millionth into a hundredth."""
+    workload = dataclasses.replace(comparing([0.5, 1e-6, -0.25]), outputs=(Tensor("larger", "FP32", (1,)),))
+
+    def answered(inputs: Arrays) -> Arrays:
+        gaps = inputs["pair"][:, 1:].astype(np.float64) - 1
+        return {"larger": (1 / (1 + np.exp(-steepness * gaps))).astype(np.float32)}
+
+    chosen = golden.choose_answered(workload, answered)
+    assert chosen.rows == golden.GOLDEN_ROWS
+    assert ("larger" in chosen.moves) is moved
+    if moved:
+        ties = np.abs(np.diff(chosen.inputs["pair"], axis=1)) < 1e-3
+        assert 1e-3 < chosen.moves["larger"][ties].min() <= chosen.moves["larger"][ties].max() < 1e-2
+        assert chosen.moves["larger"][~ties].max() == 0
 
 
 @pytest.mark.parametrize("name", ["deepspeech_tiny", "ranking_tiny"])

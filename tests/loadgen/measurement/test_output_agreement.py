@@ -90,3 +90,16 @@ def test_an_answer_of_another_length_agrees_with_nothing(values: list[float]) ->
     for answer, agrees in ((right, True), (short, False)):
         found = check([((0,), answer)], golden, outputs, Agreement()).discrepancies(outputs, Agreement())
         assert [each.agrees for each in found.values()] == [agrees] * 2
+
+
+def test_a_run_allows_what_the_import_found_that_roundings_move() -> None:
+    scores = np.random.default_rng(0).random((6, 4), np.float32)
+    moves = np.zeros_like(scores)
+    moves[4] = 0.01
+    outputs, sampled = (
+        [Tensor("scores", "FP32", (4,))],
+        [((row,), Golds(scores=scores[[row]] + 0.05)) for row in (4, 5)],
+    )
+    golden = Golden({}, {"scores": scores}, moves={"scores": moves})
+    for part, agrees in ((sampled[:1], True), (sampled, False)):
+        assert check(part, golden, outputs, Agreement()).discrepancies(outputs, Agreement())["scores"].agrees is agrees

@@ -55,6 +55,27 @@ def test_compare_never_accepts_nan_and_counts_equal_ids() -> None:
     assert not compare_outputs(swapped[:1], ids[:1], limits).agrees
 
 
+def test_beside_a_common_offset_small_elements_carry_its_rounding() -> None:
+    """A score of 1e-5 beside coordinates of 1, all nearly alike in all samples, was a sum of larger numbers."""
+    reference = np.array([1, 1, 1, 1e-5], np.float32) + 1e-6 * drawn(4)
+    for error, agrees in ((1e-7, True), (1e-6, False)):
+        assert (
+            compare_outputs(reference + np.array([0, 0, 0, error], np.float32), reference, Agreement()).agrees is agrees
+        )
+
+
+def test_an_answer_that_roundings_move_may_lie_ten_times_as_far() -> None:
+    """Of the rows alone that they move, and of no reduced precision's cosine."""
+    reference = drawn(4)
+    moves = np.zeros_like(reference)
+    moves[3, 1] = 0.01
+    for row, error, agrees in ((3, 0.09, True), (3, 0.2, False), (4, 0.09, False)):
+        output = reference.copy()
+        output[row, 1] += error
+        assert compare_outputs(output, reference, Agreement(), moves=moves).agrees is agrees
+        assert not compare_outputs(output, reference, Agreement()).agrees
+
+
 def test_first_choice() -> None:
     scores = np.array([[1.0, 2.0], [2.0, 1.0]], np.float32)
     assert compare_outputs(scores[::-1], scores, Agreement()).top1_samples == 0
