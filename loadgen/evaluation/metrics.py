@@ -239,6 +239,8 @@ def cpu_figures(machine: MachineUse) -> CpuFigures:
         "stolen_cores": use.stolen,
         "other_cpu_share": use.other_cpu_share,
     }
+    if use.members.get(SERVER):
+        found["server_processes"] = use.members[SERVER]
     if use.largest:
         found["largest_other"] = use.largest
     return found

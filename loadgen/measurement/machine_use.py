@@ -11,6 +11,7 @@ from gevent.event import AsyncResult
 
 from loadgen.sut.target import Target
 from servemark import interrupts
+from servemark.machine.addresses import in_path
 from servemark.machine.cpu_time import CannotTell, CpuUse, Watch
 
 GENERATOR, SERVER = "generator", "server"
@@ -70,16 +71,27 @@ class MachineUse:
         try:
             if self._unknown is not None:
                 raise CannotTell(self._unknown)
-            self._watch = Watch({SERVER: self._servers, GENERATOR: [_root(), *self._workers()]})
+            watch = Watch({SERVER: self._servers, GENERATOR: [_root(), *self._workers()]})
+            self._look_behind(watch)
+            self._watch = watch
         except (CannotTell, LookupError, OSError) as error:
             self.reason = str(error)
+
+    def _look_behind(self, watch: Watch) -> None:
+        """Count what stands behind a proxy, too.
+
+        At both ends: a proxy connects when requests come, and closes its connections when ours are closed.
+        """
+        watch.add(SERVER, in_path(self._servers, {_root(), os.getpid(), *self._workers()}))
 
     def _finish(self) -> None:
         if self._watch is None:
             return
         try:
-            self.use = self._watch.use()
-        except (CannotTell, OSError) as error:
+            last = self._watch.snapshot()
+            self._look_behind(self._watch)
+            self.use = self._watch.use(last)
+        except (CannotTell, LookupError, OSError) as error:
             self.reason = str(error)
 
 

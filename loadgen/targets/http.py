@@ -31,7 +31,7 @@ from loadgen.wire.servers import on_server
 from loadgen.wire.used_once import used_once
 from servemark.documents.load import AUTO
 from servemark.documents.request import PROCESS_CLOCK
-from servemark.machine.addresses import is_address, lookup
+from servemark.machine.addresses import is_address, lookup, named
 from servemark.repository.entry import Golden
 from servemark.repository.versions import same_version
 from servemark.results.schema.run import Resolved
@@ -96,7 +96,14 @@ class HttpTarget:
     def processes(self) -> list[int]:
         if (root := self._config.server_root) is not None:
             return [root]
-        return sorted({pid for address in self.addresses for pid in address.processes()})
+        also = named(self._config.server.server_processes)
+        try:
+            listening = {pid for address in self.addresses for pid in address.processes()}
+        except LookupError:
+            if not also:
+                raise
+            listening = set()
+        return sorted({*listening, *also})
 
     def prepare(self) -> Placement:
         config = self._config

@@ -83,6 +83,17 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             commands=SERVED,
         ),
     ] = ""
+    server_processes: Annotated[
+        tuple[str, ...],
+        fields.text(
+            "Another process of that server, where none that listens at --url is connected to it; may come again.",
+            name="server_process",
+            metavar="NAME|PID",
+            repeatable=True,
+            many=True,
+            commands=LOADS | {MLPERF},
+        ),
+    ] = ()
     protocol: Annotated[
         Literal["", "http", "grpc"],
         fields.choice("http or grpc; http unless --url is grpc[s]://.", PROTOCOLS, short="-i", commands=SERVED),

@@ -1,14 +1,17 @@
-"""Addresses: those of a name, whether they are reached from elsewhere, and which processes listen there."""
+"""Addresses: those of a name, whether they are reached from elsewhere, and which processes listen there and behind."""
 
 import _socket
 import contextlib
 import functools
 import socket
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from pathlib import Path
 
 import psutil
 
+from servemark.errors import OptionError
 from servemark.machine.limits import SYSTEM
 
 _FIRST_PID_NAMESPACE = 0xEFFFFFFC
@@ -16,6 +19,9 @@ _FIRST_PID_NAMESPACE = 0xEFFFFFFC
 _IP = (socket.AF_INET, socket.AF_INET6)
 FORWARDERS = frozenset({"docker-proxy", "rootlessport", "slirp4netns", "pasta"})
 """They listen for a container whose processes they are not."""
+
+_INIT = 1
+"""It listens for services that it has not started yet, and every process descends from it."""
 
 
 @functools.cache
@@ -63,8 +69,8 @@ def listeners(host: str, port: int, system: Path = SYSTEM) -> list[int]:
     Raises LookupError with the reason where they cannot be known.
     """
     address = ip_address(host)
-    own = {name: [a for a in found if a.family in _IP] for name, found in psutil.net_if_addrs().items()}
-    if not address.is_loopback and address not in {_ip(a.address) for found in own.values() for a in found}:
+    if not address.is_loopback and address not in _own_addresses():
+        own = {name: [a for a in found if a.family in _IP] for name, found in psutil.net_if_addrs().items()}
         for name, found in own.items():
             networks = [_network(a.address, a.netmask) for a in found if a.netmask]
             if (system / "sys/class/net" / name / "bridge").exists() and any(address in each for each in networks):
@@ -90,6 +96,90 @@ def socket_listeners(path: str) -> list[int]:
     if not pids:
         raise LookupError(f"it is not seen which process listens at {path}: another user's, or a container's")
     return sorted(pids)
+
+
+@dataclass(frozen=True)
+class Sockets:
+    """The processes that listen on this machine, and those that are connected to them."""
+
+    listening: Mapping[int, Set[int]]
+    """Port -> processes."""
+    connected: Mapping[int, Set[int]]
+    """Process -> ports of this machine."""
+    children: Mapping[int, Set[int]]
+
+    @classmethod
+    def now(cls) -> "Sockets":
+        """Read them. Another user's processes may not be seen."""
+        listening: dict[int, set[int]] = {}
+        connected: dict[int, set[int]] = {}
+        children: dict[int, set[int]] = {}
+        own = _own_addresses()
+        for each in psutil.net_connections("tcp"):
+            if each.pid and each.status == psutil.CONN_LISTEN and each.laddr:
+                listening.setdefault(each.laddr.port, set()).add(each.pid)
+            elif each.pid and each.raddr:
+                address = _ip(each.raddr.ip)
+                mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+                if (mapped or address).is_loopback or (mapped or address) in own:
+                    connected.setdefault(each.pid, set()).add(each.raddr.port)
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                children.setdefault(process.ppid(), set()).add(process.pid)
+        return cls(listening, connected, children)
+
+    def path(self, first: Iterable[int], outside: Set[int]) -> list[int]:
+        """Return the first processes and those behind them: what they, or their children, are connected to.
+
+        A proxy may stand before a proxy. Processes `outside` send the requests.
+        """
+        found = dict.fromkeys(first)
+        left, seen = [*found], {*outside, _INIT}
+        while left:
+            pid = left.pop()
+            if pid in seen:
+                continue
+            seen.add(pid)
+            behind = {other for port in self.connected.get(pid, ()) for other in self.listening.get(port, ())} - seen
+            found |= dict.fromkeys(sorted(behind))
+            left += [*behind, *self.children.get(pid, ())]
+        return [*found]
+
+
+def in_path(first: Iterable[int], outside: Set[int]) -> list[int]:
+    """Return the processes of this machine in the path of the requests that `first` take.
+
+    Raises LookupError where one of them stands for a container.
+    """
+    first = [*first]
+    if not first:
+        return []
+    found = Sockets.now().path(first, outside)
+    for pid in found:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if (name := psutil.Process(pid).name()) in FORWARDERS:
+                raise LookupError(f"{name} (pid {pid}) forwards to a container, whose CPU time is not known")
+    return found
+
+
+def named(wanted: Sequence[str]) -> list[int]:
+    """Return the processes of these names or numbers. Raises OptionError for one that this machine has not."""
+    running = {process.pid: process.info["name"] for process in psutil.process_iter(["name"])}
+    found: list[int] = []
+    for each in wanted:
+        pids = [pid for pid, name in running.items() if each in {name, str(pid)}]
+        if not pids:
+            raise OptionError(
+                f"--server-process {each}: no process of this machine has this name or number",
+                fix="`ps -e` lists both; a process on another machine takes nothing from this one",
+            )
+        found += pids
+    return found
+
+
+def _own_addresses() -> set[IPv4Address | IPv6Address]:
+    """Return the addresses of this machine's interfaces."""
+    return {_ip(each.address) for found in psutil.net_if_addrs().values() for each in found if each.family in _IP}
 
 
 def _network(address: str, netmask: str) -> IPv4Network | IPv6Network:

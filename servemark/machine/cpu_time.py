@@ -4,10 +4,11 @@ proc(5): /proc/stat, /proc/PID/stat. What is idle is known exactly, since an idl
 is all the rest. Time of interrupts is left out: the network's belongs to the traffic of the run itself.
 """
 
+import contextlib
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from servemark.machine.limits import SYSTEM, cores
@@ -35,17 +36,24 @@ class CannotTell(Exception):  # noqa: N818 - a gap in what is known, with its re
 
 
 @dataclass(frozen=True)
+class Process:
+    """A process but the kernel's, with its CPU seconds until now."""
+
+    name: str
+    parent: int
+    own_s: float
+    with_ended_s: float
+    """With ended children that were waited for, whose time may be of long ago."""
+
+
+@dataclass(frozen=True)
 class Snapshot:
-    """CPU seconds until now, of the watched cores together and of each group of processes."""
+    """CPU seconds until now, of each core and of each process: whose a process is may be known later."""
 
     clock_s: float
-    idle_s: float
-    interrupts_s: float
-    stolen_s: float
-    groups_s: Mapping[str, float]
-    others_s: Mapping[tuple[str, int], float]
-    """Each process of no group but the kernel's, by name and number; without ended children, whose time may be of long
-    ago."""
+    cores_s: Mapping[int, tuple[float, float, float]]
+    """Core -> seconds that it was idle, served interrupts, and was taken by other machines."""
+    processes: Mapping[int, Process]
 
 
 @dataclass(frozen=True)
@@ -60,29 +68,52 @@ class CpuUse:
     largest: str | None
     """Up to three processes outside the groups that used the most CPU time, with their cores; "many" where these are
     not most of it. The kernel's own threads are left out: they work for others, and nobody can stop them."""
+    members: Mapping[str, str] = field(default_factory=dict)
+    """Of each group its roots, and what else of it used cores: the largest, with their cores."""
 
     @classmethod
-    def between(cls, first: Snapshot, last: Snapshot, watched: int, allowed: float) -> "CpuUse":
-        """Compute the use of the cores between two snapshots. Raises CannotTell."""
+    def between(
+        cls, first: Snapshot, last: Snapshot, groups: Mapping[str, Iterable[int]], watched: Set[int], allowed: float
+    ) -> "CpuUse":
+        """Compute the use of the cores between two snapshots, by the roots of each group. Raises CannotTell."""
         passed_s = last.clock_s - first.clock_s
-        idle_s = last.idle_s - first.idle_s
-        stolen_s = max(last.stolen_s - first.stolen_s, 0.0)
+        idle_s, interrupts_s, stolen_s = (
+            end - start for start, end in zip(_together(first, watched), _together(last, watched), strict=True)
+        )
+        stolen_s = max(stolen_s, 0.0)
+        before, after = _trees(first.processes, groups), _trees(last.processes, groups)
         # A group's processes may have ended and been waited for by another one.
-        groups_s = {name: max(last.groups_s[name] - first.groups_s[name], 0.0) for name in last.groups_s}
-        if passed_s <= 0 or not 0 <= idle_s <= 1.05 * watched * passed_s + 1:
+        groups_s = {
+            name: max(_time_s(last.processes, after[name]) - _time_s(first.processes, before[name]), 0.0)
+            for name in groups
+        }
+        if passed_s <= 0 or not 0 <= idle_s <= 1.05 * len(watched) * passed_s + 1:
             raise CannotTell("/proc/stat does not tell the idle time of these cores")
-        busy_s = watched * passed_s - idle_s - stolen_s - (last.interrupts_s - first.interrupts_s)
+        busy_s = len(watched) * passed_s - idle_s - stolen_s - interrupts_s
         other_s = max(busy_s - sum(groups_s.values()), 0.0)
-        groups = {name: used_s / passed_s for name, used_s in groups_s.items()}
-        grown = {key: used_s - first.others_s.get(key, 0.0) for key, used_s in last.others_s.items()}
+        grown = {
+            pid: process.own_s - _own_s(first.processes.get(pid), process) for pid, process in last.processes.items()
+        }
+
+        def named(pids: Iterable[int]) -> str:
+            return ", ".join(f"{last.processes[pid].name} (pid {pid}) {grown[pid] / passed_s:.2g}" for pid in pids)
+
+        def largest(pids: Iterable[int]) -> list[int]:
+            return sorted(pids, key=lambda pid: -grown[pid])[:NAMED]
+
+        used = {pid for pid, used_s in grown.items() if used_s >= SHOWN_CORES * passed_s}
         # A virtual machine's kernel threads at times show more than the cores were busy: time that the host had.
-        credible = {key: used_s for key, used_s in grown.items() if used_s <= CREDIBLE * other_s}
-        first_ones = sorted(credible.items(), key=lambda item: -item[1])[:NAMED]
-        named = [(name, pid, used_s) for (name, pid), used_s in first_ones if used_s >= SHOWN_CORES * passed_s]
-        largest = ", ".join(f"{name} (pid {pid}) {used_s / passed_s:.2g}" for name, pid, used_s in named)
-        if named and 2 * sum(used_s for _, _, used_s in named) < other_s:
-            largest = f"many, the largest {largest}"
-        return cls(watched, allowed, groups, other_s / passed_s, stolen_s / passed_s, largest or None)
+        credible = {pid for pid in used if grown[pid] <= CREDIBLE * other_s}
+        others = largest(credible.difference(*after.values()))
+        words = named(others)
+        if others and 2 * sum(grown[pid] for pid in others) < other_s:
+            words = f"many, the largest {words}"
+        members = {
+            name: named(sorted(tree & ({*groups[name]} | {*largest(tree & used)}), key=lambda pid: -grown[pid]))
+            for name, tree in after.items()
+        }
+        shares = {name: used_s / passed_s for name, used_s in groups_s.items()}
+        return cls(len(watched), allowed, shares, other_s / passed_s, stolen_s / passed_s, words or None, members)
 
     @property
     def other_cpu_share(self) -> float:
@@ -117,52 +148,57 @@ class Watch:
                 self._cores |= os.sched_getaffinity(pid)
             except OSError as error:
                 raise CannotTell(f"process {pid}: {error.strerror}") from error
-        quota = cores(system).quota
-        self._allowed = float(len(self._cores)) if quota is None else min(quota, float(len(self._cores)))
+        self._quota = cores(system).quota
         self._first = self.snapshot()
+        _together(self._first, self._cores)
 
-    def use(self) -> CpuUse:
-        """Return the use of the cores since the watch began. Raises CannotTell."""
-        return CpuUse.between(self._first, self.snapshot(), len(self._cores), self._allowed)
+    def add(self, group: str, roots: Iterable[int]) -> None:
+        """Count trees that were found since for a group, from the first snapshot on."""
+        for pid in {*roots} - {*self._groups[group]}:
+            with contextlib.suppress(ProcessLookupError):  # it has ended since
+                self._cores |= os.sched_getaffinity(pid)
+                self._groups[group] = (*self._groups[group], pid)
+
+    def use(self, last: Snapshot | None = None) -> CpuUse:
+        """Return the use of the cores since the watch began, until now or a snapshot. Raises CannotTell."""
+        count = float(len(self._cores))
+        allowed = count if self._quota is None else min(self._quota, count)
+        return CpuUse.between(self._first, last or self.snapshot(), self._groups, self._cores, allowed)
 
     def snapshot(self) -> Snapshot:
         """Take a snapshot of the machine. Raises CannotTell."""
         clock_s = self._clock()
         try:
-            idle_s, interrupts_s, stolen_s = _core_times(self._system, self._cores)
-            groups, others = _tree_times(self._system, self._groups)
+            return Snapshot(clock_s, _core_times(self._system), _processes(self._system))
         except (OSError, ValueError, IndexError) as error:
             raise CannotTell(f"/proc cannot be read: {error}") from error
-        return Snapshot(clock_s, idle_s, interrupts_s, stolen_s, groups, others)
 
 
-def _core_times(system: Path, watched: Set[int]) -> tuple[float, float, float]:
-    """Seconds that the watched cores together were idle, served interrupts, and were taken by other machines."""
-    found = []
+def _core_times(system: Path) -> dict[int, tuple[float, float, float]]:
+    """Seconds that each core was idle, served interrupts, and was taken by other machines."""
+    found = {}
     for line in (system / "proc/stat").read_text().splitlines():
         name, *fields = line.split()
-        if name.startswith("cpu") and name != "cpu" and int(name.removeprefix("cpu")) in watched:
-            found.append([int(field) for field in fields])
-    if len(found) != len(watched):
-        raise CannotTell(f"/proc/stat shows {len(found)} of {len(watched)} cores")
-    idle, interrupts, stolen = (
-        sum(core[field] for core in found for field in fields)
-        for fields in ((_IDLE, _IOWAIT), (_IRQ, _SOFTIRQ), (_STEAL,))
-    )
-    return idle * _TICK_S, interrupts * _TICK_S, stolen * _TICK_S
+        if name.startswith("cpu") and name != "cpu":
+            idle, interrupts, stolen = (
+                sum(int(fields[each]) for each in kinds) * _TICK_S
+                for kinds in ((_IDLE, _IOWAIT), (_IRQ, _SOFTIRQ), (_STEAL,))
+            )
+            found[int(name.removeprefix("cpu"))] = idle, interrupts, stolen
+    return found
 
 
-def _tree_times(
-    system: Path, groups: Mapping[str, Iterable[int]]
-) -> tuple[dict[str, float], dict[tuple[str, int], float]]:
-    """CPU seconds of each group, which is its roots and all that descends from them, and of each other process.
+def _together(snapshot: Snapshot, watched: Set[int]) -> tuple[float, float, float]:
+    """Seconds of the watched cores together. Raises CannotTell."""
+    shown = watched & snapshot.cores_s.keys()
+    if len(shown) != len(watched):
+        raise CannotTell(f"/proc/stat shows {len(shown)} of {len(watched)} cores")
+    idle_s, interrupts_s, stolen_s = zip(*(snapshot.cores_s[core] for core in watched), strict=True)
+    return sum(idle_s), sum(interrupts_s), sum(stolen_s)
 
-    In a group, ended children that were waited for are part of their parent.
-    """
-    ticks: dict[int, int] = {}
-    own: dict[int, int] = {}
-    names: dict[int, str] = {}
-    children: dict[int, list[int]] = {}
+
+def _processes(system: Path) -> dict[int, Process]:
+    found = {}
     for folder in (system / "proc").iterdir():
         if not folder.name.isdecimal():
             continue
@@ -170,23 +206,39 @@ def _tree_times(
             head, _, tail = (folder / "stat").read_text(errors="replace").rpartition(")")
         except (FileNotFoundError, ProcessLookupError):
             continue  # it has ended meanwhile
-        pid, fields = int(folder.name), tail.split()
+        fields = tail.split()
         if int(fields[_FLAGS]) & _KERNEL_THREAD:
             continue
-        names[pid] = head.partition("(")[2]
-        ticks[pid] = sum(int(field) for field in fields[_TIMES])
-        own[pid] = sum(int(field) for field in fields[_OWN_TIMES])
-        children.setdefault(int(fields[_PARENT]), []).append(pid)
+        own_s, with_ended_s = (sum(map(int, fields[times])) * _TICK_S for times in (_OWN_TIMES, _TIMES))
+        found[int(folder.name)] = Process(head.partition("(")[2], int(fields[_PARENT]), own_s, with_ended_s)
+    return found
+
+
+def _trees(processes: Mapping[int, Process], groups: Mapping[str, Iterable[int]]) -> dict[str, set[int]]:
+    """The processes of each group: its roots and all that descends from them. A process is of the first that has it."""
+    children: dict[int, list[int]] = {}
+    for pid, process in processes.items():
+        children.setdefault(process.parent, []).append(pid)
     claimed: set[int] = set()
-    used: dict[str, float] = {}
+    found: dict[str, set[int]] = {}
     # Whole trees first: of two groups the one inside the other is named first.
     for name, roots in groups.items():
-        left, total = [*roots], 0
+        left, found[name] = [*roots], set()
         while left:
             pid = left.pop()
             if pid not in claimed:
                 claimed.add(pid)
-                total += ticks.get(pid, 0)
+                found[name].add(pid)
                 left += children.get(pid, ())
-        used[name] = total * _TICK_S
-    return used, {(names[pid], pid): own[pid] * _TICK_S for pid in own if pid not in claimed}
+        found[name] &= processes.keys()
+    return found
+
+
+def _time_s(processes: Mapping[int, Process], tree: Set[int]) -> float:
+    """CPU seconds of a tree. Ended children that were waited for are part of their parent."""
+    return sum(processes[pid].with_ended_s for pid in tree)
+
+
+def _own_s(before: Process | None, now: Process) -> float:
+    """CPU seconds of a process before, where it was the same one: a number may be given anew."""
+    return before.own_s if before is not None and before.name == now.name else 0.0

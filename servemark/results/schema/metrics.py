@@ -188,6 +188,7 @@ class CpuFigures(TypedDict):
     other_cores: Annotated[float | None, "Used by other work."]
     stolen_cores: Annotated[float | None, "Taken by other virtual machines (steal)."]
     other_cpu_share: Annotated[float | None, "Share of the cores that other work and other virtual machines took."]
+    server_processes: NotRequired[Annotated[str, "Processes that were counted as the server, with their cores."]]
     largest_other: NotRequired[Annotated[str, "Processes of the other work that used most, with their cores."]]
 
 

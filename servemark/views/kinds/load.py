@@ -234,7 +234,8 @@ def _cpu(metrics: Metrics) -> list[str]:
     if cpu["stolen_cores"]:
         parts.append(("other virtual machines", "stolen_cores"))
     used = ", ".join(f"{name} {figure(figure_of(cpu, key))}" for name, key in parts)
-    return [f"cores: {used} of {cpu['cores']:g}"]
+    counted = f"; server: {cpu['server_processes']}" if "server_processes" in cpu else ""
+    return [f"cores: {used} of {cpu['cores']:g}{counted}"]
 
 
 def _warm_up(scenario: Scenario) -> list[str]:

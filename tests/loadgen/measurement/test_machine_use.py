@@ -1,7 +1,10 @@
 """Whose cores a run used: its own tree, the server's, and why it is not known where it is not."""
 
+import contextlib
 import errno
+import http.client
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
@@ -12,6 +15,8 @@ import pytest
 from loadgen.measurement.machine_use import GENERATOR, SERVER, MachineUse
 from loadgen.sut.target import Target
 from servemark import interrupts
+from tests.golden.server import GoldenServer
+from tests.support.proxy import proxy_to
 
 
 class Served:
@@ -53,6 +58,24 @@ def test_the_command_s_whole_tree_is_the_generator_but_for_the_server(monkeypatc
         busy.wait()
     assert use.groups[GENERATOR] > 0
     assert use.groups[SERVER] > 0
+
+
+def test_the_server_behind_a_proxy_is_the_server_and_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The proxy connects to it when the first request comes; what it used before the interval is not counted."""
+    monkeypatch.setattr(interrupts, "owner", lambda: None)
+    with GoldenServer() as server, proxy_to(server.port) as proxy:
+        use = MachineUse(cast(Target, Served(proxy.pid)), tuple)
+        use.begin()
+        use.wait()
+        connection = http.client.HTTPConnection("127.0.0.1", proxy.port, timeout=30)
+        with contextlib.closing(connection):
+            for _ in range(20):
+                connection.request("GET", "/v2/health/ready")
+                connection.getresponse().read()
+            use.finish()
+            use.wait()
+    assert use.use is not None, use.reason
+    assert {f"(pid {pid})" for pid in (proxy.pid, server.pid)} == {*re.findall(r"\(pid \d+\)", use.use.members[SERVER])}
 
 
 def test_a_run_is_its_command_s() -> None:

@@ -2,14 +2,18 @@
 
 import os
 import socket
+from collections.abc import Set
 from pathlib import Path
 from types import SimpleNamespace
 
 import psutil
 import pytest
 
+from servemark.errors import OptionError
 from servemark.machine import addresses
-from servemark.machine.addresses import is_loopback, listeners
+from servemark.machine.addresses import Sockets, in_path, is_loopback, listeners, named
+from tests.support.proxy import proxy_to
+from tests.support.raw_server import raw_server
 
 
 @pytest.mark.parametrize(
@@ -64,3 +68,47 @@ def test_other_machines_and_those_that_only_seem_so(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(addresses, "_FIRST_PID_NAMESPACE", 0)
     with pytest.raises(LookupError, match="this is a container"):
         listeners("192.0.2.1", 8000, tmp_path)
+
+
+PROXY, WORKER, SECOND, SERVER, CHILD, OTHER, GENERATOR = 10, 11, 20, 30, 31, 40, 50
+CONNECTED = {GENERATOR: {80}, WORKER: {81, 9999}, SECOND: {8000}, OTHER: {8000}, CHILD: {90}}
+LISTENING = {80: {PROXY, WORKER}, 81: {SECOND}, 8000: {SERVER}, 90: {GENERATOR}, 7000: {OTHER}}
+CHILDREN = {1: {PROXY, SECOND, SERVER, OTHER, GENERATOR}, PROXY: {WORKER}, SERVER: {CHILD}}
+
+
+@pytest.mark.parametrize(("first", "outside", "found"), [
+    ([PROXY], {GENERATOR}, [PROXY, SECOND, SERVER]),  # by its child, and through a second proxy
+    ([SERVER], {GENERATOR}, [SERVER]),  # who else asks the server does not serve
+    ([SERVER], set(), [SERVER, GENERATOR, PROXY, WORKER, SECOND]),
+    ([1], set(), [1]),
+    ([GENERATOR], {GENERATOR}, [GENERATOR]),
+    ([], set(), []),
+])  # fmt: skip
+def test_connections_are_followed_to_who_listens_behind(first: list[int], outside: Set[int], found: list[int]) -> None:
+    assert Sockets(LISTENING, CONNECTED, CHILDREN).path(first, outside) == found
+
+
+def test_a_real_proxy_s_server_is_found() -> None:
+    def echo(connection: socket.socket) -> None:
+        while data := connection.recv(9):
+            connection.sendall(data)
+
+    with raw_server(echo) as (port, _), proxy_to(port) as proxy, proxy.connected():
+        assert in_path([proxy.pid], set()) == [proxy.pid, os.getpid()]
+        assert in_path([proxy.pid], {os.getpid()}) == [proxy.pid]
+
+
+def test_a_container_behind_a_proxy_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Sockets, "now", lambda: Sockets({}, {}, {}))
+    monkeypatch.setattr(addresses, "FORWARDERS", {psutil.Process().name()})
+    with pytest.raises(LookupError, match=rf"\(pid {os.getpid()}\) forwards to a container"):
+        in_path([os.getpid()], set())
+
+
+def test_processes_are_named_by_name_or_number() -> None:
+    name = psutil.Process().name()
+    assert os.getpid() in named([name])
+    assert named([str(os.getpid())]) == [os.getpid()]
+    for unknown in ("no-such-process", "99999999"):
+        with pytest.raises(OptionError, match=f"--server-process {unknown}: no process of this machine"):
+            named([name, unknown])

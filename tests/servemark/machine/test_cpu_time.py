@@ -80,6 +80,20 @@ def test_what_is_not_idle_and_not_ours_is_other_work(machine: Machine) -> None:
     assert use.largest == "a) (b 30 (pid 30) 0.2"
 
 
+def test_a_tree_that_is_found_at_the_end_counts_from_the_beginning(machine: Machine) -> None:
+    machine.show({10: (1, 0.0), 20: (1, 0.0), 30: (1, 7.0), 31: (30, 1.0)})
+    watch = machine.watch()
+    machine.now_s = 10.0
+    machine.show({20: (1, 1.0), 30: (1, 9.0), 31: (30, 2.0), 32: (30, 0.5)}, idle=15.5)
+    before, last = watch.use(), watch.snapshot()
+    watch.add("server", [20, 30])
+    after = watch.use(last)
+    assert (before.groups["server"], before.other) == pytest.approx((0.1, 0.35))
+    assert (after.groups["server"], after.other) == pytest.approx((0.45, 0.0))
+    assert after.members["server"] == "a) (b 30 (pid 30) 0.2, a) (b 20 (pid 20) 0.1, a) (b 31 (pid 31) 0.1"
+    assert after.largest is None
+
+
 def test_steal_counts_and_interrupts_do_not(machine: Machine) -> None:
     use = ten_seconds(machine, idle=10.0, steal=1.0, irq=2.0)
     assert use.other == pytest.approx(0)
