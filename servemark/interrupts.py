@@ -29,6 +29,8 @@ END_S = 9.0
 """After SIGTERM. What is being written ends before that, or stays a temporary file; Triton's guard ends Triton."""
 OWNER = "SERVEMARK_OWNER"
 """Environment variable of a child: the process with which it ends."""
+WATCHER = "SERVEMARK_WATCHER"
+"""Environment variable of a command and what it starts: the command that has started it and watches it."""
 
 
 class _State:
@@ -184,6 +186,12 @@ def end_with_owner() -> None:
 def owner() -> int | None:
     """Return the process that has started this one and with which it ends; None where it was told of none."""
     return _state.owner
+
+
+def watcher() -> int | None:
+    """Return the command that watches the command of this run; None where there is none."""
+    found = os.environ.get(WATCHER, "")
+    return int(found) if found.isdecimal() else None
 
 
 def _note(number: int, _frame: FrameType | None) -> None:

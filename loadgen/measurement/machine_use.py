@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Iterable
 
 import gevent
-import psutil
 from gevent import GreenletExit
 from gevent.event import AsyncResult
 
@@ -13,6 +12,7 @@ from loadgen.sut.target import Target
 from servemark import interrupts
 from servemark.machine.addresses import in_path
 from servemark.machine.cpu_time import CannotTell, CpuUse, Watch
+from servemark.machine.processes import generator
 
 GENERATOR, SERVER = "generator", "server"
 READ_TIMEOUT_S = 5.0
@@ -71,7 +71,7 @@ class MachineUse:
         try:
             if self._unknown is not None:
                 raise CannotTell(self._unknown)
-            watch = Watch({SERVER: self._servers, GENERATOR: [_root(), *self._workers()]})
+            watch = Watch({SERVER: self._servers, GENERATOR: [*generator.roots(), *self._workers()]})
             self._look_behind(watch)
             self._watch = watch
         except (CannotTell, LookupError, OSError) as error:
@@ -82,7 +82,7 @@ class MachineUse:
 
         At both ends: a proxy connects when requests come, and closes its connections when ours are closed.
         """
-        watch.add(SERVER, in_path(self._servers, {_root(), os.getpid(), *self._workers()}))
+        watch.add(SERVER, in_path(self._servers, {*generator.roots(), os.getpid(), *self._workers()}))
 
     def _finish(self) -> None:
         if self._watch is None:
@@ -93,9 +93,3 @@ class MachineUse:
             self.use = self._watch.use(last)
         except (CannotTell, LookupError, OSError) as error:
             self.reason = str(error)
-
-
-def _root() -> int:
-    """The process whose tree this one's run is: the command that started it, with its server and its other loads."""
-    owner = interrupts.owner()
-    return owner if owner is not None and psutil.pid_exists(owner) else os.getpid()

@@ -14,6 +14,7 @@ from loadgen.kserve.http_connection import Connection
 from loadgen.kserve.http_messages import BINARY, Asked, Formats, ResponseChecker, compressed, encode_request
 from loadgen.kserve.server_statistics import COMPOSING
 from loadgen.load.load_config import LoadConfig
+from loadgen.load.server_processes import server_processes
 from loadgen.stateful.sequences import Sequences, Stamp, carrying, reserved_http, stamp_http
 from loadgen.sut.channel import Channel, Payload
 from loadgen.sut.connection_times import ConnectionTimes
@@ -31,7 +32,7 @@ from loadgen.wire.servers import on_server
 from loadgen.wire.used_once import used_once
 from servemark.documents.load import AUTO
 from servemark.documents.request import PROCESS_CLOCK
-from servemark.machine.addresses import is_address, lookup, named
+from servemark.machine.addresses import is_address, lookup
 from servemark.repository.entry import Golden
 from servemark.repository.versions import same_version
 from servemark.results.schema.run import Resolved
@@ -96,14 +97,7 @@ class HttpTarget:
     def processes(self) -> list[int]:
         if (root := self._config.server_root) is not None:
             return [root]
-        also = named(self._config.server.server_processes)
-        try:
-            listening = {pid for address in self.addresses for pid in address.processes()}
-        except LookupError:
-            if not also:
-                raise
-            listening = set()
-        return sorted({*listening, *also})
+        return server_processes(self._config, self.addresses)
 
     def prepare(self) -> Placement:
         config = self._config

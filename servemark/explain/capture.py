@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from loadgen.load.load_config import LoadConfig
+from loadgen.load.server_processes import server_processes
 from loadgen.targets.control import control_of
 from loadgen.traces import triton
 from loadgen.traces.stamps import FILE as STAMPS
@@ -85,7 +86,7 @@ def _watched(config: LoadConfig, measure: Measure, file: Path | None) -> _Run:
 def _watch(config: LoadConfig) -> tuple[ProcessWatch | None, str]:
     """Return a watch of the server's processes, or why there is none."""
     try:
-        found = config.access.address(config.url).processes()
+        found = server_processes(config, [config.access.address(config.url)])
     except LookupError as error:
         return None, str(error)
     return (ProcessWatch(found, [os.getpid()]), "") if found else (None, "the server runs on another machine")

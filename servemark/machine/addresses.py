@@ -4,7 +4,7 @@ import _socket
 import contextlib
 import functools
 import socket
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from pathlib import Path
@@ -13,6 +13,8 @@ import psutil
 
 from servemark.errors import OptionError
 from servemark.machine.limits import SYSTEM
+from servemark.machine.processes import generator
+from servemark.machine.processes.table import children, processes
 
 _FIRST_PID_NAMESPACE = 0xEFFFFFFC
 """Inode of the namespace that sees every process: PROC_PID_INIT_INO, linux/proc_ns.h."""
@@ -20,6 +22,8 @@ _IP = (socket.AF_INET, socket.AF_INET6)
 FORWARDERS = frozenset({"docker-proxy", "rootlessport", "slirp4netns", "pasta"})
 """They listen for a container whose processes they are not."""
 
+_NAME_CHARACTERS = 15
+"""As many of a process's name are kept by Linux."""
 _INIT = 1
 """It listens for services that it has not started yet, and every process descends from it."""
 
@@ -106,14 +110,13 @@ class Sockets:
     """Port -> processes."""
     connected: Mapping[int, Set[int]]
     """Process -> ports of this machine."""
-    children: Mapping[int, Set[int]]
+    children: Mapping[int, Collection[int]]
 
     @classmethod
     def now(cls) -> "Sockets":
         """Read them. Another user's processes may not be seen."""
         listening: dict[int, set[int]] = {}
         connected: dict[int, set[int]] = {}
-        children: dict[int, set[int]] = {}
         own = _own_addresses()
         for each in psutil.net_connections("tcp"):
             if each.pid and each.status == psutil.CONN_LISTEN and each.laddr:
@@ -123,10 +126,7 @@ class Sockets:
                 mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
                 if (mapped or address).is_loopback or (mapped or address) in own:
                     connected.setdefault(each.pid, set()).add(each.raddr.port)
-        for process in psutil.process_iter():
-            with contextlib.suppress(psutil.NoSuchProcess):
-                children.setdefault(process.ppid(), set()).add(process.pid)
-        return cls(listening, connected, children)
+        return cls(listening, connected, children(processes()))
 
     def path(self, first: Iterable[int], outside: Set[int]) -> list[int]:
         """Return the first processes and those behind them: what they, or their children, are connected to.
@@ -163,11 +163,16 @@ def in_path(first: Iterable[int], outside: Set[int]) -> list[int]:
 
 
 def named(wanted: Sequence[str]) -> list[int]:
-    """Return the processes of these names or numbers. Raises OptionError for one that this machine has not."""
-    running = {process.pid: process.info["name"] for process in psutil.process_iter(["name"])}
+    """Return the processes of these names or numbers. Raises OptionError for one that this machine has not.
+
+    The generator's own are not meant by a name: a server may be a Python as well.
+    """
+    table = processes()
+    ours = generator.family(table) if wanted else set()
     found: list[int] = []
     for each in wanted:
-        pids = [pid for pid, name in running.items() if each in {name, str(pid)}]
+        shown = each[:_NAME_CHARACTERS]
+        pids = [p for p, process in table.items() if each == str(p) or (shown == process.name and p not in ours)]
         if not pids:
             raise OptionError(
                 f"--server-process {each}: no process of this machine has this name or number",

@@ -1,6 +1,6 @@
 """CPU time of this machine's cores: of named process trees, of other work, of other virtual machines.
 
-proc(5): /proc/stat, /proc/PID/stat. What is idle is known exactly, since an idle core has no clock ticks; what is busy
+proc(5): /proc/stat. What is idle is known exactly, since an idle core has no clock ticks; what is busy
 is all the rest. Time of interrupts is left out: the network's belongs to the traffic of the run itself.
 """
 
@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from servemark.machine.limits import SYSTEM, cores
+from servemark.machine.processes.table import Table, processes, same, trees
 
 QUIET_SHARE = 0.05
 """A machine is quiet where other work takes at most this share of its cores. A server that uses all of them loses about
@@ -25,25 +26,10 @@ CREDIBLE = 1.5
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 # Fields of a line of /proc/stat, after its name.
 _IDLE, _IOWAIT, _IRQ, _SOFTIRQ, _STEAL = 3, 4, 5, 6, 7
-# Fields of /proc/PID/stat, after the name in parentheses: the parent; CPU time of its own and of its ended children.
-_PARENT, _FLAGS, _TIMES, _OWN_TIMES = 1, 6, slice(11, 15), slice(11, 13)
-_KERNEL_THREAD = 0x00200000
-"""PF_KTHREAD of the kernel's include/linux/sched.h, in a process's flags."""
 
 
 class CannotTell(Exception):  # noqa: N818 - a gap in what is known, with its reason
     """Reason why the machine does not show its use of CPU time."""
-
-
-@dataclass(frozen=True)
-class Process:
-    """A process but the kernel's, with its CPU seconds until now."""
-
-    name: str
-    parent: int
-    own_s: float
-    with_ended_s: float
-    """With ended children that were waited for, whose time may be of long ago."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +39,7 @@ class Snapshot:
     clock_s: float
     cores_s: Mapping[int, tuple[float, float, float]]
     """Core -> seconds that it was idle, served interrupts, and was taken by other machines."""
-    processes: Mapping[int, Process]
+    processes: Table
 
 
 @dataclass(frozen=True)
@@ -81,18 +67,19 @@ class CpuUse:
             end - start for start, end in zip(_together(first, watched), _together(last, watched), strict=True)
         )
         stolen_s = max(stolen_s, 0.0)
-        before, after = _trees(first.processes, groups), _trees(last.processes, groups)
+        found = _trees(first.processes, last.processes, groups)
         # A group's processes may have ended and been waited for by another one.
         groups_s = {
-            name: max(_time_s(last.processes, after[name]) - _time_s(first.processes, before[name]), 0.0)
-            for name in groups
+            name: max(_time_s(last.processes, after) - _time_s(first.processes, before), 0.0)
+            for name, (before, after) in found.items()
         }
         if passed_s <= 0 or not 0 <= idle_s <= 1.05 * len(watched) * passed_s + 1:
             raise CannotTell("/proc/stat does not tell the idle time of these cores")
         busy_s = len(watched) * passed_s - idle_s - stolen_s - interrupts_s
         other_s = max(busy_s - sum(groups_s.values()), 0.0)
         grown = {
-            pid: process.own_s - _own_s(first.processes.get(pid), process) for pid, process in last.processes.items()
+            pid: process.own_s - (first.processes[pid].own_s if same(first.processes, last.processes, pid) else 0.0)
+            for pid, process in last.processes.items()
         }
 
         def named(pids: Iterable[int]) -> str:
@@ -104,13 +91,13 @@ class CpuUse:
         used = {pid for pid, used_s in grown.items() if used_s >= SHOWN_CORES * passed_s}
         # A virtual machine's kernel threads at times show more than the cores were busy: time that the host had.
         credible = {pid for pid in used if grown[pid] <= CREDIBLE * other_s}
-        others = largest(credible.difference(*after.values()))
+        others = largest(credible.difference(*(after for _, after in found.values())))
         words = named(others)
         if others and 2 * sum(grown[pid] for pid in others) < other_s:
             words = f"many, the largest {words}"
         members = {
             name: named(sorted(tree & ({*groups[name]} | {*largest(tree & used)}), key=lambda pid: -grown[pid]))
-            for name, tree in after.items()
+            for name, (_, tree) in found.items()
         }
         shares = {name: used_s / passed_s for name, used_s in groups_s.items()}
         return cls(len(watched), allowed, shares, other_s / passed_s, stolen_s / passed_s, words or None, members)
@@ -169,7 +156,7 @@ class Watch:
         """Take a snapshot of the machine. Raises CannotTell."""
         clock_s = self._clock()
         try:
-            return Snapshot(clock_s, _core_times(self._system), _processes(self._system))
+            return Snapshot(clock_s, _core_times(self._system), processes(self._system))
         except (OSError, ValueError, IndexError) as error:
             raise CannotTell(f"/proc cannot be read: {error}") from error
 
@@ -197,48 +184,17 @@ def _together(snapshot: Snapshot, watched: Set[int]) -> tuple[float, float, floa
     return sum(idle_s), sum(interrupts_s), sum(stolen_s)
 
 
-def _processes(system: Path) -> dict[int, Process]:
-    found = {}
-    for folder in (system / "proc").iterdir():
-        if not folder.name.isdecimal():
-            continue
-        try:
-            head, _, tail = (folder / "stat").read_text(errors="replace").rpartition(")")
-        except (FileNotFoundError, ProcessLookupError):
-            continue  # it has ended meanwhile
-        fields = tail.split()
-        if int(fields[_FLAGS]) & _KERNEL_THREAD:
-            continue
-        own_s, with_ended_s = (sum(map(int, fields[times])) * _TICK_S for times in (_OWN_TIMES, _TIMES))
-        found[int(folder.name)] = Process(head.partition("(")[2], int(fields[_PARENT]), own_s, with_ended_s)
-    return found
+def _trees(first: Table, last: Table, groups: Mapping[str, Iterable[int]]) -> dict[str, tuple[set[int], set[int]]]:
+    """The processes of each group in two tables: its roots and all that descends from them.
+
+    A process is of the first group that has it. One that has lost its parent in between stays, with its children.
+    """
+    before = trees(first, groups.values())
+    stayed = [{pid for pid in tree if same(first, last, pid)} for tree in before]
+    after = trees(last, [{*roots, *pids} for roots, pids in zip(groups.values(), stayed, strict=True)])
+    return dict(zip(groups, zip(before, after, strict=True), strict=True))
 
 
-def _trees(processes: Mapping[int, Process], groups: Mapping[str, Iterable[int]]) -> dict[str, set[int]]:
-    """The processes of each group: its roots and all that descends from them. A process is of the first that has it."""
-    children: dict[int, list[int]] = {}
-    for pid, process in processes.items():
-        children.setdefault(process.parent, []).append(pid)
-    claimed: set[int] = set()
-    found: dict[str, set[int]] = {}
-    # Whole trees first: of two groups the one inside the other is named first.
-    for name, roots in groups.items():
-        left, found[name] = [*roots], set()
-        while left:
-            pid = left.pop()
-            if pid not in claimed:
-                claimed.add(pid)
-                found[name].add(pid)
-                left += children.get(pid, ())
-        found[name] &= processes.keys()
-    return found
-
-
-def _time_s(processes: Mapping[int, Process], tree: Set[int]) -> float:
+def _time_s(processes: Table, tree: Set[int]) -> float:
     """CPU seconds of a tree. Ended children that were waited for are part of their parent."""
     return sum(processes[pid].with_ended_s for pid in tree)
-
-
-def _own_s(before: Process | None, now: Process) -> float:
-    """CPU seconds of a process before, where it was the same one: a number may be given anew."""
-    return before.own_s if before is not None and before.name == now.name else 0.0

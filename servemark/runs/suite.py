@@ -1,6 +1,7 @@
 """A whole suite unattended, past any workload that fails, with one table at the end."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -138,7 +139,8 @@ def command(arguments: list[str], timeout_s: float) -> tuple[dict[str, Any] | No
     """Run a command of ours; its JSON, or the last words of its errors."""
     with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
         with interrupts.held_back():
-            process = subprocess.Popen([sys.executable, "-m", "servemark", *arguments], stdout=output, stderr=errors)
+            command, watched = [sys.executable, "-m", "servemark", *arguments], {interrupts.WATCHER: str(os.getpid())}
+            process = subprocess.Popen(command, stdout=output, stderr=errors, env=os.environ | watched)
         try:
             with stopping([process]):
                 code = interrupts.wait(process, timeout_s)

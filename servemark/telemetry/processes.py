@@ -15,6 +15,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from servemark.machine.addresses import in_path
+from servemark.machine.processes.table import processes, trees
 from servemark.telemetry.periodic import PeriodicThread
 
 PERIOD_S = 0.005
@@ -32,7 +34,7 @@ COLUMNS = ("at", "server_cpu", "waited", "client_waited", "others", "busy", "sto
 class ProcessWatch:
     """Reads the server's processes, those of the load generator, and the cores, until it is stopped.
 
-    `server` and `generator` are whole process trees, by their roots.
+    `server` and `generator` are whole process trees, by their roots. What stands behind a server's proxy belongs to it.
     """
 
     def __init__(self, server: Iterable[int], generator: Iterable[int]) -> None:
@@ -49,7 +51,7 @@ class ProcessWatch:
     def start(self) -> None:
         """Begin to read. Processes are listed in another thread, since that takes as long as many readings."""
         self.find()
-        self._beats = [PeriodicThread(self.find, RELIST_S), PeriodicThread(self.read, PERIOD_S, MAX_SHARE)]
+        self._beats = [PeriodicThread(self.find, RELIST_S, MAX_SHARE), PeriodicThread(self.read, PERIOD_S, MAX_SHARE)]
 
     def stop(self) -> None:
         """Read no more."""
@@ -85,13 +87,15 @@ class ProcessWatch:
         return sum(self._cpu.get(pid, 0) for pid in processes)
 
     def find(self) -> None:
-        """Find the processes of both trees, and their busiest threads."""
-        trees = process_trees(self._roots)
+        """Find the processes of both trees, those behind a proxy too, and their busiest threads."""
+        with contextlib.suppress(LookupError):  # one forwards to a container, whose processes are not known
+            self._roots[0].update(in_path(self._roots[0], {os.getpid(), *self._roots[1]}))
+        server, generator = trees(processes(), self._roots)
         # One that has ended stays: a sum that falls would be taken for other work.
-        self._server = list(dict.fromkeys([*self._server, *trees[0]]))
-        self._generator = list(dict.fromkeys([*self._generator, *trees[1]]))
-        self._server_waits.follow(trees[0])
-        self._generator_waits.follow(trees[1])
+        self._server = list(dict.fromkeys([*self._server, *server]))
+        self._generator = list(dict.fromkeys([*self._generator, *generator]))
+        self._server_waits.follow(server)
+        self._generator_waits.follow(generator)
 
 
 class _Waits:
@@ -136,35 +140,13 @@ def _is_stopped(processes: Iterable[int]) -> bool:
     return False
 
 
-def process_trees(roots: Iterable[Iterable[int]]) -> list[list[int]]:
-    """Return the processes of each tree. One below two roots belongs to the first tree."""
-    children: dict[int, list[int]] = {}
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdecimal():
-            with contextlib.suppress(OSError, ValueError, IndexError):
-                parent = int((folder / "stat").read_text(errors="replace").rpartition(")")[2].split()[1])
-                children.setdefault(parent, []).append(int(folder.name))
-    taken: set[int] = set()
-    trees: list[list[int]] = []
-    for starts in roots:
-        left, tree = [*starts], []
-        while left:
-            pid = left.pop()
-            if pid not in taken:
-                taken.add(pid)
-                tree.append(pid)
-                left += children.get(pid, ())
-        trees.append(tree)
-    return trees
-
-
 def memory_bytes(root: int) -> int | None:
     """Return the memory of what descends from a process (PSS). None: it is not known.
 
     A page that several processes share counts once (proc(5), smaps_rollup).
     """
     total = 0
-    for pid in process_trees([[root]])[0][1:]:
+    for pid in trees(processes(), [[root]])[0] - {root}:
         with contextlib.suppress(OSError):
             found = re.search(r"^Pss:\s+(\d+) kB", Path(f"/proc/{pid}/smaps_rollup").read_text(), re.MULTILINE)
             total += int(found[1]) * 1024 if found else 0

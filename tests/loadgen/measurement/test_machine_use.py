@@ -78,22 +78,6 @@ def test_the_server_behind_a_proxy_is_the_server_and_is_named(monkeypatch: pytes
     assert {f"(pid {pid})" for pid in (proxy.pid, server.pid)} == {*re.findall(r"\(pid \d+\)", use.use.members[SERVER])}
 
 
-def test_a_run_is_its_command_s() -> None:
-    """The process that sends has forgotten the variable by then: what it starts must not end with its own owner."""
-    code = (
-        "from servemark import interrupts; interrupts.end_with_owner()\n"
-        "from loadgen.measurement.machine_use import _root; print(_root())"
-    )
-    owned = {**os.environ, interrupts.OWNER: str(os.getpid())}
-    done = subprocess.run([sys.executable, "-c", code], env=owned, capture_output=True, text=True, check=True)
-    assert int(done.stdout) == os.getpid()
-
-
-def test_an_owner_that_is_gone_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(interrupts, "owner", lambda: 99999999)
-    assert measured(Served()).use is not None
-
-
 def without_descriptors() -> Iterable[int]:
     raise OSError(errno.EMFILE, "Too many open files", "/proc/stat")
 

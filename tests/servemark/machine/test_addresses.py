@@ -12,6 +12,8 @@ import pytest
 from servemark.errors import OptionError
 from servemark.machine import addresses
 from servemark.machine.addresses import Sockets, in_path, is_loopback, listeners, named
+from servemark.machine.processes import generator
+from tests.golden.server import GoldenServer
 from tests.support.proxy import proxy_to
 from tests.support.raw_server import raw_server
 
@@ -105,10 +107,18 @@ def test_a_container_behind_a_proxy_is_not_known(monkeypatch: pytest.MonkeyPatch
         in_path([os.getpid()], set())
 
 
-def test_processes_are_named_by_name_or_number() -> None:
-    name = psutil.Process().name()
-    assert os.getpid() in named([name])
-    assert named([str(os.getpid())]) == [os.getpid()]
-    for unknown in ("no-such-process", "99999999"):
-        with pytest.raises(OptionError, match=f"--server-process {unknown}: no process of this machine"):
-            named([name, unknown])
+def test_processes_are_named_by_name_or_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours = psutil.Process().name()
+    monkeypatch.setattr(generator, "family", lambda _: {os.getpid()})
+    with GoldenServer() as server:
+        name = psutil.Process(server.pid).name()
+        assert server.pid in named([name])
+        # A server may be a Python, too. Whoever gives a number means it.
+        assert os.getpid() not in named([name, str(server.pid)])
+        assert named([str(os.getpid())]) == [os.getpid()]
+        for unknown in ("no-such-process", "99999999"):
+            with pytest.raises(OptionError, match=f"--server-process {unknown}: no process of this machine"):
+                named([name, unknown])
+    monkeypatch.setattr(generator, "family", lambda table: {*table})
+    with pytest.raises(OptionError, match="no process of this machine"):
+        named([ours])

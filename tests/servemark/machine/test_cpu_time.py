@@ -94,6 +94,19 @@ def test_a_tree_that_is_found_at_the_end_counts_from_the_beginning(machine: Mach
     assert after.largest is None
 
 
+def test_what_has_lost_its_parent_stays_in_its_group(machine: Machine) -> None:
+    machine.show({10: (1, 0.0), 11: (10, 1.0), 12: (11, 2.0), 30: (1, 0.0)})
+    watch = machine.watch()
+    machine.now_s = 10.0
+    (machine.root / "proc/11/stat").unlink()
+    (machine.root / "proc/11").rmdir()
+    machine.show({10: (1, 1.0, 1.0), 12: (1, 5.0), 13: (12, 1.0)}, idle=15.0)
+    use = watch.use()
+    assert use.groups["generator"] == pytest.approx(0.5)
+    assert use.other == pytest.approx(0.0)
+    assert use.largest is None
+
+
 def test_steal_counts_and_interrupts_do_not(machine: Machine) -> None:
     use = ten_seconds(machine, idle=10.0, steal=1.0, irq=2.0)
     assert use.other == pytest.approx(0)

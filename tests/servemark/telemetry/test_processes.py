@@ -1,5 +1,7 @@
 """Readings of processes: CPU time of another one, its tree, and the cores' counters."""
 
+import contextlib
+import http.client
 import os
 import subprocess
 import sys
@@ -7,7 +9,9 @@ import time
 
 import pytest
 
-from servemark.telemetry.processes import COLUMNS, ProcessWatch, cores_ns, process_trees
+from servemark.telemetry.processes import COLUMNS, ProcessWatch, cores_ns
+from tests.golden.server import GoldenServer
+from tests.support.proxy import proxy_to
 
 
 def test_cpu_time_of_another_process_is_that_which_it_used() -> None:
@@ -51,17 +55,16 @@ def test_waits_for_a_core_are_those_of_each_side() -> None:
             each.wait()
 
 
-def test_a_process_below_two_roots_belongs_to_the_first() -> None:
-    parent = subprocess.Popen(["sh", "-c", "sleep 30 & wait"])  # noqa: S607
-    try:
-        child: list[int] = []
-        while not child:
-            child = [pid for pid in process_trees([[parent.pid]])[0] if pid != parent.pid]
-        assert process_trees([child, [parent.pid]]) == [child, [parent.pid]]
-    finally:
-        for pid in child:
-            subprocess.run(["kill", str(pid)], check=False)  # noqa: S607
-        parent.wait()
+def test_a_server_behind_a_proxy_is_watched() -> None:
+    with GoldenServer() as server, proxy_to(server.port) as proxy:
+        watch = ProcessWatch([proxy.pid], [])
+        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", proxy.port, timeout=30)) as connection:
+            connection.request("GET", "/v2/health/ready")
+            connection.getresponse().read()
+            used = sum(time.clock_gettime_ns((~pid << 3) | 2) for pid in (proxy.pid, server.pid))
+            watch.find()
+            watch.read()
+    assert watch.columns()["server_cpu"][-1] >= used
 
 
 def test_cores_are_busy_with_all_but_idleness_interrupts_and_other_machines() -> None:
