@@ -151,7 +151,8 @@ class Recorder:
 
 
 DROPPED = re.compile(
-    r"\.(batch_sizes|by_kind|messages|ci95|bounds_ms)\.|_reason$|\.failed\b|\bnot_tried\b"  # keys are data
+    r"\.(batch_sizes|by_kind|messages)\.|_reason$|\.failed\b|\bnot_tried\b"  # keys are data
+    r"|\bfigures\..*\.(ci95|reason)$|\.largest_other$"
     r"|\brows\.\*\.ratio\.p99\b|log\.jsonl .*sha256"  # a ratio needs enough requests on both sides
 )
 """Paths of which not even the presence is certain."""
@@ -164,17 +165,17 @@ ANY = re.compile(
 )
 """Paths that are there, with a value or null as chance has it."""
 MEASURED = re.compile(
-    r"\b(latency_ms|service_time_ms|schedule_delay_ms|server|output_agreement|inferences_per_s|variation|ratio)\."
-    r"|metrics\.(energy|client)\.(?!workers$)|throughput\.(?!requested)|tail_bounds\.(?!confidence)|shown\.(?!confidence)"
+    r"\b(latency_ms|output_agreement|inferences_per_s|variation|ratio)\."
+    r"|\bfigures\.(?!generator\.workers\.).*\.(value|n)$|\bdetails\.(energy|generator)\.|shown\.(?!confidence)"
     r"|\b(valid|objective|objective_missed|status|exit_code|unsteady|\w+_rounds)$|(constraints|objectives)\..*\.(ok|value)$|\bstages\.\*\.(?!start|duration|requested)"
     r"|\b(windows|workers)\.|\bloadgen\.(?!version)|\b(turns|points)\.\*\.(\w+_ms|\w+_per_s|completed_share)$"
     r"|\b(created|collected|measured_s|seconds|peak_rss_mib|busy_share|spent_s|expected_latency_ms|pid|artifact_sha256|source_sha256)$"
     r"|differences\.[^.]+\.(a|b)$|histograms\.json"
 )
 """Paths of figures: their type is a fact, their value is none."""
-COUNTS = re.compile(r"latency_ms\.count$|tail_bounds\.requests$|\.scheduled$")
+COUNTS = re.compile(r"\bfigures\.(requests\.answered\.value|latency\..*\.n)$|\.scheduled$")
 """Figures that follow from the seed where requests go out on a schedule."""
-UNSURE = re.compile(r"\bp\d+(_\d)?(_ms)?$|output_agreement\.")
+UNSURE = re.compile(r"\bp\d+(_\d)?(_ms)?$|\.p[\d.]+\.value$|output_agreement\.|\bfigures\.outputs\.")
 """Figures that few requests do not have."""
 UNSURE_LINE = re.compile(r"->|limited by|pN <=|with N% confidence|servemark ms|N:N:N|\|(?=.*(ratio|N\*|---))")
 """Lines that not every run has: progress, remedies, columns of figures that few requests do not have."""
@@ -246,7 +247,7 @@ class Recording:
         exact = scheduled and not document.get("partial") and not VARYING.search(label)
         for path, value in flatten(document):
             subject = f"{name}/{label} {path}"
-            if DROPPED.search(subject) and not (exact and path.endswith("_reason")):
+            if DROPPED.search(subject) and not (exact and path.endswith("reason")):
                 continue
             if ANY.search(subject) or VARYING.search(label):
                 yield path, "there"

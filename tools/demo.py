@@ -14,6 +14,7 @@ from pathlib import Path
 import servers
 from servemark.documents.saved_load import described
 from servemark.errors import ExitCode, ServemarkError
+from servemark.figures.registry import value_of
 from servemark.paths import MODEL_REPOSITORY, RESULTS, shown
 from servemark.repository.entry import DEFAULT_ENGINE
 from servemark.results.directory import RESULT_FILE, new_directory, read_run
@@ -75,7 +76,7 @@ def load(job: Job, url: str, folder: Path) -> list[Path]:
     closed = ["--concurrency", str(job.concurrency), "--duration", f"{job.closed_s:g}"]
     require(servemark(*common, *closed, here=here))
     first = newest(folder)
-    rate = job.open_share * float(read_run(first)["metrics"]["throughput"]["requests_per_s"] or 0.0)
+    rate = job.open_share * float(value_of(read_run(first), "throughput.requests") or 0.0)
     shown = f"{rate:.0f}" if rate >= 10 else f"{rate:.1f}"
     seconds = max(job.open_s, REQUESTS / max(float(shown), 1.0))
     open_loop = ["--request-rate", shown, "--slo", job.slo, "--duration", f"{seconds:.0f}"]

@@ -1,12 +1,16 @@
 """The page of the metrics from their catalog: `python -m tools.metrics_reference > docs/reference/metrics.md`."""
 
 from servemark.telemetry.metrics.buckets import SCHEMA, bounds_s
-from servemark.telemetry.metrics.catalog import HIGHEST_S, LOWEST_DELAY_S, LOWEST_S, METRICS, RUN_LABELS, Kind
+from servemark.telemetry.metrics.catalog import HIGHEST_S, LOWEST_DELAY_S, LOWEST_S, RUN_LABELS, Kind, by_name
 
 _HEAD = """# Metrics of a run
 
 What `--metrics-port` exposes while a run goes on ([how to watch it](../guides/watching.md)). This page is made from
 `servemark/telemetry/metrics/catalog.py`.
+
+Each [figure of a result](result.md#figures) is a gauge in Prometheus's base units, unless it is of a histogram. Those
+of throughput, errors and late requests are computed about once a second. The others come with the result, at the end.
+A figure that is not known is absent.
 
 Every sample has the labels {labels}. A label that is not known is empty. `run` is the
 result's directory, from `--out`. Counters and histograms count the requests of the measured interval, as the result
@@ -41,7 +45,7 @@ def reference() -> str:
     rows = [
         f"| `{each.name}` | {each.kind}{' (classic and native)' * (each.kind is Kind.HISTOGRAM)} "
         f"| {', '.join(f'`{label}`' for label in each.labels)} | {each.help} |"
-        for each in METRICS
+        for each in by_name().values()
     ]
     return head + "\n".join(rows) + "\n"
 

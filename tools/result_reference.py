@@ -6,6 +6,8 @@ from typing import Any, Literal, Union, get_args, get_origin, is_typeddict
 
 import typer
 
+from servemark.figures.figure import Figure
+from servemark.figures.registry import distributions, registry
 from servemark.library.columns import REQUESTS, SERIES, Column
 from servemark.results.json_schema import fields_of, summary_of
 from servemark.results.kinds import KINDS
@@ -18,10 +20,14 @@ is current. `servemark schema [KIND]` prints the same as a JSON Schema.
 
 A run writes a directory `results/<time>-<model>/` with `result.json` and `histograms.json`. `--json` prints the former.
 
-- Units are in the names (`_ms`, `_s`, `_w`, `_gb`). Rates are per second, shares from 0 to 1.
-- An unknown figure is `null`. Its reason stands beside it as `<key>_reason`, or as `reason` for a whole group.
+- `figures` has [each figure](#figures) by its tag, with value, unit and 95 % interval: `.figures["latency.p99"].value`.
+- A figure that is not known has the value `null`, and a `reason`. A figure that such a run cannot have is absent.
+- `details` has what is not a number, by the same subjects.
+- Another key that is not known is `null`. Its reason stands beside it as `<key>_reason`, or as `reason` for a group.
+- Units of other keys are in their names (`_ms`, `_s`, `_w`, `_gb`). Rates are per second, shares from 0 to 1.
 - `request` is what was asked for, each value once. `resolved` and `scenario` are what came of it.
-- A later version may add keys. A changed meaning raises `schema_version`.
+- A later version may add keys and figures. A changed meaning raises `schema_version`. A result of version 4 is read as
+  one of version 5.
 
 [Metrics](../explanation/metrics.md) says how each figure is measured. [Verdict](../explanation/verdict.md) says how
 a run is judged.
@@ -48,7 +54,7 @@ a run is judged.
 
 A mix and `--max-rate` write a directory for each run within theirs. More files may stand beside `result.json`:
 
-- `histograms.json`: `latency_us`, `service_time_us`, `schedule_delay_us` in HdrHistogram's V2 format, base64, in µs.
+- `histograms.json`: each distribution with samples, like `latency_us`, in HdrHistogram's V2 format, base64, in µs.
 - `examples.jsonl` of a quality run: a line for each scored example.
 - `requests.csv` with `--request-log`: a line for each [request](#requests).
 - `requests.parquet` and `series.parquet` from `servemark report RESULT --format parquet`.
@@ -60,6 +66,18 @@ _TABLES = {
         SERIES,
     ),
 }
+_FIGURES = """## Figures
+
+Every figure that a result may have, from `servemark/figures/`. `servemark list figures` prints them one by one.
+
+- `--slo`, `--fail-on` and `history --metric` take each one that has a better direction, by its tag or its name in
+  brackets. `p99` is `latency.p99`, `service_p99` is `service_time.p99`.
+- `POINT` is {points}. Any other percentile can be named, too.
+- A percentile counts a failed request as longer than every other one. The other points are of the answered requests.
+
+| figure | unit | better | meaning |
+|---|---|---|---|
+"""
 _DOCUMENTS = (Header, *(types[0] for types in KINDS.values()))
 MIN_SHARED = 5
 """A type with fewer keys is not worth a link."""
@@ -72,7 +90,22 @@ def reference() -> str:
     for document in _DOCUMENTS:
         _collect(document, documents)
     tables = (_table(title, *table) for title, table in _TABLES.items())
-    return "\n".join([_HEAD, *tables, *(_section(document, documents) for document in documents)])
+    return "\n".join([_HEAD, _figures(), *tables, *(_section(document, documents) for document in documents)])
+
+
+def _figures() -> str:
+    """The table of all figures; those of a distribution stand in one row."""
+    latency = distributions()["latency"]
+    points = [f"`{each.tag.removeprefix('latency.')}`" for each in latency.figures]
+    rows = dict.fromkeys(map(_row, registry().values()))
+    return _FIGURES.format(points=f"{', '.join(points[:-1])} or {points[-1]}") + "\n".join(rows) + "\n"
+
+
+def _row(figure: Figure) -> str:
+    whole = figure.distribution
+    tag, about = (f"{whole.tag}.POINT", whole.help) if whole else (figure.tag, figure.help)
+    short = f" (`{figure.short}`)" if figure.short else ""
+    return f"| `{tag}`{short} | {figure.unit.name} | {figure.better or ''} | {about} |"
 
 
 def _table(title: str, about: str, columns: Sequence[Column]) -> str:

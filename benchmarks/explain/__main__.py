@@ -27,6 +27,7 @@ from servemark.documents.flags import request_of
 from servemark.explain.capture import explaining
 from servemark.explain.document import FEWEST
 from servemark.explain.trial import try_fix
+from servemark.figures.registry import value_of
 from servemark.machine.scratch import scratch_folder
 from servemark.paths import MODEL_REPOSITORY
 from servemark.results import directory
@@ -124,7 +125,7 @@ def _planted(workload: str, name: str, number: int, given: argparse.Namespace) -
         "note": found["note"],
         "median_ms": {part["cause"]: round(part["median_ms"], 3) for part in found["parts"]},
         "tail_ms": {part["cause"]: round(part["tail_ms"], 3) for part in found["parts"]},
-        "other_cores": result["metrics"].get("cpu", {}).get("other_cores"),
+        "other_cores": value_of(result, "cpu.other"),
         "fix": next((fix["words"] for fix in found["fixes"]), None),
         "predicted_ratio": tried and tried["predicted_ratio"],
         "measured_ratio": tried and tried["ratio"],
@@ -144,7 +145,7 @@ def _rate(model: str, busy: float) -> float:
     An execution takes less time the busier the cores are, because they do not sleep in between.
     """
     closed = _measured(model, concurrency="8", duration="6")
-    rate = busy * float(closed["metrics"]["throughput"]["requests_per_s"] or 0.0) / 2
+    rate = busy * float(value_of(closed, "throughput.requests") or 0.0) / 2
     for _ in range(2):
         seconds = max(6.0, 1.3 * FEWEST / rate)
         found = _measured(model, request_rate=f"{rate:g}", duration=f"{seconds:g}").get("explanation")
@@ -178,10 +179,9 @@ def _cost(workload: str, given: argparse.Namespace) -> None:
                 else:
                     with server_for([config]) as [served]:
                         result = drive(served)
-                metrics = result["metrics"]
                 found[explain] = {
-                    "p50": float(metrics["latency_ms"]["p50"] or 0.0),
-                    "requests/s": float(metrics["throughput"]["requests_per_s"] or 0.0),
+                    "p50": value_of(result, "latency.p50") or 0.0,
+                    "requests/s": value_of(result, "throughput.requests") or 0.0,
                 }
             for key, values in pairs.items():
                 values.append((found[True][key], found[False][key]))

@@ -24,6 +24,7 @@ import numpy as np
 
 from servemark.calibration.golden.behaviour import Behaviour
 from servemark.errors import ServemarkError
+from servemark.figures.registry import value_of
 from servemark.paths import CHECKOUT
 from servemark.stats.percentiles import samples_needed
 
@@ -48,7 +49,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Run:
-    """One run: whether its figures may be quoted, which constraints failed, and errors (ms) by percentile."""
+    """One run: whether its figures may be quoted, which constraints failed, and errors (ms) by stated percentile."""
 
     valid: bool
     failed: tuple[str, ...]
@@ -89,7 +90,8 @@ def validity(rounds: int, seconds: float) -> None:
 
 def _worst(runs: list[Run], percentile: float) -> str:
     errors = [run.errors_ms[percentile] for run in runs if percentile in run.errors_ms]
-    return f"{max(errors, key=abs):+.3f}" if errors else "-"
+    stated = "" if len(errors) == len(runs) else f" (stated in {len(errors)} of {len(runs)})"
+    return f"{max(errors, key=abs):+.3f}{stated}" if errors else "-"
 
 
 def _run(cell: Cell, seconds: float) -> Run:
@@ -106,7 +108,7 @@ def _run(cell: Cell, seconds: float) -> Run:
     took_ms = np.sort(np.array(times["written_ns"], float) - np.array(times["arrival_ns"], float)) / 1e6
     errors, beyond = {}, 0.0
     for percentile in PERCENTILES:
-        seen = result["metrics"]["latency_ms"][f"p{percentile:g}".replace(".", "_")]
+        seen = value_of(result, f"latency.p{percentile:g}")
         if seen is not None and len(took_ms) >= samples_needed(percentile):
             true = float(took_ms[math.ceil(percentile / 100 * len(took_ms)) - 1])
             errors[percentile] = seen - true

@@ -1,6 +1,5 @@
 """servemark's own generator: Locust with the identity model's locustfile, as a user would start it."""
 
-import json
 import os
 import sys
 import tempfile
@@ -11,7 +10,9 @@ import numpy as np
 
 from benchmarks.rig import cpu_meter
 from benchmarks.rig.load import Endpoints, Figures, Load
+from servemark.figures.registry import count_of, value_of
 from servemark.paths import CHECKOUT
+from servemark.results import directory
 
 LOCUSTFILE = "identity_locustfile.py"
 WARMUP_S = 1.0
@@ -52,12 +53,12 @@ def measure(
         results = list(Path(folder, "results").glob("*/result.json"))
         if not results:
             raise SystemExit(f"locust failed ({done.code}):\n{done.output}")
-        metrics = json.loads(results[0].read_text())["metrics"]
-    if metrics["errors"]["count"]:
-        raise SystemExit(f"requests failed: {metrics['errors']}")
-    delay = metrics["schedule_delay_ms"]
-    throughput, p50 = metrics["throughput"]["requests_per_s"], metrics["latency_ms"]["p50"]
-    return Figures(throughput, p50, done.cpu_us, delay["p99"], delay["late_share"])
+        result = directory.read(results[0])
+    if count_of(result, "errors.count"):
+        raise SystemExit(f"requests failed: {result['details']['errors']}")
+    delay_p99, late = value_of(result, "schedule_delay.p99"), value_of(result, "schedule_delay.late_share")
+    throughput, p50 = value_of(result, "throughput.requests") or 0.0, value_of(result, "latency.p50") or 0.0
+    return Figures(throughput, p50, done.cpu_us, delay_p99, late)
 
 
 def flags(load: Load, url: str) -> list[str]:

@@ -36,6 +36,7 @@ from loadgen.sut.channel import Payload
 from loadgen.targets.engine_threads import EngineThreads
 from loadgen.targets.in_process import EngineChannel
 from servemark.documents.load import Distribution
+from servemark.figures.registry import count_of
 from servemark.paths import MODEL_REPOSITORY
 from servemark.repository.entry import Entry
 from servemark.repository.model_config import Settings
@@ -103,7 +104,7 @@ def served(url: str, entry: Entry, request_batch: int, seconds: float) -> tuple[
         flags = ["--duration", f"{seconds:g}", "--warmup", f"{WARMUP_S}", "--out", out]
         done = subprocess.run([*command, *flags], capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
         after = _executions(control, entry.model)
-    if not done.stdout or json.loads(done.stdout)["metrics"]["errors"]["count"]:
+    if not done.stdout or count_of(json.loads(done.stdout), "errors.count"):
         raise SystemExit(f"the run failed:\n{done.stderr}")
     count = after.count - before.count
     spent_s = WARMUP_S + json.loads(done.stdout)["scenario"]["measured_s"]

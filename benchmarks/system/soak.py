@@ -153,7 +153,7 @@ def page(rate: float, minutes: float, memory: dict[str, Memory], found: list[Sli
     """The figures as a Markdown page."""
     machine = run["environment"]
     load = ", ".join(map(str, machine["load_average"] or [])) or "not known"
-    kinds = ", ".join(f"{kind} {count:,}" for kind, count in run["metrics"]["errors"]["by_kind"].items())
+    kinds = ", ".join(f"{kind} {count:,}" for kind, count in run["details"]["errors"]["by_kind"].items())
     broken = [each["name"] for each in run["verdict"]["constraints"] if not each["ok"]]
     settled_s = WARMUP_S + minutes * 60 / 6
     errors = sum(each.errors for each in found)

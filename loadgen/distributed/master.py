@@ -31,7 +31,6 @@ from servemark import interrupts
 from servemark.errors import OptionError, WorkerError
 from servemark.machine.scheduling import GrantedPriority, least
 from servemark.repository.entry import Golden
-from servemark.results.schema.metrics import CpuLatencyFigures
 from servemark.results.schema.run import Worker
 from servemark.telemetry.metrics.snapshot import Span
 from servemark.workload.golden_check import GoldenCheck
@@ -228,10 +227,8 @@ class Master:
     def granted(self) -> GrantedPriority:
         return least((worker_name(each), each["priority"], each["priority_note"]) for each in self.workers)
 
-    @property
-    def cpu_latency(self) -> CpuLatencyFigures:
-        """Return nothing, because each worker asks on its own machine."""
-        return {}
+    cpu_latency = None
+    """Each worker asks on its own machine."""
 
     @property
     def workers(self) -> list[Worker]:

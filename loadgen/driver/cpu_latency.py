@@ -9,10 +9,9 @@ from loadgen.sut.target import Target
 from servemark.documents.load import AUTO
 from servemark.documents.request import ON
 from servemark.errors import OptionError
+from servemark.figures.value import Value
 from servemark.machine.environment import virtual_machine
 from servemark.machine.idle_states import hold_awake, refusal
-from servemark.results.schema.metrics import CpuLatencyFigures
-from servemark.stats.unknown import explained, unknown
 from servemark.telemetry.energy.meter import UnavailableError
 from servemark.telemetry.energy.rapl import rapl_meter
 
@@ -33,8 +32,8 @@ class CpuLatency:
         self._asked, self._power_command = asked, power_command
         self._held: int | None = None
         self._server_elsewhere = False
-        self.figures = _figures("nothing was sent")
-        """As the result holds it."""
+        self.figure = Value.unknown("nothing was sent")
+        """Within which idle cores had to wake up (us)."""
 
     def require(self, target: Target) -> None:
         """Check that it can be had where it was asked for, and where the server is. Raises OptionError."""
@@ -51,7 +50,7 @@ class CpuLatency:
                 self._held = hold_awake()
             except OSError as error:
                 why = f"{error.filename}: {error.strerror}"
-        self.figures = _figures(why)
+        self.figure = Value.unknown(why) if why else Value(0)
         return self
 
     def __exit__(
@@ -73,11 +72,6 @@ class CpuLatency:
         if virtual_machine() is None:
             return _BARE_METAL
         return _METERED if self._power_command or _has_rapl() else None
-
-
-@explained
-def _figures(why: str | None) -> CpuLatencyFigures:
-    return {"cpu_latency_us": unknown(why) if why else 0}
 
 
 def _has_rapl() -> bool:

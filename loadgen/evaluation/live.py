@@ -10,17 +10,21 @@ from pathlib import Path
 from gevent import GreenletExit
 
 from loadgen.driver.traffic import Traffic
+from loadgen.evaluation.evidence import evidence_of_recorder, so_far
 from loadgen.evaluation.observations import observe, seen
 from loadgen.load.load_config import LoadConfig
 from loadgen.load.scenario import TraceReplay
 from loadgen.measurement.measurement import ActiveLoad, Measured, Measurement
 from loadgen.measurement.recorder import Recorder
 from servemark import __version__, interrupts
+from servemark.figures.registry import distributions, in_order
+from servemark.figures.value import Figures
 from servemark.output import note
 from servemark.results.constraint_kinds import Kind
 from servemark.results.constraints import Observations, judge
-from servemark.results.objectives import OF_TRANSIENTS, Figure, Seen
+from servemark.results.objectives import ERRORS, THROUGHPUT, Seen
 from servemark.results.schema.run import PendingResult, Result, Telemetry
+from servemark.stats.histogram import Histogram
 from servemark.stats.trend import FEWEST
 from servemark.telemetry.metrics import catalog
 from servemark.telemetry.metrics.publisher import Publisher
@@ -52,7 +56,8 @@ class Live:
             return
         traffic = sending.traffic(now)
         constraints = standing(self._measurement.config, measured, sending, traffic, now)
-        self._publisher.publish(self._snapshot(sending, traffic, now, constraints), sending.spans())
+        figures = so_far(self._measurement.config, sending.recorder)[1]
+        self._publisher.publish(self._snapshot(sending, traffic, now, constraints, figures), sending.spans())
 
     def finish(self, result: Result) -> list[Telemetry]:
         """Publish the final figures, which are the result's; what was sent to each place."""
@@ -62,7 +67,7 @@ class Live:
         now = time.monotonic_ns()
         constraints = {each["name"]: each["ok"] for each in result["verdict"]["constraints"]}
         within_s = INTERRUPTED_FINISH_S if interrupts.requested() else FINISH_S
-        last = self._snapshot(sending, sending.traffic(now), now, constraints)
+        last = self._snapshot(sending, sending.traffic(now), now, constraints, result["figures"])
         return self._publisher.finish(last, within_s, sending.spans())
 
     def linger(self) -> None:
@@ -73,7 +78,9 @@ class Live:
             with contextlib.suppress(KeyboardInterrupt, GreenletExit):
                 interrupts.sleep(seconds)
 
-    def _snapshot(self, sending: ActiveLoad, traffic: Traffic, now: int, constraints: Mapping[str, bool]) -> Snapshot:
+    def _snapshot(
+        self, sending: ActiveLoad, traffic: Traffic, now: int, constraints: Mapping[str, bool], figures: Figures
+    ) -> Snapshot:
         config, recorder = self._measurement.config, sending.recorder
         measuring = recorder.interval.start <= now < recorder.interval.end
         samples = [self._info, *counters(recorder, traffic), Sample.of(catalog.MEASURING, measuring)]
@@ -87,12 +94,10 @@ class Live:
         samples += objectives(config, recorder)
         if (telemetry := self._measurement.telemetry) is not None:
             samples += machine(telemetry.latest())
-        histograms = {
-            catalog.LATENCY.name: recorder.latency,
-            catalog.SERVICE_TIME.name: recorder.service_time,
-            **({catalog.SCHEDULE_DELAY.name: recorder.schedule_delay} if config.open_loop else {}),
-        }
-        return Snapshot(self._run, samples, histograms)
+        samples += gauges(figures)
+        evidence = evidence_of_recorder(config, recorder, 0.0)
+        found = {each.metric: each.of(evidence) for each in distributions().values() if each.metric}
+        return Snapshot(self._run, samples, {name: h for name, h in found.items() if isinstance(h, Histogram)})
 
     def _requested_rate(self, recorder: Recorder, traffic: Traffic, now: int) -> Iterator[Sample]:
         config = self._measurement.config
@@ -104,6 +109,14 @@ class Live:
             elapsed_s = (now - recorder.interval.start) / 1e9
             rate = config.scenario.warmup_rate if elapsed_s < 0 else config.scenario.stage_at(elapsed_s).rate
             yield Sample.of(catalog.REQUESTED_RATE, rate)
+
+
+def gauges(figures: Figures) -> Iterator[Sample]:
+    """Yield the figures that are known and that no histogram has, in base units."""
+    for figure, found in in_order(figures):
+        metric, value = catalog.of_figure(figure), found["value"]
+        if metric is not None and value is not None:
+            yield Sample.of(metric, value * figure.unit.factor)
 
 
 def run_labels(config: LoadConfig, header: PendingResult, directory: Path) -> dict[str, str]:
@@ -134,17 +147,17 @@ def counters(recorder: Recorder, traffic: Traffic) -> Iterator[Sample]:
 def objectives(config: LoadConfig, recorder: Recorder) -> Iterator[Sample]:
     """Limits, and of percentiles and errors how much of what they allow is used up."""
     for slo in config.slo:
-        if slo.figure in OF_TRANSIENTS:  # a limit among those of the latencies, which it is not
+        if not (slo.timed or slo.figure in {ERRORS, THROUGHPUT}):
             continue
         name = slo.name if slo.name.startswith("service") or not slo.timed else f"latency_{slo.name}"
         unit, factor = _BASE_UNITS[slo.unit]
         yield Sample.of(catalog.OBJECTIVE_LIMIT, slo.limit * factor, name, unit)
-        if slo.figure is Figure.THROUGHPUT:
+        if slo.figure == THROUGHPUT:
             continue
-        if slo.figure is Figure.ERRORS:
+        if slo.figure == ERRORS:
             found = Seen(slo, None, recorder.errors.total(), recorder.scheduled)
         else:
-            found = seen(slo, recorder, 0.0, open_loop=config.open_loop)
+            found = seen(slo, recorder, 0.0, {}, open_loop=config.open_loop)
         share = 1 - slo.percentile / 100 if slo.timed else slo.limit
         yield Sample.of(catalog.OBJECTIVE_ALLOWED, share, name)
         yield Sample.of(catalog.OBJECTIVE_BREACHES, found.over, name)
@@ -155,7 +168,7 @@ def objectives(config: LoadConfig, recorder: Recorder) -> Iterator[Sample]:
 def machine(latest: Mapping[Column, float]) -> Iterator[Sample]:
     """Yield the last readings of this machine's meters."""
     for column, value in latest.items():
-        metric = catalog.BY_NAME.get(f"servemark_{column.name}")
+        metric = catalog.by_name().get(f"servemark_{column.name}")
         if metric is not None:
             yield Sample.of(metric, value, *(dict(column.labels)[name] for name in metric.labels))
 
@@ -187,7 +200,7 @@ def standing(
         workers=sending.workers,
         interrupted=sending.interrupted,
     )
-    observed = _unfinished(observe(config, until_now, None), recorder, traffic)
+    observed = _unfinished(observe(config, until_now, None, {}), recorder, traffic)
     return {constraint["name"]: constraint["ok"] for constraint in judge(observed).constraints}
 
 

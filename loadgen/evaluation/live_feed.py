@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 
 from loadgen.driver.traffic import Traffic
+from loadgen.evaluation.evidence import so_far
 from loadgen.evaluation.live import standing
 from loadgen.evaluation.observations import seen
 from loadgen.load.scenario import TraceReplay
@@ -15,7 +16,6 @@ from loadgen.measurement.recorder import Recorder
 from servemark.results.objectives import judge_objective
 from servemark.results.schema.live_figures import LiveFigures
 from servemark.stats.histogram import Histogram
-from servemark.stats.percentiles import samples_needed
 
 LIVE_FD = "SERVEMARK_LIVE_FD"
 """Environment variable of a run: the descriptor to which it writes a line of JSON about once a second."""
@@ -66,11 +66,9 @@ def figures_now(measurement: Measurement, now: int, before: Histogram) -> tuple[
         "whole_s": (recorder.interval.end - recorder.interval.start) / 1e9,
         "answered": recorder.scheduled - recorder.errors.total() + recorder.outside,
         "asked_rate": _asked_rate(measurement, elapsed_s),
-        "p50_ms": _percentile(latency, 50),
-        "p99_ms": _percentile(latency, 99),
+        "figures": so_far(config, recorder)[1],
         "second_p50_ms": _finite(second.percentile(50)) if second.total else None,
         "second_p99_ms": _finite(second.percentile(99)) if second.total else None,
-        "delay_p99_ms": _percentile(recorder.schedule_delay, 99) if config.open_loop else None,
         "in_flight": traffic.in_flight,
         "backlog": traffic.backlog,
         "queue": _queue(measurement),
@@ -86,11 +84,6 @@ def _asked_rate(measurement: Measurement, elapsed_s: float) -> float | None:
     if not config.open_loop or isinstance(config.scenario, TraceReplay):
         return None
     return config.scenario.warmup_rate if elapsed_s < 0 else config.scenario.stage_at(elapsed_s).rate
-
-
-def _percentile(histogram: Histogram, percentile: float) -> float | None:
-    """A percentile that the count supports and that does not lie among failed requests."""
-    return _finite(histogram.percentile(percentile)) if histogram.total >= samples_needed(percentile) else None
 
 
 def _finite(value: float) -> float | None:
@@ -116,7 +109,9 @@ def _objectives(measurement: Measurement, recorder: Recorder, elapsed_s: float, 
     if elapsed_s <= 0 or not traffic.scheduled:
         return {}
     found = [
-        judge_objective(seen(slo, recorder, elapsed_s, open_loop=measurement.config.open_loop), lambda _times: "", "")
+        judge_objective(
+            seen(slo, recorder, elapsed_s, {}, open_loop=measurement.config.open_loop), lambda _times: "", ""
+        )
         for slo in measurement.config.slo
     ]
     return {each["objective"]: each["status"] for each in found}

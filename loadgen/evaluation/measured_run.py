@@ -70,7 +70,7 @@ def _run(
             with interrupts.finishing():
                 result = complete(pending, measurement)
                 try:
-                    _write(directory, result, histograms(measurement.measured))
+                    _write(directory, result, histograms(measurement.config, measurement.measured.recorder))
                     _write_series(directory, measurement)
                     on_written(directory, result)
                 finally:
@@ -86,7 +86,7 @@ def _told(live: Live, result: Result, directory: Path, measurement: Measurement,
         if sent and measurement.measured is not None:
             result = {**result, "telemetry": sent}
             with contextlib.suppress(ResultError):
-                results.write(directory, result, histograms(measurement.measured))
+                results.write(directory, result, histograms(measurement.config, measurement.measured.recorder))
                 on_written(directory, result)
     return result
 

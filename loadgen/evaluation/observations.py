@@ -5,8 +5,7 @@ import math
 from collections.abc import Sequence
 
 from loadgen.driver.event_loop import GENERATOR_ERROR
-from loadgen.evaluation.metrics import NOT_BEGUN
-from loadgen.evaluation.receive_clock import receive_clock
+from loadgen.evaluation.details import receive_clock
 from loadgen.kserve.server_statistics import BACKEND_DIED, restarted
 from loadgen.load.load_config import LoadConfig
 from loadgen.load.scenario import Stages, TraceReplay
@@ -14,6 +13,10 @@ from loadgen.measurement.measurement import Measured, worker_name
 from loadgen.measurement.recorder import Recorder
 from loadgen.measurement.windows import Window
 from servemark.documents.load import Stage
+from servemark.figures.evidence import Evidence
+from servemark.figures.latency import moved_by_late_sending
+from servemark.figures.throughput import NOT_BEGUN
+from servemark.figures.value import Figures
 from servemark.machine.scheduling import GrantedPriority, Priority
 from servemark.quantities import figure
 from servemark.results.constraint_kinds import Kind
@@ -24,9 +27,9 @@ from servemark.results.constraints import (
     WindowFigures,
     schedule_delay_limit_ms,
 )
-from servemark.results.objectives import Figure, Seen, Slo
+from servemark.results.objectives import COLD_START, ERRORS, LATENCY, RECOVERY, THROUGHPUT, Seen, Slo
 from servemark.results.schema.cold_start import ColdStart
-from servemark.results.schema.metrics import KERNEL
+from servemark.results.schema.details import KERNEL
 from servemark.results.schema.recovery import Recovery
 from servemark.results.transients import slowest, steady_after
 from servemark.stats.histogram import Histogram
@@ -38,10 +41,14 @@ def observe(
     config: LoadConfig,
     measured: Measured,
     mismatch: str | None,
+    figures: Figures,
     recoveries: Sequence[Recovery] = (),
     cold: ColdStart | None = None,
 ) -> Observations:
-    """Collect the figures that the verdict judges; `mismatch` names the output that differs from the golden one."""
+    """Collect what the verdict judges; `mismatch` names the output that differs from the golden one.
+
+    `figures` are those of the whole run; of one that goes on, those that are known.
+    """
     recorder = measured.recorder
     open_loop = config.open_loop
     good = recorder.scheduled - recorder.errors.total()
@@ -83,10 +90,10 @@ def observe(
         latency_p99_ms=_p99(recorder.latency),
         objectives=[
             Seen(slo, slowest(recoveries))
-            if slo.figure is Figure.RECOVERY
+            if slo.figure == RECOVERY
             else Seen(slo, steady_after(cold, slo.limit, measured.measured_s))
-            if slo.figure is Figure.COLD_START
-            else seen(slo, recorder, measured.measured_s, open_loop=open_loop)
+            if slo.figure == COLD_START
+            else seen(slo, recorder, measured.measured_s, figures, open_loop=open_loop)
             for slo in config.slo
         ],
         output_mismatch=mismatch,
@@ -131,28 +138,48 @@ def _skipped(config: LoadConfig, measured: Measured, *, judged_stages: int, long
     return skipped
 
 
-def seen(slo: Slo, recorder: Recorder, measured_s: float, *, open_loop: bool) -> Seen:
+def seen(slo: Slo, recorder: Recorder, measured_s: float, figures: Figures, *, open_loop: bool) -> Seen:
     """Return the run's figure for an objective. A failed request lies over every limit of a time."""
-    if slo.figure is Figure.ERRORS:
+    if slo.figure == ERRORS:
         return Seen(slo, recorder.errors.total() / recorder.scheduled if recorder.scheduled else None)
-    if slo.figure is Figure.THROUGHPUT:
+    if slo.figure == THROUGHPUT:
         if not measured_s:
             return Seen(slo, None)
         # Three standard deviations of the number of Poisson arrivals at the objective's rate.
         chance = 3 * math.sqrt(slo.limit / measured_s) if open_loop else 0.0
         return Seen(slo, recorder.completed / measured_s, chance=chance)
-    times = recorder.latency if slo.figure is Figure.LATENCY else recorder.service_time
+    if not slo.timed:
+        return _of_figure(slo, figures)
+    times = recorder.latency if slo.figure == LATENCY else recorder.service_time
     value = times.percentile(slo.percentile) if times.total else math.inf
-    windows = [window.latency for window in recorder.windows] if slo.figure is Figure.LATENCY else []
+    windows = [window.latency for window in recorder.windows] if slo.figure == LATENCY else []
     found = times.ranks(slo.percentile, windows)
+    moved = None
+    if slo.figure == LATENCY:
+        evidence = Evidence(
+            open_loop=open_loop,
+            latency=recorder.latency,
+            service_time=recorder.service_time,
+            waited_delay=recorder.waited_delay,
+        )
+        moved = moved_by_late_sending(evidence, slo.percentile)
     return Seen(
         slo,
-        value if value < math.inf else None,
+        value if value < math.inf and moved is None else None,
         times.count_above(slo.limit),
         times.total,
         bound=times.at_rank(found.bound) if isinstance(found, Ranks) else None,
         no_bound=None if isinstance(found, Ranks) else found,
+        unknown=moved or "",
     )
+
+
+def _of_figure(slo: Slo, figures: Figures) -> Seen:
+    """Return any other figure for an objective, unknown for its own reason."""
+    found = figures.get(slo.figure)
+    if found is None:
+        return Seen(slo, None, unknown="the run has no such figure")
+    return Seen(slo, found["value"], unknown=found.get("reason", "") if found["value"] is None else "")
 
 
 def _judged(windows: Sequence[Window], *, open_loop: bool) -> list[WindowFigures]:

@@ -1,11 +1,39 @@
 """Quality of a load run's answers: `run --quality`."""
 
+from dataclasses import dataclass
+
 from loadgen.driver.labelled import LabelledAnswers
 from loadgen.inputs.labels import labelled_set, metric_of
 from loadgen.load.load_config import LoadConfig
+from servemark.errors import InputDataError
+from servemark.figures.value import Value
 from servemark.quality.document import score, weights_of
 from servemark.quality.scoring import NO_ANSWER, Answers, rows_of
 from servemark.results.schema.score import QualityScore
+
+
+@dataclass(frozen=True)
+class Scored:
+    """The task's quality, its target, and the whole score; where it cannot be known the run stands, with the reason."""
+
+    value: Value
+    target: Value
+    score: QualityScore | None = None
+
+    @classmethod
+    def of(cls, config: LoadConfig, answers: LabelledAnswers | None) -> "Scored":
+        """Score the answers that were kept, None where none were to be."""
+        asked = config.workload.quality
+        target = Value.of(asked.target if asked else None, "no target is published")
+        if answers is None:
+            return cls(Value.unknown("a load run scores its answers where it is asked to: --quality"), target)
+        try:
+            score = quality_of(config, answers)
+        except (InputDataError, ValueError) as error:
+            return cls(Value.unknown(str(error)), target)
+        if score is None:
+            return cls(Value.unknown("no labelled example was answered in the measured interval"), target)
+        return cls(Value.of(score["figures"][0]["value"], "these examples do not tell it"), target, score)
 
 
 def quality_of(config: LoadConfig, answers: LabelledAnswers) -> QualityScore | None:

@@ -1,22 +1,29 @@
 """Computes a result (the schema of docs/reference/result.md) and its verdict from what a measurement saw."""
 
-from loadgen.evaluation.metrics import correctness_of, figures
+from loadgen.evaluation.details import details_of
+from loadgen.evaluation.evidence import agreement_of, evidence_of, evidence_of_recorder
 from loadgen.evaluation.observations import observe, windows_of_stages
+from loadgen.evaluation.quality import Scored
 from loadgen.load.load_config import LoadConfig
 from loadgen.load.warm_up import WarmUpOutcome
 from loadgen.measurement.measurement import Measured, Measurement
+from loadgen.measurement.recorder import Recorder
 from loadgen.measurement.windows import Window
+from servemark.figures.latency import LATENCY
+from servemark.figures.registry import distributions, figures_of
+from servemark.figures.value import COUNT, REQUESTS_PER_S, Value
 from servemark.results.bottleneck import bottleneck
 from servemark.results.constraints import judge
 from servemark.results.objectives import latency_objective
 from servemark.results.schema.cold_start import ColdStart
+from servemark.results.schema.details import StageFigures, WindowFigures
 from servemark.results.schema.header import opening
 from servemark.results.schema.load import Scenario
-from servemark.results.schema.metrics import StageFigures, WindowFigures
 from servemark.results.schema.recovery import CommandRun
 from servemark.results.schema.run import PendingResult, Result
 from servemark.results.served_config import recorded
 from servemark.results.transients import cold_start, recovery
+from servemark.stats.histogram import Histogram
 from servemark.stats.truncation import METHOD
 from servemark.stats.unknown import explained, or_unknown
 
@@ -60,7 +67,8 @@ def header(measurement: Measurement) -> PendingResult:
         "scenario": config.scenario.to_dict(),
         "verdict": None,
         "bottleneck": None,
-        "metrics": None,
+        "figures": None,
+        "details": None,
         "windows": [],
         "stages": [],
         "partial": True,
@@ -74,17 +82,20 @@ def complete(result: PendingResult, measurement: Measurement) -> Result:
     """The whole result, from its header and what was measured."""
     config, measured = measurement.config, measurement.measured
     assert measured is not None
-    correctness, mismatch = correctness_of(config, measured, measurement.golden)
+    agreement, mismatch = agreement_of(config, measured, measurement.golden)
+    scored = Scored.of(config, measured.labelled)
+    evidence = evidence_of(measurement, measured, agreement, scored)
+    figures, details = figures_of(evidence), details_of(measurement, measured, evidence, agreement, scored)
     windows, commands = _windows(config, measured), _commands(config, measured)
     cold = _cold_start(config, measured) if config.server.cold_start else None
-    verdict = judge(observe(config, measured, mismatch, commands, cold)).to_dict()
-    metrics = figures(measurement, measured, correctness)
+    verdict = judge(observe(config, measured, mismatch, figures, commands, cold)).to_dict()
     whole: Result = {
         **result,
         "scenario": _scenario(result["scenario"], config, measured),
         "verdict": verdict,
-        "bottleneck": bottleneck(metrics, verdict, open_loop=config.open_loop),
-        "metrics": metrics,
+        "bottleneck": bottleneck(figures, details, verdict, open_loop=config.open_loop),
+        "figures": figures,
+        "details": details,
         "windows": windows,
         "stages": _stages(config, measured),
         "partial": measured.interrupted is not None,
@@ -116,15 +127,11 @@ def _scenario(asked: Scenario, config: LoadConfig, measured: Measured) -> Scenar
     return scenario
 
 
-def histograms(measured: Measured) -> dict[str, str]:
-    """The histograms in HdrHistogram's V2 base64 format, values in µs."""
-    recorder = measured.recorder
-    parts = {
-        "latency": recorder.latency,
-        "service_time": recorder.service_time,
-        "schedule_delay": recorder.schedule_delay,
-    }
-    return {f"{name}_us": histogram.encode() for name, histogram in parts.items()}
+def histograms(config: LoadConfig, recorder: Recorder) -> dict[str, str]:
+    """Return the run's distributions in HdrHistogram's V2 base64 format, values in µs."""
+    evidence = evidence_of_recorder(config, recorder, 0.0)
+    found = {tag: each.of(evidence) for tag, each in distributions().items()}
+    return {f"{tag}_us": each.encode() for tag, each in found.items() if isinstance(each, Histogram)}
 
 
 @explained
@@ -182,9 +189,11 @@ def _stages(config: LoadConfig, measured: Measured) -> list[StageFigures]:
                     "duration_s": stage.duration_s,
                     "requested_rate": stage.mean_rate,
                     "scheduled": whole.scheduled,
-                    "errors": whole.errors,
-                    "requests_per_s": whole.completed / seconds,
-                    "latency_ms": whole.latency.summary(windows=[window.latency for window in windows]),
+                    "figures": {
+                        **LATENCY.values(whole.latency, [window.latency for window in windows]),
+                        "errors.count": Value(whole.errors).to_dict(COUNT),
+                        "throughput.requests": Value(whole.completed / seconds).to_dict(REQUESTS_PER_S),
+                    },
                 }
             )
         start_s += stage.duration_s

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 from flask import Blueprint, Response, request
 
-from loadgen.evaluation.metrics import SoFar
 from servemark.documents.saved_load import title_of
+from servemark.figures.value import FigureValue
 from servemark.paths import shown
+from servemark.results.schema.details import ErrorDetails
 from servemark.results.schema.run import PendingResult, Result
 from servemark.views.headline import answer
 
@@ -24,8 +25,10 @@ LIVE_EVERY_S = 1.0
 """Figures of a run that goes on are computed at most this often, however many browsers ask."""
 _SCRIPT = f'<script src="./{TAB}/files/tab.js"></script></body>'
 
-Live = Callable[[], tuple[float, SoFar] | None]
-"""Gives how many seconds have been measured and the figures so far, None before the measured interval."""
+SoFar = tuple[float, dict[str, FigureValue], ErrorDetails]
+"""Measured seconds, the figures, and the failed requests by kind."""
+Live = Callable[[], SoFar | None]
+"""Gives how the run stands, None before the measured interval."""
 
 
 View = Callable[[], Response]
@@ -40,16 +43,16 @@ class Run:
     error: str | None = None
     directory: Path | None = None
     result: Result | PendingResult | None = None
-    so_far: tuple[float, SoFar] | None = None
+    so_far: SoFar | None = None
     so_far_until: float = 0.0
 
     def to_dict(self) -> dict[str, object]:
-        """Return the JSON route's document: the result, with the metrics so far while the run goes on."""
+        """Return the JSON route's document: the result, with the figures so far while the run goes on."""
         result: Mapping[str, object] | None = self.result
         if self.state == "running" and self.result is not None and (so_far := self._so_far()) is not None:
-            measured_s, metrics = so_far
+            measured_s, figures, errors = so_far
             scenario = {**self.result["scenario"], "measured_s": measured_s}
-            result = {**self.result, "scenario": scenario, "metrics": metrics}
+            result = {**self.result, "scenario": scenario, "figures": figures, "details": {"errors": errors}}
         return {
             "state": self.state,
             "title": None if self.result is None else title_of(self.result),
@@ -59,7 +62,7 @@ class Run:
             "result": result,
         }
 
-    def _so_far(self) -> tuple[float, SoFar] | None:
+    def _so_far(self) -> SoFar | None:
         now = time.monotonic()
         if now >= self.so_far_until:
             self.so_far, self.so_far_until = self.live(), now + LIVE_EVERY_S
@@ -81,9 +84,9 @@ class ResultPage:
         self.run = Run("running", live)
 
     def written(self, directory: Path, result: Result | PendingResult) -> None:
-        """Take a result as it was written: without metrics before the run, whole after it."""
+        """Take a result as it was written: without figures before the run, whole after it."""
         self.run.directory, self.run.result = directory, result
-        if result["metrics"] is not None:
+        if result["figures"] is not None:
             self.run.state = "finished"
 
     def failed(self, error: str) -> None:

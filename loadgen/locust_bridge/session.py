@@ -14,13 +14,14 @@ from locust.util.timespan import parse_timespan
 
 from loadgen.distributed.master import Master
 from loadgen.distributed.messages import MESSAGE
+from loadgen.evaluation.details import error_details
+from loadgen.evaluation.evidence import so_far
 from loadgen.evaluation.measured_run import record
-from loadgen.evaluation.metrics import SoFar, so_far
 from loadgen.load.load_config import LoadConfig, Lookup
 from loadgen.load.order import Order
 from loadgen.locust_bridge.locust_internals import pass_over_garbage
 from loadgen.locust_bridge.locust_statistics import LocustStatistics
-from loadgen.locust_bridge.result_page import ResultPage
+from loadgen.locust_bridge.result_page import ResultPage, SoFar
 from loadgen.locust_bridge.server_process import ServeProcess
 from loadgen.locust_bridge.web_guard import guard
 from loadgen.measurement.measurement import Load, Measurement
@@ -181,11 +182,12 @@ class Session:
         if isinstance(load, Master):
             load.on_message(msg.node_id, msg.data)
 
-    def _so_far(self) -> tuple[float, SoFar] | None:
+    def _so_far(self) -> SoFar | None:
         measurement = self.measurement
         if measurement is None or measurement.measured is None:
             return None
-        return so_far(measurement.config, measurement.measured.recorder)
+        recorder = measurement.measured.recorder
+        return *so_far(measurement.config, recorder), error_details(recorder)
 
     def _tell(self, error: ServemarkError) -> None:
         """Say what is wrong where the user looks: the web UI and its log, which the terminal shows too, or there."""

@@ -24,10 +24,10 @@ from servemark import interrupts
 from servemark.documents.values import timed_commands
 from servemark.documents.values.exporters import parse_all
 from servemark.errors import OptionError
+from servemark.figures.value import Value
 from servemark.machine.scheduling import GrantedPriority
 from servemark.repository.entry import Golden
-from servemark.results.objectives import Figure, Objectives, parse_objectives
-from servemark.results.schema.metrics import CpuLatencyFigures
+from servemark.results.objectives import ERRORS, LATENCY, Objectives, parse_objectives
 from servemark.results.schema.recovery import StartedCommand
 from servemark.results.schema.run import Worker
 from servemark.stats.percentiles import allowed_beyond, samples_needed
@@ -99,8 +99,8 @@ class ActiveLoad(Timed, Protocol):
         """The priority of the sending thread, of several the least."""
 
     @property
-    def cpu_latency(self) -> CpuLatencyFigures:
-        """Describe how cores were kept out of idle states, as the result holds it; empty if workers did it."""
+    def cpu_latency(self) -> Value | None:
+        """Within which idle cores had to wake up while it sent (us); None if workers asked by themselves."""
 
     @property
     def workers(self) -> list[Worker]:
@@ -124,7 +124,7 @@ class Measured:
     machine: MachineUse
     cpu_utilization: float | None = None
     granted: GrantedPriority = field(default_factory=GrantedPriority)
-    cpu_latency: CpuLatencyFigures = field(default_factory=CpuLatencyFigures)
+    cpu_latency: Value | None = None
     peak_in_flight: int = 0
     checked: GoldenCheck | None = None
     labelled: LabelledAnswers | None = None
@@ -287,12 +287,12 @@ def reason_to_abort(limits: Objectives, recorder: Recorder) -> str | None:
     """
     for limit in limits:
         requests = recorder.scheduled
-        if limit.figure is Figure.ERRORS:
+        if limit.figure == ERRORS:
             failed = recorder.errors.total()
             if requests >= FEWEST_TO_ABORT and failed > limit.limit * requests:
                 return f"--abort-on {limit}: {failed:,} of {requests:,} requests failed"
             continue
-        times = recorder.latency if limit.figure is Figure.LATENCY else recorder.service_time
+        times = recorder.latency if limit.figure == LATENCY else recorder.service_time
         over = times.count_above(limit.limit)
         if over > allowed_beyond(limit.percentile, max(requests, samples_needed(limit.percentile))):
             return f"--abort-on {limit}: {over:,} of {requests:,} requests failed or took longer"

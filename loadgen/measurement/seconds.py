@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loadgen.measurement.windows import Interval, window_figures
-from servemark.results.schema.metrics import WindowFigures
+from servemark.results.schema.details import WindowFigures
 from servemark.stats.histogram import MAX_US, Histogram
 
 S = 1_000_000_000

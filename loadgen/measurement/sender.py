@@ -42,9 +42,9 @@ from loadgen.traces.stamps import Stamps, TimedConnections
 from loadgen.wire.cancellation import Cancellation, CancellationRecorder, ToCancel
 from loadgen.wire.servers import RoundRobin, ServerRecorder
 from servemark import interrupts
+from servemark.figures.value import Value
 from servemark.machine.scheduling import GrantedPriority
 from servemark.repository.entry import Golden
-from servemark.results.schema.metrics import CpuLatencyFigures
 from servemark.results.schema.run import Worker
 from servemark.telemetry.metrics.snapshot import Span
 from servemark.workload.golden_check import GoldenCheck
@@ -323,9 +323,9 @@ class ActiveLoad:
         return self._priority.granted
 
     @property
-    def cpu_latency(self) -> CpuLatencyFigures:
+    def cpu_latency(self) -> Value:
         """Describe how cores were kept out of idle states, as the result holds it."""
-        return self._cpu_latency.figures
+        return self._cpu_latency.figure
 
     @property
     def workers(self) -> list[Worker]:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from threading import Thread
 from typing import Any, Protocol
 
-from loadgen.kserve.server_statistics import NONE_EXECUTED, server_metrics
 from loadgen.measurement.recorder import Recorder
 from loadgen.measurement.windows import Interval
 from loadgen.sut.target import Target
-from servemark.results.schema.metrics import ServerWindow
+from servemark.figures.server import NONE_EXECUTED, of_model
+from servemark.results.schema.details import ServerWindow
 from servemark.stats.unknown import or_unknown, unknown
 
 _NOT_ASKED = "the server's counters were not read when it began or ended"
@@ -74,11 +74,11 @@ class ServerWindows:
         before, after = self._readings.get(index), self._readings.get(index + 1)
         if before is None or after is None:
             return unknown(_NOT_ASKED if self._available else self._target.no_statistics)
-        found = server_metrics(before, after, "")
+        found = of_model(before, after)
         return {
-            "queue_ms": or_unknown(found["queue_ms"], NONE_EXECUTED),
-            "compute_infer_ms": or_unknown(found["compute_infer_ms"], NONE_EXECUTED),
-            "batch_size_mean": or_unknown(found["batch_size_mean"], NONE_EXECUTED),
+            "queue_ms": or_unknown(found["server.queue"]["value"], NONE_EXECUTED),
+            "compute_infer_ms": or_unknown(found["server.compute_infer"]["value"], NONE_EXECUTED),
+            "batch_size_mean": or_unknown(found["server.batch_size"]["value"], NONE_EXECUTED),
         }
 
 

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from loadgen.load.load_config import LoadConfig
 from servemark.results.constraints import MAX_PROLONGED_WINDOWS
-from servemark.results.schema.metrics import WindowFigures
+from servemark.results.schema.details import WindowFigures
 from servemark.stats.histogram import Histogram
 from servemark.stats.unknown import explained, unknown
 

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from loadgen.peers import PEERS, Peer, PeerFigures, PeerLoad
 from servemark.documents.request import PROCESS_CLOCK
+from servemark.figures.registry import count_of, value_of
 
 PERCENTILES = (50, 90, 95, 99)
 SUBJECT, BY_PROCESS = "servemark", "process-clock"
@@ -37,11 +38,12 @@ class Servemark(Peer):
 
     def read(self, output: str, folder: Path) -> PeerFigures:  # noqa: ARG002 - the interface
         [file] = folder.glob("*/result.json")
-        metrics = json.loads(file.read_text())["metrics"]
+        result = json.loads(file.read_text())
         # The others report of answered requests alone.
-        found = {each: metrics["answered_latency_ms"][f"p{each}"] for each in PERCENTILES}
+        found = {each: value_of(result, f"answered_latency.p{each:g}") for each in PERCENTILES}
         known: dict[float, float] = {each: ms for each, ms in found.items() if ms is not None}
-        return PeerFigures(metrics["throughput"]["requests_per_s"], known, metrics["errors"]["count"])
+        rate = value_of(result, "throughput.requests") or 0.0
+        return PeerFigures(rate, known, count_of(result, "errors.count"))
 
 
 class ByProcess(Servemark):

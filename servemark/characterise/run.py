@@ -17,6 +17,7 @@ from servemark.characterise.statistics import require_package
 from servemark.compare.interleaved.contenders import Contender, parse_contenders
 from servemark.documents.commands import Characterising
 from servemark.errors import OptionError
+from servemark.figures.registry import value_of, why_unknown
 from servemark.output import note
 from servemark.profiling.document import engine_profile, failed
 from servemark.profiling.engines import profilers
@@ -33,7 +34,7 @@ from servemark.results.schema.characterisation import (
     Start,
     TimedBatch,
 )
-from servemark.results.schema.header import opening, reason_of
+from servemark.results.schema.header import opening
 from servemark.results.schema.profile import EngineProfile
 from servemark.results.schema.run import Result
 from servemark.runs import suite
@@ -221,7 +222,7 @@ class Characterised:
         asked += ["--device", document["device"], "--out", str(self._folder / "starts")]
         ran, failure = suite.command(asked, suite.RUN_TIMEOUT_S)
         spent_s = time.monotonic() - begun
-        if ran is None or ran["metrics"] is None:
+        if ran is None or ran["figures"] is None:
             return _started(None, spent_s, failure or "it measured nothing")
         return _started(conformed(ran, Result), spent_s, "")
 
@@ -262,16 +263,17 @@ def _on_engine(
 
 @explained
 def _started(result: Result | None, spent_s: float, failure: str) -> Start:
-    metrics = result["metrics"] if result else None
-    if metrics is None:
+    if result is None:
         return {**unknown_group(Start, failure), "spent_s": spent_s, "failure": failure}
-    few, joules = "too few requests", metrics["energy"]["joules_per_inference"]
-    no_joules = str(reason_of(metrics["energy"], "joules_per_inference"))
+
+    def known(tag: str) -> float | None:
+        return or_unknown(value_of(result, tag), why_unknown(result, tag))
+
     return {
-        "p50_ms": or_unknown(metrics["latency_ms"]["p50"], few),
-        "p99_ms": or_unknown(metrics["latency_ms"]["p99"], few),
-        "inferences_per_s": metrics["throughput"]["inferences_per_s"],
-        "joules_per_inference": or_unknown(joules, no_joules),
+        "p50_ms": known("latency.p50"),
+        "p99_ms": known("latency.p99"),
+        "inferences_per_s": known("throughput.inferences"),
+        "joules_per_inference": known("energy.per_inference"),
         "spent_s": spent_s,
         "failure": None,
     }

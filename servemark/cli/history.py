@@ -9,8 +9,8 @@ from servemark.cli._command import one_command
 from servemark.cli._options import Json, quantity
 from servemark.cli._report import write_page
 from servemark.compare.history.document import history as history_of
-from servemark.compare.history.metrics import metric as metric_named
-from servemark.errors import ExitCode
+from servemark.errors import ExitCode, OptionError
+from servemark.figures.registry import find
 from servemark.paths import found as found_below
 from servemark.quantities import PERCENT, one_of
 from servemark.results.directory import print_json
@@ -25,8 +25,8 @@ def history(
         Path, typer.Argument(metavar="DIR", help="Folder with results, at any depth.", parser=found_below)
     ],
     metric: Annotated[
-        str, typer.Option(metavar="M", help="latency_p99, inferences_per_s, max_rate, ...")
-    ] = "latency_p99",
+        str, typer.Option(metavar="M", help="p99, throughput.inferences, max_rate, energy.per_inference, ...")
+    ] = "p99",
     threshold: Annotated[
         float, quantity("--threshold", "PERCENT", "Smaller changes do not count.", least=0, units=PERCENT)
     ] = 5.0,
@@ -44,17 +44,20 @@ def history(
 
     Results that measured the same on the same machine are a series. INVALID ones are listed, and not used.
 
-    Example: servemark history results --metric latency_p99 --fail-on regression -o history.html
+    Example: servemark history results --metric p99 --fail-on regression -o history.html
     """
     if fail_on:
         one_of("--fail-on", fail_on, ["regression"])
-    found = history_of(folder, metric_named(metric), threshold=threshold / 100, allow_invalid=allow_invalid)
+    figure = find(metric)
+    if figure.better is None:
+        raise OptionError(f"--metric {metric}: neither more nor less of it is better", fix="name another figure")
+    found = history_of(folder, figure, threshold=threshold / 100, allow_invalid=allow_invalid)
     if json:
         print_json(found)
     else:
         show(found)
     if out:
-        write_page(out, [Saved(f"history of {metric}", dict(found))], quiet=json)
+        write_page(out, [Saved(f"history of {figure.tag}", dict(found))], quiet=json)
     raise typer.Exit(int(CODES[found["outcome"]] if fail_on else ExitCode.VALID))
 
 

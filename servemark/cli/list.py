@@ -1,4 +1,4 @@
-"""`servemark list`: the workloads."""
+"""`servemark list`: the workloads, and the figures of a result."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,19 +10,32 @@ from servemark.cli._command import one_command
 from servemark.cli._options import Json
 from servemark.cli._own_models import takes_own_models
 from servemark.errors import OptionError
+from servemark.figures.registry import registry
 from servemark.output import stdout
+from servemark.quantities import one_of
 from servemark.results.directory import print_json
 from servemark.workload import Workload, workloads
 
+FIGURES = "figures"
+
 
 def list_workloads(
+    what: Annotated[
+        str, typer.Argument(metavar="[figures]", help="`figures`: what a result may hold, in place of workloads.")
+    ] = "",
     suite: Annotated[str, typer.Option(help="Only the workloads of this suite, like aibench or ai-matrix.")] = "",
     json: Json = False,
 ) -> None:
-    """Show the workloads: task, suites, size, cost, interface, metric.
+    """Show the workloads: task, suites, size, cost, interface, metric. Or the figures: unit, direction, meaning.
+
+    A figure can be an objective (--slo), fail a comparison (--fail-on) and be followed (history --metric).
 
     Example: servemark list --suite aibench
     """
+    if what:
+        one_of("list", what, [FIGURES])
+        _list_figures(json=json)
+        return
     chosen = [w for w in workloads().values() if not suite or any(_key(suite) in _key(name) for name in w.suites)]
     if not chosen:
         suites = sorted({name for w in workloads().values() for name in w.suites})
@@ -46,6 +59,28 @@ def list_workloads(
             inputs,
             workload.quality.metric if workload.quality else "",
         )
+    stdout().print(table)
+
+
+def _list_figures(*, json: bool) -> None:
+    rows = [
+        {
+            "figure": figure.tag,
+            "short": figure.short or None,
+            "unit": figure.unit.name,
+            "better": figure.better,
+            "help": figure.help,
+        }
+        for figure in registry().values()
+    ]
+    if json:
+        print_json(rows)
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("figure", "unit", "better", "meaning"):
+        table.add_column(column, no_wrap=column == "figure")
+    for row in rows:
+        table.add_row(row["figure"], row["unit"], row["better"] or "", row["help"])
     stdout().print(table)
 
 

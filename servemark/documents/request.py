@@ -19,7 +19,7 @@ from servemark.documents.values import texts
 from servemark.errors import OptionError
 from servemark.machine.scheduling import Priority
 from servemark.quantities import SECONDS, SHARES
-from servemark.results.objectives import KNOWN_AT_THE_END, Figure, parse_objectives, written
+from servemark.results.objectives import COLD_START, COUNTED, RECOVERY, parse_objectives, written
 
 DEFAULT_ENGINE = "onnxruntime"
 PRECISIONS = ("fp32", "fp16", "bf16", "int8", "fp8")
@@ -88,9 +88,9 @@ class Objectives(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     slo: Annotated[
         str,
         fields.text(
-            "Objectives, like p50:5,p99:20ms,errors:0.001; MET or MISSED.",
+            "Objectives of any figures, like p99:20ms,errors:0.001,server.queue:2ms; MET or MISSED.",
             read=lambda _, given: written(parse_objectives(given)),
-            metavar="errors:SHARE,pXX:MS",
+            metavar="FIGURE:LIMIT",
             repeatable=True,
             in_web_ui=True,
             commands=MEASURED | {MLPERF},
@@ -207,7 +207,7 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = 1
 
     def __post_init__(self) -> None:
-        late = [each for each in parse_objectives(self.abort_on, "--abort-on") if each.figure in KNOWN_AT_THE_END]
+        late = [each for each in parse_objectives(self.abort_on, "--abort-on") if each.figure not in COUNTED]
         if late:
             raise OptionError(f"--abort-on has no {late[0].name}: it is known at the end", fix="errors:SHARE or pXX:MS")
 
@@ -315,9 +315,9 @@ class RunRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 def _check_transients(request: RunRequest) -> None:
     """Check that what an objective is about is asked for too. Raises OptionError."""
     figures = {slo.figure for slo in parse_objectives(request.objectives.slo)}
-    if Figure.RECOVERY in figures and not request.live.at:
+    if RECOVERY in figures and not request.live.at:
         raise OptionError("--slo recovery is that from a command", fix="add --at S:COMMAND")
-    if Figure.COLD_START in figures and not request.server.cold_start:
+    if COLD_START in figures and not request.server.cold_start:
         raise OptionError("--slo cold-start is about a server's start", fix="add --cold-start")
 
 

@@ -10,6 +10,7 @@ import msgspec
 from servemark.documents.load import ClosedLoop, ConstantRate, Distribution, Load, MaxRate, SingleLoad, Stage, Stages
 from servemark.documents.values import texts
 from servemark.errors import OptionError, ResultError
+from servemark.figures.registry import value_of
 from servemark.quantities import figure
 from servemark.results.schema.load import Scenario
 from servemark.results.schema.run import Result, RunHeader
@@ -119,14 +120,14 @@ def asked_and_answered(result: Result) -> str:
 
     Like "asked 50/s, scheduled 43.8/s, all answered": the count of a Poisson schedule is not the rate times the time.
     """
-    throughput, errors = result["metrics"]["throughput"], result["metrics"]["errors"]
-    if throughput["scheduled_rate"] is None:
+    scheduled, errors = value_of(result, "throughput.scheduled"), value_of(result, "errors.share")
+    if scheduled is None:
         return ""
     asked = rate_of(result)
     parts = [f"asked {figure(asked)}/s"] if asked is not None else []
-    parts.append(f"scheduled {figure(throughput['scheduled_rate'])}/s")
-    if errors["share"] is not None:
+    parts.append(f"scheduled {figure(scheduled)}/s")
+    if errors is not None:
         # Rounded down: 99.996 % are not all.
-        answered = math.floor((1 - errors["share"]) * 1e4) / 100
-        parts.append("all answered" if not errors["count"] else f"{answered:g} % answered")
+        answered = math.floor((1 - errors) * 1e4) / 100
+        parts.append("all answered" if not errors else f"{answered:g} % answered")
     return ", ".join(parts)

@@ -12,6 +12,7 @@ from pathlib import Path
 from loadgen.load.load_config import LoadConfig
 from servemark.documents.load import ClosedLoop
 from servemark.errors import ServemarkError
+from servemark.figures.registry import value_of
 from servemark.machine.own_process import OwnProcess
 from servemark.output import note
 from servemark.profiling.measure import Measured, Order, measure
@@ -174,13 +175,13 @@ def of_run(name: str, result: Result) -> Found:
 
     Raises ServemarkError where it has no median.
     """
-    latency, server = result["metrics"]["latency_ms"], result["metrics"]["server"]
-    if latency["p50"] is None:
+    median, p99 = value_of(result, "latency.p50"), value_of(result, "latency.p99")
+    if median is None:
         raise ServemarkError(f"{RUNGS[name]}: too few requests for a median", fix="a longer run: --duration")
-    ms = {name: latency["p50"]}
-    if name == MEDIAN and isinstance(latency["p99"], float):
-        ms[TAIL] = latency["p99"]
-    steps = [server[key] for key in ("queue_ms", "compute_input_ms", "compute_infer_ms", "compute_output_ms")]
+    ms = {name: median}
+    if name == MEDIAN and p99 is not None:
+        ms[TAIL] = p99
+    steps = [value_of(result, f"server.{key}") for key in ("queue", "compute_input", "compute_infer", "compute_output")]
     return Found(ms, None if None in steps else _steps([step or 0.0 for step in steps]))
 
 

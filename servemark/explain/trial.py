@@ -8,6 +8,7 @@ import servers
 from loadgen.load.load_config import LoadConfig
 from servemark.compare.interleaved.contenders import lay_out
 from servemark.errors import OptionError
+from servemark.figures.registry import value_of
 from servemark.machine.scratch import scratch_folder
 from servemark.output import note
 from servemark.quantities import duration_text, figure
@@ -95,6 +96,5 @@ def _measured(config: LoadConfig, folder: Path, settings: Settings, rounds: int)
 
 def _p99_ms(result: Result) -> float:
     """p99 of a run, or the highest percentile that its requests support (ms)."""
-    latency = result["metrics"]["latency_ms"]
-    known = (latency[key] for key in ("p99", "p95", "p90", "p50"))
-    return next(float(value) for value in known if isinstance(value, float))
+    known = (value_of(result, f"latency.{key}") for key in ("p99", "p95", "p90", "p50"))
+    return next(value for value in known if value is not None)

@@ -16,8 +16,10 @@ import msgspec
 
 from servemark import files, interrupts
 from servemark.errors import ResultError
+from servemark.figures.registry import count_of
 from servemark.paths import RESULTS
 from servemark.results.kinds import KINDS, SERIES, Document, conformed
+from servemark.results.schema import version_4
 from servemark.results.schema.header import SCHEMA_VERSION
 from servemark.results.schema.machine_series import MachineSeries
 from servemark.results.schema.run import PendingResult, Result
@@ -193,6 +195,11 @@ def read(path: Path) -> dict[str, Any]:
     if not isinstance(result, dict):
         raise ResultError(f"{file} is not a result: no JSON object", fix="name a result directory")
     version = result.get("schema_version")
+    if version == version_4.VERSION:
+        try:
+            return version_4.converted(result)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ResultError(f"{file} is damaged: {error!r}", fix="name a whole result directory") from error
     if version != SCHEMA_VERSION:
         raise ResultError(f"{file} has schema version {version}, this is version {SCHEMA_VERSION}")
     return result
@@ -219,7 +226,7 @@ def read_latency(directory: Path, result: Result) -> Histogram:
     """Read the latencies beside a result, with the number of its failed requests. Raises ResultError."""
     try:
         latency = Histogram.decode(read_histograms(directory)["latency_us"])
-        latency.failed = result["metrics"]["errors"]["count"]
+        latency.failed = count_of(result, "errors.count")
         return latency
     except (ValueError, KeyError, TypeError) as error:
         file = directory / HISTOGRAM_FILE

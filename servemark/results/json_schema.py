@@ -5,6 +5,8 @@ import types
 from typing import Annotated, Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 from servemark.errors import OptionError
+from servemark.figures.registry import registry
+from servemark.figures.value import FigureValue
 from servemark.results.kinds import KINDS
 
 _REASON = {"description": "Why a figure is null.", "type": ["string", "null"]}
@@ -69,6 +71,15 @@ def _object(document: type, definitions: Schema, *, closed: bool) -> Schema:
     properties, required = {}, []
     for key, (kind, description, always) in fields_of(document).items():
         properties[key] = {"description": description, **_schema(kind, definitions, closed=closed)}
+        if key == "figures" and kind == dict[str, FigureValue]:
+            reference = _schema(FigureValue, definitions, closed=closed)
+            properties[key]["properties"] = {
+                tag: {
+                    "description": f"{figure.help} ({figure.unit.name})" if figure.unit.name else figure.help,
+                    **reference,
+                }
+                for tag, figure in registry().items()
+            }
         if always:
             required.append(key)
     return {

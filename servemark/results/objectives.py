@@ -7,11 +7,11 @@ import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Self
 
 from servemark.errors import OptionError
-from servemark.quantities import MILLISECONDS, RATES, SECONDS, SHARES, number, text_of
+from servemark.figures.registry import find
+from servemark.quantities import MILLISECONDS, PLAIN, RATES, SECONDS, SHARES, number, text_of
 from servemark.results.schema.verdict import JudgedObjective, ObjectiveStatus, Shown
 from servemark.stats.order_statistics import BOUND_CONFIDENCE, TooLittle
 from servemark.stats.percentiles import allowed_beyond, samples_needed
@@ -19,40 +19,26 @@ from servemark.stats.percentiles import allowed_beyond, samples_needed
 MET: ObjectiveStatus = "met"
 MISSED: ObjectiveStatus = "missed"
 UNDECIDED: ObjectiveStatus = "undecided"
-SYNTAX = "pXX:LIMIT, service_pXX:LIMIT, errors:SHARE, throughput:RATE, recovery:TIME or cold-start:TIME"
+SYNTAX = "pXX:LIMIT, service_pXX:LIMIT, errors:SHARE, throughput:RATE, recovery:TIME, cold-start:TIME, or FIGURE:LIMIT"
+_SYNTAX = re.compile(r"([\w.-]+?)\s*[:=]\s*(\S+)")
 _EXAMPLE = "write it like {0} p99:50, or {0} p50:5ms,p99:20ms,errors:0.1%"
 
 
-class Figure(StrEnum):
-    """Figure that an objective limits, by its name in result.json."""
-
-    LATENCY = "latency"
-    SERVICE_TIME = "service_time"
-    ERRORS = "errors"
-    THROUGHPUT = "throughput"
-    RECOVERY = "recovery"
-    COLD_START = "cold-start"
-
-
-OF_TRANSIENTS = {Figure.RECOVERY, Figure.COLD_START}
-KNOWN_AT_THE_END = {Figure.THROUGHPUT, *OF_TRANSIENTS}
-"""Figures of a whole run."""
-
-_UNITS = {
-    Figure.LATENCY: "ms",
-    Figure.SERVICE_TIME: "ms",
-    Figure.ERRORS: "share",
-    Figure.THROUGHPUT: "requests/s",
-    Figure.RECOVERY: "s",
-    Figure.COLD_START: "s",
-}
-_READ = {"errors": SHARES, "throughput": RATES, "recovery": SECONDS, "cold-start": SECONDS}
+LATENCY, SERVICE_TIME = "latency", "service_time"
+"""Distributions whose percentiles are judged request by request."""
+ERRORS, THROUGHPUT = "errors.share", "throughput.requests"
+RECOVERY, COLD_START = "recovery", "cold-start"
+OF_TRANSIENTS = {RECOVERY, COLD_START}
+"""Times that are no figures of a run, but of the seconds around a command or a start."""
+COUNTED = {LATENCY, SERVICE_TIME, ERRORS}
+"""Figures that requests tell one by one, so that they are known before the end."""
+_READ = {"ms": MILLISECONDS, "s": SECONDS, "share": SHARES} | dict.fromkeys(("requests/s", "inferences/s"), RATES)
 _REMEDIES = {
-    Figure.RECOVERY: (
+    RECOVERY: (
         "too little is known of the seconds before a command: start it later, or raise the rate",
         "the latency took longer to recover than the objective allows",
     ),
-    Figure.COLD_START: (
+    COLD_START: (
         "it is not known when the latency was steady: raise --duration or the rate",
         "loading the model and warming it took longer than the objective allows: `cold_start` has the parts",
     ),
@@ -62,58 +48,81 @@ _REMEDIES = {
 
 @dataclass(frozen=True)
 class Slo:
-    """One objective: a percentile of the latency in ms, unless `figure` says otherwise.
+    """One objective: the limit of a percentile of the latency in ms, unless `figure` says otherwise.
 
-    `percentile` (0 < p < 100) is that of a latency or service time. `limit` is in ms, a share, requests/s, or for
-    recovery and cold start s. It is an upper limit, except for the throughput.
+    `figure` is the tag of a figure; of a percentile of the latency or the service time that of the distribution, with
+    `percentile` (0 < p < 100). `limit` is in the figure's unit, for recovery and cold start in s. It is an upper limit,
+    except where a higher figure is better.
     """
 
     percentile: float
     limit: float
-    figure: Figure = Figure.LATENCY
-
-    _SYNTAX = re.compile(r"(?:(service_)?p(\d+(?:\.\d+)?)|(errors|throughput|recovery|cold-start))\s*[:=]\s*(\S+)")
+    figure: str = LATENCY
 
     @classmethod
     def parse(cls, text: str, flag: str = "--slo") -> Self:
-        """Read one objective of a flag, like `p99:50` or `errors:0.1%`. Raises OptionError."""
+        """Read one objective of a flag, like `p99:50`, `errors:0.1%` or `server.queue:2ms`. Raises OptionError."""
         example = _EXAMPLE.format(flag)
-        match = cls._SYNTAX.fullmatch(text.strip())
+        match = _SYNTAX.fullmatch(text.strip())
         if not match:
             raise OptionError(f"{flag} {text.strip()!r} is not {SYNTAX}", fix=example)
-        service, percentile, word, given = match.groups()
-        if word is None:
-            figure = Figure.SERVICE_TIME if service else Figure.LATENCY
-            found = cls(float(percentile), number(flag, given, MILLISECONDS), figure)
-            if not 0 < found.percentile < 100 or found.limit <= 0:
-                raise OptionError(
-                    f"{flag} {text!r}: the percentile must lie between 0 and 100 and the limit above 0 ms",
-                    fix=example,
-                )
-            return found
-        found = cls(0.0, number(flag, given, _READ[word]), Figure(word))
-        if word == "errors" and not 0 <= found.limit < 1:
-            raise OptionError(f"{flag} {text!r}: the share of errors must lie between 0 and 1", fix=example)
-        if word != "errors" and found.limit <= 0:
-            raise OptionError(f"{flag} {text!r}: the {word} must lie above 0 {found.unit}", fix=example)
+        name, given = match.groups()
+        if name in OF_TRANSIENTS:
+            return cls._limited(flag, text, cls(0.0, number(flag, given, SECONDS), name), name)
+        try:
+            figure = find(name)
+        except OptionError as error:
+            raise OptionError(
+                f"{flag} {text.strip()!r} is not {SYNTAX}: {error.what}", fix=f"{example}; {error.fix}"
+            ) from None
+        if figure.better is None:
+            raise OptionError(f"{flag} {text.strip()!r}: neither more nor less of {name} is better", fix=example)
+        limit = number(flag, given, _READ.get(figure.unit.name, PLAIN))
+        distribution = figure.distribution
+        if distribution is not None and figure.percentile and distribution.tag in {LATENCY, SERVICE_TIME}:
+            return cls._limited(flag, text, cls(figure.percentile, limit, distribution.tag), name)
+        found = cls(0.0, limit, figure.tag)
+        if figure.unit.name != "share":
+            return cls._limited(flag, text, found, name)
+        if not 0 <= found.limit <= 1:
+            raise OptionError(f"{flag} {text!r}: the share of {name} must lie between 0 and 1", fix=example)
+        return found
+
+    @classmethod
+    def _limited(cls, flag: str, text: str, found: Self, name: str) -> Self:
+        """Require a limit above 0. Raises OptionError."""
+        if found.limit <= 0:
+            raise OptionError(
+                f"{flag} {text!r}: the limit of {name} must lie above 0 {found.unit}".rstrip(),
+                fix=_EXAMPLE.format(flag),
+            )
         return found
 
     @property
     def name(self) -> str:
-        """Name of the figure with its percentile: `p99`, `service_p99`, `errors`, `recovery`."""
-        if not self.timed:
-            return self.figure.value
-        return f"{'service_' if self.figure is Figure.SERVICE_TIME else ''}p{text_of(self.percentile)}"
+        """Name of the figure with its percentile: `p99`, `service_p99`, `errors`, `recovery`, `server.queue`."""
+        if self.timed:
+            return f"{'service_' if self.figure == SERVICE_TIME else ''}p{text_of(self.percentile)}"
+        if self.figure in OF_TRANSIENTS:
+            return self.figure
+        return find(self.figure).short or self.figure
 
     @property
     def timed(self) -> bool:
-        """True if the objective limits a percentile of a time."""
-        return self.figure in {Figure.LATENCY, Figure.SERVICE_TIME}
+        """True if the objective limits a percentile of a time of each request."""
+        return self.figure in {LATENCY, SERVICE_TIME}
 
     @property
     def unit(self) -> str:
         """Unit of the limit."""
-        return _UNITS[self.figure]
+        if self.timed:
+            return "ms"
+        return "s" if self.figure in OF_TRANSIENTS else find(self.figure).unit.name
+
+    @property
+    def least(self) -> bool:
+        """True if the limit is the least that the figure may be."""
+        return not self.timed and self.figure not in OF_TRANSIENTS and find(self.figure).better == "higher"
 
     def __str__(self) -> str:
         return f"{self.name}:{text_of(self.limit)}"
@@ -143,7 +152,7 @@ def highest_percentile(objectives: Iterable[Slo]) -> float | None:
 
 def latency_objective(objectives: Iterable[Slo]) -> Slo | None:
     """Return the objective with the highest percentile of the latency, which searches show; None if there is none."""
-    timed = [slo for slo in objectives if slo.figure is Figure.LATENCY]
+    timed = [slo for slo in objectives if slo.figure == LATENCY]
     return max(timed, key=lambda slo: slo.percentile, default=None)
 
 
@@ -166,6 +175,8 @@ class Seen:
     requests: int = 0
     bound: float | None = None
     no_bound: TooLittle | None = None
+    unknown: str = ""
+    """The reason why there is no value."""
     chance: float = 0.0
     """Shortfall of an open loop's throughput that its drawn arrivals explain."""
 
@@ -182,15 +193,16 @@ def judge_objective(seen: Seen, longer: Longer, relief: str) -> JudgedObjective:
     if slo.timed:
         needed = samples_needed(slo.percentile)
         if seen.over > allowed_beyond(slo.percentile, max(seen.requests, needed)):
-            status = MISSED
+            # What late sending moved over the limit tells nothing of the server; what it left below does.
+            status = UNDECIDED if seen.unknown else MISSED
         elif seen.requests >= needed:
             status = MET
     elif seen.value is not None:
-        kept = seen.value + seen.chance >= slo.limit if slo.figure is Figure.THROUGHPUT else seen.value <= slo.limit
+        kept = seen.value + seen.chance >= slo.limit if slo.least else seen.value <= slo.limit
         status = MET if kept else MISSED
     return {
         "objective": str(slo),
-        "figure": slo.figure.value,
+        "figure": slo.figure,
         "percentile": slo.percentile if slo.timed else None,
         "status": status,
         "value": None if seen.value == math.inf else seen.value,
@@ -223,17 +235,25 @@ def _shown(seen: Seen, longer: Longer) -> Shown:
 
 def _remedy(seen: Seen, status: ObjectiveStatus, longer: Longer, relief: str) -> str:
     slo = seen.slo
-    if status == UNDECIDED and slo.timed:
+    if status == UNDECIDED:
+        return _undecided(seen, longer)
+    if slo.figure in OF_TRANSIENTS:
+        return _REMEDIES[slo.figure][1]
+    if slo.figure == ERRORS:
+        return "more requests failed than the objective allows: see the errors by kind"
+    if slo.figure == THROUGHPUT:
+        return "below the objective: raise --request-rate or --concurrency, or tune the server"
+    return f"{'below' if slo.least else 'over'} the objective: {relief}"
+
+
+def _undecided(seen: Seen, longer: Longer) -> str:
+    slo = seen.slo
+    if seen.unknown:
+        return seen.unknown
+    if slo.timed:
         needed = samples_needed(slo.percentile)
         advice = longer(needed / seen.requests if seen.requests else None)
         return f"{slo.name} needs {needed:,} requests, these are {seen.requests:,}: {advice}"
     if slo.figure in OF_TRANSIENTS:
-        undecided, missed = _REMEDIES[slo.figure]
-        return undecided if status == UNDECIDED else missed
-    if status == UNDECIDED:
-        return f"{slo.name} needs more requests to be known: {longer(None)}"
-    if slo.figure is Figure.ERRORS:
-        return "more requests failed than the objective allows: see the errors by kind"
-    if slo.figure is Figure.THROUGHPUT:
-        return "below the objective: raise --request-rate or --concurrency, or tune the server"
-    return f"over the objective: {relief}"
+        return _REMEDIES[slo.figure][0]
+    return f"{slo.name} needs more requests to be known: {longer(None)}"

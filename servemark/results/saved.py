@@ -9,6 +9,7 @@ import msgspec
 
 from servemark import files
 from servemark.errors import ResultError, parsing
+from servemark.figures.registry import count_of
 from servemark.results import directory
 from servemark.results.kinds import Document, conformed, type_of
 from servemark.results.schema.machine_series import MachineSeries
@@ -46,7 +47,7 @@ class Saved:
         with parsing(self.folder / directory.HISTOGRAM_FILE, ResultError, fix=_WHOLE):
             found = {name: Histogram.decode(text) for name, text in directory.read_histograms(self.folder).items()}
         for name in found.keys() & {"latency_us", "service_time_us"}:
-            found[name].failed = self.document.get("metrics", {}).get("errors", {}).get("count", 0)
+            found[name].failed = count_of(self.document, "errors.count")
         return found
 
     @cached_property

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from servemark.quantities import figure
 from servemark.results.schema.cold_start import ColdStart, Settling
-from servemark.results.schema.metrics import WindowFigures
+from servemark.results.schema.details import WindowFigures
 from servemark.results.schema.recovery import Recovery
 from servemark.stats.trend import drift
 from servemark.stats.unknown import explained, or_unknown, unknown, unknown_group

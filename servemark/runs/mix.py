@@ -17,7 +17,7 @@ from typing import IO, Any
 
 import msgspec
 
-from loadgen.evaluation.mix import Part, histograms, requests_of, total, without_energy
+from loadgen.evaluation.mix import Part, histograms, own_figures, requests_of, total
 from loadgen.load.load_config import LoadConfig
 from loadgen.load.scenario import same_warmup
 from loadgen.targets.open import open_target
@@ -156,7 +156,7 @@ class _Mix:
             for (name, share), folder, result in zip(self._shares.items(), self._configs, found, strict=True)
         ]
         for part in parts:
-            results.write(self.folder / part.directory, without_energy(part.result))
+            results.write(self.folder / part.directory, {**part.result, "figures": own_figures(part.result)})
         document = total(parts, self._request)
         results.write(self.folder, document, histograms(parts))
         return document

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from loadgen.evaluation.metrics import cpu_figures
+from loadgen.evaluation.details import cpu_details, output_details
+from loadgen.evaluation.evidence import cpu_use
 from loadgen.inputs.sources import golden_of
 from loadgen.load.load_config import LoadConfig
 from loadgen.measurement.machine_use import MachineUse
@@ -15,6 +16,9 @@ from loadgen.sut.channel import Answer
 from loadgen.targets.open import open_target
 from servemark.documents.commands import Mlperf, MlperfScenario
 from servemark.errors import OptionError, ResultError
+from servemark.figures.evidence import Evidence
+from servemark.figures.registry import figures_of
+from servemark.figures.value import FigureValue
 from servemark.output import note
 from servemark.quantities import duration_text, text_of
 from servemark.repository.entry import Golden
@@ -23,7 +27,7 @@ from servemark.results.constraint_kinds import Kind
 from servemark.results.constraints import other_load
 from servemark.results.objectives import Slo, latency_objective
 from servemark.results.schema.header import opening
-from servemark.results.schema.mlperf import MlperfMetrics, MlperfResult, Plan
+from servemark.results.schema.mlperf import MlperfDetails, MlperfResult, Plan
 from servemark.results.schema.verdict import Constraint, VerdictOfRun
 from servemark.results.verdict import Verdict, constraint
 from servemark.runs.accuracy_log import LabelledLibrary, logged_by, score_log
@@ -38,6 +42,8 @@ PROBE_CONCURRENCY = 16
 PROBE_S = 2.0
 OVERLOADED = 0.9
 """A server that completes less than this share of the scheduled queries is beyond its capacity."""
+SUBJECTS = {"latency", "requests", "errors", "outputs", "cpu"}
+"""Subjects of the figures that this side measures; the rates are LoadGen's."""
 BELOW_CAPACITY = 0.8
 """Share of what it completed that is suggested: at the capacity itself the latency has no bound."""
 
@@ -94,7 +100,7 @@ def _measure(
     seen = run(target, library, plan, directory, timeout_s=timeout_s, max_in_flight=most, logged=keep)
     machine.finish()
     machine.wait()
-    official, metrics, verdict = _judged(
+    official, figures, details, verdict = _judged(
         config, plan, seen, machine, golden if labels is None else None, directory, labels
     )
     result: MlperfResult = {
@@ -112,7 +118,8 @@ def _measure(
         "protocol": target.protocol,
         "partial": seen.interrupted,
         "loadgen": official,
-        "metrics": metrics,
+        "figures": figures,
+        "details": details,
         "verdict": verdict,
     }
     return directory, result
@@ -151,7 +158,7 @@ def _judged(
     golden: Golden | None,
     logs: Path,
     labels: Labels | None,
-) -> tuple[dict[str, Any], MlperfMetrics, VerdictOfRun]:
+) -> tuple[dict[str, Any], dict[str, FigureValue], MlperfDetails, VerdictOfRun]:
     """LoadGen's figures, this side's, and both verdicts as one."""
     log: dict[str, Any] = {}
     lost = "interrupted" if seen.interrupted else ""
@@ -181,26 +188,32 @@ def _judged(
         remedy = mismatch or "no golden request was answered: raise --min-duration"
         right = mismatch is None and bool(agreement["checked"])
         constraints.append(constraint(Kind.OUTPUT_AGREEMENT, right, agreement["checked"], 1, "outputs checked", remedy))
-    figures = {
+    by_loadgen = {
         "validity": official,
         **{key.removeprefix("result_"): value for key, value in log.items() if key.startswith("result_")},
         "early_stopping": {key: value for key, value in log.items() if key.startswith("early_stopping")},
         "version": log.get("loadgen_version"),
     }
-    metrics: MlperfMetrics = {
-        "latency_ms": seen.latency.summary(),
+    evidence = Evidence(
+        latency=seen.latency,
+        scheduled=seen.latency.count + errors,
+        errors=seen.errors,
+        agreement=agreement,
+        cpu=cpu_use(machine),
+    )
+    figures = {tag: each for tag, each in figures_of(evidence).items() if tag.partition(".")[0] in SUBJECTS}
+    details: MlperfDetails = {
         "errors": {
-            "count": errors,
             "by_kind": dict(seen.errors),
-            "messages": {kind: config.access.redact(text) for kind, text in seen.messages.items()},
+            "messages": {kind: [config.access.redact(text)] for kind, text in seen.messages.items()},
         },
-        "correctness": {"output_agreement": agreement},
-        "cpu": cpu_figures(machine),
+        "outputs": output_details(agreement),
+        "cpu": cpu_details(evidence),
     }
     if labels is not None and not seen.interrupted:
-        metrics["correctness"]["quality"] = score_log(config, labels, logs)
+        details["quality"] = score_log(config, labels, logs)
     skipped = {} if machine.use or labels else {str(Kind.OTHER_LOAD): machine.reason}
-    return figures, metrics, Verdict(constraints, skipped=skipped).to_dict()
+    return by_loadgen, figures, details, Verdict(constraints, skipped=skipped).to_dict()
 
 
 def loadgen_constraint(plan: Plan, log: Mapping[str, Any], ended: str, *, valid: bool, busy: bool) -> Constraint:

@@ -16,8 +16,7 @@ from servemark.quality.journal import Journal
 from servemark.quality.scoring import Scorer, chosen, digest_of
 from servemark.results import directory as results
 from servemark.results.schema.header import opening
-from servemark.results.schema.mlperf import MlperfErrors
-from servemark.results.schema.quality import QualityResult
+from servemark.results.schema.quality import QualityErrors, QualityResult
 from servemark.runs.in_process import targets_for
 from servemark.runs.labelled import Labels, ScoredLoad
 from servemark.runs.server import one_server_for
@@ -123,7 +122,7 @@ def _whole(
     pending: QualityResult, config: LoadConfig, labels: Labels, sending: ScoredLoad, continued: int, *, partial: bool
 ) -> QualityResult:
     scored = list(sending.scorer.journal.scored.values())
-    errors: MlperfErrors = {
+    errors: QualityErrors = {
         "count": sending.errors.total(),
         "by_kind": dict(sending.errors),
         "messages": sending.messages,

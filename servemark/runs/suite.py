@@ -15,6 +15,7 @@ import psutil
 
 from servemark import interrupts
 from servemark.errors import ExitCode
+from servemark.figures.registry import count_of, value_of
 from servemark.output import note
 from servemark.quantities import text_of
 from servemark.repository.entry import Entry
@@ -101,7 +102,7 @@ def _row(case: Case, engine: str, load: list[str], repository: Path) -> SuiteRow
     row["export_s"], row["peak_rss_mib"] = manifest["seconds"], manifest["peak_rss_mib"]
     row["export_up_to_date"], row["busy_share"] = manifest["up_to_date"], psutil.cpu_percent(interval=1.0) / 100
     ran, failure = command(["run", *common, "--batch-size", f"{case.batch}", *load], RUN_TIMEOUT_S)
-    if ran is None or ran["metrics"] is None:
+    if ran is None or ran["figures"] is None:
         return {**row, "failure": f"run: {failure}"}
     return _measured(row, conformed(ran, Result))
 
@@ -115,21 +116,19 @@ def _unreached(case: Case) -> SuiteRow:
 
 def _measured(row: SuiteRow, result: Result) -> SuiteRow:
     """The row with what its run measured."""
-    metrics, latency = result["metrics"], result["metrics"]["latency_ms"]
-    agreement = metrics["correctness"]["output_agreement"]
     failed = failed_constraints(result["verdict"])
     unusable = {*of_the_server(failed), *broken(failed)}
     return {
         **row,
         "measured_s": result["scenario"]["measured_s"],
-        "requests": latency["count"],
-        "mean_ms": latency["mean"],
-        "p50_ms": latency["p50"],
-        "p99_ms": latency["p99"],
-        "inferences_per_s": metrics["throughput"]["inferences_per_s"],
-        "checked": agreement["checked"],
-        "max_abs_error": agreement["max_abs_error"],
-        "top1_agreement": agreement["top1_agreement"],
+        "requests": count_of(result, "requests.answered"),
+        "mean_ms": value_of(result, "latency.mean"),
+        "p50_ms": value_of(result, "latency.p50"),
+        "p99_ms": value_of(result, "latency.p99"),
+        "inferences_per_s": value_of(result, "throughput.inferences"),
+        "checked": count_of(result, "outputs.checked"),
+        "max_abs_error": value_of(result, "outputs.max_abs_error"),
+        "top1_agreement": value_of(result, "outputs.top1_agreement"),
         "verdict": said(result["verdict"]),
         "failure": f"run: {', '.join(sorted(unusable))}" if unusable else None,
     }

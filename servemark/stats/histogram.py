@@ -1,15 +1,15 @@
 """A high-dynamic-range histogram of durations, and its percentiles with their confidence."""
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Annotated, Any, NotRequired, Self, TypedDict
+from collections.abc import Sequence
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from servemark.stats.order_statistics import Ranks, TooLittle, independent_ranks, ranks
-from servemark.stats.percentiles import PERCENTILES, percentile_key, samples_needed
-from servemark.stats.unknown import explained, unknown
+from servemark.stats.percentiles import samples_needed
+from servemark.stats.unknown import unknown
 
 SIGNIFICANT_DIGITS = 3
 MAX_US = 3_600_000_000
@@ -21,32 +21,6 @@ _SUB_BUCKET_BITS = 11
 _HALF = 1 << (_SUB_BUCKET_BITS - 1)
 _BUCKETS = MAX_US.bit_length() - _SUB_BUCKET_BITS + 1
 _SLOTS = (_BUCKETS + 1) * _HALF
-
-
-class Percentiles(TypedDict):
-    """Percentiles (ms). Null: too few requests, or it lies among failed ones."""
-
-    p50: Annotated[float | None, "Median."]
-    p90: Annotated[float | None, "90th percentile."]
-    p95: Annotated[float | None, "95th percentile."]
-    p99: Annotated[float | None, "99th percentile."]
-    p99_9: Annotated[float | None, "99.9th percentile."]
-
-
-class Latency(Percentiles):
-    """Durations of requests (ms). Percentiles count a failed request as longer than every other one."""
-
-    mean: Annotated[float | None, "Mean of the answered requests."]
-    stdev: Annotated[float | None, "Standard deviation of the answered requests."]
-    min: Annotated[float | None, "Shortest."]
-    max: Annotated[float | None, "Longest of the answered requests."]
-    count: Annotated[int, "Answered requests."]
-    failed: Annotated[int, "Failed requests."]
-    ci95: Annotated[
-        dict[str, list[float | None]],
-        "Percentile -> the two ends of its 95 % interval. The upper end is null where it lies among failed requests.",
-    ]
-    no_interval: NotRequired[Annotated[dict[str, str], "Percentile -> reason why it has no interval."]]
 
 
 class Histogram:
@@ -184,78 +158,28 @@ class Histogram:
         mean_s = self._sum_ns / self.count / 1e9
         return math.sqrt(max(self._sum_squares / self.count - mean_s**2, 0.0)) * 1e3
 
-    @explained
-    def summary(self, *, intervals: bool = True, windows: Sequence["Histogram"] = ()) -> Latency:
-        """The statistics as result.json holds them (docs/explanation/metrics.md, "Percentiles"), in ms.
-
-        Without intervals it costs a third, which counts while requests are sent. `windows`: see `interval`.
-        """
-        answered = [p for p in PERCENTILES if self.count and self.supports(p)]
-        found = {percentile_key(p): self.ranks(p, windows) for p in answered} if intervals else {}
-        whole: Latency = {
-            "mean": self._answered(self.mean_ms),
-            "stdev": self._answered(self.stdev_ms),
-            "min": self._answered(lambda: self.min_ns / 1e6),
-            "p50": self._answered(lambda: self.supported(50.0)),
-            "p90": self._answered(lambda: self.supported(90.0)),
-            "p95": self._answered(lambda: self.supported(95.0)),
-            "p99": self._answered(lambda: self.supported(99.0)),
-            "p99_9": self._answered(lambda: self.supported(99.9)),
-            "max": self._answered(lambda: self.max_ns / 1e6),
-            "count": self.count,
-            "failed": self.failed,
-            "ci95": {
-                key: [self._end(each.low), self._end(each.high)]
-                for key, each in found.items()
-                if isinstance(each, Ranks)
-            },
-        }
-        if missing := {key: each.reason for key, each in found.items() if isinstance(each, TooLittle)}:
-            whole["no_interval"] = missing
-        return whole
-
-    def _answered(self, figure: Callable[[], float | None]) -> float | None:
-        return figure() if self.count else unknown("no request succeeded")
-
-    @explained
-    def percentiles(self) -> Percentiles:
-        """Return the percentiles that the count supports (ms); the others are unknown."""
-        return {
-            "p50": self.supported(50.0),
-            "p90": self.supported(90.0),
-            "p95": self.supported(95.0),
-            "p99": self.supported(99.0),
-            "p99_9": self.supported(99.9),
-        }
-
     def supports(self, percentile: float) -> bool:
         """Return True if a percentile has a value: there are enough samples, and it does not lie among failed ones."""
         return self.total >= samples_needed(percentile) and self.percentile(percentile) < math.inf
 
+    def no_percentile(self, percentile: float, of: str = "samples") -> str | None:
+        """Return why a percentile has no value, None where the samples support it."""
+        if self.supports(percentile):
+            return None
+        needed = samples_needed(percentile)
+        return f"needs {needed} {of}, has {self.total}" if self.total < needed else self.among_failed()
+
     def supported(self, percentile: float, of: str = "samples") -> float | None:
         """Return a percentile in ms that the samples support, else an unknown figure."""
-        if self.supports(percentile):
-            return self.percentile(percentile)
-        needed = samples_needed(percentile)
-        return unknown(f"needs {needed} {of}, has {self.total}" if self.total < needed else self.among_failed())
+        reason = self.no_percentile(percentile, of)
+        return self.percentile(percentile) if reason is None else unknown(reason)
 
     def among_failed(self) -> str:
         """Return the reason why a percentile has no value: it lies among failed samples."""
         return f"beyond every answer: {self.failed:,} of {self.total:,} requests failed"
 
-    @explained
-    def bounds(self, windows: Sequence["Histogram"]) -> Percentiles:
-        """Return the value (ms) that each percentile does not exceed with 99 % confidence, else an unknown figure."""
-
-        def bound(percentile: float) -> float | None:
-            found = self.ranks(percentile, windows)
-            if isinstance(found, TooLittle):
-                return unknown(found.reason)
-            return self.at_rank(found.bound) if found.bound <= self.count else unknown(self.among_failed())
-
-        return {"p50": bound(50.0), "p90": bound(90.0), "p95": bound(95.0), "p99": bound(99.0), "p99_9": bound(99.9)}
-
-    def _end(self, rank: int) -> float | None:
+    def at_rank_or_none(self, rank: int) -> float | None:
+        """Return the duration in ms of the rank-th smallest sample, None for a failed one."""
         return self.at_rank(rank) if rank <= self.count else None
 
     def encode(self) -> str:

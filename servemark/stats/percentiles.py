@@ -7,7 +7,7 @@ PERCENTILES = (50.0, 90.0, 95.0, 99.0, 99.9)
 
 
 def percentile_key(percentile: float) -> str:
-    """The key of a percentile in result.json: 99 -> p99, 99.9 -> p99_9."""
+    """The key of a percentile in a document that names it so: 99 -> p99, 99.9 -> p99_9."""
     return f"p{percentile:g}".replace(".", "_")
 
 

@@ -1,12 +1,13 @@
 """A run's answer in one line, for whoever reads no further."""
 
 from servemark.documents.saved_load import asked_and_answered
-from servemark.quantities import figure, interval_words
-from servemark.results.schema.header import figure_of
+from servemark.figures.registry import count_of, interval_of, value_of
+from servemark.quantities import figure, interval_words, text_of
+from servemark.results.objectives import ERRORS, THROUGHPUT
 from servemark.results.schema.run import Result
 from servemark.results.schema.verdict import JudgedObjective
 from servemark.results.verdict import failed_constraints, verdict_words
-from servemark.stats.percentiles import percentile_key, samples_needed
+from servemark.stats.percentiles import samples_needed
 from servemark.views.wording import among_failed
 
 _TAILS = ("p99", "p95", "p90", "p50")
@@ -18,12 +19,12 @@ def answer(result: Result) -> str:
     Like "asked 1,200/s, scheduled 1,206/s, all answered, goodput 1,205/s: p99 4.80 ms (95 % interval 4.70 to 4.95),
     objective 20 ms met, VALID".
     """
-    throughput, failed = result["metrics"]["throughput"], failed_constraints(result["verdict"])
-    load = asked_and_answered(result) or f"{figure(throughput['requests_per_s'])} requests/s"
+    failed = failed_constraints(result["verdict"])
+    load = asked_and_answered(result) or f"{figure(value_of(result, 'throughput.requests'))} requests/s"
     if result["batch_size"] > 1:
-        load += f", {figure(throughput['inferences_per_s'])} inferences/s"
+        load += f", {figure(value_of(result, 'throughput.inferences'))} inferences/s"
     if any(each["figure"] == "latency" for each in result["verdict"]["objectives"]):
-        load += f", goodput {figure(throughput['goodput'])}/s"
+        load += f", goodput {figure(value_of(result, 'throughput.goodput'))}/s"
     return f"{load}: {', '.join([*_figures(result), verdict_words(failed, None)])}"
 
 
@@ -41,35 +42,35 @@ def _figures(result: Result) -> list[str]:
 
 def _latency(result: Result, objective: JudgedObjective | None) -> str:
     """Format the objective's percentile or, without one, the highest that the requests support."""
-    latency = result["metrics"]["latency_ms"]
-    if not latency["count"]:
+    answered, errors = count_of(result, "requests.answered"), count_of(result, "errors.count")
+    requests = answered + errors
+    if not answered:
         return "no request succeeded"
     if objective is None:
-        key = next((key for key in _TAILS if figure_of(latency, key) is not None), "max")
-        value = figure_of(latency, key)
+        key = next((key for key in _TAILS if value_of(result, f"latency.{key}") is not None), "max")
+        value = value_of(result, f"latency.{key}")
     else:
         percentile = objective["percentile"] or 0.0
-        key, value = percentile_key(percentile), objective["value"]
+        key, value = f"p{text_of(percentile)}", objective["value"]
         if objective["status"] == "undecided":
-            few = f"{latency['count'] + latency['failed']:,} of {samples_needed(percentile):,} requests"
-            return f"{key.replace('_', '.')} not known from {few}"
-        judged, requests = objective["shown"], latency["count"] + latency["failed"]
+            return f"{key} not known from {requests:,} of {samples_needed(percentile):,} requests"
+        judged = objective["shown"]
         if objective["status"] == "missed" and judged and requests < samples_needed(percentile):
             # Too few for the percentile, which the table leaves out as well; enough to be sure that it is over.
             over = f"{judged['over']:,} of {judged['requests']:,} requests"
-            return f"{key.replace('_', '.')} over {figure(objective['limit'])} ms ({over})"
-    interval = dict(latency["ci95"]).get(key)
+            return f"{key} over {figure(objective['limit'])} ms ({over})"
+    interval = interval_of(result, f"latency.{key}")
     within = f" (95 % interval {interval_words(interval)})" if interval else ""
-    shown = f"{figure(value)} ms" if value is not None else among_failed(latency)
-    return f"{key.replace('_', '.')} {shown}{within}"
+    shown = f"{figure(value)} ms" if value is not None else among_failed(errors)
+    return f"{key} {shown}{within}"
 
 
 def _asked(objective: JudgedObjective) -> str:
     """Another objective: its figure, its limit and its answer."""
-    name, limit = objective["objective"].partition(":")[0].replace("_", " "), objective["limit"]
-    if objective["figure"] == "errors":
+    name, limit = objective["objective"].rpartition(":")[0].replace("_", " "), objective["limit"]
+    if objective["figure"] == ERRORS:
         return f"errors {_percent(objective['value'])}, objective {_percent(limit)} {objective['status']}"
-    if objective["figure"] == "throughput":
+    if objective["figure"] == THROUGHPUT:
         return f"objective {figure(limit)} requests/s {objective['status']}"
     unit = objective["unit"]
     seen = "not known" if objective["value"] is None else f"{figure(objective['value'])} {unit}"

@@ -7,8 +7,8 @@ from servemark.documents.saved_load import load_of
 from servemark.quantities import figure
 from servemark.results.objectives import latency_objective, parse_objectives
 from servemark.results.saved import Saved
+from servemark.results.schema.details import WindowFigures
 from servemark.results.schema.header import figure_of
-from servemark.results.schema.metrics import WindowFigures
 from servemark.results.schema.run import Result
 from servemark.stats.percentiles import beyond_chance
 

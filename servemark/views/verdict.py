@@ -1,5 +1,6 @@
 """A run's verdict as blocks: its badges, its meaning, and each constraint and objective with its remedy."""
 
+from servemark.figures.registry import registry
 from servemark.quantities import figure
 from servemark.results.objectives import MET, MISSED
 from servemark.results.schema.verdict import Constraint, JudgedObjective, Shown, VerdictOfRun
@@ -69,7 +70,8 @@ def _constraint(each: Constraint, subject: str) -> Check:
 
 def _objective(each: JudgedObjective, subject: str) -> Check:
     met = each["status"] == MET
-    least = "at least " if each["figure"] == "throughput" else ""
+    figure_of = registry().get(each["figure"])
+    least = "at least " if figure_of is not None and figure_of.better == "higher" else ""
     return Check(
         each["objective"],
         met,

@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from servemark.figures.registry import in_order, value_of
 from servemark.quantities import figure, interval_words
 from servemark.results.schema.comparison import ComparisonRow, RowAgreement
+from servemark.results.schema.details import OutputAgreement
 from servemark.results.schema.header import figure_of
-from servemark.results.schema.metrics import OutputAgreement
 from servemark.results.schema.run import Result
 from servemark.results.schema.search import MaxRateSearch
-from servemark.stats.histogram import Latency
 
 RANDOM_WEIGHTS = "random weights: agreement with fp32, no accuracy"
 
@@ -57,6 +57,21 @@ def cells(group: Mapping[str, Any], keys: Sequence[str]) -> list[str]:
     return [figure(figure_of(group, key)) for key in keys]
 
 
+def values(document: Mapping[str, object], tags: Sequence[str]) -> list[str]:
+    """Format these figures of a document."""
+    return [figure(value_of(document, tag)) for tag in tags]
+
+
+def columns(document: Mapping[str, Any]) -> dict[str, float | None]:
+    """Return all figures of a document as columns of a spreadsheet, with the ends of their intervals."""
+    found: dict[str, float | None] = {}
+    for each, value in in_order(document["figures"]):
+        found[each.column] = value["value"]
+        if "ci95" in value:
+            found |= low_and_high(each.column, value["ci95"])
+    return found
+
+
 def listed(names: Sequence[str]) -> str:
     """Join names: "a, b and c"."""
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
@@ -75,9 +90,9 @@ def low_and_high(name: str, ends: Sequence[float | None] | None) -> dict[str, fl
     return {f"{name}_low": low, f"{name}_high": high}
 
 
-def among_failed(latency: Latency) -> str:
+def among_failed(errors: int) -> str:
     """Format a percentile that has no value: requests failed, or were too few."""
-    return f"beyond every answer ({latency['failed']:,} failed)" if latency["failed"] else "not known"
+    return f"beyond every answer ({errors:,} failed)" if errors else "not known"
 
 
 def is_reduced(document: Result | ComparisonRow) -> bool:

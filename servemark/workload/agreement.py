@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from servemark.results.schema.metrics import Tolerance
+from servemark.results.schema.details import Tolerance
 from servemark.workload.output_scale import OutputScale, flat
 
 Rows = npt.NDArray[np.float64]

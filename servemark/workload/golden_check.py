@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from servemark.results.schema.metrics import OutputAgreement
+from servemark.results.schema.details import OutputAgreement
 from servemark.stats.unknown import explained, unknown
 from servemark.workload.agreement import Agreement, Discrepancy, Rows, discrepancy, worst_of_each
 from servemark.workload.spec import EAGER, Workload

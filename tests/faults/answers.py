@@ -215,7 +215,7 @@ def _words(rig: Rig) -> Seen:
 
     with Front(answer) as front:
         seen = rig.run(front.url, "--concurrency", "16", "--duration", "4", received=front.received)
-    if seen.result and len(seen.result["metrics"]["errors"]["messages"]["http_503"]) > 5:
+    if seen.result and len(seen.result["details"]["errors"]["messages"]["http_503"]) > 5:
         seen.troubles.append("more than five messages kept")
     if (listed := seen.output.count("http_503: ")) > 30:
         seen.troubles.append(f"Locust lists {listed} different failures")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from hyperframe.frame import PingFrame
 
+from servemark.figures.registry import value_of
 from servemark.results.constraint_kinds import Kind
 from tests.faults.answers import ANY, EVERY
 from tests.faults.generator import LOCUST, SERVEMARK, Rig
@@ -169,7 +170,7 @@ for _name, _body in STATISTICS.items():
     def _statistics(rig: Rig, body: bytes = _body) -> Seen:
         with Front(documents={"stats": body}) as front:
             seen = rig.run(front.url, received=front.received)
-        if seen.result and (seen.result["metrics"]["server"] or {}).get("queue_ms") is not None:
+        if seen.result and value_of(seen.result, "server.queue") is not None:
             seen.troubles.append("figures of a server that has none")
         return seen
 

@@ -13,6 +13,7 @@ import psutil
 
 import servers
 from loadgen.shared_memory.region import PREFIX
+from servemark.figures.registry import value_of
 from servemark.paths import CHECKOUT
 from servemark.results.constraint_kinds import Kind
 from servemark.workload import get
@@ -275,7 +276,7 @@ def _stopped(rig: Rig) -> Seen:
             front.url, "--request-rate", "200", "--duration", "3",
             received=front.received, loaded=front.loaded, during=stop,
         )  # fmt: skip
-    if seen.result and seen.result["metrics"]["schedule_delay_ms"]["max"] < 500:
+    if seen.result and (value_of(seen.result, "schedule_delay.max") or 0) < 500:
         seen.troubles.append("the delay is not in the figures")
     return seen
 
@@ -314,7 +315,7 @@ def _server_stopped(rig: Rig) -> Seen:
             loaded=lambda: len(server.requests()) > EVERY,
             during=stop,
         )
-    if seen.result and seen.result["metrics"]["latency_ms"]["max"] < 400:
+    if seen.result and (value_of(seen.result, "latency.max") or 0) < 400:
         seen.troubles.append("the stall is not in the latency")
     return seen
 

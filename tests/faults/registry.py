@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from servemark.figures.registry import count_of
 from servemark.results.constraint_kinds import Kind
 from servemark.results.verdict import failed_constraints
 
@@ -89,17 +90,17 @@ class Seen:
     @property
     def kinds(self) -> Counter[str]:
         """Count the failed requests by kind."""
-        return Counter(self.result["metrics"]["errors"]["by_kind"]) if self.measured and self.result else Counter()
+        return Counter(self.result["details"]["errors"]["by_kind"]) if self.measured and self.result else Counter()
 
     @property
     def measured(self) -> bool:
         """True if the result has figures."""
-        return self.result is not None and (self.result["metrics"] or {}).get("latency_ms") is not None
+        return self.result is not None and bool(self.result["figures"])
 
     @property
     def good(self) -> int:
         """Number of answered requests."""
-        return int(self.result["metrics"]["latency_ms"]["count"]) if self.measured and self.result else 0
+        return count_of(self.result, "requests.answered") if self.measured and self.result else 0
 
     @property
     def failed(self) -> list[str]:
@@ -109,8 +110,8 @@ class Seen:
     @property
     def accounted(self) -> int:
         """Number of requests that the result mentions."""
-        outside = self.result["metrics"]["client"]["requests_outside_interval"] if self.measured and self.result else 0
-        return self.good + self.kinds.total() + int(outside)
+        outside = count_of(self.result, "generator.requests_outside_interval") if self.measured and self.result else 0
+        return self.good + self.kinds.total() + outside
 
     @property
     def least(self) -> int:

@@ -12,10 +12,9 @@ from tests.faults.generator import Rig
 from tests.faults.registry import FAULTS, Expected, Fault, Seen
 from tests.faults.report import ROWS, Outcome, page
 
-METRICS = {
-    "latency_ms": {"count": 90},
-    "errors": {"by_kind": {"timeout": 10}},
-    "client": {"requests_outside_interval": 7},
+MEASURED = {
+    "figures": {"requests.answered": {"value": 90}, "generator.requests_outside_interval": {"value": 7}},
+    "details": {"errors": {"by_kind": {"timeout": 10}}},
 }
 
 
@@ -24,7 +23,7 @@ def verdict(*failed: str) -> dict[str, Any]:
 
 
 def result(**changes: Any) -> dict[str, Any]:
-    return {"partial": False, "metrics": METRICS, "verdict": verdict("error_rate"), **changes}
+    return {"partial": False, **MEASURED, "verdict": verdict("error_rate"), **changes}
 
 
 def fault(**changes: Any) -> Fault:
@@ -32,8 +31,8 @@ def fault(**changes: Any) -> Fault:
 
 
 def seen(**changes: Any) -> Seen:
-    result = {"partial": False, "metrics": METRICS, "verdict": verdict("error_rate", "other_load")}
-    return dataclasses.replace(Seen(2, 5.0, 3.0, "said so", result, [], 107), **changes)
+    measured = result(verdict=verdict("error_rate", "other_load"))
+    return dataclasses.replace(Seen(2, 5.0, 3.0, "said so", measured, [], 107), **changes)
 
 
 def test_what_is_as_expected_survived() -> None:
@@ -48,8 +47,8 @@ def test_what_is_as_expected_survived() -> None:
         ({}, {"result": None}, "the result is none"),
         ({}, {"output": "Traceback (most recent call last)"}, "a traceback"),
         ({"says": "disk"}, {}, "does not say 'disk'"),
-        ({}, {"result": result(metrics={**METRICS, "errors": {"by_kind": {}}})}, "no timeout"),
-        ({}, {"result": result(metrics={**METRICS, "latency_ms": None})}, "no figures"),
+        ({}, {"result": result(details={"errors": {"by_kind": {}}})}, "no timeout"),
+        ({}, {"result": result(figures=None)}, "no figures"),
         ({}, {"received": 108}, "108 requests came to the server, the result speaks of 107"),
         ({}, {"received": 96}, "96 requests came to the server, the result speaks of 107"),
         ({}, {"result": result(verdict=verdict("other_load"))}, "error_rate holds"),

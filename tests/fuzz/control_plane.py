@@ -11,10 +11,11 @@ from tritonclient.grpc import service_pb2
 
 from loadgen.kserve import control, grpc_control
 from loadgen.kserve.grpc_call import GrpcAnswer, enclose
-from loadgen.kserve.server_statistics import restarted, server_metrics
+from loadgen.kserve.server_statistics import batch_sizes, composing_models, restarted
 from loadgen.sut.target import Placement
 from loadgen.targets import engine_info
 from servemark.errors import ServerError
+from servemark.figures.server import of_model
 from servemark.results.directory import to_json
 from servemark.telemetry.http_request import Reply
 from servemark.workload import get
@@ -106,7 +107,7 @@ def _counters(found: dict[str, Any] | None) -> None:
     if found is None:
         return
     for before, after in ((BEFORE, found), (found, STATISTICS), (found, found)):
-        to_json(server_metrics(before, after, "none"))
+        to_json([of_model(before, after), batch_sizes(before, after), composing_models(before, after)])
         assert isinstance(restarted(before, after, 10), bool)
 
 
@@ -118,7 +119,7 @@ def read_json(data: bytes) -> None:
     statistics = Heard(body=data).statistics("m")
     if data == json.dumps({"model_stats": [STATISTICS]}).encode():
         assert statistics == STATISTICS
-        assert server_metrics(BEFORE, statistics, "")["queue_ms"] == (4000 - 1000) / 2 / 1e6
+        assert of_model(BEFORE, STATISTICS)["server.queue"]["value"] == (4000 - 1000) / 2 / 1e6
 
 
 def read_protobuf(data: bytes) -> None:

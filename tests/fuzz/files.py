@@ -22,6 +22,7 @@ from loadgen.measurement.output_agreement import require_fit
 from servemark.compare.saved.compare import compare_files
 from servemark.compare.saved.differences import Gate
 from servemark.errors import ArtifactError, InputDataError, ResultError
+from servemark.figures.latency import LATENCY
 from servemark.repository.entry import Entry
 from servemark.repository.model_config import Settings, named, parse
 from servemark.results import directory as results
@@ -208,7 +209,7 @@ def read_result(data: bytes) -> None:
 def read_histograms(data: bytes) -> None:
     """histograms.json of one run."""
     histogram = results.read_latency(_file("histograms/histograms.json", data).parent, RESULT)
-    results.to_json(histogram.summary())
+    results.to_json(LATENCY.values(histogram))
     assert histogram.count == histogram.counts.sum()
     if data == HISTOGRAMS:
         assert histogram.count == HISTOGRAM.count

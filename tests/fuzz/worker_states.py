@@ -10,6 +10,7 @@ from hypothesis.strategies import DrawFn
 from loadgen.distributed.recorder_state import merged
 from loadgen.distributed.worker_view import WorkerView
 from loadgen.driver.traffic import Traffic
+from servemark.figures.latency import LATENCY
 from servemark.results import directory as results
 from servemark.workload.golden_check import GoldenCheck
 from tests.fuzz.damage import ODD_VALUES, damaged, places
@@ -36,7 +37,7 @@ def read_state(data: bytes) -> None:
     whole = merged(INTERVAL, [report["recorder"], _HONEST["recorder"]])
     assert whole.interval.end <= INTERVAL.end
     for histogram in (whole.latency, whole.schedule_delay.without(whole.waited_delay)):
-        results.to_json(dict(histogram.summary()))
+        results.to_json(LATENCY.values(histogram))
     Traffic.of_workers([report["traffic"]], None)
     if report["warm_up"]:
         WARM_UP.merge([report["warm_up"]])

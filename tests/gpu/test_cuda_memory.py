@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from loadgen.kserve.control import Control
+from servemark.figures.registry import value_of
 from servemark.repository.model_config import Settings
 from servers import Server, open_server
 from tests.support.locust_run import run, the_result
@@ -62,4 +63,4 @@ def test_a_whole_run(server: Server, tmp_path: Path) -> None:
     done = run(IDENTITY_LOCUSTFILE, *flags, "--duration", "2", "--out", str(tmp_path))
     result = the_result(tmp_path)
     assert (result["shared_memory"], result["resolved"]["shared_memory_device"]) == ("cuda", "cuda:0")
-    assert result["metrics"]["errors"]["count"] == 0, done.stderr
+    assert value_of(result, "errors.count") == 0, done.stderr

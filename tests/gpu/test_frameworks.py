@@ -12,6 +12,7 @@ import pytest
 
 import exporters
 from exporters.pipeline.registry import exporter
+from servemark.figures.registry import count_of, value_of
 from servemark.repository.entry import Entry
 from servemark.workload import Arrays, get
 from servemark.workload.agreement import compare_outputs
@@ -138,5 +139,5 @@ def test_triton_serves_it_and_says_where(repository: Path, tmp_path: Path, engin
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     result = json.loads(done.stdout)
     assert (result["engine"], result["device"]) == (engine, "cuda:0"), done.stderr
-    assert result["metrics"]["errors"]["count"] == 0
-    assert result["metrics"]["correctness"]["output_agreement"]["checked"] > 0
+    assert value_of(result, "errors.count") == 0
+    assert count_of(result, "outputs.checked") > 0

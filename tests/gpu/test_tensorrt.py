@@ -11,6 +11,7 @@ import pytest
 import exporters
 from exporters.tensorrt import MIN_CAPABILITY
 from servemark.errors import ArtifactError
+from servemark.figures.registry import count_of, value_of
 from servemark.repository.entry import Entry
 from servemark.workload import get
 from servemark.workload.agreement import compare_outputs
@@ -84,9 +85,9 @@ def test_triton_serves_a_plan_and_says_where(repository: Path, tmp_path: Path) -
     done = subprocess.run(command, capture_output=True, text=True, timeout=150, check=False)
     result = json.loads(done.stdout)
     assert (result["engine"], result["device"]) == ("tensorrt", "cuda:0"), done.stderr
-    assert result["metrics"]["errors"]["count"] == 0
-    assert result["metrics"]["correctness"]["output_agreement"]["checked"] > 0
-    assert result["metrics"]["energy"]["boundary"] == "gpu_board"
+    assert value_of(result, "errors.count") == 0
+    assert count_of(result, "outputs.checked") > 0
+    assert result["details"]["energy"]["boundary"] == "gpu_board"
 
 
 def test_tensorrt_is_compared_with_framework_inference(repository: Path, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from loadgen.measurement.recorder import Recorder
 from loadgen.measurement.sender import Sender
 from loadgen.targets.http import HttpTarget
 from servemark.errors import ServerError
+from servemark.figures.registry import count_of, value_of
 from servemark.repository.entry import Entry, Golden
 from servemark.workload import Quality, Sample, Slo, Tensor, Workload
 from servers import Server, open_server
@@ -100,16 +101,16 @@ def load(
 def clean(result: dict[str, Any]) -> bool:
     """Return True if nothing failed and the answers are right."""
     checks = [constraint(result, name)["ok"] for name in ("error_rate", "server_alive", "output_agreement")]
-    return all(checks) and result["metrics"]["errors"]["count"] == 0 and result["metrics"]["latency_ms"]["count"] > 10
+    return all(checks) and value_of(result, "errors.count") == 0 and count_of(result, "requests.answered") > 10
 
 
 def test_an_engine_that_raises_fails_those_requests_alone(repository: Path, tmp_path: Path) -> None:
     with serve(repository) as server:
         assert clean(load(server, repository, [0, 1, 2, 3], tmp_path))
         result = load(server, repository, [0, 1, 2, OUTSIDE], tmp_path)
-        errors = result["metrics"]["errors"]
+        errors = result["details"]["errors"]
         assert errors["by_kind"].keys() == {"http_500"}
-        assert 0.15 < errors["share"] < 0.35
+        assert 0.15 < result["figures"]["errors.share"]["value"] < 0.35
         [message] = errors["messages"]["http_500"]
         assert "onnxruntime: " in message
         assert f"idx={OUTSIDE}" in message
@@ -141,9 +142,9 @@ def test_a_backend_that_is_killed_makes_the_run_invalid_and_the_next_server_star
     before = set(Path("/dev/shm").glob(f"servemark_{os.getpid()}_*"))
     with serve(repository) as server:
         result = load(server, repository, [0, 1, 2, 3], tmp_path, seconds=4, progress=progress)
-        errors = result["metrics"]["errors"]
+        errors = result["details"]["errors"]
         assert len(killed) == 1
-        assert result["metrics"]["latency_ms"]["count"] > 0
+        assert count_of(result, "requests.answered") > 0
         assert (result["verdict"]["exit_code"], result["partial"]) == (2, False)
         alive = constraint(result, "server_alive")
         assert not alive["ok"]

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+from servemark.figures.registry import value_of
 from tests.support.command_line import Servemark
 from tests.support.exporting import Exports
 from tests.support.locust_run import accounted
@@ -23,6 +24,6 @@ def test_a_triton_is_started_for_the_run(servemark: Servemark, exported: Exports
     assert cold["first_answer_ms"] > 0
     assert "fewer than 12 whole seconds" in cold["steady_after_s_reason"]
     assert result["verdict"]["objective"] == "undecided"
-    assert (result["scenario"]["warmup_s"], result["metrics"]["client"]["requests_outside_interval"]) == (0, 0)
+    assert (result["scenario"]["warmup_s"], value_of(result, "generator.requests_outside_interval")) == (0, 0)
     assert result["engine"] == "onnxruntime"
     assert accounted(result) > 0

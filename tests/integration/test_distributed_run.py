@@ -12,10 +12,12 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.utils import floatToGoString
 
 from loadgen.load.share import Share
+from servemark.figures.latency import LATENCY
+from servemark.figures.registry import value_of
 from servemark.paths import CHECKOUT
 from servemark.stats.histogram import Histogram
 from servemark.telemetry.metrics.buckets import bounds_s, classic
-from servemark.telemetry.metrics.catalog import LATENCY
+from servemark.telemetry.metrics.catalog import LOWEST_S
 from servemark.workload import get
 from tests.golden.server import GoldenServer
 from tests.support.distributed_run import contents_of, golden_server, master, workers
@@ -60,11 +62,11 @@ def test_three_workers_in_separate_networks_send_one_load(tmp_path: Path) -> Non
     # one alone before that
     assert received == contents_of(resolved, len(schedule)) + contents_of(resolved, 3)
     assert accounted(result) == len(schedule) + 3
-    assert result["metrics"]["client"]["workers"] == len(result["workers"]) == 3
+    assert value_of(result, "generator.workers") == len(result["workers"]) == 3
     assert {worker["pid"] for worker in result["workers"]} == pids
     assert [worker["index"] for worker in result["workers"]] == [0, 1, 2]
     inside = ((schedule >= 0.3e9) & (schedule < 1.8e9)).sum()
-    assert sum(worker["requests"] for worker in result["workers"]) == inside == result["metrics"]["latency_ms"]["count"]
+    assert sum(worker["requests"] for worker in result["workers"]) == inside == value_of(result, "requests.answered")
     assert not result["partial"]
     assert constraint(result, "clock_sync")["value"] > 0
     if hosts.reason:
@@ -85,15 +87,15 @@ def test_the_master_s_metrics_are_the_sum_of_its_workers(tmp_path: Path) -> None
         pushed = text_string_to_metric_families(gateway.requests[-1][3].decode())
     values = {(s.name, s.labels.get("le")): s.value for family in pushed for s in family.samples}
     result = the_result(out)
-    count = result["metrics"]["latency_ms"]["count"]
+    count = value_of(result, "requests.answered")
     assert result["telemetry"][0]["failed"] == 0
     assert sum(worker["requests"] for worker in result["workers"]) == count
     for name in ("requests_total", "requests_scheduled_total", "requests_sent_total", "request_latency_seconds_count"):
         assert values[f"servemark_{name}", None] == count, name
     assert values["servemark_requests_in_flight", None] == 0
     merged = Histogram.decode(json.loads(next(out.glob("*/histograms.json")).read_text())["latency_us"])
-    bounds = bounds_s(LATENCY.lowest_s)
-    found = [values[f"{LATENCY.name}_bucket", le] for le in map(floatToGoString, (*bounds, float("inf")))]
+    bounds = bounds_s(LOWEST_S)
+    found = [values[f"{LATENCY.metric}_bucket", le] for le in map(floatToGoString, (*bounds, float("inf")))]
     assert found == classic(merged, bounds)
 
 
@@ -124,7 +126,7 @@ def test_a_killed_worker_makes_the_run_invalid_and_the_others_go_on(tmp_path: Pa
     others = sum(shares.values()) - shares[lost["index"]]
     assert others <= accounted(result) <= received.total() < whole
     assert 0 < lost["requests"] < shares[lost["index"]]
-    assert sum(worker["requests"] for worker in result["workers"]) == result["metrics"]["latency_ms"]["count"]
+    assert sum(worker["requests"] for worker in result["workers"]) == value_of(result, "requests.answered")
     assert not result["partial"]
 
 
@@ -169,8 +171,8 @@ def test_a_closed_loop_is_split_and_a_second_run_from_the_web_ui_works(tmp_path:
             _, opened = web.finished(2)
         received = len(server.requests())
     assert sorted(worker["max_in_flight"] for worker in closed["workers"]) == [1, 2], "of 3 connections"
-    assert (closed["request"]["load"]["concurrency"], closed["metrics"]["client"]["max_in_flight"]) == (3, 3)
-    assert opened["metrics"]["latency_ms"]["count"] == 100
+    assert (closed["request"]["load"]["concurrency"], value_of(closed, "generator.max_in_flight")) == (3, 3)
+    assert value_of(opened, "requests.answered") == 100
     assert Counter(worker["requests"] for worker in opened["workers"]) == {50: 2}
     assert accounted(closed) + accounted(opened) == received
     assert not closed["partial"]
@@ -187,7 +189,7 @@ def test_the_command_starts_its_own_workers(tmp_path: Path) -> None:
         received = len(server.requests())
     assert done.returncode == 2, done.stderr  # one window does not show a steady state
     result = json.loads(done.stdout)
-    assert result["metrics"]["client"]["workers"] == 2
+    assert value_of(result, "generator.workers") == 2
     assert accounted(result) == received == 70 + 2, "and each worker's first one alone"
 
 
@@ -230,7 +232,7 @@ def test_workers_drive_models_that_the_zoo_has_not(known_by: str, tmp_path: Path
         received = len(server.requests())
     assert done.returncode == 2, done.stderr  # one window does not show a steady state
     result = json.loads(done.stdout)
-    assert result["metrics"]["errors"]["count"] == 0
+    assert value_of(result, "errors.count") == 0
     assert accounted(result) == received == 70 + 2, "and each worker's first one alone"
 
 

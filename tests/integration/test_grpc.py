@@ -26,6 +26,7 @@ from loadgen.sut.channel import Outcome, Payload
 from loadgen.targets.any_model import workload_of
 from loadgen.targets.open import open_target
 from servemark.errors import ServerError
+from servemark.figures.registry import count_of, value_of
 from servemark.repository.entry import Golden
 from servemark.workload import Agreement, Tensor, Workload
 from servers import Server, open_server
@@ -212,28 +213,28 @@ def test_a_whole_run(triton: LastingTriton, streaming: bool, tmp_path: Path) -> 
     result = the_result(out)
     assert (result["protocol"], result["engine"], result["device"]) == ("grpc", "python", "cpu")
     assert (result["resolved"]["url"], result["resolved"]["streaming"]) == (f"grpc://{server.grpc}", streaming)
-    metrics = result["metrics"]
-    assert metrics["errors"]["count"] == 0, done.stderr
-    assert metrics["server"]["queue_ms"] is not None
-    inside = metrics["latency_ms"]["count"]
-    assert inside + metrics["client"]["requests_outside_interval"] == served(server, "identity") - before
+    assert value_of(result, "errors.count") == 0, done.stderr
+    assert value_of(result, "server.queue") is not None
+    inside, outside = (count_of(result, tag) for tag in ("requests.answered", "generator.requests_outside_interval"))
+    assert inside + outside == served(server, "identity") - before
     assert inside > 0
 
 
 def test_several_answers_to_a_request_have_figures_of_their_own(server: Server, tmp_path: Path) -> None:
     flags = ["--model-name", "decoupled", "--url", f"grpc://{server.grpc}", "--streaming", "--out", str(tmp_path)]
     done = run(IDENTITY_LOCUSTFILE, *flags, "--concurrency", "2", "--duration", "1.5", "--warmup", "0.2")
-    metrics = the_result(tmp_path)["metrics"]
-    assert metrics["errors"]["count"] == 0, done.stderr
-    answers, requests = metrics["answers"], metrics["latency_ms"]["count"]
-    assert answers["per_request"] == 3
-    assert (answers["first_ms"]["count"], answers["between_ms"]["count"]) == (requests, 2 * requests)
+    figures = the_result(tmp_path)["figures"]
+    assert figures["errors.count"]["value"] == 0, done.stderr
+    requests = figures["requests.answered"]["value"]
+    assert figures["answers.per_request"]["value"] == 3
+    counts = (figures["first_answer.mean"]["n"], figures["between_answers.mean"]["n"])
+    assert counts == (requests, 2 * requests)
     # The model waits so long between its answers, whatever else the machine does.
-    assert answers["between_ms"]["max"] >= 5
-    assert answers["first_ms"]["mean"] < metrics["latency_ms"]["mean"]
-    assert answers["answers_per_s"] > metrics["throughput"]["requests_per_s"]
+    assert figures["between_answers.max"]["value"] >= 5
+    assert figures["first_answer.mean"]["value"] < figures["latency.mean"]["value"]
+    assert figures["answers.rate"]["value"] > figures["throughput.requests"]["value"]
     assert "between answers" in done.stdout
-    assert metrics["sequences"] is None
+    assert "sequence.completed" not in figures
 
 
 @pytest.mark.parametrize(
@@ -249,14 +250,12 @@ def test_sequences_keep_their_order(place: str, load: list[str], server: Server,
     flags = ["--model-name", "stateful", "--sequence-length", "5", "--url", f"{place}://{getattr(server, place)}"]
     done = run(IDENTITY_LOCUSTFILE, *flags, *load, "--duration", "1", "--warmup", "0.2", "--out", str(tmp_path))
     result = the_result(tmp_path)
-    metrics = result["metrics"]
-    assert metrics["errors"]["count"] == 0, done.stderr
-    sequences = metrics["sequences"]
-    assert (sequences["length"], sequences["in_flight"], sequences["broken"]) == (5, 3, 0)
-    assert 0 < sequences["completed"] <= accounted(result) / 5
-    assert sequences["duration_ms"]["count"] > 0
+    assert value_of(result, "errors.count") == 0, done.stderr
+    assert [value_of(result, f"sequence.{name}") for name in ("length", "in_flight", "broken")] == [5, 3, 0]
+    assert 0 < count_of(result, "sequence.completed") <= accounted(result) / 5
+    assert result["figures"]["sequence.mean"]["n"] > 0
     assert "of 5 requests, at most 3 in flight" in done.stdout
-    assert metrics["answers"] is None
+    assert "answers.rate" not in result["figures"]
 
 
 @both

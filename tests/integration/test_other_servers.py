@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from servemark.figures.registry import count_of, value_of
 from servers.products import TRITON, product, product_names
 from tests.support.locust_run import run, the_result
 from tests.support.result_checks import check_schema
@@ -37,9 +38,8 @@ def test_a_run(urls: dict[str, str], protocol: str, batch: str, tmp_path: Path) 
     assert done.returncode in {0, 2}, done.stderr
     result = the_result(tmp_path)
     check_schema(result)
-    agreement = result["metrics"]["correctness"]["output_agreement"]
-    assert (result["metrics"]["errors"]["count"], agreement["max_abs_error"]) == (0, 0)
-    assert result["metrics"]["latency_ms"]["count"] > 10
+    assert (value_of(result, "errors.count"), value_of(result, "outputs.max_abs_error")) == (0, 0)
+    assert count_of(result, "requests.answered") > 10
     if protocol == "http":
         assert result["resolved"]["input_tensor_format"] == "json"
 
@@ -57,6 +57,5 @@ def test_a_run_by_an_endpoint_type(name: str, endpoint: str, tmp_path: Path) -> 
     assert done.returncode in {0, 2}, done.stderr
     result = the_result(tmp_path)
     check_schema(result)
-    agreement = result["metrics"]["correctness"]["output_agreement"]
-    assert (result["metrics"]["errors"]["count"], agreement["max_abs_error"]) == (0, 0)
-    assert result["metrics"]["latency_ms"]["count"] > 10
+    assert (value_of(result, "errors.count"), value_of(result, "outputs.max_abs_error")) == (0, 0)
+    assert count_of(result, "requests.answered") > 10

@@ -19,6 +19,7 @@ import pytest
 from loadgen.kserve.control import Control
 from loadgen.shared_memory.region import FOLDER, PREFIX
 from servemark import interrupts
+from servemark.figures.registry import count_of, value_of
 from servemark.paths import CHECKOUT
 from servemark.workload import get
 from tests.golden.grpc import GoldenGrpc
@@ -175,7 +176,7 @@ def troubles_of_the_result(trial: Trial, out: Path, received: int, code: int) ->
     text = (out / "log").read_text()
     if "Traceback" in text:
         yield f"a traceback: {text}"
-    found: list[dict[str, Any]] = [result for result in results_in(out) if result["metrics"] is not None]
+    found: list[dict[str, Any]] = [result for result in results_in(out) if result["figures"] is not None]
     if len(found) != 1:
         yield f"{received} requests were sent, and there are {len(found)} results"
         return
@@ -239,13 +240,14 @@ def test_every_command_that_is_interrupted_keeps_what_was_measured(
             assert process.wait(DEADLINE_S) == code
         received = len(server.requests())
     result = the_result(out)
-    metrics = result["metrics"]
     assert (result["partial"], result["verdict"]["valid"]) == (True, False)
     assert accounted(result) == received if where else accounted(result) > 0
     assert all(accounted(part) > 0 for part in result.get("mix", []))
-    assert metrics["errors"]["by_kind"].keys() <= {"interrupted"}
+    assert result["details"]["errors"]["by_kind"].keys() <= {"interrupted"}
     # over the time that passed, not over the minute that was asked for
-    assert metrics["throughput"]["requests_per_s"] > 2 * metrics["latency_ms"]["count"] / 60
+    rate = value_of(result, "throughput.requests")
+    assert rate is not None
+    assert rate > 2 * count_of(result, "requests.answered") / 60
     assert "Traceback" not in log.read_text()
     if "mix" not in result:
         check_schema(result)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from servemark.errors import ExitCode
+from servemark.figures.registry import count_of, value_of
 from servemark.paths import CHECKOUT, LOCUSTFILES
 from servemark.repository.entry import Golden
 from servemark.results.verdict import exit_code_of
@@ -74,8 +75,8 @@ def test_locustfile_headless(locustfile: str, tmp_path: Path) -> None:
     check_schema(result)
     check_counts(result, len(received))
     assert (result["workload"], result["partial"]) == (workload.name, False)
-    assert result["metrics"]["errors"]["count"] == 0
-    assert result["metrics"]["latency_ms"]["count"] > 0
+    assert value_of(result, "errors.count") == 0
+    assert count_of(result, "requests.answered") > 0
     assert {entry["batch"] for entry in received} == {1}
     assert (next(tmp_path.glob("*/histograms.json"))).stat().st_size > 100
 
@@ -88,7 +89,7 @@ def test_a_run_is_valid_where_all_is_well_and_says_so(tmp_path: Path) -> None:
         done = run("ranking", *flags, "--url", server.url, "--out", str(tmp_path))
         received = server.requests()
     result = the_result(tmp_path)
-    metrics, agreement = result["metrics"], result["metrics"]["correctness"]["output_agreement"]
+    figures = {tag: found["value"] for tag, found in result["figures"].items()}
     # Only what a busy machine does is allowed to go wrong.
     failed = {c["name"] for c in result["verdict"]["constraints"] if not c["ok"]}
     assert failed <= {"other_load", "steady_state", "client_cpu", "generator_pause"}
@@ -97,17 +98,17 @@ def test_a_run_is_valid_where_all_is_well_and_says_so(tmp_path: Path) -> None:
     assert f"Result is : {'INVALID' if failed else 'VALID'}" in done.stdout
     check_schema(result)
     check_counts(result, len(received))
-    assert agreement["checked"] > 5
-    assert (agreement["max_abs_error"], agreement["top1_agreement"]) == (0, 1)
+    assert figures["outputs.checked"] > 5
+    assert (figures["outputs.max_abs_error"], figures["outputs.top1_agreement"]) == (0, 1)
     assert result["batch_size"] == 3
     assert {entry["batch"] for entry in received} == {3}
-    assert metrics["throughput"]["inferences_per_s"] == pytest.approx(3 * metrics["throughput"]["requests_per_s"])
+    assert figures["throughput.inferences"] == pytest.approx(3 * figures["throughput.requests"])
     # How near to these bounds it comes depends on who else uses the machine.
-    assert 0 < metrics["throughput"]["requests_per_s"] <= 8 / 0.03
-    assert metrics["latency_ms"]["p50"] >= 30
-    assert metrics["client"]["max_in_flight"] == 8
-    assert metrics["server"]["compute_infer_ms"] == pytest.approx(30, abs=0.01)
-    assert metrics["server"]["batch_size_mean"] == 3
+    assert 0 < figures["throughput.requests"] <= 8 / 0.03
+    assert figures["latency.p50"] >= 30
+    assert figures["generator.max_in_flight"] == 8
+    assert figures["server.compute_infer"] == pytest.approx(30, abs=0.01)
+    assert figures["server.batch_size"] == 3
     assert {window["errors"] for window in result["windows"]} == {0}
 
 
@@ -121,21 +122,22 @@ def test_a_closed_loop_goes_on_until_each_connection_could_have_an_answer(tmp_pa
     result = the_result(tmp_path)
     check_schema(result)
     check_counts(result, len(received))
-    metrics, scenario, windows = result["metrics"], result["scenario"], result["windows"]
+    scenario, windows = result["scenario"], result["windows"]
+    figures = {tag: found["value"] for tag, found in result["figures"].items()}
     # 3 from the warm-up that come at about 1.5 s, then 3 at about 3 s, and 3 more go out before the window's end
     assert scenario["duration_s"] == 0.5
     assert scenario["measured_s"] > 2.5
     length_s = windows[1]["start_s"]
     assert length_s * len(windows) == pytest.approx(scenario["measured_s"])
     assert length_s % 0.5 == pytest.approx(0)
-    assert metrics["latency_ms"]["count"] >= 3
-    assert metrics["latency_ms"]["min"] >= 1500
-    assert metrics["throughput"]["requests_per_s"] * scenario["measured_s"] == pytest.approx(
+    assert figures["requests.answered"] >= 3
+    assert figures["latency.min"] >= 1500
+    assert figures["throughput.requests"] * scenario["measured_s"] == pytest.approx(
         sum(window["requests_per_s"] * length_s for window in windows)
     )
     # the four golden samples go out first, and the first of each fifty after them
-    assert metrics["correctness"]["output_agreement"]["checked"] == 5
-    assert (done.returncode, metrics["errors"]["count"]) == (2, 0)
+    assert figures["outputs.checked"] == 5
+    assert (done.returncode, figures["errors.count"]) == (2, 0)
     assert {c["name"] for c in result["verdict"]["constraints"] if not c["ok"]} <= {
         "other_load",
         "generator_pause",
@@ -153,8 +155,8 @@ def test_wrong_values_are_seen_by_the_golden_samples(tmp_path: Path) -> None:
         done = run("ranking", *TINY, *flags, *SHORT)
     result = the_result(tmp_path / "out")
     assert done.returncode == 2
-    assert result["metrics"]["errors"]["count"] == 0
-    assert result["metrics"]["correctness"]["output_agreement"]["max_abs_error"] == 1
+    assert value_of(result, "errors.count") == 0
+    assert value_of(result, "outputs.max_abs_error") == 1
     assert not constraint(result, "output_agreement")["ok"]
     assert "differs" in constraint(result, "output_agreement")["remedy"]
 
@@ -172,7 +174,7 @@ def test_a_nan_in_an_answer_is_a_mismatch_and_no_crash(tmp_path: Path) -> None:
     result = the_result(tmp_path / "out")
     assert done.returncode == 2
     assert not constraint(result, "output_agreement")["ok"]
-    assert result["metrics"]["correctness"]["output_agreement"]["max_abs_error_reason"]
+    assert "reason" in result["figures"]["outputs.max_abs_error"]
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ MAX_MODULES = 12
 MAX_AT_THE_TOP = 8
 REGISTRIES = {
     "loadgen": "tests/loadgen/test_locustfiles.py",
+    "servemark/figures": "tests/servemark/figures/test_registry.py",
     "servemark/models": "tests/servemark/models/test_models.py",
     "servemark/datasets": "tests/servemark/datasets/test_datasets.py",
     "servemark/quality/metrics": "tests/servemark/quality/metrics/test_metrics.py",

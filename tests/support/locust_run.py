@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import psutil
 
+from servemark.figures.registry import count_of
 from servemark.paths import CHECKOUT, LOCUSTFILES
 from servemark.repository.entry import Entry, Golden
 from servemark.workload import Workload, get, workloads
@@ -116,7 +117,5 @@ def the_result(out: Path) -> Result:
 
 def accounted(result: Result) -> int:
     """Count the requests of a result: good, failed, and those outside its interval."""
-    metrics = result["metrics"]
-    inside: int = metrics["latency_ms"]["count"] + metrics["errors"]["count"]
-    outside: int = metrics["client"]["requests_outside_interval"]
-    return inside + outside
+    tags = ("requests.answered", "errors.count", "generator.requests_outside_interval")
+    return sum(count_of(result, tag) for tag in tags)

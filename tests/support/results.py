@@ -9,25 +9,17 @@ import numpy as np
 import numpy.typing as npt
 
 from servemark.documents.request import RunRequest
+from servemark.figures.evidence import Energy, Evidence, Generator
+from servemark.figures.registry import figures_of
 from servemark.machine.environment import collect
 from servemark.results import directory as results
 from servemark.results.schema.header import SCHEMA_VERSION
-from servemark.results.schema.metrics import EnergyFigures, ServerFigures
 from servemark.stats.histogram import Histogram
-from servemark.stats.unknown import unknown_group
 
 Result = Any
 NO_METER = "no meter"
 NO_FIGURE = {"value": None, "limit": None, "unit": ""}
 """Of a constraint that only holds or not."""
-CLIENT = {
-    "cpu_utilization": 0.1,
-    "max_in_flight": 1,
-    "waited_share": None,
-    "generator_delay_p99_ms": None,
-    "workers": 1,
-    "requests_outside_interval": 0,
-}
 ENVIRONMENT = {**collect(), "cpu": "a", "packages": {"numpy": "1"}, "collected": "now", "git_commit": "c"}
 STEADY = tuple(1 + 0.01 * (number % 3 - 1) for number in range(10))
 """Windows whose throughput differs by 1 % up and down."""
@@ -68,20 +60,35 @@ def result_of(
 ) -> Result:
     """A load result with these figures; `joules` for each inference, None: no meter; `windows` as shares of `rate`."""
     count = histogram.count
-    energy: dict[str, Any] = dict(unknown_group(EnergyFigures, NO_METER))
-    if joules is not None:
-        energy = {**energy, "joules_per_inference": joules, "joules": joules * count, "boundary": "cpu_package"}
     names = ("completed", "other_load", "error_rate", "steady_state", "output_agreement")
     agreement = {
         "checked": 50,
         "samples": 16,
         "top1_samples": round(16 * top1),
+        "top1_agreement": top1,
         "max_abs_error": 1e-6,
         "max_rel_error": 1e-5,
         "cosine_min": 0.999,
-        "tolerance": {"spread_rtol": 5e-3, "rtol": 1e-5},
-        "weights": "random",
+        "spread_error_max": 1e-6,
     }
+    completed = round(rate * 10)
+    evidence = Evidence(
+        open_loop=False,
+        measured_s=10.0,
+        latency=histogram,
+        service_time=histogram,
+        scheduled=count + errors,
+        completed=completed,
+        good=completed,
+        errors={"timeout": errors} if errors else {},
+        agreement=agreement,
+        energy=Energy(reason=NO_METER) if joules is None else Energy(joules=joules * completed),
+        statistics="no statistics",
+        generator=Generator(cpu_utilization=0.1, max_in_flight=1),
+        cpu="not watched",
+    )
+    found = figures_of(evidence)
+    found["throughput.requests"]["value"] = found["throughput.inferences"]["value"] = rate
     return {
         "schema_version": SCHEMA_VERSION,
         "kind": "load",
@@ -121,24 +128,14 @@ def result_of(
             "objectives": [objective_of(objective)] if objective else [],
             "skipped": {},
         },
-        "metrics": {
-            "latency_ms": histogram.summary(),
-            "answered_latency_ms": histogram.percentiles(),
-            "service_time_ms": histogram.summary(),
-            "schedule_delay_ms": {**Histogram().summary(), "late_share": None},
-            "tail_bounds": {"confidence": 0.99, "requests": count, "bounds_ms": histogram.percentiles()},
-            "throughput": {
-                **dict.fromkeys(("requests_per_s", "inferences_per_s", "achieved_rate", "goodput"), rate),
-                "scheduled_rate": None,
-            },
-            "server": unknown_group(ServerFigures, "no statistics"),
-            "client": CLIENT,
-            "errors": {"count": errors, "share": errors / max(count + errors, 1), "by_kind": {}, "messages": {}},
-            "energy": energy,
-            "correctness": {
-                "output_agreement": {**agreement, "top1_agreement": top1},
-                "quality": dict.fromkeys(("metric", "value", "target", "dataset")),
-            },
+        "figures": found,
+        "details": {
+            "errors": {"by_kind": {}, "messages": {}},
+            "outputs": {"tolerance": {"spread_rtol": 5e-3, "rtol": 1e-5}, "weights": "random"},
+            "quality": {"metric": None, "dataset": None},
+            "energy": {"source": None, "boundary": None if joules is None else "cpu_package"},
+            "server": {"batch_sizes": None},
+            "generator": {},
         },
         "windows": [
             {"start_s": float(n), "requests_per_s": rate * share, "errors": 0, "p50_ms": None, "p99_ms": None}

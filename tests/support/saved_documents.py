@@ -6,9 +6,9 @@ from typing import Any
 from servemark.compare.history.changes import RUN_LENGTH
 from servemark.compare.history.collect import Measured
 from servemark.compare.history.document import series_of
-from servemark.compare.history.metrics import metric
 from servemark.compare.saved.differences import Gate, compare_sides
 from servemark.compare.saved.saved_runs import Run
+from servemark.figures.registry import find
 from servemark.profiling.measure import Order
 from servemark.results import directory
 from servemark.results.saved import Saved
@@ -190,8 +190,8 @@ def _history(header: dict[str, Any]) -> dict[str, Any]:
         Measured("ranking", "a machine", f"{n:02}", f"2026-01-{n + 1:02}T00:00:00", f"{n:x}", False, value, value < 99)
         for n, value in enumerate(values)
     ]
-    known = {"folder": "results", "metric": "latency_p99", "unit": "ms", "higher_is_worse": True, "threshold": 0.05}
-    series = series_of(group, metric("latency_p99"), threshold=0.05)
+    known = {"folder": "results", "metric": "latency.p99", "unit": "ms", "higher_is_worse": True, "threshold": 0.05}
+    series = series_of(group, find("latency.p99"), threshold=0.05)
     left_out = {"missing": ["2 results: too few"], "unreadable": ["x: damaged"]}
     more = {"run_length": RUN_LENGTH, "outcome": series["outcome"], "series": [series]}
     return {**header, "kind": "history", **known, **more, **left_out}
@@ -290,7 +290,9 @@ def _mlperf(header: dict[str, Any], result: dict[str, Any]) -> dict[str, Any]:
         "99.00_percentile_latency_ns": 12_345_678,
         "completed_samples_per_sec": 123.456,
     }
-    errors = {"count": 1, "by_kind": {"timeout": 1}, "messages": {"timeout": "no answer"}}
+    subjects = {"latency", "requests", "errors", "outputs", "cpu"}
+    figures = {tag: each for tag, each in result["figures"].items() if tag.partition(".")[0] in subjects}
+    errors = {"by_kind": {"timeout": 1}, "messages": {"timeout": ["no answer"]}}
     return {
         **header,
         "kind": "mlperf",
@@ -300,7 +302,8 @@ def _mlperf(header: dict[str, Any], result: dict[str, Any]) -> dict[str, Any]:
         "scenario": "Server",
         "plan": {"scenario": "Server", "expected_qps": 100.0},
         "loadgen": official,
-        "metrics": {**{key: result["metrics"][key] for key in ("latency_ms", "cpu")}, "errors": errors},
+        "figures": {**figures, "errors.count": {"value": 1, "unit": ""}},
+        "details": {**{key: result["details"][key] for key in ("outputs", "cpu")}, "errors": errors},
         "verdict": result["verdict"],
     }
 

@@ -78,7 +78,7 @@ class Web:
         """The results, when there are so many and Locust is ready again."""
 
         def found() -> list[dict[str, Any]]:
-            results = [r for r in results_in(self.out) if r["metrics"]]
+            results = [r for r in results_in(self.out) if r["figures"]]
             return results if len(results) == count and self.stopped() else []
 
         try:

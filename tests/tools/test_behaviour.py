@@ -18,7 +18,7 @@ def result() -> dict[str, Any]:
         "config": {"url": "http://127.0.0.1:4711", "request_rate": 50.0},
         "request": {"load": {"kind": "constant-rate"}},
         "verdict": {"valid": True, "exit_code": 0, "objective": None, "constraints": constraints},
-        "metrics": {"latency_ms": {"p50": 1.5, "p99": None, "count": 50}},
+        "figures": {"latency.p50": {"value": 1.5, "unit": "ms", "n": 50}},
         "created": "2026-11-22T00:12:00+00:00",
     }
 
@@ -38,7 +38,7 @@ def recording(out: Path, document: dict[str, Any], said: str, code: int = 0, col
 
 def changed(path: str, value: Any) -> Callable[[dict[str, Any]], None]:
     def change(document: dict[str, Any]) -> None:
-        *groups, key = path.split(".")
+        *groups, key = path.split("/")
         for group in groups:
             document = document[int(group)] if isinstance(document, list) else document[group]
         document[key] = value
@@ -49,16 +49,17 @@ def changed(path: str, value: Any) -> Callable[[dict[str, Any]], None]:
 @pytest.mark.parametrize(
     ("change", "fact"),
     [
-        (changed("metrics.latency_ms.p50", 7.5), ""),
-        (changed("config.url", "http://127.0.0.1:9"), ""),
+        (changed("figures/latency.p50/value", 7.5), ""),
+        (changed("config/url", "http://127.0.0.1:9"), ""),
         (changed("created", "2027-01-01T00:00:00+00:00"), ""),
-        (changed("metrics.latency_ms.p50", None), "metrics.latency_ms.p50\n    - number\n    + NoneType"),
-        (changed("metrics.latency_ms.count", 49), "metrics.latency_ms.count\n    - 50\n    + 49"),
-        (changed("config.request_rate", 60.0), "config.request_rate\n    - 50.0\n    + 60.0"),
-        (changed("config.more", 1), "config.more\n    - -\n    + 1"),
-        (changed("verdict.constraints.0.limit", 30), "constraints.samples.limit\n    - 20\n    + 30"),
-        (changed("verdict.constraints.0.name", "few"), "constraints.few.limit\n    - -\n    + 20"),
-        (changed("verdict.constraints.0.ok", False), "exit code\n    - as the constraints say\n    + 0, not 2"),
+        (changed("figures/latency.p50/value", None), "figures.latency.p50.value\n    - number\n    + NoneType"),
+        (changed("figures/latency.p50/n", 49), "figures.latency.p50.n\n    - 50\n    + 49"),
+        (changed("figures/latency.p50/unit", "s"), 'figures.latency.p50.unit\n    - "ms"\n    + "s"'),
+        (changed("config/request_rate", 60.0), "config.request_rate\n    - 50.0\n    + 60.0"),
+        (changed("config/more", 1), "config.more\n    - -\n    + 1"),
+        (changed("verdict/constraints/0/limit", 30), "constraints.samples.limit\n    - 20\n    + 30"),
+        (changed("verdict/constraints/0/name", "few"), "constraints.few.limit\n    - -\n    + 20"),
+        (changed("verdict/constraints/0/ok", False), "exit code\n    - as the constraints say\n    + 0, not 2"),
     ],
 )
 def test_documents(

@@ -59,7 +59,7 @@ def test_what_is_shown_can_be_typed_again(
 ) -> None:
     found = demo.load(JOB, "http://127.0.0.1:43589", tmp_path)
     shown = [line for line in capsys.readouterr().out.splitlines() if line]
-    rate = result()["metrics"]["throughput"]["requests_per_s"] * JOB.open_share
+    rate = result()["figures"]["throughput.requests"]["value"] * JOB.open_share
     assert shown == [
         "$ servemark run ranking --input-data dataset --concurrency 8 --duration 5",
         f"$ servemark run ranking --input-data dataset --request-rate {rate:.0f} --slo p99:20 --duration 8",

@@ -1,6 +1,6 @@
 // Draws what ./result says; asks again every second while it is seen.
 const EVERY_MS = 1000;
-const COLUMNS = ["mean", "p50", "p90", "p95", "p99", "p99_9", "max"];
+const COLUMNS = ["mean", "p50", "p90", "p95", "p99", "p99.9", "max"];
 const framed = window.parent !== window;
 let drawn = "";
 
@@ -26,7 +26,7 @@ function figure(value) {
 /** An error of 6e-07 is one more than 5e-07, so it is not rounded to three places. */
 const tiny = (value) => (value === 0 ? "0" : value.toPrecision(2));
 const percent = (share, digits = 1) => (share === null ? "–" : `${(100 * share).toFixed(digits)} %`);
-const label = (key) => key.replaceAll("_", " ").replace("p99 9", "p99.9");
+const label = (key) => key.replaceAll("_", " ");
 
 function table(heads, rows) {
   const cell = (name, content, place) => {
@@ -55,7 +55,7 @@ function badge(state, result) {
   const verdict = result && result.verdict;
   if (state === "finished" && verdict) return element("span", "", ...answers(verdict));
   if (state === "failed") return element("span", "badge bad", "FAILED");
-  const warm = result && result.metrics;
+  const warm = result && result.figures;
   return element("span", "badge busy", state === "idle" ? "READY" : warm ? "RUNNING" : "STARTING");
 }
 
@@ -94,30 +94,38 @@ function heading(standing) {
   return parts;
 }
 
-function noteOf(throughput, asked, batch) {
-  const known = [[asked, "asked"], [throughput.scheduled_rate, "scheduled"]].filter(([rate]) => rate);
+/** A figure's value, null where it is not known. */
+const valueOf = (figures, tag) => (figures[tag] ? figures[tag].value : null);
+
+function noteOf(figures, asked, batch) {
+  const known = [[asked, "asked"], [valueOf(figures, "throughput.scheduled"), "scheduled"]].filter(([rate]) => rate);
   const parts = known.map(([rate, word]) => `${word} ${figure(rate)}/s`);
-  return [...parts, ...(batch > 1 ? [`${figure(throughput.inferences_per_s)} inferences/s`] : [])].join(", ");
+  return [...parts, ...(batch > 1 ? [`${figure(valueOf(figures, "throughput.inferences"))} inferences/s`] : [])].join(", ");
 }
 
-function tiles({ metrics, bottleneck: limited, batch_size: batch, request }) {
+function tiles({ figures, details, bottleneck: limited, batch_size: batch, request }) {
   const asked = request && request.load.rate;
-  const { throughput, errors, latency_ms: latency, energy, correctness } = metrics;
-  const tail = ["p99", "p95", "p90"].find((key) => latency[key] !== null) || "p50";
-  const interval = latency.ci95[tail] && `95 % interval ${latency.ci95[tail].map(figure).join(" to ")} ms`;
+  const value = (tag) => valueOf(figures, tag);
+  const tail = ["p99", "p95", "p90"].find((key) => value(`latency.${key}`) !== null) || "p50";
+  const { ci95, reason } = figures[`latency.${tail}`];
+  const interval = ci95 && `95 % interval ${ci95.map(figure).join(" to ")} ms`;
+  const failed = `${figure(value("errors.count"))} failed (${percent(value("errors.share"))})`;
   const made = [
-    tile("Throughput", figure(throughput.requests_per_s), "requests/s", noteOf(throughput, asked, batch)),
-    tile(`Latency ${tail}`, figure(latency[tail]), "ms", interval || latency[`${tail}_reason`] || "so far"),
-    tile("Succeeded", figure(latency.count), "requests", `${figure(errors.count)} failed (${percent(errors.share)})`),
+    tile("Throughput", figure(value("throughput.requests")), "requests/s", noteOf(figures, asked, batch)),
+    tile(`Latency ${tail}`, figure(value(`latency.${tail}`)), "ms", interval || reason || "so far"),
+    tile("Succeeded", figure(value("requests.answered")), "requests", failed),
   ];
-  if (energy && energy.joules_per_inference !== null) {
-    made.push(tile("Energy", figure(energy.joules_per_inference), "J/inference", `${energy.boundary}, ${energy.source}`));
+  if (value("energy.per_inference") !== null) {
+    const { boundary, source } = details.energy;
+    made.push(tile("Energy", figure(value("energy.per_inference")), "J/inference", `${boundary}, ${source}`));
   }
-  if (correctness) {
-    const agreement = correctness.output_agreement;
-    const error = agreement.max_abs_error === null ? agreement.max_abs_error_reason : `max error ${tiny(agreement.max_abs_error)}`;
-    const note = agreement.checked ? `${agreement.checked} answers checked, ${error}` : error;
-    made.push(tile("Output agreement", agreement.checked ? `${agreement.top1_samples} of ${agreement.samples}` : "not checked", agreement.checked ? "top-1" : "", note));
+  if (figures["outputs.checked"]) {
+    const checked = value("outputs.checked");
+    const worst = figures["outputs.max_abs_error"];
+    const error = worst.value === null ? worst.reason : `max error ${tiny(worst.value)}`;
+    const note = checked ? `${checked} answers checked, ${error}` : error;
+    const equal = `${value("outputs.top1_samples")} of ${value("outputs.samples")}`;
+    made.push(tile("Output agreement", checked ? equal : "not checked", checked ? "top-1" : "", note));
   }
   if (limited) {
     const [by, evidence] = limited.by ? [limited.by, limited.evidence] : limited.evidence.split(/: (.*)/s);
@@ -126,27 +134,28 @@ function tiles({ metrics, bottleneck: limited, batch_size: batch, request }) {
   return element("div", "tiles", ...made);
 }
 
-function latencies({ metrics }) {
-  const rows = [
-    ["latency, from the schedule", metrics.latency_ms],
-    ["service time, from sending", metrics.service_time_ms],
-    ["schedule delay of the generator", metrics.schedule_delay_ms],
-  ];
+const NAMES = {
+  latency: "latency, from the schedule",
+  service_time: "service time, from sending",
+  schedule_delay: "schedule delay of the generator",
+};
+
+function latencies({ figures }) {
+  const found = Object.keys(figures).filter((tag) => tag.endsWith(".mean")).map((tag) => tag.slice(0, -".mean".length));
+  const rows = [...new Set([...Object.keys(NAMES), ...found])].filter((tag) => found.includes(tag));
   const missing = new Set();
-  const cells = rows.map(([name, summary]) => [
-    name,
+  const cells = rows.map((tag) => [
+    NAMES[tag] || label(tag),
     ...COLUMNS.map((key) => {
-      const interval = summary.ci95[key];
-      const reason = summary[`${key}_reason`];
-      if (reason) missing.add(`${label(key)} ${reason}`);
-      if (summary.reason) missing.add(summary.reason);
-      return [figure(summary[key]), interval ? element("small", "", interval.map(figure).join(" – ")) : null];
+      const { value, ci95, reason } = figures[`${tag}.${key}`];
+      if (value === null) missing.add(`${key} ${reason}`);
+      return [figure(value), ci95 ? element("small", "", ci95.map(figure).join(" – ")) : null];
     }),
   ]);
-  const bounds = metrics.tail_bounds && metrics.tail_bounds.bounds_ms;
+  const bounds = figures["tail_bound.p50"];
   if (bounds) {
-    const sure = percent(metrics.tail_bounds.confidence, 0);
-    cells.push([`latency bound kept with ${sure} confidence`, ...COLUMNS.map((key) => figure(bounds[key]))]);
+    const bound = (key) => figure(valueOf(figures, `tail_bound.${key}`));
+    cells.push(["latency bound kept with 99 % confidence", ...COLUMNS.map(bound)]);
   }
   const heads = [{ title: bounds ? "ms, with 95 % intervals" : "ms" }, ...COLUMNS.map((key) => ({ title: label(key), number: true }))];
   const notes = missing.size ? [element("p", "dim note", [...missing].join("; "))] : [];
@@ -179,7 +188,9 @@ function verdict({ verdict: judged }) {
   return [element("h2", "", "Verdict"), table(heads, [...rows, ...objectives, ...skipped].map((row) => row.slice(0, titles.length)))];
 }
 
-function failures({ metrics: { errors } }) {
+function failures({ details }) {
+  if (!details) return [];
+  const { errors } = details;
   const kinds = Object.entries(errors.by_kind);
   if (!kinds.length) return [];
   const rows = kinds.map(([kind, count]) => [kind, figure(count), (errors.messages[kind] || []).join(" | ")]);
@@ -203,10 +214,10 @@ function workers({ workers: found }) {
 
 function rest({ directory, result }) {
   const parts = [];
-  const server = result.metrics && result.metrics.server;
-  if (server && server.queue_ms !== null) {
-    const { queue_ms: queue, compute_input_ms: input, compute_infer_ms: infer, compute_output_ms: output } = server;
-    parts.push(element("p", "", `Server: queue ${figure(queue)} + input ${figure(input)} + infer ${figure(infer)} + output ${figure(output)} ms; mean executed batch ${figure(server.batch_size_mean)}`));
+  if (result.figures && valueOf(result.figures, "server.queue") !== null) {
+    const [queue, input, infer, output, batch] = ["queue", "compute_input", "compute_infer", "compute_output", "batch_size"]
+      .map((name) => figure(valueOf(result.figures, `server.${name}`)));
+    parts.push(element("p", "", `Server: queue ${queue} + input ${input} + infer ${infer} + output ${output} ms; mean executed batch ${batch}`));
   }
   const { warmup_s: warmedS, warmup: warmed } = result.scenario;
   if (warmed && warmedS !== null) {
@@ -223,7 +234,7 @@ function rest({ directory, result }) {
 function draw(standing) {
   const { result } = standing;
   const parts = heading(standing);
-  if (result && result.metrics) parts.push(tiles(result), ...latencies(result), ...verdict(result), ...failures(result), ...workers(result));
+  if (result && result.figures) parts.push(tiles(result), ...latencies(result), ...verdict(result), ...failures(result), ...workers(result));
   if (result) parts.push(...rest(standing));
   document.getElementById("page").replaceChildren(...parts);
   document.documentElement.dataset.state = standing.state;

@@ -7,23 +7,23 @@ from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
 
-from servemark.compare.history.metrics import Metric
 from servemark.compare.interleaved.document import longer_runs, measured_s
 from servemark.documents.saved_load import load_key, load_name
 from servemark.errors import ResultError
+from servemark.figures.elsewhere import KERNEL_TIME, MAX_RATE
+from servemark.figures.figure import Figure
+from servemark.figures.registry import count_of, value_of, why_unknown
 from servemark.machine.cpu_time import QUIET_SHARE
 from servemark.results import directory
 from servemark.results.schema.header import Header
 from servemark.results.schema.kernels import KernelsDocument, other_work
 from servemark.results.schema.run import Result
-
-MAX_RATE = "max_rate"
-KERNEL_TIME = "kernel_time"
+from servemark.stats.percentiles import samples_needed
 
 
 @dataclass(frozen=True)
 class Measured:
-    """One result: its metric and the facts that a history shows."""
+    """One result: its figure and the facts that a history shows."""
 
     subject: str
     machine: str
@@ -37,8 +37,8 @@ class Measured:
     """Identity of the measured subject: results with equal keys are one series."""
 
 
-def collect(root: Path, metric: Metric) -> tuple[list[Measured], list[str], list[str]]:
-    """Collect the results with the metric, oldest first; why others lack it; the unreadable. Raises ResultError."""
+def collect(root: Path, figure: Figure) -> tuple[list[Measured], list[str], list[str]]:
+    """Collect the results with the figure, oldest first; why others lack it; the unreadable. Raises ResultError."""
     if not root.is_dir():
         raise ResultError(f"there is no folder {root}", fix="name the folder that holds the results")
     found: list[Measured] = []
@@ -50,33 +50,31 @@ def collect(root: Path, metric: Metric) -> tuple[list[Measured], list[str], list
             continue
         try:
             document = directory.read(file)
-            had = list(_measured(document, file.parent.relative_to(root), metric))
+            had = list(_measured(document, file.parent.relative_to(root), figure))
             found += had
             if not had and document.get("kind") == "load" and document.get("verdict") is not None:
                 without.append(directory.typed(document, file.parent, Result))
         except (ResultError, KeyError, TypeError) as error:
             unreadable.append(f"{file.relative_to(root)}: {str(error).splitlines()[0]}")
-    return sorted(found, key=lambda each: each.created), missing(without, metric), unreadable
+    return sorted(found, key=lambda each: each.created), missing(without, figure), unreadable
 
 
-def missing(without: Sequence[Result], metric: Metric) -> list[str]:
-    """Return why results lack a metric: one line for those with too few requests, one for each other reason."""
-    needed, few = metric.requests_needed, []
+def missing(without: Sequence[Result], figure: Figure) -> list[str]:
+    """Return why results lack a figure: one line for those with too few requests, one for each other reason."""
+    needed, few = samples_needed(figure.percentile) if figure.percentile else None, []
     reasons: Counter[str] = Counter()
     for result in without:
-        latency = result["metrics"]["latency_ms"]
-        count = latency["count"] + latency["failed"]
+        count = count_of(result, "requests.answered") + count_of(result, "errors.count")
         if needed and count < needed:
             few.append((count, longer_runs(needed, count, measured_s(result))))
-        elif (reason := metric.reason_in(result)) is not None:
-            reasons[reason] += 1
+        else:
+            reasons[why_unknown(result, figure.tag)] += 1
     lines = [f"{_results(number)}: {reason}" for reason, number in reasons.items()]
     if few:
         fewest, longer = min(few)
         most = max(few)[0]
         have = f"{fewest:,}" if fewest == most else f"{fewest:,} to {most:,}"
-        name = metric.keys[-1].replace("_", ".")
-        lines.insert(0, f"{_results(len(few))}: {name} needs {needed:,} requests, they have {have}: {longer}")
+        lines.insert(0, f"{_results(len(few))}: {figure.tag} needs {needed:,} requests, they have {have}: {longer}")
     return lines
 
 
@@ -84,22 +82,23 @@ def _results(number: int) -> str:
     return f"{number} result{'s' if number > 1 else ''}"
 
 
-def _measured(document: dict[str, Any], folder: Path, metric: Metric) -> Iterator[Measured]:
-    if document.get("kind") == "kernels" and metric.name == KERNEL_TIME:
+def _measured(document: dict[str, Any], folder: Path, figure: Figure) -> Iterator[Measured]:
+    if document.get("kind") == "kernels" and figure is KERNEL_TIME:
         yield from _kernels(directory.typed(document, folder, KernelsDocument), folder)
     if document.get("kind") != "load" or document.get("verdict") is None:
         return
     result = directory.typed(document, folder, Result)
-    searched = MAX_RATE in result
-    value = metric.of(result)
+    searched = "max_rate" in result
+    value = value_of(result, figure.tag)
     # A search's run is at whatever rate was found: only the rate itself can be compared.
-    if value is None or searched != (metric.keys[0] == MAX_RATE):
+    # Only figures above 0 have ratios.
+    if value is None or value <= 0 or searched != (figure is MAX_RATE):
         return
     search = f"highest rate with {result['request']['objectives']['slo'] or None}"
     load_words, load = (search, search) if searched else (load_name(result), load_key(result))
     # Of a server's own model only the protocol is known.
     place = ", ".join(str(result[key]) for key in ("engine", "precision", "device", "protocol") if result.get(key))
-    if result["metrics"].get("client", {}).get("cpu_latency_us") is not None:
+    if value_of(result, "generator.cpu_latency") is not None:
         place += ", cores awake"  # they answer sooner: a series of its own
     yield Measured(
         f"{result['workload']} on {place}, {load_words}, batch {result['batch_size']}",

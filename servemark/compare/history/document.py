@@ -1,4 +1,4 @@
-"""History of a metric: every series with its changes, and the judgement of the latest."""
+"""History of a figure: every series with its changes, and the judgement of the latest."""
 
 import itertools
 import math
@@ -17,7 +17,7 @@ from servemark.compare.history.changes import (
     sure,
 )
 from servemark.compare.history.collect import Measured, collect
-from servemark.compare.history.metrics import Metric
+from servemark.figures.figure import Figure
 from servemark.results.labels import change
 from servemark.results.schema.header import opening
 from servemark.results.schema.history import History, HistoryChange, HistoryResult, HistorySeries, Trend
@@ -25,23 +25,23 @@ from servemark.results.schema.history import History, HistoryChange, HistoryResu
 _ORDER: tuple[Trend, ...] = ("worse", "undecided", "not shown")
 
 
-def history(root: Path, metric: Metric, *, threshold: float, allow_invalid: bool = False) -> History:
-    """Collect the history of a metric below a folder. Raises ResultError."""
-    found, missing, unreadable = collect(root, metric)
+def history(root: Path, figure: Figure, *, threshold: float, allow_invalid: bool = False) -> History:
+    """Collect the history of a figure below a folder. Raises ResultError."""
+    found, missing, unreadable = collect(root, figure)
     groups: dict[tuple[tuple[str, ...], str], list[Measured]] = {}
     for each in found:
         groups.setdefault((each.key, each.machine), []).append(each)
     series = together(
-        [series_of(group, metric, threshold=threshold, allow_invalid=allow_invalid) for group in groups.values()]
+        [series_of(group, figure, threshold=threshold, allow_invalid=allow_invalid) for group in groups.values()]
     )
     outcomes = {each["outcome"] for each in series} or {"undecided"}
     return {
         **opening(),
         "kind": "history",
         "folder": str(root),
-        "metric": metric.name,
-        "unit": metric.unit,
-        "higher_is_worse": metric.higher_is_worse,
+        "metric": figure.tag,
+        "unit": figure.unit.name,
+        "higher_is_worse": figure.better == "lower",
         "threshold": threshold,
         "run_length": RUN_LENGTH,
         "outcome": next(outcome for outcome in _ORDER if outcome in outcomes),
@@ -52,7 +52,7 @@ def history(root: Path, metric: Metric, *, threshold: float, allow_invalid: bool
 
 
 def series_of(
-    group: Sequence[Measured], metric: Metric, *, threshold: float, allow_invalid: bool = False
+    group: Sequence[Measured], figure: Figure, *, threshold: float, allow_invalid: bool = False
 ) -> HistorySeries:
     """Find the changes of one series. Values are compared as logarithms, because noise grows with the value."""
     used = [each for each in group if each.valid or allow_invalid]
@@ -61,15 +61,15 @@ def series_of(
     ends = [0, *(alarm.change for alarm in seen), len(logs)]
     levels = [math.fsum(logs[a:b]) / (b - a) for a, b in itertools.pairwise(ends) if b > a]
     changes = [
-        _change(used, alarm, math.exp(levels[number + 1] - levels[number]), metric, threshold)
+        _change(used, alarm, math.exp(levels[number + 1] - levels[number]), figure, threshold)
         for number, alarm in enumerate(seen)
     ]
-    since, sign = logs[ends[-2] :], 1 if metric.higher_is_worse else -1
+    since, sign = logs[ends[-2] :], 1 if figure.better == "lower" else -1
     least, needed = detectable(since, sign), results_needed(since, sign)
     missing = None if needed is None else needed - len(since)
     outcome, reason = _outcome(len(used), len(group), changes, missing)
     if outcome == "not shown" and changes:
-        loss = _loss_to_best(levels, metric)
+        loss = _loss_to_best(levels, figure)
         if loss > 1 + threshold:
             outcome, reason = "worse", f"the last level is {loss - 1:.1%} worse than the best before it"
     if outcome == "not shown":
@@ -103,15 +103,15 @@ def _evidence(series: HistorySeries) -> float:
     return max(change["evidence"] for change in series["changes"] if change["reading"] != "better")
 
 
-def _loss_to_best(levels: Sequence[float], metric: Metric) -> float:
+def _loss_to_best(levels: Sequence[float], figure: Figure) -> float:
     """Return by which factor the last level is worse than the best one before it; levels are logarithms."""
-    sign = 1 if metric.higher_is_worse else -1
+    sign = 1 if figure.better == "lower" else -1
     return math.exp(sign * levels[-1] - min(sign * level for level in levels[:-1]))
 
 
-def _change(used: Sequence[Measured], alarm: Alarm, ratio: float, metric: Metric, threshold: float) -> HistoryChange:
+def _change(used: Sequence[Measured], alarm: Alarm, ratio: float, figure: Figure, threshold: float) -> HistoryChange:
     small = max(ratio, 1 / ratio) <= 1 + threshold
-    worse = (ratio > 1) == metric.higher_is_worse
+    worse = (ratio > 1) == (figure.better == "lower")
     before, after = used[alarm.change - 1], used[alarm.change]
     return {
         "before": before.folder,

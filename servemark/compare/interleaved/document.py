@@ -11,6 +11,7 @@ from typing import Protocol
 from servemark.compare.interleaved.hosting import Footprint, combined
 from servemark.compare.interleaved.quality import against_full, agreement_of, quality_of
 from servemark.compare.interleaved.validity import disturbed, unmet, unsteady
+from servemark.figures.registry import count_of, value_of, why_unknown
 from servemark.results import directory as results
 from servemark.results.objectives import MET
 from servemark.results.schema.comparison import (
@@ -119,7 +120,7 @@ def rows(turns: Sequence[Turn], labels: Sequence[str], *, anytime: bool = False)
 
 def throughput(result: Result) -> float:
     """Inferences/s of a run; 0 where it measured nothing."""
-    return result["metrics"]["throughput"]["inferences_per_s"] or 0.0
+    return value_of(result, "throughput.inferences") or 0.0
 
 
 def measured_s(result: Result) -> float:
@@ -135,12 +136,12 @@ def longer_runs(needed: int, count: int, length_s: float) -> str:
 
 def p50(result: Result) -> float | None:
     """Median latency of a run in ms; None where it has too few requests for one."""
-    return result["metrics"]["latency_ms"]["p50"]
+    return value_of(result, "latency.p50")
 
 
 def p99(result: Result) -> float | None:
     """The 99th percentile of a run's latencies in ms; None where it has too few requests for one."""
-    return result["metrics"]["latency_ms"]["p99"]
+    return value_of(result, "latency.p99")
 
 
 def _row(
@@ -181,7 +182,7 @@ def _row(
 
 def _server_cpu_s(found: Sequence[Result]) -> float | None:
     """Add up the CPU time of the server in all rounds; None where a round does not know it."""
-    cores = [cpu["server_cores"] if (cpu := result["metrics"].get("cpu")) else None for result in found]
+    cores = [value_of(result, "cpu.server") for result in found]
     known = [used * measured_s(result) for used, result in zip(cores, found, strict=True) if used is not None]
     return math.fsum(known) if len(known) == len(found) else None
 
@@ -190,13 +191,13 @@ def _in_flight(found: Sequence[Result]) -> RowInFlight | None:
     """Mean answered requests in flight by Little's law; unknown for a closed loop, or where a round has no answer."""
     means: list[float] = []
     for result in found:
-        rate, latency = result["metrics"]["throughput"], result["metrics"]["latency_ms"]["mean"]
-        if rate["scheduled_rate"] is None:
+        rate, latency = value_of(result, "throughput.requests"), value_of(result, "latency.mean")
+        if value_of(result, "throughput.scheduled") is None:
             return unknown("a closed loop: the load itself sets it")
-        if rate["requests_per_s"] is None or latency is None:
+        if rate is None or latency is None:
             return unknown("a round has no good answers")
-        means.append(rate["requests_per_s"] * latency / 1000)
-    most = max(result["metrics"]["client"]["max_in_flight"] for result in found)
+        means.append(rate * latency / 1000)
+    most = max(count_of(result, "generator.max_in_flight") for result in found)
     return {"mean": math.fsum(means) / len(means), "ci95": mean_interval(means), "most": most}
 
 
@@ -224,20 +225,17 @@ def latencies(rounds: Sequence[Histogram], length_s: float) -> MergedLatency:
 
 
 def _energy(found: Sequence[Result]) -> RowEnergy:
-    readings = [result["metrics"]["energy"] for result in found]
     parts: list[tuple[float, float]] = []
-    for reading in readings:
-        if reading["joules_per_inference"] is None or reading["joules"] is None:
-            return {
-                "joules_per_inference": None,
-                "reason": reason_of(reading, "joules_per_inference") or reason_of(reading, "joules") or _UNSAID,
-            }
-        parts.append((reading["joules"], reading["joules"] / reading["joules_per_inference"]))
-    joules, inferences = (math.fsum(each) for each in zip(*parts, strict=True))
+    for result in found:
+        joules, each = value_of(result, "energy.total"), value_of(result, "energy.per_inference")
+        if joules is None or each is None:
+            return {"joules_per_inference": None, "reason": why_unknown(result, "energy.per_inference")}
+        parts.append((joules, joules / each))
+    total, inferences = (math.fsum(each) for each in zip(*parts, strict=True))
     return {
-        "joules_per_inference": joules / inferences,
+        "joules_per_inference": total / inferences,
         "ci95": quotient_interval(parts),
-        "boundary": readings[0]["boundary"] or "",
+        "boundary": found[0]["details"]["energy"]["boundary"] or "",
     }
 
 
@@ -247,7 +245,7 @@ def _verdict(found: Sequence[Result]) -> RowVerdict:
     invalid = [(result, names) for result, names in zip(found, wrong, strict=True) if names]
     remedies: list[str] = []
     if invalid:
-        fewest, names = min(invalid, key=lambda pair: pair[0]["metrics"]["latency_ms"]["count"])
+        fewest, names = min(invalid, key=lambda pair: count_of(pair[0], "requests.answered"))
         remedies = [each["remedy"] for each in fewest["verdict"]["constraints"] if each["name"] in names]
     return {
         "valid": not invalid,
@@ -269,8 +267,7 @@ def _missed(found: Sequence[Result]) -> int | None:
 
 def _other_cpu_utilization(result: Result) -> float:
     """The share of the cores that other work took; 0 where it is not known."""
-    cpu = result["metrics"].get("cpu")
-    return (cpu and cpu["other_cpu_share"]) or 0.0
+    return value_of(result, "cpu.other_share") or 0.0
 
 
 def _drift(rates: Sequence[float]) -> float | None:
@@ -367,7 +364,7 @@ def document(
 
 def _scheduled(turns: Sequence[Turn]) -> float | None:
     """Return the mean rate of the rounds' schedules; None for a closed loop."""
-    rates = [rate for turn in turns if (rate := turn.result["metrics"]["throughput"]["scheduled_rate"]) is not None]
+    rates = [rate for turn in turns if (rate := value_of(turn.result, "throughput.scheduled")) is not None]
     return math.fsum(rates) / len(rates) if rates else None
 
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
+from servemark.figures.registry import count_of, value_of, why_unknown
 from servemark.results.schema.comparison import ComparisonRow, RowAgreement, RowQuality
-from servemark.results.schema.header import reason_of
 from servemark.results.schema.run import Result
 from servemark.results.schema.score import QualityScore
 
@@ -17,8 +17,7 @@ def quality_of(found: Sequence[Result]) -> RowQuality | None:
 
     Rounds send the same examples, so their scores are not independent.
     """
-    qualities = [result["metrics"]["correctness"].get("quality") for result in found]
-    scores = [score for quality in qualities if quality and (score := quality.get("score"))]
+    scores = [score for result in found if (score := result["details"]["quality"].get("score"))]
     if not scores:
         return None
     most: QualityScore = max(scores, key=lambda score: score["data"]["scored"])
@@ -43,28 +42,30 @@ def agreement_of(found: Sequence[Result]) -> RowAgreement:
 
     Each round checks the same golden samples. A short one may not come to all of them: its count says less.
     """
-    each = [result["metrics"]["correctness"]["output_agreement"] for result in found]
-    checked = [agreement for agreement in each if agreement["checked"]]
+    checked = [result for result in found if count_of(result, "outputs.checked")]
     if not checked:
-        reason = reason_of(each[0], "max_abs_error") or "no golden request was answered"
-        return {"checked": 0, "reason": reason}
-    least = min(checked, key=lambda agreement: (-(agreement["samples"] or 0), agreement["top1_agreement"] or 0.0))
+        return {"checked": 0, "reason": why_unknown(found[0], "outputs.max_abs_error")}
+    least = min(
+        checked,
+        key=lambda each: (-count_of(each, "outputs.samples"), value_of(each, "outputs.top1_agreement") or 0.0),
+    )
     return {
-        "checked": sum(agreement["checked"] or 0 for agreement in checked),
-        "samples": least["samples"],
-        "top1_samples": least["top1_samples"],
-        "max_abs_error": _worst(max, [agreement["max_abs_error"] for agreement in checked]),
-        "max_rel_error": _worst(max, [agreement["max_rel_error"] for agreement in checked]),
-        "cosine_min": _worst(min, [agreement["cosine_min"] for agreement in checked]),
-        "spread_error_max": _worst(max, [agreement.get("spread_error_max") for agreement in checked]),
-        "top1_agreement": least["top1_agreement"],
-        "tolerance": least["tolerance"],
-        "weights": least["weights"],
+        "checked": sum(count_of(each, "outputs.checked") for each in checked),
+        "samples": count_of(least, "outputs.samples"),
+        "top1_samples": count_of(least, "outputs.top1_samples"),
+        "max_abs_error": _worst(max, checked, "outputs.max_abs_error"),
+        "max_rel_error": _worst(max, checked, "outputs.max_rel_error"),
+        "cosine_min": _worst(min, checked, "outputs.cosine_min"),
+        "spread_error_max": _worst(max, checked, "outputs.spread_error_max"),
+        "top1_agreement": value_of(least, "outputs.top1_agreement"),
+        "tolerance": least["details"]["outputs"].get("tolerance"),
+        "weights": least["details"]["outputs"].get("weights"),
     }
 
 
-def _worst(choose: Callable[[list[float]], float], values: Sequence[float | None]) -> float | None:
-    """None where one of the values is not known."""
+def _worst(choose: Callable[[list[float]], float], results: Sequence[Result], tag: str) -> float | None:
+    """Return the worst of a figure, None where one result does not know it."""
+    values = [value_of(result, tag) for result in results]
     known = [value for value in values if value is not None]
     return choose(known) if len(known) == len(values) else None
 

@@ -8,8 +8,8 @@ from servemark.compare.saved.samples import Side
 from servemark.compare.saved.saved_runs import Key, Run, differing, subjects
 from servemark.errors import ResultError
 from servemark.results.schema.comparison import Difference, Outcome, SavedComparison, Subject
+from servemark.results.schema.details import PROCESS
 from servemark.results.schema.header import opening, reason_of
-from servemark.results.schema.metrics import PROCESS
 from servemark.stats.order_statistics import CONFIDENCE
 
 
@@ -135,7 +135,7 @@ def _notes(pair: Pair) -> list[str]:
 def _clocks(first: Sequence[Run], second: Sequence[Run], names: tuple[str, str]) -> list[str]:
     """Warn where one clock told when answers came on one side, and another on the other."""
     clocks = [
-        {run.result["metrics"].get("clock", {}).get("receive", PROCESS) for run in runs} for runs in (first, second)
+        {run.result["details"].get("clock", {}).get("receive", PROCESS) for run in runs} for runs in (first, second)
     ]
     if clocks[0] == clocks[1]:
         return []

@@ -1,6 +1,7 @@
 """Figures of two sides, one by one: their values, their ratio with its interval, and the judgement of B."""
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -9,7 +10,8 @@ import numpy as np
 from servemark.compare.interleaved.document import longer_runs, measured_s, throughput
 from servemark.compare.saved.samples import Side
 from servemark.errors import OptionError
-from servemark.quantities import one_of
+from servemark.figures.figure import Figure
+from servemark.figures.registry import count_of, find, value_of, why_unknown
 from servemark.results.constraint_kinds import Kind
 from servemark.results.schema.comparison import Difference, Reading
 from servemark.results.schema.run import Result
@@ -30,24 +32,31 @@ from servemark.stats.ratios import (
 ALL = "regression"
 USUAL = ("p50", "p99", "throughput", "errors", "outputs")
 """Figures that `--fail-on regression` stands for."""
-PERCENTILES = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p99.9": 99.9}
 RELEVANT_RISE = 0.001
 """A smaller rise of the share of failed requests is not worse."""
 MAX_FACTOR = 100.0
 """An interval that is wider than this to either side tells nothing of a ratio."""
 ONE_RUN = "one run of each side does not tell how much runs differ: --repeat 5"
-KNOWN = (*PERCENTILES, "throughput", "errors", "outputs")
+KNOWN = ("p50", "p90", "p95", "p99", "p99.9", "throughput", "errors", "outputs")
 
 
 def chosen(fail_on: str) -> list[str]:
-    """Return the figures that `--fail-on` names, in the order of KNOWN. Raises OptionError naming the known ones."""
+    """Return the figures that `--fail-on` names, in the order of KNOWN. Raises OptionError."""
     names = [name.strip() for name in fail_on.split(",")]
     if not all(names):
         raise OptionError(f"--fail-on {fail_on!r} has an empty name", fix="write it like --fail-on p99,throughput")
-    for name in names:
-        one_of("--fail-on figure", name, (ALL, *KNOWN))
-    wanted = {*names, *(USUAL if ALL in names else ())}
-    return [name for name in KNOWN if name in wanted]
+    wanted = {each for name in names for each in (USUAL if name == ALL else [_known(name)])}
+    return sorted(wanted, key=lambda name: (KNOWN.index(name) if name in KNOWN else len(KNOWN), name))
+
+
+def _known(name: str) -> str:
+    """Return the name by which a figure is compared. Raises OptionError where there is none, or none is better."""
+    if name in KNOWN:
+        return name
+    figure = find(name)
+    if figure.better is None:
+        raise OptionError(f"--fail-on {name}: neither more nor less of it is better", fix="name another figure")
+    return f"p{figure.percentile:g}" if figure.percentile and figure.subject == "latency" else figure.tag
 
 
 @dataclass(frozen=True)
@@ -80,14 +89,14 @@ class Pair:
 
     def compare(self, figure: str) -> Difference:
         """Compare one figure of both sides."""
-        if figure in PERCENTILES:
+        if re.fullmatch(r"p[\d.]+", figure):
             return self._latency(figure)
         methods: dict[str, Callable[[], Difference]] = {
             "throughput": self._throughput,
             "errors": self._errors,
             "outputs": self._outputs,
         }
-        return methods[figure]()
+        return methods[figure]() if figure in methods else self._other(find(figure))
 
     def can_differ(self, figure: str) -> bool:
         """Return True if chance could make this figure differ between equal servers: not for sides without an error."""
@@ -98,7 +107,7 @@ class Pair:
         return True
 
     def _latency(self, figure: str) -> Difference:
-        percentile, name = PERCENTILES[figure], f"{figure} ms"
+        percentile, name = float(figure[1:]), f"{figure} ms"
         needed, sides = samples_needed(percentile), [side.latencies for side in self.sides]
         merged = [merge(side) for side in sides]
         few = min(merged, key=lambda histogram: histogram.total)
@@ -143,6 +152,26 @@ class Pair:
         else:
             return unknown_difference(name, ONE_RUN, a, b, Ratio(b / a, None, None))
         return self._judged(name, a, b, ratio, worse_above=False)
+
+    def _other(self, figure: Figure) -> Difference:
+        """Compare any other figure by the values of the runs."""
+        name = f"{figure.tag} {figure.unit.name}".rstrip()
+        found = [[value_of(run.result, figure.tag) for run in side.runs] for side in self.sides]
+        known = [[value for value in side if value is not None] for side in found]
+        if any(len(side) < len(values) for side, values in zip(known, found, strict=True)):
+            lacking = next(
+                run.result for side in self.sides for run in side.runs if value_of(run.result, figure.tag) is None
+            )
+            return unknown_difference(name, why_unknown(lacking, figure.tag))
+        a, b = (float(np.mean(side)) for side in known)
+        if a == b:
+            return difference_of(name, a, b, None, "not worse", None)
+        if any(value <= 0 for side in known for value in side):
+            return unknown_difference(name, "only figures above 0 have a ratio", a, b)
+        if not self.repeated:
+            return unknown_difference(name, ONE_RUN, a, b, Ratio(b / a, None, None))
+        ratio = ratio_of_repeats(known[1], known[0], self.confidence, paired=self.paired)
+        return self._judged(name, a, b, ratio, worse_above=figure.better == "lower")
 
     def _judged(self, name: str, a: float, b: float, ratio: Ratio, *, worse_above: bool) -> Difference:
         """Compare a ratio with chance and the threshold."""
@@ -254,12 +283,12 @@ def exists(difference: Difference, pair: Pair) -> bool:
 
 
 def _error_share(result: Result) -> float | None:
-    return result["metrics"]["errors"]["share"]
+    return value_of(result, "errors.share")
 
 
 def _checked(side: Side) -> int:
     """Count the answers that were compared with golden ones."""
-    return sum(run.result["metrics"]["correctness"]["output_agreement"]["checked"] or 0 for run in side.runs)
+    return sum(count_of(run.result, "outputs.checked") for run in side.runs)
 
 
 def _broken(side: Side) -> bool:
@@ -269,8 +298,8 @@ def _broken(side: Side) -> bool:
 
 def _agreement(side: Side) -> tuple[int, int]:
     """Count the equal top answers, and all that were compared."""
-    found = [run.result["metrics"]["correctness"]["output_agreement"] for run in side.runs]
-    known = [(f["checked"], f["top1_agreement"]) for f in found if f["checked"] and f["top1_agreement"] is not None]
+    found = [(count_of(r.result, "outputs.checked"), value_of(r.result, "outputs.top1_agreement")) for r in side.runs]
+    known = [(checked, share) for checked, share in found if checked and share is not None]
     return round(sum(count * share for count, share in known)), sum(count for count, _ in known)
 
 

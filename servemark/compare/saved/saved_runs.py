@@ -8,6 +8,7 @@ from typing import Any
 from servemark.compare.interleaved.document import COMPARISON_FILE
 from servemark.documents.saved_load import load_key, load_name
 from servemark.errors import ResultError
+from servemark.figures.registry import value_of
 from servemark.paths import found
 from servemark.results import directory as results
 from servemark.results.schema.comparison import ComparisonDocument, DifferingKey
@@ -107,9 +108,7 @@ def _circumstances(result: RunHeader) -> dict[str, Any]:
     config = {key: value for key, value in flat(result["request"], "request.").items() if key not in _PLACES}
     served = {key: result.get(key) for key in _SERVED}
     # Not what was asked for: `auto` decides by the machine. Cores that do not idle answer sooner.
-    metrics: Any = result.get("metrics") or {}
-    client = metrics.get("client", {})
-    awake = {"client.cpu_latency_us": client.get("cpu_latency_us")}
+    awake = {"generator.cpu_latency": value_of(result, "generator.cpu_latency")}
     return config | served | awake | circumstances(result)
 
 

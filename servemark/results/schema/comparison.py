@@ -2,9 +2,9 @@
 
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
+from servemark.results.schema.details import Tolerance
 from servemark.results.schema.header import KIND, Header
 from servemark.results.schema.load import Scenario
-from servemark.results.schema.metrics import Tolerance
 from servemark.results.schema.score import QualityOutcome
 from servemark.results.schema.search import RatePoint, TriedRate
 from servemark.results.schema.tuning import CandidateSettings, Lacked

@@ -8,7 +8,7 @@ from typing import Annotated, Literal, TypedDict
 
 from servemark.machine.environment import Environment, collect
 
-SCHEMA_VERSION: Literal[4] = 4
+SCHEMA_VERSION: Literal[5] = 5
 """Raised when a key's meaning changes. Keys may be added without."""
 
 
@@ -18,7 +18,7 @@ KIND = "What the document is about."
 class Header(TypedDict):
     """Header of every document. Each names its `kind` besides."""
 
-    schema_version: Annotated[Literal[4], "Raised when the meaning of a key changes. Keys may be added without."]
+    schema_version: Annotated[Literal[5], "Raised when the meaning of a key changes. Keys may be added without."]
     created: Annotated[str, "When the document was begun: UTC, ISO 8601."]
     command: Annotated[list[str], "The program that wrote it, and its arguments."]
     environment: Annotated[Environment, "The machine, its software and the state of the code."]

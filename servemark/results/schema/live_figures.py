@@ -2,6 +2,8 @@
 
 from typing import TypedDict
 
+from servemark.figures.value import FigureValue
+
 
 class LiveFigures(TypedDict):
     """Figures that a run sends about once a second. Times in ms if the name says so; null: not known yet."""
@@ -17,12 +19,11 @@ class LiveFigures(TypedDict):
     """Good answers so far, those of the warm-up included."""
     asked_rate: float | None
     """Requests/s that the schedule asks for now; null in a closed loop and of a trace."""
-    p50_ms: float | None
-    p99_ms: float | None
+    figures: dict[str, FigureValue]
+    """The live figures, by tag."""
     second_p50_ms: float | None
     """Of the requests that were answered since the figures before."""
     second_p99_ms: float | None
-    delay_p99_ms: float | None
     in_flight: int
     backlog: int
     queue: float | None

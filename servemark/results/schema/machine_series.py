@@ -40,7 +40,7 @@ class SeriesOf(Recorded):
 class MachineSeries(TypedDict):
     """Readings of the machines during a run. Times are the monotonic clock's, from the start of the reading."""
 
-    schema_version: Annotated[Literal[4], "As in `result.json`."]
+    schema_version: Annotated[Literal[4, 5], "As in `result.json`."]
     kind: Annotated[Literal["machine_series"], "What the document is about."]
     start_epoch_s: Annotated[float, "When the reading began, as seconds since 1970 (UTC) by the wall clock."]
     measured_from_s: Annotated[float, "Start of the measured interval, from the start (s)."]

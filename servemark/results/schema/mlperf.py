@@ -2,12 +2,12 @@
 
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
+from servemark.figures.value import FigureValue
+from servemark.results.schema.details import CpuDetails, ErrorDetails, OutputDetails
 from servemark.results.schema.header import KIND, Header
-from servemark.results.schema.metrics import CpuFigures, OutputAgreement
 from servemark.results.schema.run import REQUEST, Resolved
 from servemark.results.schema.score import QualityScore
 from servemark.results.schema.verdict import VerdictOfRun
-from servemark.stats.histogram import Latency
 
 
 class Plan(TypedDict):
@@ -31,28 +31,13 @@ class Plan(TypedDict):
     ]
 
 
-class MlperfErrors(TypedDict):
-    """Failed requests. LoadGen knows none, so that each makes the run invalid."""
+class MlperfDetails(TypedDict):
+    """Details of this side, which are no numbers."""
 
-    count: Annotated[int, "Failed requests."]
-    by_kind: Annotated[dict[str, int], "Kind of failure -> count."]
-    messages: Annotated[dict[str, str], "Kind of failure -> the server's first message."]
-
-
-class MlperfCorrectness(TypedDict):
-    """Quality of the answers, as far as it is known."""
-
-    output_agreement: Annotated[OutputAgreement, "Agreement with eager PyTorch."]
+    errors: Annotated[ErrorDetails, "Failed requests. LoadGen knows none, so that each makes the run invalid."]
+    outputs: Annotated[OutputDetails, "Agreement of answers with golden ones."]
+    cpu: Annotated[CpuDetails, "Who used this machine's cores."]
     quality: NotRequired[Annotated[QualityScore, "Of an accuracy run: its log, scored."]]
-
-
-class MlperfMetrics(TypedDict):
-    """Figures that this side measured."""
-
-    latency_ms: Annotated[Latency, "From LoadGen's call to the answer (ms)."]
-    errors: Annotated[MlperfErrors, "Failed requests."]
-    correctness: Annotated[MlperfCorrectness, "Agreement of answers with golden ones, and their quality."]
-    cpu: Annotated[CpuFigures, "Cores that generator, server and other work used."]
 
 
 class MlperfResult(Header):
@@ -73,6 +58,7 @@ class MlperfResult(Header):
         dict[str, Any],
         "LoadGen's own figures by its own names: `validity`, `version`, `early_stopping`, and those of its log.",
     ]
-    metrics: Annotated[MlperfMetrics, "What this side measured."]
+    figures: Annotated[dict[str, FigureValue], "What this side measured. Latency counts from LoadGen's call."]
+    details: Annotated[MlperfDetails, "What this side found that is not a number."]
     verdict: Annotated[VerdictOfRun, "LoadGen's verdict and this side's."]
     partial: Annotated[bool, "true: the run was cut short."]

@@ -1,9 +1,8 @@
 """The result of `servemark quality`: how right the answers to a labelled data set are."""
 
-from typing import Annotated, Any, Literal, NotRequired
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from servemark.results.schema.header import KIND, Header
-from servemark.results.schema.mlperf import MlperfErrors
 from servemark.results.schema.run import REQUEST, Resolved
 from servemark.results.schema.score import QualityScore
 
@@ -13,6 +12,14 @@ class QualityResolved(Resolved):
 
     samples: Annotated[int | None, "Size of the subset that was asked for. Null: all examples."]
     own_server: NotRequired[Annotated[bool, "Whether the server was started for this run, at a port of its own."]]
+
+
+class QualityErrors(TypedDict):
+    """Failed requests."""
+
+    count: Annotated[int, "Failed requests."]
+    by_kind: Annotated[dict[str, int], "Kind of failure -> count."]
+    messages: Annotated[dict[str, str], "Kind of failure -> the server's first message."]
 
 
 class QualityResult(Header):
@@ -29,6 +36,6 @@ class QualityResult(Header):
     protocol: Annotated[str, "`http`, `grpc` or `in-process`."]
     artifact_sha256: Annotated[str | None, "Digest of the model file. Null: it is not in the repository."]
     quality: Annotated[QualityScore | None, "What was found. Null: no example was scored."]
-    errors: Annotated[MlperfErrors, "Failed requests."]
+    errors: Annotated[QualityErrors, "Failed requests."]
     seconds: Annotated[float, "How long the requests of this run took (s)."]
     partial: Annotated[bool, "true: the run was cut short; the same command continues it."]

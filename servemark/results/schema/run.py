@@ -2,11 +2,12 @@
 
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
+from servemark.figures.value import FigureValue
 from servemark.results.schema.cold_start import ColdStart
+from servemark.results.schema.details import Details, StageFigures, WindowFigures
 from servemark.results.schema.explanation import Explanation
 from servemark.results.schema.header import KIND, Header
 from servemark.results.schema.load import Scenario
-from servemark.results.schema.metrics import Metrics, StageFigures, WindowFigures
 from servemark.results.schema.recovery import CommandRun
 from servemark.results.schema.search import Curve, MaxRateSearch
 from servemark.results.schema.verdict import LimitedBy, VerdictOfRun
@@ -105,7 +106,8 @@ class MixPart(TypedDict):
     batch_size: Annotated[int, "Samples in a request."]
     verdict: Annotated[VerdictOfRun, "Its own verdict."]
     bottleneck: Annotated[LimitedBy, "What limited it."]
-    metrics: Annotated[Metrics, "Its own figures. The energy is known of the whole mix only."]
+    figures: Annotated[dict[str, FigureValue], "Its own figures. The energy is known of the whole mix only."]
+    details: Annotated[Details, "What it found that is not a number."]
 
 
 class RunHeader(Header):
@@ -150,7 +152,8 @@ class PendingResult(RunHeader):
 
     verdict: Annotated[None, "Not known yet."]
     bottleneck: Annotated[None, "Not known yet."]
-    metrics: Annotated[None, "Not known yet."]
+    figures: Annotated[None, "Not known yet."]
+    details: Annotated[None, "Not known yet."]
     windows: Annotated[list[WindowFigures], "None yet."]
     stages: Annotated[list[StageFigures], "None yet."]
     partial: Annotated[bool, "true"]
@@ -161,7 +164,8 @@ class Result(RunHeader):
 
     verdict: Annotated[VerdictOfRun, "Whether the run may be quoted, and whether it met its objectives."]
     bottleneck: Annotated[LimitedBy, "What limited the run."]
-    metrics: Annotated[Metrics, "Everything that was measured."]
+    figures: Annotated[dict[str, FigureValue], "Everything that was measured: tag -> value (`servemark list figures`)."]
+    details: Annotated[Details, "What it found that is not a number."]
     windows: Annotated[
         list[WindowFigures],
         "Windows of the measured interval, in order: of 1 s for --at, --cold-start and a trace (in an hour at most), "

@@ -33,13 +33,13 @@ class JudgedObjective(TypedDict):
 
     objective: Annotated[str, "As `--slo` writes it. In a mix the workload's name stands before it."]
     figure: Annotated[
-        Literal["latency", "service_time", "errors", "throughput", "recovery", "cold-start"], "What it is about."
+        str, "Tag of the figure; `latency` or `service_time` of a percentile; or `recovery`, `cold-start`."
     ]
     percentile: Annotated[float | None, "Percentile of a latency or service time."]
     status: Annotated[ObjectiveStatus, "`undecided`: too few requests to tell."]
     value: Annotated[float | None, "What was seen."]
-    limit: Annotated[float, "Limit: the least throughput, the most of all else."]
-    unit: Annotated[str, "Unit of value and limit: ms, s, share or requests/s."]
+    limit: Annotated[float, "Limit: the least of what is better the more there is, the most of all else."]
+    unit: Annotated[str, "Unit of value and limit."]
     remedy: Annotated[str, "What to do where it is not met."]
     shown: Annotated[Shown | None, "A percentile: whether the run shows it with confidence."]
 

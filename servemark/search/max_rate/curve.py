@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from servemark.documents.saved_load import rate_of
+from servemark.figures.registry import value_of
 from servemark.results.objectives import MET, MISSED, UNDECIDED
 from servemark.results.schema.run import Result
 from servemark.results.schema.search import Curve, CurvePoint
@@ -36,28 +37,29 @@ def curve(found: Sequence[Result]) -> Curve:
 
 def _point(rate: float, runs: Sequence[Result]) -> CurvePoint:
     """Return the point of one rate."""
-    latencies = [run["metrics"]["latency_ms"] for run in runs]
-    throughput = [run["metrics"]["throughput"] for run in runs]
+    rates = [value_of(run, "throughput.requests") or 0.0 for run in runs]
+    scheduled = [value_of(run, "throughput.scheduled") for run in runs]
     statuses = {run["verdict"]["objective"] for run in runs}
     return {
         "rate": rate,
         "runs": len(runs),
-        "requests_per_s": statistics.median(t["requests_per_s"] or 0.0 for t in throughput),
+        "requests_per_s": statistics.median(rates),
         # Not of the requested rate: Poisson arrivals of a short run may be fewer by chance.
         "completed_share": statistics.median(
-            (t["requests_per_s"] or 0.0) / t["scheduled_rate"] if t["scheduled_rate"] else 0.0 for t in throughput
+            rate / due if due else 0.0 for rate, due in zip(rates, scheduled, strict=True)
         ),
-        "mean_ms": _median([latency["mean"] for latency in latencies]),
-        "p50_ms": _median([latency["p50"] for latency in latencies]),
-        "p90_ms": _median([latency["p90"] for latency in latencies]),
-        "p99_ms": _median([latency["p99"] for latency in latencies]),
+        "mean_ms": _median(runs, "latency.mean"),
+        "p50_ms": _median(runs, "latency.p50"),
+        "p90_ms": _median(runs, "latency.p90"),
+        "p99_ms": _median(runs, "latency.p99"),
         "valid": all(run["verdict"]["valid"] for run in runs),
         "objective": next((status for status in _WORST_FIRST if status in statuses), None),
     }
 
 
-def _median(values: Sequence[float | None]) -> float | None:
-    """Return the median, None if one of the values is not known."""
+def _median(runs: Sequence[Result], tag: str) -> float | None:
+    """Return the median of a figure, None if one run does not know it."""
+    values = [value_of(run, tag) for run in runs]
     known = [value for value in values if value is not None]
     return statistics.median(known) if len(known) == len(values) else None
 

@@ -17,6 +17,9 @@ from servemark.documents.load import AUTO, ClosedLoop, ConstantRate
 from servemark.documents.request import RunRequest
 from servemark.documents.saved_load import asked_and_answered
 from servemark.errors import NoResultError, OptionError, ServerError
+from servemark.figures.elsewhere import MAX_RATE
+from servemark.figures.registry import count_of, value_of
+from servemark.figures.value import Value
 from servemark.output import note
 from servemark.quantities import figure
 from servemark.results import directory as results
@@ -164,7 +167,7 @@ def _capacity(runs: RateRuns) -> float:
     directory.mkdir()
     lengths = (min(PROBE_S, runs.load.duration_s), min(PROBE_WARMUP_S, scenario_of(runs.load).warmup_s))
     result = probe(runs.drive, replace(runs.config, result_dir=directory), PROBE_CONCURRENCY, *lengths)
-    rate = result["metrics"]["throughput"]["requests_per_s"] or 0.0
+    rate = value_of(result, "throughput.requests") or 0.0
     runs.say(f"probe: {figure(rate)} requests/s in a closed loop of {PROBE_CONCURRENCY}")
     if rate < runs.lowest:
         needed = requests_in_run(runs.percentile)
@@ -184,8 +187,8 @@ def probe(
     """
     load = ClosedLoop(concurrency=concurrency, duration_s=duration_s, warmup=AUTO if warmup_s is None else warmup_s)
     result = drive(config.changed(load=load, slo=""))
-    if not result["metrics"]["latency_ms"]["count"]:
-        messages = result["metrics"]["errors"]["messages"].values()
+    if not count_of(result, "requests.answered"):
+        messages = result["details"]["errors"]["messages"].values()
         first = next((texts[0] for texts in messages if texts), "none in time")
         raise ServerError(f"{config.model} answered no request of a first closed loop: {first}")
     return result
@@ -209,6 +212,7 @@ def write_max_rate(runs: RateRuns, found: MaxRate) -> Result:
         "resolved": resolved,
         "command": command(),
         "verdict": _verdict(found, run["verdict"]),
+        "figures": {**run["figures"], MAX_RATE.tag: _rate(found).to_dict(MAX_RATE.unit)},
         "max_rate": found.to_dict(),
         "partial": found.bottleneck == "interrupted",
     }
@@ -217,6 +221,13 @@ def write_max_rate(runs: RateRuns, found: MaxRate) -> Result:
         shutil.copyfile(histograms, folder / results.HISTOGRAM_FILE)
     results.write(folder, result)
     return result
+
+
+def _rate(found: MaxRate) -> Value:
+    """Return the rate as a figure."""
+    if found.rate is None:
+        return Value.unknown(found.reason)
+    return Value(found.rate, found.interval and (found.interval[0], found.interval[1]))
 
 
 def _verdict(found: MaxRate, run: VerdictOfRun) -> VerdictOfRun:

@@ -16,6 +16,7 @@ from loadgen.sut.target import Target
 from loadgen.targets.open import open_target
 from servemark.documents.load import ClosedLoop, ConstantRate
 from servemark.errors import NoResultError, ServerError
+from servemark.figures.registry import count_of, value_of
 from servemark.machine.scratch import scratch_folder
 from servemark.output import note
 from servemark.quantities import figure
@@ -116,11 +117,11 @@ class ServedBench:
             point = point_of(result, directory.name)
             return replace(trial, point=point, generator_limits=point.generator_limits)
         trial = replace(trial, generator_limits=result["bottleneck"]["by"] == GENERATOR)
-        errors, failed = result["metrics"]["errors"], failed_constraints(result["verdict"])
-        throughput = result["metrics"]["throughput"]["requests_per_s"]
+        failed, throughput = failed_constraints(result["verdict"]), value_of(result, "throughput.requests")
         if Kind.ERROR_RATE in failed or not throughput:
-            first = next((texts[0] for texts in errors["messages"].values() if texts), "none was answered in time")
-            return replace(trial, failure=dead or f"{errors['count']:,} requests failed: {first}")
+            messages, errors = result["details"]["errors"]["messages"].values(), count_of(result, "errors.count")
+            first = next((texts[0] for texts in messages if texts), "none was answered in time")
+            return replace(trial, failure=dead or f"{errors:,} requests failed: {first}")
         if Kind.OUTPUT_AGREEMENT in failed:
             return replace(trial, failure="its outputs do not agree with the golden ones")
         return replace(trial, throughput=throughput)

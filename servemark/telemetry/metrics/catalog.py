@@ -1,7 +1,11 @@
-"""Every metric that a run exposes, declared once: names, types, labels and words."""
+"""Every metric that a run exposes: those of its figures, and those of its state, which are declared here."""
 
+import functools
 from dataclasses import dataclass
 from enum import StrEnum
+
+from servemark.figures.figure import Distribution, Figure
+from servemark.figures.registry import distributions, registry
 
 RUN_LABELS = ("workload", "engine", "precision", "device", "scenario", "run")
 """On every sample; "" where it is not known."""
@@ -30,20 +34,8 @@ class Metric:
     """A histogram's lowest bound."""
 
 
-_COUNTER, _GAUGE, _HISTOGRAM = Kind.COUNTER, Kind.GAUGE, Kind.HISTOGRAM
+_COUNTER, _GAUGE = Kind.COUNTER, Kind.GAUGE
 
-LATENCY = Metric(
-    "servemark_request_latency_seconds", _HISTOGRAM, "Latency of answered requests, counted from the schedule."
-)
-SERVICE_TIME = Metric(
-    "servemark_request_service_time_seconds", _HISTOGRAM, "Time from the sending to the answer of answered requests."
-)
-SCHEDULE_DELAY = Metric(
-    "servemark_schedule_delay_seconds",
-    _HISTOGRAM,
-    "How late the generator sent, of answered requests. Absent in a closed loop.",
-    lowest_s=LOWEST_DELAY_S,
-)
 REQUESTS = Metric(
     "servemark_requests_total",
     _COUNTER,
@@ -112,5 +104,27 @@ RUN_INFO = Metric(
     "servemark_run_info", _GAUGE, "Always 1. What the run is.", ("version", "model", "protocol", "batch_size")
 )
 
-METRICS = tuple(each for each in vars().values() if isinstance(each, Metric))
-BY_NAME = {metric.name: metric for metric in METRICS}
+
+def of_distribution(distribution: Distribution) -> Metric:
+    """Return the histogram of a distribution that has one."""
+    help_ = f"{distribution.help} Of answered requests."
+    lowest_s = LOWEST_DELAY_S if distribution.tag == "schedule_delay" else LOWEST_S
+    return Metric(distribution.metric, Kind.HISTOGRAM, help_, lowest_s=lowest_s)
+
+
+def of_figure(figure: Figure) -> Metric | None:
+    """Return the gauge of a figure; None where a histogram has it."""
+    if figure.distribution is not None and figure.distribution.metric:
+        return None
+    return Metric(figure.metric, Kind.GAUGE, figure.help)
+
+
+_STATE = tuple(each for each in tuple(vars().values()) if isinstance(each, Metric))
+
+
+@functools.cache
+def by_name() -> dict[str, Metric]:
+    """All metrics, by name: those of the figures, and of the run's state."""
+    histograms = [of_distribution(each) for each in distributions().values() if each.metric]
+    gauges = [metric for figure in registry().values() if (metric := of_figure(figure)) is not None]
+    return {metric.name: metric for metric in (*histograms, *_STATE, *gauges)}

@@ -18,7 +18,7 @@ from prometheus_client.utils import floatToGoString
 from servemark.protobuf import Messages
 from servemark.stats.histogram import Histogram
 from servemark.telemetry.metrics.buckets import SCHEMA, ZERO_THRESHOLD_S, bounds_s, classic, native
-from servemark.telemetry.metrics.catalog import METRICS, Kind, Metric
+from servemark.telemetry.metrics.catalog import Kind, Metric, by_name
 from servemark.telemetry.metrics.snapshot import Snapshot
 
 PROTOBUF = "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited"
@@ -100,7 +100,7 @@ def by_metric(
     snapshot: Snapshot,
 ) -> Iterator[tuple[Metric, Histogram | list[tuple[tuple[str, ...], float]]]]:
     """Group a snapshot by metric, in the catalog's order: a histogram, or labels and values."""
-    for metric in METRICS:
+    for metric in by_name().values():
         if (histogram := snapshot.histograms.get(metric.name)) is not None:
             yield metric, histogram
         elif rows := [(each.labels, each.value) for each in snapshot.samples if each.name == metric.name]:

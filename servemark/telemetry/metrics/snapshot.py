@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
 from servemark.stats.histogram import Histogram
-from servemark.telemetry.metrics.catalog import BY_NAME, RUN_LABELS, Kind, Metric
+from servemark.telemetry.metrics.catalog import RUN_LABELS, Kind, Metric, by_name
 
 
 class Sample(NamedTuple):
@@ -45,7 +45,7 @@ class Snapshot:
     def unpack(cls, packed: Sequence[Any]) -> Self:
         """Rebuild a snapshot from `pack`'s output."""
         run, samples, histograms = packed
-        known = [Sample(*sample) for sample in samples if sample[0] in BY_NAME]
+        known = [Sample(*sample) for sample in samples if sample[0] in by_name()]
         return cls(run, known, {name: Histogram.unpack(each) for name, each in histograms.items()})
 
 

@@ -1,27 +1,30 @@
 """A run: one load, a mix, or the run that stands for a search of the highest rate."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from servemark.compare.interleaved.quality import agreement_of
 from servemark.documents.load import ClosedLoop, ConstantRate
 from servemark.documents.saved_load import describe, load_of, title_of
+from servemark.figures.registry import count_of, distributions, interval_of, value_of, why_unknown
 from servemark.library import read_requests
-from servemark.quantities import figure, interval_words
+from servemark.quantities import figure, interval_words, text_of
 from servemark.results.constraint_kinds import Kind
 from servemark.results.objectives import parse_objectives
 from servemark.results.saved import Saved
-from servemark.results.schema.header import figure_of, reason_of
+from servemark.results.schema.details import BOTH, KERNEL, PROCESS, ErrorDetails
 from servemark.results.schema.load import Scenario
-from servemark.results.schema.metrics import BOTH, KERNEL, PROCESS, Errors, Metrics, ModelFigures
 from servemark.results.schema.run import Result, Worker
 from servemark.results.verdict import failed_constraints, said
-from servemark.stats.histogram import Percentiles
+from servemark.stats.order_statistics import BOUND_CONFIDENCE
+from servemark.stats.percentiles import PERCENTILES
 from servemark.views.blocks import Article, Block, Check, Lines, Routine, Section, Table
+from servemark.views.figures import Told, table_of
 from servemark.views.headline import answer
 from servemark.views.kinds.quality import score_words
 from servemark.views.plots.circumstances import configuration, environment, made
-from servemark.views.plots.connections import cancelled, parts, servers, sizes
+from servemark.views.plots.connections import cancelled, servers, sizes
 from servemark.views.plots.distribution import Level, by_percentile, cumulated
 from servemark.views.plots.explanation import slow_requests
 from servemark.views.plots.machine import machine
@@ -32,19 +35,21 @@ from servemark.views.plots.server import batches, breakdown
 from servemark.views.plots.transients import cold_start, cold_start_cells, commands
 from servemark.views.slow_seconds import worst_seconds
 from servemark.views.verdict import badges, judged, meaning, verdict_of
-from servemark.views.wording import RANDOM_WEIGHTS, agreement_words, cells, listed, low_and_high, only_agreement
+from servemark.views.wording import RANDOM_WEIGHTS, agreement_words, cells, columns, listed, only_agreement, values
 from servemark.views.wording import answer as found_rate
 
 ALIKE = 0.999999
 """Outputs of such a cosine are equal but for rounding."""
-COLUMNS = ("mean", "p50", "p90", "p95", "p99", "p99_9", "max")
-IN_CSV = ("mean", "stdev", "min", "p50", "p90", "p95", "p99", "p99_9", "max")
+COLUMNS = ("mean", "p50", "p90", "p95", "p99", "p99.9", "max")
+_ROWS = ("latency", "service_time", "schedule_delay", "first_answer", "between_answers", "connect", "tls", "first_byte")
+"""Distributions that a reader sees first; any other stands below."""
 _HISTOGRAMS = {"latency_us": "latency", "service_time_us": "service time"}
 
 
 def article(saved: Saved) -> Article:
     """The answer, what was measured, the verdict, and the plots."""
-    result = saved.of(Result)
+    told = Told(saved.of(Result)["figures"])
+    result: Result = {**saved.of(Result), "figures": told}
     found = result.get("max_rate")
     stands = "The run that stands for it" if found and found["rate"] is not None else "The run at the lowest rate"
     return Article(
@@ -55,7 +60,7 @@ def article(saved: Saved) -> Article:
             Section("Why it is slow", slow_requests(result), titled=True),
             Section("Search for the highest rate", search(result) if found else []),
             Section(stands, [Lines([answer(result)])] if found else [], titled=True),
-            Section("Latency", [_latencies(result), Lines(facts(saved))]),
+            Section("Latency", [_latencies(result), Lines([*facts(saved, result), *told.others()])]),
             Section("Cold start", cold_start(result)),
             Section("Commands", commands(result)),
             Section("Servers", servers(result)),
@@ -63,9 +68,10 @@ def article(saved: Saved) -> Article:
             Section("Workloads of the mix", _mix(result)),
             Section("Distribution of latencies", lambda: _distributions(saved)),
             Section("Over time", lambda: _over_time(saved)),
-            Section("Server", lambda: [*breakdown(result["metrics"]), *batches(result["metrics"])]),
+            Section("Server", lambda: [*breakdown(result), *batches(result)]),
             Section("Machine and energy", lambda: machine(saved)),
             Section("Workers", lambda: _workers(result)),
+            Section("Figures", lambda: [table_of(result["figures"])]),
             Section("Configuration and environment", lambda: [*configuration(result), *environment(result)]),
         ],
         badges=badges(result["verdict"], partial=result["partial"]),
@@ -92,61 +98,68 @@ def heading(result: Result) -> str:
 
 
 def _latencies(result: Result) -> Table:
-    metrics = result["metrics"]
-    rows: list[tuple[str, Any]] = [("latency", metrics["latency_ms"])]
-    if not isinstance(load_of(result), ClosedLoop):
-        rows += [("service time", metrics["service_time_ms"]), ("schedule delay", metrics["schedule_delay_ms"])]
-    if answers := metrics.get("answers"):
-        rows += [("first answer", answers["first_ms"]), ("between answers", answers["between_ms"])]
-    rows += parts(result)
-    if sequences := metrics.get("sequences"):
-        rows.append(("sequence", sequences["duration_ms"]))
-    head = ["ms", *(name.replace("_", ".") for name in COLUMNS), "95 % interval of p50", "95 % interval of p99"]
-    intervals = [[interval_words(summary.get("ci95", {}).get(key)) for key in ("p50", "p99")] for _, summary in rows]
-    shown = [[name, *cells(group, COLUMNS), *ends] for (name, group), ends in zip(rows, intervals, strict=True)]
-    return Table(head, shown, narrow=1 + len(COLUMNS))
+    """A row for each distribution that the run has, in the order of a request's way."""
+    closed = isinstance(load_of(result), ClosedLoop)
+    places = {tag: number for number, tag in enumerate(_ROWS)}
+    shown = [
+        each
+        for each in sorted(distributions().values(), key=lambda each: places.get(each.tag, len(places)))
+        if f"{each.tag}.mean" in result["figures"]
+        and not each.detail
+        and not (closed and each.tag in {"service_time", "schedule_delay"})
+    ]
+    head = ["ms", *COLUMNS, "95 % interval of p50", "95 % interval of p99"]
+    rows = [
+        [
+            each.name,
+            *values(result, [f"{each.tag}.{column}" for column in COLUMNS]),
+            *(interval_words(interval_of(result, f"{each.tag}.{key}")) for key in ("p50", "p99")),
+        ]
+        for each in shown
+    ]
+    return Table(head, rows, narrow=1 + len(COLUMNS))
 
 
-def facts(saved: Saved) -> list[str]:
+def facts(saved: Saved, result: Result) -> list[str]:
     """List the facts besides the latencies, one a line."""
-    result = saved.of(Result)
-    metrics = result["metrics"]
-    throughput, errors, server = metrics["throughput"], metrics["errors"], metrics["server"]
-    counts = f"{metrics['latency_ms']['count']:,} succeeded, {errors['count']:,} failed{_kinds(errors)}"
-    inferences = f"{figure(throughput['inferences_per_s'])} inferences/s"
-    whole = f"{figure(throughput['requests_per_s'])} requests/s, {inferences}; {counts}"
+    counts = f"{count_of(result, 'requests.answered'):,} succeeded, {count_of(result, 'errors.count'):,} failed"
+    counts += _kinds(result["details"]["errors"])
+    requests, inferences = values(result, ("throughput.requests", "throughput.inferences"))
+    whole = f"{requests} requests/s, {inferences} inferences/s; {counts}"
     lines = [whole if result["batch_size"] > 1 else Routine(whole, counts)]
-    if answers := metrics.get("answers"):
-        lines.append(f"answers: {figure(answers['answers_per_s'])}/s, {figure(answers['per_request'])} to a request")
-    if sequences := metrics.get("sequences"):
+    if "answers.rate" in result["figures"]:
+        rate, each = values(result, ("answers.rate", "answers.per_request"))
+        lines.append(f"answers: {rate}/s, {each} to a request")
+    if "sequence.rate" in result["figures"]:
         lines.append(
-            f"sequences: {figure(sequences['sequences_per_s'])}/s of {sequences['length']} requests, at most "
-            f"{sequences['in_flight']} in flight; {sequences['completed']:,} completed, {sequences['broken']:,} broken"
+            f"sequences: {figure(value_of(result, 'sequence.rate'))}/s of {count_of(result, 'sequence.length')} "
+            f"requests, at most {count_of(result, 'sequence.in_flight')} in flight; "
+            f"{count_of(result, 'sequence.completed'):,} completed, {count_of(result, 'sequence.broken'):,} broken"
         )
     lines += [*sizes(result), *cancelled(result)]
     tls = result["resolved"].get("tls")
     if tls and tls.get("unverified"):
         lines.append("TLS: the server's certificate was not verified (--tls-insecure), so anybody may have answered")
-    lines += [*_scraped(saved), *worst_seconds(saved), *_tail(metrics)]
-    if server["queue_ms"] is not None:
-        lines.append(_of_model("server", server))
+    lines += [*_scraped(saved), *worst_seconds(saved), *_tail(result)]
+    if value_of(result, "server.queue") is not None:
+        lines.append(_of_model("server", result))
     lines += [
-        f"{_of_model(f'  {name}', part)}; called {figure(part['calls'])} times"
-        for name, part in server.get("composing", {}).items()
+        f"{_of_model(f'  {name}', part)}; called {figure(value_of(part, 'server.calls'))} times"
+        for name, part in result["details"]["server"].get("composing", {}).items()
     ]
-    lines += [*_warm_up(result["scenario"]), *_clock(metrics), *_cpu(metrics), *_hosts(result.get("workers", []))]
+    lines += [*_warm_up(result["scenario"]), *_clock(result), *_cpu(result), *_hosts(result.get("workers", []))]
     limited = result["bottleneck"]
     by, evidence = (limited["by"], limited["evidence"]) if limited["by"] else limited["evidence"].split(": ", 1)
     lines += [f"limited by: {by} ({evidence})", _outputs(result)]
-    if (scored := metrics["correctness"]["quality"].get("score")) is not None:
+    if (scored := result["details"]["quality"].get("score")) is not None:
         lines.append(f"quality: {score_words(scored)}")
-    energy = metrics["energy"]
-    if energy["joules_per_inference"] is not None:
-        ends = energy.get("joules_per_inference_ci95")
+    energy = value_of(result, "energy.per_inference")
+    if energy is not None:
+        ends = interval_of(result, "energy.per_inference")
         interval = f"95 % interval {interval_words(ends)}; " if ends else ""
-        lines.append(f"energy: {energy['joules_per_inference']:.3g} J/inference ({interval}{energy['boundary']})")
+        lines.append(f"energy: {energy:.3g} J/inference ({interval}{result['details']['energy']['boundary']})")
     else:
-        lines.append(Routine(f"energy: not known ({reason_of(energy, 'joules_per_inference')})"))
+        lines.append(Routine(f"energy: not known ({why_unknown(result, 'energy.per_inference')})"))
     return lines
 
 
@@ -167,75 +180,71 @@ def _scraped(saved: Saved) -> list[str]:
     return lines
 
 
-def _tail(metrics: Metrics) -> list[str]:
+def _tail(result: Result) -> list[str]:
     """List the percentiles of the answered requests where some failed, and the bounds that are known."""
     lines = []
-    if metrics["errors"]["count"]:
-        lines.append("of the answered requests alone: " + _percentiles(metrics["answered_latency_ms"]))
-    bounds = metrics["tail_bounds"]["bounds_ms"]
-    if any(isinstance(value, float) for value in bounds.values()):
-        lines.append(f"with {metrics['tail_bounds']['confidence']:.0%} confidence: {_percentiles(bounds, '<= ')}")
+    if count_of(result, "errors.count"):
+        lines.append("of the answered requests alone: " + (_percentiles(result, "answered_latency") or "not known"))
+    if bounds := _percentiles(result, "tail_bound", "<= "):
+        lines.append(f"with {BOUND_CONFIDENCE:.0%} confidence: {bounds}")
     return lines
 
 
-def _percentiles(found: Percentiles, sign: str = "") -> str:
-    """Format the percentiles that are known: "p50 1.20, p99 3.40 ms"."""
-    known = {key.replace("_", "."): value for key, value in found.items() if isinstance(value, float)}
-    return ", ".join(f"{name} {sign}{figure(value)}" for name, value in known.items()) + " ms" if known else "not known"
+def _percentiles(result: Result, subject: str, sign: str = "") -> str:
+    """Format the percentiles that are known: "p50 1.20, p99 3.40 ms"; none: ""."""
+    names = [f"p{text_of(each)}" for each in PERCENTILES]
+    known = {name: value for name in names if (value := value_of(result, f"{subject}.{name}")) is not None}
+    return ", ".join(f"{name} {sign}{figure(value)}" for name, value in known.items()) + " ms" * bool(known)
 
 
-def _of_model(name: str, found: ModelFigures) -> str:
+def _of_model(name: str, found: Mapping[str, object]) -> str:
     """Format the parts of a request's time in the server."""
-    if found["queue_ms"] is None:
-        return f"{name}: not known ({reason_of(found, 'queue_ms')})"
-    return (
-        f"{name}: queue {figure(found['queue_ms'])} + input {figure(found['compute_input_ms'])} + infer "
-        f"{figure(found['compute_infer_ms'])} + output {figure(found['compute_output_ms'])} ms; "
-        f"mean executed batch {figure(found['batch_size_mean'])}"
-    )
+    if value_of(found, "server.queue") is None:
+        return f"{name}: not known ({why_unknown(found, 'server.queue')})"
+    tags = ("queue", "compute_input", "compute_infer", "compute_output", "batch_size")
+    queue, input_, infer, output, batch = values(found, [f"server.{tag}" for tag in tags])
+    return f"{name}: queue {queue} + input {input_} + infer {infer} + output {output} ms; mean executed batch {batch}"
 
 
 def _outputs(result: Result) -> str:
     """Format the agreement of the answers with the golden ones; short if they agree."""
-    agreement = result["metrics"]["correctness"]["output_agreement"]
+    agreement = agreement_of([result])
     if not agreement["checked"]:
-        return f"outputs: not checked ({reason_of(agreement, 'max_abs_error')})"
-    cosine = agreement["cosine_min"]
+        return f"outputs: not checked ({why_unknown(result, 'outputs.max_abs_error')})"
+    cosine = agreement.get("cosine_min")
     note = f"; {RANDOM_WEIGHTS}" if only_agreement(result, agreement) else ""
     whole = f"outputs: {agreement['checked']} answers checked, {agreement_words(agreement)}{note}"
     # The first choice and the cosine of an output that is too large throughout are right.
-    alike = agreement["top1_agreement"] == 1 and (cosine is None or cosine >= ALIKE)
+    alike = agreement.get("top1_agreement") == 1 and (cosine is None or cosine >= ALIKE)
     if alike and Kind.OUTPUT_AGREEMENT not in failed_constraints(result["verdict"]):
         return Routine(whole, f"outputs: {agreement['checked']} answers checked, all agree")
     return whole
 
 
-def _clock(metrics: Metrics) -> list[str]:
+def _clock(result: Result) -> list[str]:
     """Say which clock told when answers came; short where it was the kernel's."""
-    clock = metrics.get("clock")
-    if clock is None or (clock["receive"] == PROCESS and clock["unstamped"] is None):
+    clock, unstamped = result["details"].get("clock"), value_of(result, "clock.unstamped")
+    if clock is None or (clock["receive"] == PROCESS and unstamped is None):
         return []
-    sent = clock["send_error_ms"]
     if clock["receive"] == KERNEL:
-        left = f"; requests left {figure(sent['p99'])} ms late at p99" if sent["p99"] is not None else ""
+        sent = value_of(result, "send_error.p99")
+        left = f"; requests left {figure(sent)} ms late at p99" if sent is not None else ""
         return [Routine(f"clock: the kernel's, so answers waited for no process{left}")]
     share = "some" if clock["receive"] == BOTH else "the"
-    return [
-        f"clock: {share} answers are timed by the process, which may wake up late: {clock['unstamped']:,} unstamped"
-    ]
+    return [f"clock: {share} answers are timed by the process, which may wake up late: {unstamped or 0:,} unstamped"]
 
 
-def _cpu(metrics: Metrics) -> list[str]:
+def _cpu(result: Result) -> list[str]:
     """Format the use of the cores, if it is known."""
-    cpu = metrics.get("cpu")
-    if cpu is None or cpu["other_cpu_share"] is None:
+    if value_of(result, "cpu.other_share") is None:
         return []
-    parts = [("generator", "generator_cores"), ("server", "server_cores"), ("other work", "other_cores")]
-    if cpu["stolen_cores"]:
-        parts.append(("other virtual machines", "stolen_cores"))
-    used = ", ".join(f"{name} {figure(figure_of(cpu, key))}" for name, key in parts)
-    counted = f"; server: {cpu['server_processes']}" if "server_processes" in cpu else ""
-    return [f"cores: {used} of {cpu['cores']:g}{counted}"]
+    parts = [("generator", "generator"), ("server", "server"), ("other work", "other")]
+    if value_of(result, "cpu.stolen"):
+        parts.append(("other virtual machines", "stolen"))
+    used = ", ".join(f"{name} {figure(value_of(result, f'cpu.{key}'))}" for name, key in parts)
+    counted = result["details"].get("cpu", {}).get("server_processes")
+    served = f"; server: {counted}" if counted else ""
+    return [f"cores: {used} of {value_of(result, 'cpu.available') or 0.0:g}{served}"]
 
 
 def _warm_up(scenario: Scenario) -> list[str]:
@@ -259,7 +268,7 @@ def _hosts(workers: Sequence[Worker]) -> list[str]:
     return [f"workers: {len(workers)} ({places}), clocks known to {clocks:.2g} ms"]
 
 
-def _kinds(errors: Errors) -> str:
+def _kinds(errors: ErrorDetails) -> str:
     if not errors["by_kind"]:
         return ""
     first = next((messages[0] for messages in errors["messages"].values() if messages), "")
@@ -301,7 +310,8 @@ def _stages(result: Result) -> list[Block]:
     rows = [
         [
             *(f"{stage['start_s']:g}", f"{stage['duration_s']:g}", f"{stage['requested_rate']:,g}"),
-            *(figure(stage["requests_per_s"]), f"{stage['errors']:,}", *cells(stage["latency_ms"], ("p50", "p99"))),
+            *(figure(value_of(stage, "throughput.requests")), f"{count_of(stage, 'errors.count'):,}"),
+            *values(stage, ("latency.p50", "latency.p99")),
         ]
         for stage in result["stages"]
     ]
@@ -312,9 +322,9 @@ def _mix(result: Result) -> list[Block]:
     head = ["workload", "share", "requests/s", "p50 ms", "p90 ms", "p99 ms", "failed", "verdict"]
     rows = [
         [
-            *(part["workload"], f"{part['share']:.1%}", figure(part["metrics"]["throughput"]["requests_per_s"])),
-            *cells(part["metrics"]["latency_ms"], ("p50", "p90", "p99")),
-            *(f"{part['metrics']['errors']['count']:,}", said(part["verdict"])),
+            *(part["workload"], f"{part['share']:.1%}", *values(part, ("throughput.requests",))),
+            *values(part, ("latency.p50", "latency.p90", "latency.p99")),
+            *(f"{count_of(part, 'errors.count'):,}", said(part["verdict"])),
         ]
         for part in result.get("mix", [])
     ]
@@ -335,12 +345,12 @@ def _workers(result: Result) -> list[Block]:
 
 
 def records(saved: Saved) -> list[dict[str, Any]]:
-    """One row."""
-    result, metrics = saved.document, saved.document["metrics"]
-    load, verdict, energy = load_of(saved.of(Result)), result["verdict"], metrics["energy"]
-    found = result.get("max_rate")
+    """One row: what was asked, the verdict, and every figure."""
+    result = saved.of(Result)
+    load, verdict = load_of(result), result["verdict"]
+    about: Mapping[str, Any] = result
     row = {
-        **{key: result[key] for key in ("workload", "engine", "device", "precision", "protocol", "batch_size")},
+        **{key: about[key] for key in ("workload", "engine", "device", "precision", "protocol", "batch_size")},
         "load": describe(load, result["scenario"]),
         "requested_rate_per_s": load.rate if isinstance(load, ConstantRate) else None,
         "concurrency": load.concurrency if isinstance(load, ClosedLoop) else None,
@@ -350,21 +360,9 @@ def records(saved: Saved) -> list[dict[str, Any]]:
         "objective": verdict["objective"],
         "slo": result["request"]["objectives"]["slo"] or None,
         "bottleneck": result["bottleneck"]["by"],
-        "requests": metrics["latency_ms"]["count"],
-        "failed_requests": metrics["errors"]["count"],
-        "failed_share": metrics["errors"]["share"],
-        "scheduled_per_s": metrics["throughput"]["scheduled_rate"],
-        **{key: metrics["throughput"][key] for key in ("requests_per_s", "inferences_per_s")},
-        "goodput_per_s": metrics["throughput"]["goodput"],
-        **{f"latency_{key}_ms": metrics["latency_ms"][key] for key in IN_CSV},
-        **{f"service_time_{key}_ms": metrics["service_time_ms"][key] for key in ("mean", "p50", "p99")},
-        **{f"schedule_delay_{key}_ms": metrics["schedule_delay_ms"][key] for key in ("mean", "p50", "p99")},
-        **{f"server_{key}": metrics["server"][key] for key in ("queue_ms", "compute_infer_ms", "batch_size_mean")},
-        "client_cpu_utilization": metrics["client"]["cpu_utilization"],
-        **{f"energy_{key}": energy[key] for key in ("joules_per_inference", "average_w", "boundary")},
-        **low_and_high("energy_joules_per_inference", energy.get("joules_per_inference_ci95")),
-        "max_rate_per_s": found and found["rate"],
-        **cold_start_cells(saved.of(Result)),
+        "energy_boundary": result["details"]["energy"]["boundary"],
+        **columns(result),
+        **cold_start_cells(result),
     }
     return [row]
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from servemark.figures.registry import count_of
 from servemark.quantities import figure
 from servemark.results.saved import Saved
 from servemark.results.schema.mlperf import MlperfResult
@@ -10,10 +11,10 @@ from servemark.views.blocks import Article, Check, Facts, Lines, Section, Table
 from servemark.views.kinds.quality import score_words
 from servemark.views.plots.circumstances import environment, made
 from servemark.views.verdict import badges, judged, meaning, verdict_of
-from servemark.views.wording import cells
+from servemark.views.wording import columns, values
 
 _RATES = ("qps_without_loadgen_overhead", "completed_samples_per_sec", "samples_per_second")
-_PERCENTILES = {"p50": "50.00", "p90": "90.00", "p95": "95.00", "p99": "99.00", "p99_9": "99.90"}
+_PERCENTILES = {"p50": "50.00", "p90": "90.00", "p95": "95.00", "p99": "99.00", "p99.9": "99.90"}
 
 
 def article(saved: Saved) -> Article:
@@ -23,7 +24,7 @@ def article(saved: Saved) -> Article:
     place = ", ".join(str(result[key]) for key in ("engine", "device", "precision"))
     rates = [f"{key.replace('_', ' ')} {figure(official[key])}" for key in _RATES if key in official]
     answer = [f"MLPerf {result['scenario']}", *rates, verdict_words(failed_constraints(verdict), None)]
-    scored = result["metrics"].get("correctness", {}).get("quality")
+    scored = result["details"].get("quality")
     return Article(
         about=f"{result['workload']} on {place}  |  MLPerf {result['scenario']}, LoadGen {official['version']}",
         answer=", ".join(answer),
@@ -54,14 +55,15 @@ def _latencies(result: MlperfResult) -> Table:
     """The percentiles as LoadGen and servemark saw them; of an accuracy run LoadGen keeps no times."""
     known = [result["loadgen"].get(f"{name}_percentile_latency_ns") for name in _PERCENTILES.values()]
     official = ["LoadGen", *(figure(ns and ns / 1e6) for ns in known)]
-    ours = ["servemark", *cells(result["metrics"]["latency_ms"], tuple(_PERCENTILES))]
-    return Table(["ms", *(key.replace("_", ".") for key in _PERCENTILES)], [*([official] if any(known) else []), ours])
+    ours = ["servemark", *values(result, [f"latency.{key}" for key in _PERCENTILES])]
+    return Table(["ms", *_PERCENTILES], [*([official] if any(known) else []), ours])
 
 
 def _counts(result: MlperfResult) -> list[str]:
-    errors = result["metrics"]["errors"]
-    seen = [f"{result['metrics']['latency_ms']['count']:,} succeeded, {errors['count']:,} failed"]
-    return [*seen, *(f"{kind}: {errors['messages'].get(kind, '')}" for kind in errors["by_kind"])]
+    errors = result["details"]["errors"]
+    answered, failed = count_of(result, "requests.answered"), count_of(result, "errors.count")
+    seen = [f"{answered:,} succeeded, {failed:,} failed"]
+    return [*seen, *(f"{kind}: {' | '.join(errors['messages'].get(kind, []))}" for kind in errors["by_kind"])]
 
 
 def _all(found: Any, caption: str, *, folded: bool = False) -> Facts:
@@ -74,16 +76,13 @@ def _all(found: Any, caption: str, *, folded: bool = False) -> Facts:
 def records(saved: Saved) -> list[dict[str, Any]]:
     """One row."""
     result, verdict = saved.document, saved.document["verdict"]
-    latency = result["metrics"]["latency_ms"]
     row = {
         **{key: result[key] for key in ("workload", "engine", "device", "precision", "protocol")},
         "load": f"MLPerf {result['scenario']}",
         "valid": verdict["valid"],
         "failed_constraints": " ".join(failed_constraints(verdict)),
         "objective": verdict["objective"],
-        "requests": latency["count"],
-        "failed_requests": result["metrics"]["errors"]["count"],
-        **{f"latency_{key}_ms": latency[key] for key in ("p50", "p90", "p99")},
+        **columns(result),
         **{f"loadgen_{key}": result["loadgen"].get(key) for key in ("validity", "version")},
     }
     return [row]

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from servemark.documents.saved_load import described, rate_of
+from servemark.figures.registry import count_of, value_of
 from servemark.quantities import figure
 from servemark.results.saved import Saved
 from servemark.results.schema.header import figure_of
@@ -18,7 +19,7 @@ from servemark.views.kinds import load
 from servemark.views.plots.circumstances import environment, made
 from servemark.views.plots.distribution import by_percentile
 from servemark.views.plots.transients import cold_starts
-from servemark.views.wording import cells
+from servemark.views.wording import cells, values
 
 _LINES = {"mean_ms": ("mean", 7), "p50_ms": ("p50", 0), "p90_ms": ("p90", 2), "p99_ms": ("p99", 1)}
 _COLUMNS = ("mean", "p50", "p90", "p99", "max")
@@ -75,16 +76,15 @@ def _runs(results: Sequence[Result], curve: Curve | None, bad: Sequence[int]) ->
     head = ["run", "load", *speeds, *(f"{key} ms" for key in _COLUMNS), "failed", "verdict"]
     rows = []
     for result in results:
-        metrics, throughput = result["metrics"], result["metrics"]["throughput"]
         knee = curve is not None and curve["knee"] == rate_of(result)
         known = [_engine(result), result["device"], result["precision"]]
         rows.append(
             [
                 f"{result['workload']} on {', '.join(filter(None, known))}",
                 f"{described(result)}, batch {result['batch_size']}",
-                *(figure(throughput[key]) for key in ("scheduled_rate", "requests_per_s", "inferences_per_s")),
-                *cells(metrics["latency_ms"], _COLUMNS),
-                f"{metrics['errors']['count']:,}",
+                *values(result, ("throughput.scheduled", "throughput.requests", "throughput.inferences")),
+                *values(result, [f"latency.{key}" for key in _COLUMNS]),
+                f"{count_of(result, 'errors.count'):,}",
                 said(result["verdict"]) + ("  <- knee" if knee else ""),
             ]
         )
@@ -99,8 +99,8 @@ def _variations(results: Sequence[Result]) -> Iterator[str]:
         groups.setdefault(described(result), []).append(result)
     for name, runs in groups.items():
         if len(runs) >= MINIMUM_REPEATS:
-            throughput = _variation([run["metrics"]["throughput"]["requests_per_s"] for run in runs])
-            p50 = _variation([run["metrics"]["latency_ms"]["p50"] for run in runs])
+            throughput = _variation([value_of(run, "throughput.requests") for run in runs])
+            p50 = _variation([value_of(run, "latency.p50") for run in runs])
             yield f"{name}: coefficient of variation over {len(runs)} repeats: throughput {throughput}, p50 {p50}"
 
 

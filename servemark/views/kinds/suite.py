@@ -150,7 +150,11 @@ def _throughput(rows: Sequence[SuiteRow]) -> list[Block]:
 def records(saved: Saved) -> list[dict[str, Any]]:
     """A row for each workload."""
     document = saved.document
-    names = {"mean_ms": "latency_mean_ms", "p50_ms": "latency_p50_ms", "p99_ms": "latency_p99_ms"}
+    names = {
+        **{f"{key}_ms": f"latency.{key}_ms" for key in ("mean", "p50", "p99")},
+        "requests": "requests.answered",
+        "inferences_per_s": "throughput.inferences_per_s",
+    }
     return [
         {
             **{key: document[key] for key in ("suite", "engine")},

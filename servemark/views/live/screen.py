@@ -8,6 +8,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
+from servemark.figures.registry import in_order, number
 from servemark.quantities import figure
 from servemark.results.schema.live_figures import LiveFigures
 
@@ -22,6 +23,12 @@ _NARROWEST = 22
 _LABELS = (
     *("run", "now", "rate", "p50 ms", "p99 ms", "delay p99", "in flight", "errors", "power", "objective", "so far"),
 )
+
+_PLACED = {
+    *("throughput.requests", "throughput.inferences", "throughput.goodput", "throughput.scheduled"),
+    *("errors.count", "errors.share", "requests.answered", "schedule_delay.late_share"),
+}
+"""Live figures whose words stand in one of these rows; any other has a row of its own."""
 
 
 class LiveRun:
@@ -55,9 +62,9 @@ class LiveRun:
         seen = f"{figure(self._rates[-1])}/s" if self._rates else "-"
         rows |= {
             "rate": _with_bars(f"{seen}{asked}", self._rates, bars),
-            "p50 ms": _with_bars(figure(now["p50_ms"]), self._p50, bars),
-            "p99 ms": _with_bars(figure(now["p99_ms"]), self._p99, bars),
-            "delay p99": Text("-" if now["delay_p99_ms"] is None else f"{figure(now['delay_p99_ms'])} ms"),
+            "p50 ms": _with_bars(_value(now, "latency.p50"), self._p50, bars),
+            "p99 ms": _with_bars(_value(now, "latency.p99"), self._p99, bars),
+            "delay p99": Text(_value(now, "schedule_delay.p99", " ms")),
             "in flight": Text(_in_flight(now)),
             "errors": _errors(now["errors"]),
             "so far": _verdict(now["constraints"]),
@@ -66,6 +73,9 @@ class LiveRun:
             rows["power"] = Text(", ".join(f"{watts:.3g} W {name}" for name, watts in now["power_w"].items()))
         if now["objectives"]:
             rows["objective"] = Text("\n").join(_objective(*each) for each in now["objectives"].items())
+        for each, _ in in_order(now["figures"]):
+            if each.distribution is None and each.tag not in _PLACED:
+                rows[each.tag] = Text(_value(now, each.tag, f" {each.unit.name}"))
         return rows
 
 
@@ -114,7 +124,8 @@ class Screen:
             table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
         columns = [run.rows(width // len(runs) - 1, stopping=self._stopping) for run in runs]
         lines = 0
-        for label in _LABELS:
+        others = dict.fromkeys(label for column in columns for label in column if label not in _LABELS)
+        for label in (*_LABELS, *others):
             cells = [column.get(label, Text()) for column in columns]
             if any(cells):
                 table.add_row(label, *cells)
@@ -134,6 +145,11 @@ def _with_bars(words: str, values: Sequence[float], bars: int) -> Text:
     if bars <= 0:
         return Text(words)
     return Text.assemble(f"{words:<{_WORDS}} ", (sparkline(values, bars), "cyan"))
+
+
+def _value(now: LiveFigures, tag: str, unit: str = "") -> str:
+    found = number(now["figures"], tag)
+    return "-" if found is None else f"{figure(found)}{unit}"
 
 
 def _phase(now: LiveFigures) -> str:

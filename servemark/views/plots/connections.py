@@ -1,9 +1,10 @@
 """Servers and connections of a run: what each of several servers took, and the parts of a new connection."""
 
+from servemark.figures.registry import count_of, value_of
+from servemark.results.schema.details import OneOfSeveral
 from servemark.results.schema.run import Result
-from servemark.stats.histogram import Latency
 from servemark.views.blocks import Table
-from servemark.views.wording import cells
+from servemark.views.wording import values
 
 
 def servers(result: Result) -> list[Table]:
@@ -11,53 +12,51 @@ def servers(result: Result) -> list[Table]:
     head = ["server", "requests", "failed", "p50 ms", "p99 ms", "failures"]
     rows = [
         [
-            *(each["url"], f"{each['requests']:,}", f"{each['errors']:,}", *cells(each["latency_ms"], ("p50", "p99"))),
+            *(
+                each["url"],
+                f"{count_of(each, 'requests.answered') + count_of(each, 'errors.count'):,}",
+                f"{count_of(each, 'errors.count'):,}",
+            ),
+            *values(each, ("latency.p50", "latency.p99")),
             ", ".join(f"{kind} {count:,}" for kind, count in each["errors_by_kind"].items()),
         ]
-        for each in result["metrics"].get("servers") or []
+        for each in result["details"].get("servers", [])
     ]
     return [Table(head, rows)] if rows else []
 
 
-def parts(result: Result) -> list[tuple[str, Latency]]:
-    """The parts of a request that has a connection of its own, in their order; none where connections were kept."""
-    found = result["metrics"].get("connections")
-    if not found:
-        return []
-    tls = [("TLS handshake", found["tls_ms"])] if found["tls_ms"] else []
-    return [
-        ("connect", found["connect_ms"]),
-        *tls,
-        ("first byte", found["first_byte_ms"]),
-        ("receive", found["receive_ms"]),
-    ]
+def _requests(server: OneOfSeveral) -> int:
+    return count_of(server, "requests.answered") + count_of(server, "errors.count")
 
 
 def sizes(result: Result) -> list[str]:
     """Say what compression did to requests and answers; nothing where none was asked for."""
-    found = result["metrics"].get("compression")
-    if not found:
+    if "compression.compressed_answers" not in result["figures"]:
         return []
     words = [
         f"{what} {before:,.0f} to {after:,.0f} bytes ({after / before:.0%})"
-        for what, before, after in (
-            ("requests", found["request_bytes"], found["request_sent_bytes"]),
-            ("answers", found["answer_bytes"], found["answer_received_bytes"]),
+        for what, made, came in (
+            ("requests", "compression.request_bytes", "compression.request_sent_bytes"),
+            ("answers", "compression.answer_bytes", "compression.answer_received_bytes"),
         )
-        if before and after
+        if (before := value_of(result, made)) and (after := value_of(result, came))
     ]
-    if result["request"]["server"]["response_compression"] != "none" and not found["compressed_answers"]:
+    asked = result["request"]["server"]["response_compression"] != "none"
+    if asked and not count_of(result, "compression.compressed_answers"):
         words.append("no answer came compressed")
     return [f"compression: {', '.join(words)}"]
 
 
 def cancelled(result: Result) -> list[str]:
     """Say what became of the requests that were to be given up; nothing where none were."""
-    found, given = result["metrics"].get("cancellation"), result["request"]["limits"].get("request_cancellation")
-    if not found or not given:
+    found, given = result["details"].get("cancellation"), result["request"]["limits"].get("request_cancellation")
+    if found is None or not given:
         return []
     failed = f", {sum(found['failed'].values()):,} failed" if found["failed"] else ""
+    cancelled, requests, answered = (
+        count_of(result, f"cancellation.{name}") for name in ("cancelled", "requests", "answered")
+    )
     return [
-        f"cancelled: {found['cancelled']:,} of {found['requests']:,} requests that were to be given up after "
-        f"{given[1]:g} s; {found['answered']:,} were answered before{failed}; they count in no other figure"
+        f"cancelled: {cancelled:,} of {requests:,} requests that were to be given up after "
+        f"{given[1]:g} s; {answered:,} were answered before{failed}; they count in no other figure"
     ]

@@ -10,8 +10,8 @@ import numpy.typing as npt
 from servemark.documents.saved_load import rate_of
 from servemark.library import Requests
 from servemark.quantities import figure
+from servemark.results.schema.details import StageFigures, WindowFigures
 from servemark.results.schema.header import figure_of
-from servemark.results.schema.metrics import StageFigures, WindowFigures
 from servemark.results.schema.run import Result
 from servemark.views.blocks import Figure, Table
 from servemark.views.drawing.axis import Axis, linear, logarithmic

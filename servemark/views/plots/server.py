@@ -1,25 +1,25 @@
 """Parts of a request's time in the server, and the sizes of the executed batches."""
 
+from servemark.figures.registry import value_of
 from servemark.quantities import figure
-from servemark.results.schema.header import figure_of
-from servemark.results.schema.metrics import Metrics
+from servemark.results.schema.run import Result
 from servemark.views.blocks import Figure, Table
 from servemark.views.drawing.axis import linear, logarithmic
 from servemark.views.drawing.plot import Bar, Plot, ends
 
 _PARTS = {
-    "queue": "queue_ms",
-    "prepare inputs": "compute_input_ms",
-    "run the model": "compute_infer_ms",
-    "prepare outputs": "compute_output_ms",
+    "queue": "server.queue",
+    "prepare inputs": "server.compute_input",
+    "run the model": "server.compute_infer",
+    "prepare outputs": "server.compute_output",
 }
 _OUTSIDE = "network, protocol, generator"
 
 
-def breakdown(metrics: Metrics) -> list[Figure]:
+def breakdown(result: Result) -> list[Figure]:
     """The mean times of a request in the server, and what is left of the service time; none without statistics."""
-    server, service = metrics["server"], metrics["service_time_ms"]["mean"]
-    parts = {name: figure_of(server, key) for name, key in _PARTS.items()}
+    service = value_of(result, "service_time.mean")
+    parts = {name: value_of(result, tag) for name, tag in _PARTS.items()}
     known = [value for value in parts.values() if value is not None]
     if len(known) < len(parts):
         return []
@@ -34,9 +34,9 @@ def breakdown(metrics: Metrics) -> list[Figure]:
     return [Figure.of_bars("Where the service time went", axis, drawn, ["part", "ms", "share"], note=note)]
 
 
-def batches(metrics: Metrics) -> list[Figure]:
+def batches(result: Result) -> list[Figure]:
     """Plot the number of executed batches by size; none if the server does not report it."""
-    sizes = {int(size): count for size, count in (metrics["server"]["batch_sizes"] or {}).items()}
+    sizes = {int(size): count for size, count in (result["details"]["server"]["batch_sizes"] or {}).items()}
     if len(sizes) < 2:
         return []
     whole = sum(sizes.values())

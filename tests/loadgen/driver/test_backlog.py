@@ -98,18 +98,18 @@ def test_an_overloaded_server_is_named_with_its_queue(tmp_path: Path) -> None:
         done = run("ranking", *flags)
         log = server.log()
     result = the_result(tmp_path)
-    metrics, limited, checked = result["metrics"], result["bottleneck"], result["verdict"]
-    client = metrics["client"]
+    limited, checked = result["bottleneck"], result["verdict"]
+    figures = {tag: found["value"] for tag, found in result["figures"].items()}
     assert done.returncode == 2
     assert accounted(result) == len(log["requests"]) == 1 + 300  # one goes out before the load
-    assert client["max_in_flight"] == 20
-    assert client["waited_share"] > 0.8
+    assert figures["generator.max_in_flight"] == 20
+    assert figures["generator.waited_share"] > 0.8
     assert log["connections"] < 40
     assert "achieved_rate" in failed_constraints(checked)
     # The last was due after 2 s and answered after 6: the schedule was not moved.
-    assert metrics["latency_ms"]["max"] > 3900
+    assert figures["latency.max"] > 3900
     # 20 take 400 ms of the server, and so long must a generator be late that is to blame instead.
-    inside_ms = sum(metrics["server"][f"{step}_ms"] for step in ("queue", "compute_input", "compute_infer"))
-    assert limited["by"] == ("server" if client["generator_delay_p99_ms"] < inside_ms else "generator")
-    assert limited == bottleneck(metrics, checked, open_loop=True)
+    inside_ms = sum(figures[f"server.{step}"] for step in ("queue", "compute_input", "compute_infer"))
+    assert limited["by"] == ("server" if figures["generator.delay_p99"] < inside_ms else "generator")
+    assert limited == bottleneck(result["figures"], result["details"], checked, open_loop=True)
     assert f"limited by: {limited['by']} ({limited['evidence']}" in done.stdout

@@ -10,10 +10,10 @@ from loadgen.driver import cpu_latency as module
 from loadgen.driver.cpu_latency import CpuLatency
 from loadgen.sut.target import Target
 from servemark.errors import OptionError
+from servemark.figures.value import Value
 from servemark.machine import idle_states
-from servemark.results.schema.header import reason_of
 
-HELD = {"cpu_latency_us": 0}
+HELD = Value(0)
 
 
 @pytest.fixture(autouse=True)
@@ -53,16 +53,16 @@ def is_held(device: Path) -> bool:
 def test_it_holds_while_requests_are_sent(device: Path) -> None:
     with asked() as latency:
         assert is_held(device)
-        assert latency.figures == HELD
+        assert latency.figure == HELD
     assert not is_held(device)
-    assert latency.figures == HELD
+    assert latency.figure == HELD
 
 
 @pytest.mark.parametrize("server", ["this machine", "in this process", "a container"])
 def test_what_is_measured_is_not_changed_unless_asked(device: Path, server: str) -> None:
     with asked("auto", server) as latency:
         assert not is_held(device)
-        assert "the server is on this machine, or it is not known" in str(reason_of(latency.figures, "cpu_latency_us"))
+        assert "the server is on this machine, or it is not known" in str(latency.figure.reason)
     with asked("on", server):
         assert is_held(device)
 
@@ -73,15 +73,15 @@ def test_what_is_measured_is_not_changed_unless_asked(device: Path, server: str)
 def test_it_is_left_alone(device: Path, value: str, power_command: bool, why: str) -> None:
     with asked(value, power_command=power_command) as latency:
         assert not is_held(device)
-    assert latency.figures["cpu_latency_us"] is None
-    assert why in str(reason_of(latency.figures, "cpu_latency_us"))
+    assert latency.figure.value is None
+    assert why in str(latency.figure.reason)
 
 
 def test_where_rapl_counts_the_cores_energy_they_idle(device: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_has_rapl", lambda: True)
     with asked() as latency:
         assert not is_held(device)
-        assert "metered" in str(reason_of(latency.figures, "cpu_latency_us"))
+        assert "metered" in str(latency.figure.reason)
     with asked("on"):
         assert is_held(device)
 
@@ -90,7 +90,7 @@ def test_on_bare_metal_the_clocks_come_first(device: Path, monkeypatch: pytest.M
     monkeypatch.setattr(module, "virtual_machine", lambda: None)
     with asked() as latency:
         assert not is_held(device)
-        assert "no virtual machine" in str(reason_of(latency.figures, "cpu_latency_us"))
+        assert "no virtual machine" in str(latency.figure.reason)
     with asked("on"):
         assert is_held(device)
 
@@ -98,7 +98,7 @@ def test_on_bare_metal_the_clocks_come_first(device: Path, monkeypatch: pytest.M
 def test_a_kernel_that_refuses_is_told_and_stops_only_who_insists(device: Path) -> None:
     device.unlink()
     with asked() as latency:
-        assert latency.figures["cpu_latency_us"] is None
-        assert "No such file" in str(reason_of(latency.figures, "cpu_latency_us"))
+        assert latency.figure.value is None
+        assert "No such file" in str(latency.figure.reason)
     with pytest.raises(OptionError, match=r"--cpu-latency-qos on: .*No such file"):
         asked("on")

@@ -9,6 +9,7 @@ import pytest
 from loadgen.driver.traffic import Traffic
 from loadgen.evaluation.live_feed import LIVE_FD, descriptor, feed, figures_now
 from loadgen.measurement.measurement import Measurement
+from servemark.figures.registry import value_of
 from servemark.results.schema.live_figures import LiveFigures
 from servemark.stats.histogram import Histogram
 from servemark.telemetry.recording import Column
@@ -47,9 +48,9 @@ def test_a_run_in_its_middle() -> None:
     found = figures(measurement, 9)
     assert (found["elapsed_s"], found["whole_s"], found["answered"]) == (8, 10, 900)
     assert (found["asked_rate"], found["in_flight"], found["backlog"], found["queue"]) == (100, 7, 2, 4)
-    assert found["p50_ms"] == pytest.approx(10, rel=1e-3)
-    assert found["p99_ms"] is None  # 800 requests do not support it
-    assert found["delay_p99_ms"] is None
+    assert value_of(found, "latency.p50") == pytest.approx(10, rel=1e-3)
+    assert value_of(found, "latency.p99") is None  # 800 requests do not support it
+    assert value_of(found, "schedule_delay.p99") is None
     assert (found["errors"], found["power_w"]) == ({"timeout": 3}, {"wall": 250})
     assert found["constraints"]["error_rate"]
     assert found["objectives"] == {"p99:20": "undecided", "p50:1": "missed"}
@@ -66,7 +67,8 @@ def test_a_second_is_what_came_since_the_figures_before() -> None:
 
 def test_a_closed_loop_in_its_warm_up() -> None:
     found = figures(run(["--concurrency", "2", "--warmup", "1"], [], Traffic(0, 0, 2, 0)), 0.25)
-    assert (found["elapsed_s"], found["asked_rate"], found["delay_p99_ms"]) == (-0.75, None, None)
+    delay = value_of(found, "schedule_delay.p99")
+    assert (found["elapsed_s"], found["asked_rate"], delay) == (-0.75, None, None)
     assert (found["constraints"], found["objectives"], found["queue"], found["power_w"]) == ({}, {}, None, {})
 
 

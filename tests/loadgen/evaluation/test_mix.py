@@ -15,6 +15,9 @@ from loadgen.load.order import start_time
 from servemark.documents.load import ConstantRate, Distribution
 from servemark.documents.request import RunRequest
 from servemark.errors import OptionError
+from servemark.figures.evidence import Energy, Evidence, Generator
+from servemark.figures.registry import count_of, figures_of, value_of, why_unknown
+from servemark.figures.throughput import NOT_BEGUN
 from servemark.results import directory
 from servemark.stats.histogram import Histogram
 from servemark.workload import get
@@ -69,11 +72,20 @@ def test_independent_poisson_processes_are_a_poisson_process_dealt_out() -> None
 
 
 def part(name: str, latencies_ms: list[float], *, errors: int = 0, code: int = 0, by: str | None = None) -> Part:
-    """A workload's result as the load generator writes it, as far as the whole is made of it."""
+    """A workload's result as the load generator writes it, as far as the whole is made of it; empty: cut short."""
     histogram = Histogram()
     histogram.record((np.array(latencies_ms) * 1e6).astype(np.int64))
-    rate = len(latencies_ms) / 10
-    summary = histogram.summary()
+    count, sent = len(latencies_ms), len(latencies_ms) + errors
+    rate = count / 10
+    encoded = dict.fromkeys(("latency_us", "service_time_us", "schedule_delay_us"), histogram.encode())
+    delay = Histogram.decode(encoded["schedule_delay_us"])
+    histogram.failed = errors
+    evidence = Evidence(
+        measured_s=10.0 if sent else 0.0, latency=histogram, service_time=histogram, schedule_delay=delay,
+        scheduled=sent, completed=count, good=count, errors={"timeout": errors} if errors else {},
+        energy=Energy(joules=0.3 * count), generator=Generator(0.2 if sent else None, max_in_flight=4, outside=2),
+    )  # fmt: skip
+    note = {"priority_note": "what b was refused"} if name == "b" else {}
     result: Any = {
         "workload": name,
         "batch_size": 1,
@@ -84,26 +96,15 @@ def part(name: str, latencies_ms: list[float], *, errors: int = 0, code: int = 0
             "constraints": [{"name": "error_rate", "ok": code == 0, "value": 0, "limit": 0, "unit": "", "remedy": ""}],
         },
         "bottleneck": {"by": by, "evidence": f"what {name} says"},
-        "metrics": {
-            "latency_ms": summary, "service_time_ms": summary, "schedule_delay_ms": {**summary, "late_share": 0.5},
-            "throughput": dict.fromkeys(
-                ("requests_per_s", "inferences_per_s", "scheduled_rate", "achieved_rate", "goodput"), rate
-            ),
-            "errors": {"count": errors, "by_kind": {"timeout": errors} if errors else {}, "messages": {}},
-            "correctness": {"output_agreement": {"checked": 3}, "quality": {"metric": "x"}},
-            "energy": {"joules_per_inference": 0.3, "joules": 30.0},
-            "server": {"queue_ms": 1.0},
-            "cpu": {"cores": 2.0, "other_cpu_share": 0.0},
-            "client": {
-                "cpu_utilization": 0.2, "max_in_flight": 4, "waited_share": 0.0, "requests_outside_interval": 2,
-                "priority": "slice" if name == "b" else "realtime",
-                **({"priority_note": "what b was refused"} if name == "b" else {}),
-            },
+        "figures": figures_of(evidence),
+        "details": {
+            "errors": {"by_kind": evidence.errors, "messages": {}},
+            "energy": {},
+            "generator": {"priority": "slice" if name == "b" else "realtime", **note},
         },
         "windows": [{"start_s": 0.0, "requests_per_s": rate, "count": 100, "p50_ms": 1.0, "errors": errors}],
         "partial": False,
     }  # fmt: skip
-    encoded = dict.fromkeys(("latency_us", "service_time_us", "schedule_delay_us"), histogram.encode())
     return Part(name, rate, name, result, encoded)
 
 
@@ -115,21 +116,20 @@ def test_the_whole_is_merged_not_averaged() -> None:
     rng = np.random.default_rng(0)
     fast, slow = rng.uniform(1, 2, 900).tolist(), rng.uniform(50, 90, 300).tolist()
     document: Any = total([part("a", fast), part("b", slow, errors=6, code=2, by="server")], request(120.0))
-    latency, both = document["metrics"]["latency_ms"], np.array(fast + slow)
-    assert latency["count"] == 1200
+    both = np.array(fast + slow)
+    assert count_of(document, "requests.answered") == 1200
     for key, value in (("mean", both.mean()), ("stdev", both.std()), ("min", both.min()), ("max", both.max())):
-        assert latency[key] == pytest.approx(value, rel=1e-4)
+        assert value_of(document, f"latency.{key}") == pytest.approx(value, rel=1e-4)
     for percentile in (50, 90, 99):
         exact = np.percentile(np.append(both, [np.inf] * 6), percentile, method="inverted_cdf")
-        assert latency[f"p{percentile}"] == pytest.approx(exact, rel=2e-3)
-    assert document["metrics"]["throughput"]["requests_per_s"] == pytest.approx(120)
-    assert document["metrics"]["errors"]["by_kind"] == {"timeout": 6}
-    assert document["metrics"]["errors"]["share"] == pytest.approx(6 / 1206)
-    assert document["metrics"]["tail_bounds"]["requests"] == 1206
-    client = document["metrics"]["client"]
-    assert (client["priority"], client["priority_note"]) == ("slice", "b: what b was refused")
+        assert value_of(document, f"latency.p{percentile}") == pytest.approx(exact, rel=2e-3)
+    assert value_of(document, "throughput.requests") == pytest.approx(120)
+    assert document["details"]["errors"]["by_kind"] == {"timeout": 6}
+    assert value_of(document, "errors.share") == pytest.approx(6 / 1206)
+    assert document["figures"]["tail_bound.p50"]["n"] == 1206
+    assert document["details"]["generator"] == {"priority": "slice", "priority_note": "b: what b was refused"}
     # one meter read both: the joules of the first process, over the inferences of both
-    assert document["metrics"]["energy"]["joules_per_inference"] == pytest.approx(0.3 * 90 / 120)
+    assert value_of(document, "energy.per_inference") == pytest.approx(0.3 * 90 / 120)
     assert document["windows"][0]["requests_per_s"] == pytest.approx(120)
     assert (document["windows"][0]["count"], document["windows"][0]["p50_ms"]) == (200, None)
     assert (document["verdict"]["valid"], document["verdict"]["exit_code"]) == (False, 2)
@@ -138,7 +138,7 @@ def test_the_whole_is_merged_not_averaged() -> None:
     }  # fmt: skip
     assert document["bottleneck"] == {"by": "server", "evidence": "a: what a says; b: what b says"}
     assert [entry["workload"] for entry in document["mix"]] == ["a", "b"]
-    assert document["mix"][1]["metrics"]["energy"]["joules"] is None
+    assert value_of(document["mix"][1], "energy.total") is None
     directory.to_json(document)
 
 
@@ -155,18 +155,16 @@ def test_nothing_limits_a_mix_where_nothing_limits_its_workloads() -> None:
 
 def test_what_one_workload_does_not_know_is_not_known_of_the_whole() -> None:
     parts = [part("a", [1.0, 2.0]), part("b", [])]
-    metrics: Any = parts[1].result["metrics"]
-    metrics["client"] |= {"cpu_utilization": None, "cpu_utilization_reason": "cut short"}
-    rates = dict.fromkeys(metrics["throughput"])
-    metrics["throughput"] |= rates | {f"{key}_reason": "cut short" for key in rates}
-    metrics["schedule_delay_ms"]["late_share"] = None
-    document: Any = total(parts, request(1.0))["metrics"]
-    assert (document["throughput"]["requests_per_s"], document["throughput"]["requests_per_s_reason"]) == (
-        None,
-        "cut short",
-    )
-    assert (document["client"]["cpu_utilization"], document["client"]["cpu_utilization_reason"]) == (None, "cut short")
-    assert document["latency_ms"]["count"] == 2
+    document = total(parts, request(1.0))
+    for tag in ("throughput.requests", "generator.cpu"):
+        assert (value_of(document, tag), why_unknown(document, tag)) == (None, NOT_BEGUN)
+    assert count_of(document, "requests.answered") == 2
+
+
+def test_failed_requests_are_the_longest_also_of_a_workload_that_had_no_answer() -> None:
+    document = total([part("a", [], errors=100), part("b", [1.0] * 300)], request(40.0))
+    assert value_of(document, "latency.p50") == pytest.approx(1, rel=1e-3)
+    assert value_of(document, "latency.p90") is None
 
 
 def test_runs_that_share_a_start_file_begin_at_its_time(tmp_path: Path) -> None:
@@ -199,20 +197,18 @@ def test_a_mix_drives_each_workload_at_its_share_and_together(servemark: Servema
     assert document == directory.read(folder)
     received = {name: log["paths"][INFER.format(name)] for name in ("ranking_tiny", "ranking")}
     for entry in document["mix"]:
-        metrics = entry["metrics"]
         rate = 120 * entry["share"]
         seed = 3 if entry["workload"] == "ranking_tiny" else 4
         alone = config("ranking_tiny", "--request-rate", str(rate), "--duration", "2", "--warmup", "0.2")
         arrivals = alone.scenario.schedule(seed)
         assert arrivals is not None
         expected = len(arrivals) + 1  # the first one alone
-        assert metrics["latency_ms"]["count"] + metrics["client"]["requests_outside_interval"] == expected
+        outside = count_of(entry, "generator.requests_outside_interval")
+        assert count_of(entry, "requests.answered") + outside == expected
         assert received[entry["workload"]] == expected
         assert directory.read(folder / entry["directory"])["verdict"] == entry["verdict"]
     assert [entry["share"] for entry in document["mix"]] == [0.75, 0.25]
-    assert document["metrics"]["latency_ms"]["count"] == sum(
-        e["metrics"]["latency_ms"]["count"] for e in document["mix"]
-    )
+    assert value_of(document, "requests.answered") == sum(count_of(e, "requests.answered") for e in document["mix"])
     assert {c["name"].partition(".")[0] for c in document["verdict"]["constraints"]} == {"ranking_tiny", "ranking"}
     assert not (folder / "begin").exists()
 
@@ -237,7 +233,6 @@ def test_a_mix_of_two_batch_sizes_of_one_workload(servemark: Servemark, tmp_path
         "ranking_tiny_onnxruntime-batch-1",
         "ranking_tiny_onnxruntime-batch-4",
     }
-    rates = [part["metrics"]["throughput"] for part in document["mix"]]
-    assert rates[1]["inferences_per_s"] == pytest.approx(4 * rates[1]["requests_per_s"])
-    whole = document["metrics"]["throughput"]["inferences_per_s"]
-    assert whole == pytest.approx(rates[0]["inferences_per_s"] + rates[1]["inferences_per_s"])
+    samples = [part["figures"]["throughput.inferences"]["value"] for part in document["mix"]]
+    assert samples[1] == pytest.approx(4 * document["mix"][1]["figures"]["throughput.requests"]["value"])
+    assert value_of(document, "throughput.inferences") == pytest.approx(sum(samples))

@@ -7,6 +7,7 @@ import pytest
 from loadgen.evaluation.observations import observe
 from loadgen.sut.channel import Outcome
 from loadgen.sut.kernel_clock import KernelClock
+from servemark.figures.value import COUNT, MS, Figures, Value
 from servemark.results.constraints import Observations
 from tests.support.load_config import config
 from tests.support.measured import answered, evenly, measured, worker_figures
@@ -15,9 +16,11 @@ OPEN = ("--request-rate", "10", "--duration", "10", "--warmup", "1")
 CLOSED = ("--concurrency", "2", "--duration", "10", "--warmup", "1")
 
 
-def observed(flags: tuple[str, ...], outcomes: list[Outcome], **seen: Any) -> Observations:
+def observed(
+    flags: tuple[str, ...], outcomes: list[Outcome], figures: Figures | None = None, **seen: Any
+) -> Observations:
     settings = config("ranking_tiny", *flags)
-    return observe(settings, measured(settings, outcomes, **seen), None)
+    return observe(settings, measured(settings, outcomes, **seen), None, figures or {})
 
 
 def test_requests_are_counted_where_they_were_scheduled_and_their_growth_at_the_edges() -> None:
@@ -38,6 +41,17 @@ def test_requests_are_counted_where_they_were_scheduled_and_their_growth_at_the_
     assert [(seen.over, seen.requests) for seen in found.objectives[:2]] == [(5, 95), (2, 95)]
     assert found.latency_p99_ms == pytest.approx(500, rel=1e-3)
     assert (found.open_loop, found.skipped, found.workers) == (True, {}, 0)
+
+
+def test_any_figure_may_be_an_objective_and_is_unknown_for_its_own_reason() -> None:
+    slo = "server.queue:2ms,sequence.broken:1,energy.power:5"
+    known = {"server.queue": Value(3.0).to_dict(MS), "sequence.broken": Value.unknown("why").to_dict(COUNT)}
+    found = observed((*OPEN, "--slo", slo), [], known).objectives
+    assert [(seen.value, seen.unknown) for seen in found] == [
+        (3.0, ""),
+        (None, "why"),
+        (None, "the run has no such figure"),
+    ]
 
 
 def test_an_empty_interval_is_observed_too() -> None:
@@ -98,7 +112,7 @@ def test_a_server_is_gone_or_was_started_anew_by_its_counters(
     after: int | None, late: int | None, gone: bool, restarted: bool
 ) -> None:
     counts = {"before": 100, "after": after, "late": late}
-    edges = {key: n and {"inference_stats": {"success": {"count": n}}} for key, n in counts.items()}
+    edges: dict[str, Any] = {key: n and {"inference_stats": {"success": {"count": n}}} for key, n in counts.items()}
     found = observed(OPEN, evenly(20, 11, 0.01, first_s=1), had_statistics=True, **edges)
     assert (found.server_gone, found.server_restarted, found.backend_died) == (gone, restarted, False)
 

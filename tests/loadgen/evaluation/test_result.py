@@ -4,6 +4,7 @@ import pytest
 
 from loadgen.evaluation.result import histograms
 from loadgen.load.order import Startup
+from servemark.figures.registry import count_of, value_of
 from servemark.results import directory as results
 from servemark.stats.histogram import Histogram
 from tests.support.load_config import config
@@ -23,11 +24,10 @@ def test_every_key_is_documented_and_every_null_has_its_reason() -> None:
 
 def test_the_parts_agree_with_each_other() -> None:
     found = load_result((*OPEN, "--slo", "p90:50"), [*GOOD, answered(5, 0.1, "http_500")])
-    metrics = found["metrics"]
-    assert (metrics["latency_ms"]["count"], metrics["errors"]["by_kind"]) == (400, {"http_500": 1})
-    assert metrics["client"]["requests_outside_interval"] == 40
-    assert metrics["throughput"]["requests_per_s"] == pytest.approx(40)
-    assert metrics["latency_ms"]["p90"] == pytest.approx(20, rel=1e-3)
+    assert (count_of(found, "requests.answered"), found["details"]["errors"]["by_kind"]) == (400, {"http_500": 1})
+    assert count_of(found, "generator.requests_outside_interval") == 40
+    assert value_of(found, "throughput.requests") == pytest.approx(40)
+    assert value_of(found, "latency.p90") == pytest.approx(20, rel=1e-3)
     assert len(found["windows"]) == 10
     assert sum(w["requests_per_s"] for w in found["windows"]) == pytest.approx(400)
     assert (found["verdict"]["valid"], found["verdict"]["exit_code"], found["partial"]) == (True, 0, False)
@@ -79,24 +79,28 @@ def test_stages_have_figures_of_their_own_as_far_as_the_run_came() -> None:
     flags = ("--stages", "2:40,1:0,2:80", "--warmup", "0")
     sent = [*evenly(40, 2, 0.02), *evenly(80, 4, 0.05, first_s=3), answered(3.5, 0.1, "timeout")]
     found = load_result(flags, sent, measured_s=4.0, interrupted="stopped")
-    assert [(s["start_s"], s["scheduled"], s["errors"]) for s in found["stages"]] == [(0, 80, 0), (2, 0, 0), (3, 81, 1)]
+    stages = [(s["start_s"], s["scheduled"], count_of(s, "errors.count")) for s in found["stages"]]
+    assert stages == [(0, 80, 0), (2, 0, 0), (3, 81, 1)]
     # the answers that came in the one second of its two; the last four came after it
-    assert found["stages"][2]["requests_per_s"] == pytest.approx(80)
-    assert found["stages"][2]["latency_ms"]["p50"] == pytest.approx(50, rel=1e-3)
+    assert value_of(found["stages"][2], "throughput.requests") == pytest.approx(80)
+    assert value_of(found["stages"][2], "latency.p50") == pytest.approx(50, rel=1e-3)
 
 
 def test_workers_are_listed_and_judged() -> None:
     workers = [worker_figures(index, trouble=trouble) for index, trouble in enumerate((None, "it quit"))]
     found = load_result(OPEN, GOOD, workers=workers)
     assert [worker["trouble"] for worker in found["workers"]] == [None, "it quit"]
-    assert found["metrics"]["client"]["workers"] == 2
+    assert value_of(found, "generator.workers") == 2
     assert {c["name"] for c in found["verdict"]["constraints"] if not c["ok"]} == {"workers"}
 
 
 def test_the_histograms_are_those_of_the_figures() -> None:
-    seen = measured(config("ranking_tiny", *OPEN), [*GOOD, answered(5, 0.1, late_s=0.04)])
-    found = {name: Histogram.decode(text) for name, text in histograms(seen).items()}
+    settings = config("ranking_tiny", *OPEN)
+    seen = measured(settings, [*GOOD, answered(5, 0.1, late_s=0.04)])
+    found = {name: Histogram.decode(text) for name, text in histograms(settings, seen.recorder).items()}
     assert found.keys() == {"latency_us", "service_time_us", "schedule_delay_us"}
     assert {histogram.count for histogram in found.values()} == {401}
     maxima = [round(found[f"{name}_us"].percentile(100)) for name in ("latency", "service_time", "schedule_delay")]
     assert maxima == [100, 60, 40]
+    none_answered = measured(settings, [answered(5, 0.1, "http_500")])
+    assert histograms(settings, none_answered.recorder).keys() == found.keys()

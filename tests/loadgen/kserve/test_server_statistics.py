@@ -5,13 +5,14 @@ from typing import Any
 import pytest
 
 from loadgen.kserve.control import Control
-from loadgen.kserve.server_statistics import failure_kind, restarted, server_metrics
-from servemark.results.schema.header import reason_of
+from loadgen.kserve.server_statistics import batch_sizes, composing_models, failure_kind, restarted
+from servemark.figures.registry import number
+from servemark.figures.server import NONE_EXECUTED, of_model
 from tests.golden.load import Load, constant_ns
 from tests.golden.server import GoldenServer
 
 
-def test_server_metrics_are_those_of_the_window() -> None:
+def test_figures_are_those_of_the_window() -> None:
     with GoldenServer(delay_s=0.01, capacity_per_s=200) as server:
         control = Control(server.url)
         Load(server.port).open([0] * 5)
@@ -19,12 +20,13 @@ def test_server_metrics_are_those_of_the_window() -> None:
         # a gap longer than the service: nothing waits
         Load(server.port, batch=3).open(constant_ns(50, 20))
         after = control.statistics("golden")
-    metrics: Any = server_metrics(before, after, "")
-    assert metrics["compute_infer_ms"] == pytest.approx(15, abs=0.01)
-    assert (metrics["batch_size_mean"], metrics["batch_sizes"]) == (3, {"3": 20})
+    assert before is not None
+    assert after is not None
+    figures = of_model(before, after)
+    assert number(figures, "server.compute_infer") == pytest.approx(15, abs=0.01)
+    assert (number(figures, "server.batch_size"), batch_sizes(before, after)) == (3, {"3": 20})
     assert not restarted(before, after, answered=20)
-    assert reason_of(server_metrics(after, after, ""), "queue_ms") == "no request was executed"
-    assert reason_of(server_metrics(None, after, "it has none"), "batch_sizes") == "it has none"
+    assert of_model(after, after)["server.queue"]["reason"] == NONE_EXECUTED
 
 
 @pytest.mark.parametrize(
@@ -51,10 +53,10 @@ def test_each_model_of_a_pipeline_has_its_own_figures() -> None:
         return {"inference_stats": durations, "inference_count": count, "execution_count": count}
 
     before, after = statistics(0), statistics(10)
-    found = server_metrics(
-        {**before, "composing": {"a": before, "gone": before}}, {**after, "composing": {"a": after}}, ""
+    found = composing_models(
+        {**before, "composing": {"a": before, "gone": before}}, {**after, "composing": {"a": after}}
     )
-    assert [*found["composing"]] == ["a"]
-    assert found["composing"]["a"]["calls"] == 1
-    assert found["composing"]["a"]["compute_infer_ms"] == found["compute_infer_ms"] == 2
-    assert "composing" not in server_metrics(before, after, "")
+    assert [*found] == ["a"]
+    figures = found["a"]["figures"]
+    assert (number(figures, "server.calls"), number(figures, "server.compute_infer")) == (1, 2)
+    assert composing_models(before, after) == {}

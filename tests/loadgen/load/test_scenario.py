@@ -10,6 +10,7 @@ from loadgen.measurement.windows import Interval
 from servemark.documents.load import Distribution, Stage, Stages
 from servemark.documents.saved_load import load_of
 from servemark.errors import OptionError
+from servemark.figures.registry import count_of
 from servemark.workload import get
 from tests.golden.server import GoldenServer
 from tests.support.load_config import config
@@ -123,8 +124,10 @@ def test_a_run_of_stages_sends_each_at_its_rate_and_reports_it(tmp_path: Path) -
     )
     assert [(s["start_s"], s["scheduled"]) for s in result["stages"]] == [(0.0, 40), (1.0, 0), (1.5, 120)]
     assert [w["start_s"] for w in result["windows"]] == [0.0, 0.5, 1.0, 1.5, 2.0]
-    assert sum(s["latency_ms"]["count"] for s in result["stages"]) == result["metrics"]["latency_ms"]["count"] == 160
-    assert result["stages"][2]["latency_ms"]["p90"] >= 5
+    assert (
+        sum(s["figures"]["latency.mean"]["n"] for s in result["stages"]) == count_of(result, "requests.answered") == 160
+    )
+    assert result["stages"][2]["figures"]["latency.p90"]["value"] >= 5
     assert result["scenario"]["measured_s"] == 2.5
     assert received == accounted(result) == 1 + 8 + 160, "a first one alone, the warm-up, the stages"
     assert "stages at one rate, of 3.5 s or more" in result["verdict"]["skipped"]["steady_state"]
@@ -145,7 +148,7 @@ def test_a_trace_is_replayed_with_its_samples(tmp_path: Path) -> None:
     assert result["scenario"]["trace"] == {
         "sha256": result["scenario"]["trace"]["sha256"], "arrivals": 6, "samples": True, "first": None,
     }  # fmt: skip
-    assert result["metrics"]["latency_ms"]["count"] == len(log) == 6
+    assert count_of(result, "requests.answered") == len(log) == 6
     # one at a time, so that the order of arrival is that of the trace also where some were sent late
     contents = [entry["crc32"] for entry in log]
     assert [contents.index(content) for content in contents] == [0, 1, 1, 0, 4, 5]
@@ -160,4 +163,4 @@ def test_golden_requests_are_among_those_of_a_trace(tmp_path: Path) -> None:
     with server_of(get("ranking_tiny"), answers=str(entry.golden)) as server:
         flags = ["--arrival-trace", str(trace), "--warmup", "0", "--model-repository", str(entry.repository)]
         result = drive(server, tmp_path / "out", *flags)
-    assert result["metrics"]["correctness"]["output_agreement"]["checked"] == 3
+    assert count_of(result, "outputs.checked") == 3

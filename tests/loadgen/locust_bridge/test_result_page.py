@@ -10,13 +10,14 @@ import requests
 
 from loadgen.locust_bridge import result_page
 from loadgen.locust_bridge.result_page import LIVE_EVERY_S, ResultPage, Run
+from servemark.figures.registry import count_of, why_unknown
 from servemark.results.directory import read
 from tests.support import browser
 from tests.support.locust_run import until
 from tests.support.web import Web, web_ui
 
 DELAY_MS = 10.0
-PERCENTILES = ("p50", "p90", "p95", "p99", "p99_9")
+PERCENTILES = ("p50", "p90", "p95", "p99", "p99.9")
 
 
 def standing(web: Web) -> dict[str, Any]:
@@ -30,8 +31,8 @@ def standing_when(web: Web, state: str, count: int = 0) -> dict[str, Any]:
 
     def found() -> dict[str, Any] | None:
         now = standing(web)
-        metrics = (now["result"] or {}).get("metrics") or {"latency_ms": {"count": 0}}
-        return now if now["state"] == state and metrics["latency_ms"]["count"] >= count else None
+        answered = count_of(now["result"] or {"figures": None}, "requests.answered")
+        return now if now["state"] == state and answered >= count else None
 
     return dict(until(found, f"state {state} with {count} requests"))
 
@@ -54,17 +55,18 @@ def test_figures_of_a_run_and_its_result(tmp_path: Path) -> None:
 
         web.swarm(slo="soon")
         failed = standing_when(web, "failed")
-    latency, delay = live["result"]["metrics"]["latency_ms"], live["result"]["metrics"]["schedule_delay_ms"]
-    supported = [latency[key] for key in PERCENTILES if latency[key] is not None]
-    assert DELAY_MS <= latency["min"] <= supported[0]
-    assert [*supported, latency["max"]] == sorted([*supported, latency["max"]])
-    assert latency["p99_9"] is None
-    assert "needs 10000 samples" in latency["p99_9_reason"]
-    assert delay["p99_reason"] == "a closed loop has no schedule"
-    assert live["result"]["metrics"]["errors"]["by_kind"].keys() == {"http_500"}
-    assert live["result"]["metrics"]["throughput"]["requests_per_s"] > 0
-    assert 0 < live["result"]["scenario"]["measured_s"] < 100
-    assert live["result"]["verdict"] is None
+    shown, figures = live["result"], {tag: found["value"] for tag, found in live["result"]["figures"].items()}
+    percentiles = [figures[f"latency.{key}"] for key in PERCENTILES]
+    supported = [value for value in percentiles if value is not None]
+    assert DELAY_MS <= figures["latency.min"] <= supported[0]
+    assert [*supported, figures["latency.max"]] == sorted([*supported, figures["latency.max"]])
+    assert percentiles[-1] is None
+    assert "needs 10000 samples" in why_unknown(shown, "latency.p99.9")
+    assert why_unknown(shown, "schedule_delay.p99") == "a closed loop has no schedule"
+    assert shown["details"]["errors"]["by_kind"].keys() == {"http_500"}
+    assert figures["throughput.requests"] > 0
+    assert 0 < shown["scenario"]["measured_s"] < 100
+    assert shown["verdict"] is None
     assert live["title"] == "closed loop, concurrency 3"
 
     # what is shown is what was written
@@ -74,7 +76,8 @@ def test_figures_of_a_run_and_its_result(tmp_path: Path) -> None:
     assert failed_constraints.keys() >= {"completed", "error_rate"}
     assert last["result"]["verdict"]["objective"] == "missed"
     assert all(failed_constraints.values())
-    assert last["result"]["metrics"]["energy"].keys() >= {"joules_per_inference", "boundary"}
+    assert "energy.per_inference" in last["result"]["figures"]
+    assert "boundary" in last["result"]["details"]["energy"]
     # another run forgets it
     assert failed["result"] is None
     assert "--slo 'soon' is not pXX:LIMIT" in failed["error"]
@@ -87,13 +90,14 @@ def test_the_workers_figures_come_together(tmp_path: Path) -> None:
         live = standing_when(web, "running", 100)
         assert requests.post(f"{web.url}/stop", timeout=60).ok
         last = standing_when(web, "finished")
-    metrics = live["result"]["metrics"]
-    assert DELAY_MS <= metrics["latency_ms"]["min"] <= metrics["latency_ms"]["p50"]
-    assert metrics["schedule_delay_ms"]["count"] == metrics["latency_ms"]["count"]
+    figures = live["result"]["figures"]
+    assert DELAY_MS <= figures["latency.min"]["value"] <= figures["latency.p50"]["value"]
+    answered = count_of(live["result"], "requests.answered")
+    assert figures["schedule_delay.mean"]["n"] == answered
     parts = [worker["requests"] for worker in last["result"]["workers"]]
     assert len(parts) == 2
     assert all(parts)
-    assert metrics["latency_ms"]["count"] <= last["result"]["metrics"]["latency_ms"]["count"] <= sum(parts)
+    assert answered <= count_of(last["result"], "requests.answered") <= sum(parts)
 
 
 @pytest.fixture
@@ -108,20 +112,22 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 def test_many_who_look_cost_no_more_than_one(clock: SimpleNamespace) -> None:
     counts: Iterator[int] = iter(range(100))
     result: Any = {
-        "metrics": None,
+        "figures": None,
         "verdict": None,
         "request": {"load": {"kind": "closed-loop"}},
         "resolved": {},
         "scenario": {},
     }
-    run = Run("running", lambda: (1.0, cast(Any, {"asked": next(counts)})), result=result)
+    run = Run(
+        "running", lambda: (1.0, cast(Any, {"asked": next(counts)}), {"by_kind": {}, "messages": {}}), result=result
+    )
     asked = []
     for now in (100, 100.2, 100 + LIVE_EVERY_S, 100.5 + LIVE_EVERY_S):
         clock.now = now
         shown: Any = run.to_dict()
-        asked.append(shown["result"]["metrics"]["asked"])
+        asked.append(shown["result"]["figures"]["asked"])
     assert asked == [0, 0, 1, 1]
-    assert result["metrics"] is None
+    assert result["figures"] is None
 
 
 def test_a_run_that_ends_without_a_result_says_so() -> None:

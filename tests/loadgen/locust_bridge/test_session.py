@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from servemark.figures.registry import count_of, value_of
 from servemark.paths import CHECKOUT
 from servemark.workload import get
 from tests.support.locust_run import DEADLINE_S, command, run, server_of, started, the_result, until
@@ -25,7 +26,7 @@ def test_a_closed_loop_that_is_no_longer_answered_ends(tmp_path: Path) -> None:
         run("ranking", *TINY, *flags, "--url", server.url, "--out", str(tmp_path))
     result = the_result(tmp_path)
     assert (result["partial"], result["scenario"]["measured_s"] > 0.5) == (False, True)
-    assert result["metrics"]["errors"]["by_kind"]["timeout"] >= 2
+    assert result["details"]["errors"]["by_kind"]["timeout"] >= 2
     assert "--request-timeout" in constraint(result, "error_rate")["remedy"]
 
 
@@ -35,10 +36,10 @@ def test_errors_make_a_run_invalid(tmp_path: Path) -> None:
         received = server.requests()
     result = the_result(tmp_path)
     check_counts(result, len(received))
-    errors = result["metrics"]["errors"]
+    errors = result["details"]["errors"]
     assert done.returncode == 2
     assert errors["by_kind"].keys() == {"http_500"}
-    assert errors["share"] == pytest.approx(0.25, abs=0.02)
+    assert value_of(result, "errors.share") == pytest.approx(0.25, abs=0.02)
     assert "golden error on request" in errors["messages"]["http_500"][0]
     assert not constraint(result, "error_rate")["ok"]
 
@@ -77,10 +78,10 @@ def test_a_signal_during_the_warm_up(tmp_path: Path) -> None:
     result = the_result(tmp_path)
     check_schema(result)
     check_counts(result, len(received))
-    assert (result["partial"], result["windows"], result["metrics"]["latency_ms"]["count"]) == (True, [], 0)
+    assert (result["partial"], result["windows"], value_of(result, "requests.answered")) == (True, [], 0)
     # Nothing was measured, and nothing is 0: neither the rates nor the CPU, and the generator limited nothing.
-    assert result["metrics"]["throughput"]["requests_per_s"] is None
-    assert result["metrics"]["client"]["cpu_utilization"] is None
+    assert value_of(result, "throughput.requests") is None
+    assert value_of(result, "generator.cpu") is None
     assert result["verdict"]["skipped"].keys() == {"client_cpu", "other_load", "steady_state"}
     assert result["bottleneck"]["by"] is None
 
@@ -91,10 +92,10 @@ from loadgen.users import InferenceUser
 
 tick = Recorder.tick
 
-def crash(self, now):
+def crash(self, now, due=None):
     if self.scheduled + self.outside + len(self._raw) // WIDTH >= 100:
         raise RuntimeError("a bug of ours")
-    tick(self, now)
+    tick(self, now, due)
 
 Recorder.tick = crash
 
@@ -113,9 +114,9 @@ def test_a_crash_inside_the_measurement_leaves_a_partial_result(tmp_path: Path) 
     assert "a bug of ours" in done.stderr
     assert result["partial"] is True
     # the first of them came before the interval
-    metrics = result["metrics"]
-    assert 95 <= metrics["latency_ms"]["count"] + metrics["client"]["requests_outside_interval"] <= 150
-    assert metrics["latency_ms"]["count"] > 30
+    good = count_of(result, "requests.answered")
+    assert 95 <= good + count_of(result, "generator.requests_outside_interval") <= 150
+    assert good > 30
 
 
 @pytest.mark.parametrize("streams", [("stderr",), ("stdout", "stderr")])
@@ -161,7 +162,7 @@ def test_whatever_fails_while_the_result_is_written_the_figures_are_shown(tmp_pa
         done = run(locustfile, *TINY, "--url", server.url, "--out", str(tmp_path), *SHORT)
     assert done.returncode == 99
     document = done.stdout[done.stdout.index("{\n") : done.stdout.index("\n}\n") + 3]
-    assert json.loads(document)["metrics"]["latency_ms"]["count"] > 10
+    assert count_of(json.loads(document), "requests.answered") > 10
 
 
 def test_a_server_that_dies_during_the_warm_up_was_not_alive(tmp_path: Path) -> None:

@@ -2,16 +2,20 @@
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
 
-from loadgen.evaluation import metrics
+from loadgen.evaluation.evidence import _energy, evidence_of_recorder
+from loadgen.load.load_config import LoadConfig
 from loadgen.measurement import interval_edges
 from loadgen.measurement.measurement import Measured
 from loadgen.measurement.recorder import Recorder
 from loadgen.measurement.windows import Interval
 from loadgen.sut.target import Target
+from servemark.figures.registry import figures_of, number
+from servemark.figures.value import Figures
 from servemark.telemetry.energy import Meter
 from servemark.telemetry.energy.meter import Sample
 from tests.support.load_config import config
@@ -29,7 +33,12 @@ class LocalTarget:
         return None
 
 
-def energy(joules: Sequence[float], completed: int, monkeypatch: pytest.MonkeyPatch) -> Any:
+def figures_of_energy(settings: LoadConfig, measured: Measured) -> Figures:
+    evidence = replace(evidence_of_recorder(settings, measured.recorder, 1.0), energy=_energy(settings, measured))
+    return {tag: found for tag, found in figures_of(evidence).items() if tag.startswith("energy.")}
+
+
+def energy(joules: Sequence[float], completed: int, monkeypatch: pytest.MonkeyPatch) -> Figures:
     """The figures of a counter that shows these values at the edges: idle's two, then the interval's."""
     values = iter(joules)
     meter = Meter("rapl", "cpu_package", lambda: (next(values),), ranges_j=[1000.0], period_s=1e3)
@@ -43,31 +52,31 @@ def energy(joules: Sequence[float], completed: int, monkeypatch: pytest.MonkeyPa
     recorder = Recorder(Interval(0, S, 1))
     recorder.completed = completed
     measured = Measured(recorder, interval_edges.Statistics(target), found, cast(Any, None))
-    return metrics._energy(config("ranking_tiny", "--batch-size", "4"), measured)
+    return figures_of_energy(config("ranking_tiny", "--batch-size", "4"), measured)
 
 
 def test_joules_are_those_between_the_edges_over_what_was_inferred(monkeypatch: pytest.MonkeyPatch) -> None:
     figures = energy([10, 10.5, 900, 100], 50, monkeypatch)
-    assert figures["joules"] == 200  # it wrapped around at 1000
-    assert figures["joules_per_inference"] == 200 / (50 * 4)
-    assert figures["joules_per_request"] == 200 / 50
-    assert [key for key in figures if key.endswith("_reason")] == ["joules_per_inference_ci95_reason"]
-    assert "an interval needs 5 parts of the run: measure for " in figures["joules_per_inference_ci95_reason"]
+    assert number(figures, "energy.total") == 200  # it wrapped around at 1000
+    assert number(figures, "energy.per_inference") == 200 / (50 * 4)
+    assert number(figures, "energy.per_request") == 200 / 50
+    assert [tag for tag, found in figures.items() if "reason" in found] == ["energy.per_inference"]
+    assert "an interval needs 5 parts of the run: measure for " in figures["energy.per_inference"]["reason"]
 
 
 @pytest.mark.parametrize(
     ("joules", "completed", "unknown"),
     [
-        ([10, 10, 20, 30], 1, {"idle_w": STILL}),
+        ([10, 10, 20, 30], 1, {"energy.idle_power": STILL}),
         (
             [10, 20, 30, 30],
             1,
-            dict.fromkeys(("joules", "average_w", "joules_per_inference", "joules_per_request"), STILL),
+            dict.fromkeys(("energy.total", "energy.power", "energy.per_inference", "energy.per_request"), STILL),
         ),
         (
             [10, 20, 30, 40],
             0,
-            dict.fromkeys(("joules_per_inference", "joules_per_request"), "no inference was completed"),
+            dict.fromkeys(("energy.per_inference", "energy.per_request"), "no inference was completed"),
         ),
     ],
 )
@@ -75,10 +84,9 @@ def test_each_figure_that_is_not_known_has_its_own_reason(
     joules: list[float], completed: int, unknown: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     figures = energy(joules, completed, monkeypatch)
-    found = {key for key, value in figures.items() if value is None} - {"joules_per_inference_ci95"}
-    assert found == unknown.keys()
-    for key, why in unknown.items():
-        assert str(figures[f"{key}_reason"]).startswith(why)
+    assert {tag for tag, found in figures.items() if found["value"] is None} == unknown.keys()
+    for tag, why in unknown.items():
+        assert figures[tag]["reason"].startswith(why)
 
 
 class Timed:
@@ -168,12 +176,12 @@ def test_the_interval_is_that_of_the_runs_windows(monkeypatch: pytest.MonkeyPatc
     meter.samples = [Sample(each * S, (200.0 * each,)) for each in range(21)]
     found.reading = meter.evaluate(meter.samples)
     recorder = Recorder(Interval(0, 20 * S, 10))
-    for number, window in enumerate(recorder.windows):
-        window.completed = 95 if number % 3 else 110
+    for index, window in enumerate(recorder.windows):
+        window.completed = 95 if index % 3 else 110
     recorder.completed = sum(window.completed for window in recorder.windows)
     measured = Measured(recorder, interval_edges.Statistics(target), found, cast(Any, None))
-    figures: Any = metrics._energy(config("ranking_tiny"), measured)
-    low, high = figures["joules_per_inference_ci95"]
-    assert figures["joules_per_inference"] == pytest.approx(4000 / recorder.completed)
-    assert low < figures["joules_per_inference"] < high
+    figures = figures_of_energy(config("ranking_tiny"), measured)
+    value, (low, high) = 4000 / recorder.completed, cast(list[float], figures["energy.per_inference"]["ci95"])
+    assert figures["energy.per_inference"]["value"] == pytest.approx(value)
+    assert low < value < high
     assert high / low == pytest.approx(1 + 2 * 2.26 * 0.077 / 10**0.5, rel=0.03)

@@ -8,6 +8,7 @@ import pytest
 from loadgen.load.load_config import LoadConfig
 from loadgen.targets.any_model import workload_of
 from servemark.errors import OptionError, ServerError
+from servemark.figures.registry import value_of
 from servemark.workload import Tensor, get
 from tests.golden.grpc import GoldenGrpc
 from tests.golden.load import answers
@@ -62,9 +63,9 @@ def test_a_whole_run_by_two_workers_is_checked_by_validation_data(tmp_path: Path
     result = the_result(tmp_path / "out")
     check_schema(result)
     check_counts(result, len(received))
-    agreement = result["metrics"]["correctness"]["output_agreement"]
-    assert (result["workload"], result["metrics"]["errors"]["count"]) == (NAME, 0), done.stderr
-    assert (agreement["samples"], agreement["max_abs_error"], agreement["top1_agreement"]) == (3, 0, 1)
+    assert (result["workload"], value_of(result, "errors.count")) == (NAME, 0), done.stderr
+    agreement = [value_of(result, f"outputs.{name}") for name in ("samples", "max_abs_error", "top1_agreement")]
+    assert agreement == [3, 0, 1]
 
 
 def test_a_wrong_answer_is_told_from_validation_data(tmp_path: Path) -> None:
@@ -114,7 +115,7 @@ def test_a_server_without_binary_tensors_gets_json(tmp_path: Path) -> None:
         log = server.log()
         forced = answers(resolved(server.url, "--model-name", "m", "--input-tensor-format", "binary"))
     result = the_result(tmp_path)
-    assert result["metrics"]["errors"]["count"] == 0, done.stderr
+    assert value_of(result, "errors.count") == 0, done.stderr
     assert (result["resolved"]["input_tensor_format"], result["resolved"]["output_tensor_format"]) == ("json", "json")
     assert log["rejected"] == 0
     assert {*forced.kinds} == {"http_500"}
@@ -174,5 +175,5 @@ def test_tensors_are_declared_for_a_server_without_metadata(tmp_path: Path) -> N
     assert done.returncode in {0, 2}, done.stderr
     assert {entry["batch"] for entry in received} == {3}
     result = the_result(tmp_path)
-    assert result["metrics"]["errors"]["count"] == 0
+    assert value_of(result, "errors.count") == 0
     assert result["request"]["server"]["input_tensors"]["x"] == ["FP64", [-1, 4]]

@@ -11,6 +11,7 @@ from loadgen.sut.channel import Channel, Outcome, Payload
 from loadgen.wire.cancellation import CANCELLED, Cancellation, CancellationRecorder, ToCancel
 from servemark.documents.values.texts import cancellation
 from servemark.errors import OptionError
+from servemark.figures.registry import count_of, value_of
 from tests.golden.grpc import GoldenGrpc
 from tests.golden.load import constant_ns
 from tests.golden.server import GoldenServer
@@ -43,37 +44,36 @@ def settings(tmp_path: Path, url: str, *flags: str) -> list[str]:
     return ["--model-name", "golden", "--url", url, *load, "--out", str(tmp_path), *flags]
 
 
-def check(result: Any, received: int) -> dict[str, Any]:
+def check(result: Any, received: int) -> tuple[int, int]:
+    """Return how many of how many were given up."""
     check_schema(result)
-    metrics, found = result["metrics"], dict(result["metrics"]["cancellation"])
-    assert (
-        found["requests"]
-        == found["cancelled"] + found["answered"]
-        == pytest.approx((metrics["latency_ms"]["count"] + found["requests"]) / 4, abs=4)
+    of, cancelled, answered = (
+        count_of(result, f"cancellation.{name}") for name in ("requests", "cancelled", "answered")
     )
-    assert metrics["errors"]["count"] == 0
-    assert found["cancelled"] > 0
-    assert found["given_up_ms"]["min"] >= 40
-    inside = metrics["latency_ms"]["count"] + found["requests"]
-    assert inside + metrics["client"]["requests_outside_interval"] == received
-    return found
+    inside = count_of(result, "requests.answered") + of
+    assert of == cancelled + answered == pytest.approx(inside / 4, abs=4)
+    assert value_of(result, "errors.count") == 0
+    assert cancelled > 0
+    assert result["figures"]["given_up.min"]["value"] >= 40
+    assert inside + count_of(result, "generator.requests_outside_interval") == received
+    return cancelled, of
 
 
 def test_over_http_the_connection_is_closed(tmp_path: Path) -> None:
     with GoldenServer(delay_s=0.15) as server:
         done = run("any_model", *settings(tmp_path, server.url, "--request-rate", "60"))
         requests = server.requests()
-    found = check(the_result(tmp_path), len(requests))
-    assert sum(entry["written_ns"] is None for entry in requests) >= found["cancelled"]
-    assert f"cancelled: {found['cancelled']:,} of {found['requests']:,} requests" in done.stdout
+    cancelled, of = check(the_result(tmp_path), len(requests))
+    assert sum(entry["written_ns"] is None for entry in requests) >= cancelled
+    assert f"cancelled: {cancelled:,} of {of:,} requests" in done.stdout
 
 
 def test_over_grpc_the_call_is_cancelled_and_the_connection_goes_on(tmp_path: Path) -> None:
     with GoldenGrpc(delay_s=0.15) as server:
         run("any_model", *settings(tmp_path, server.url, "--users", "4"))
         log = server.log()
-    found = check(the_result(tmp_path), log["requests"])
-    assert log["cancelled"] >= found["cancelled"]
+    cancelled, _ = check(the_result(tmp_path), log["requests"])
+    assert log["cancelled"] >= cancelled
     assert len(log["peers"]) <= 5  # the first request has a connection of its own
 
 

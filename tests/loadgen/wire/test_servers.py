@@ -13,6 +13,7 @@ from loadgen.targets.open import open_target
 from loadgen.transport.server_url import normal_urls
 from loadgen.wire.servers import OfServer, RoundRobin, ServerRecorder
 from servemark.errors import OptionError
+from servemark.figures.registry import count_of
 from tests.golden.grpc import GoldenGrpc
 from tests.golden.load import Load, constant_ns
 from tests.golden.server import GoldenServer
@@ -94,12 +95,14 @@ def test_a_run_has_a_figure_for_each_server(tmp_path: Path) -> None:
     check_schema(result)
     check_counts(result, sum(received))
     assert result["resolved"]["urls"] == [slow.url, failing.url]
-    first, second = result["metrics"]["servers"]
-    assert abs(first["requests"] - second["requests"]) <= 1
-    assert first["requests"] + second["requests"] == result["metrics"]["latency_ms"]["count"] + second["errors"]
-    assert (first["errors"], second["errors_by_kind"]) == (0, result["metrics"]["errors"]["by_kind"])
-    assert first["latency_ms"]["min"] >= 20
-    assert f"http_500 {second['errors']}" in done.stdout
+    first, second = result["details"]["servers"]
+    good, failed = ([count_of(each, tag) for each in (first, second)] for tag in ("requests.answered", "errors.count"))
+    assert abs(good[0] + failed[0] - good[1] - failed[1]) <= 1
+    assert sum(good) == count_of(result, "requests.answered")
+    assert (failed[0], second["errors_by_kind"]) == (0, result["details"]["errors"]["by_kind"])
+    assert failed[1] == count_of(result, "errors.count")
+    assert first["figures"]["latency.min"]["value"] >= 20
+    assert f"http_500 {failed[1]}" in done.stdout
 
 
 @pytest.mark.parametrize(

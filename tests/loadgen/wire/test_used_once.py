@@ -11,6 +11,7 @@ from loadgen.sut.connection_times import ConnectionTimes
 from loadgen.targets.any_model import workload_of
 from loadgen.targets.open import open_target
 from servemark.errors import OptionError
+from servemark.figures.registry import count_of, why_unknown
 from tests.golden.grpc import GoldenGrpc
 from tests.golden.load import Load, constant_ns
 from tests.golden.server import GoldenServer
@@ -89,13 +90,11 @@ def test_a_run_has_the_parts(tmp_path: Path) -> None:
     check_schema(result)
     check_counts(result, len(received))
     assert len({entry["connection"] for entry in received}) == len(received)
-    found, metrics = result["metrics"]["connections"], result["metrics"]
-    assert {found[name]["count"] for name in found if name.endswith("_ms") and found[name]} == {
-        metrics["latency_ms"]["count"]
-    }
-    assert found["tls_ms"] is found["dns_ms"] is None
-    parts = sum(found[name]["mean"] for name in ("connect_ms", "first_byte_ms", "receive_ms"))
-    assert parts <= metrics["service_time_ms"]["mean"] + 1e-6
+    means = [result["figures"][f"{part}.mean"] for part in ("connect", "first_byte", "receive")]
+    assert {mean["n"] for mean in means} == {count_of(result, "requests.answered")}
+    assert "tls.mean" not in result["figures"]
+    assert "an address" in why_unknown(result, "connection.dns")
+    assert sum(mean["value"] for mean in means) <= result["figures"]["service_time.mean"]["value"] + 1e-6
     assert "first byte" in done.stdout
 
 

@@ -106,7 +106,7 @@ BAD: list[tuple[str, list[str]]] = [
     ("compare ranking --engines onnxruntime", ["names one engine"]),
     ("compare ranking --engines a,b,c --fail-on regression", ["engine 'a' is unknown"]),
     ("compare ranking --engines onnxruntime,pytorch,openvino --fail-on p99", ["--fail-on with 3 engines"]),
-    ("compare ranking --engines onnxruntime,pytorch --fail-on p98", ["--fail-on figure 'p98' is unknown", "p99"]),
+    ("compare ranking --engines onnxruntime,pytorch --fail-on speed", ["there is no figure 'speed'", "p99"]),
     ("compare ranking --urls http://127.0.0.1:9", ["--urls 'http://127.0.0.1:9' names one server"]),
     ("compare ranking --urls 127.0.0.1:9,127.0.0.1:9", ["--urls '127.0.0.1:9,127.0.0.1:9' has no two names"]),
     ("compare ranking --urls 127.0.0.1:8,127.0.0.1:9 -u http://127.0.0.1:9", ["--urls with --url"]),

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from servemark.figures.registry import value_of
 from servemark.workload import get
 from tests.golden.server import GoldenServer
 from tests.support.command_line import BAD_INPUT, Servemark
@@ -103,7 +104,7 @@ def test_a_range_is_one_run_for_each_point(drive: Servemark, tmp_path: Path, ran
     runs = json.loads(out)["results"]
     assert code == 2
     assert [run["request"]["load"]["rate"] for run in runs] == [50, 100]
-    assert [run["metrics"]["latency_ms"]["count"] for run in runs] == [25, 50]
+    assert [value_of(run, "requests.answered") for run in runs] == [25, 50]
     assert [run["seed"] for run in runs] == [7, 7]
     [folder] = (tmp_path / "out").iterdir()
     assert len(results_in(folder)) == 2

@@ -7,11 +7,11 @@ import msgspec
 import pytest
 
 from servemark.compare.history.collect import collect
-from servemark.compare.history.metrics import METRICS
 from servemark.compare.saved.saved_runs import subjects
 from servemark.documents.load import ClosedLoop, ConstantRate, Distribution, Load, MaxRate, Stage, Stages, Trace
 from servemark.documents.saved_load import describe, described, load_key, load_of, rate_of, title_of
 from servemark.errors import ResultError
+from servemark.figures.registry import find
 from servemark.results import directory
 from servemark.results.schema.load import Scenario, TraceLoad
 from tests.servemark.compare.saved.test_differences import run_of
@@ -164,5 +164,5 @@ def test_a_history_has_a_series_for_each_load(tmp_path: Path) -> None:
         folder.mkdir()
         result = result_at(BASES[ConstantRate], gamma_cv=cv)
         directory.write(folder, result | {"created": "2026-01-01T00:00:00+00:00"})
-    found, _, unreadable = collect(tmp_path, METRICS["latency_p50"])
+    found, _, unreadable = collect(tmp_path, find("p50"))
     assert (len(found), len({each.key for each in found}), unreadable) == (3, 2, [])

@@ -104,8 +104,9 @@ def test_operators_have_the_share_of_the_inference_that_they_have_beside_the_pro
 
 @pytest.mark.parametrize("p99", [None, 7.0])
 def test_a_run_without_p99_ends_at_its_median(p99: float | None) -> None:
-    server = dict.fromkeys(("queue_ms", "compute_input_ms", "compute_infer_ms", "compute_output_ms"), 0.25)
-    result: Any = {"metrics": {"latency_ms": {"p50": 2.0, "p99": p99}, "server": server}}
+    steps = {f"server.{name}": 0.25 for name in ("queue", "compute_input", "compute_infer", "compute_output")}
+    values = {"latency.p50": 2.0, "latency.p99": p99, **steps}
+    result: Any = {"figures": {tag: {"value": value, "unit": "ms"} for tag, value in values.items()}}
     found = of_run(MEDIAN, result)
     assert found.ms == ({MEDIAN: 2.0} if p99 is None else {MEDIAN: 2.0, TAIL: 7.0})
     assert found.server == dict.fromkeys(("queue_ms", "input_ms", "infer_ms", "output_ms"), 0.25)

@@ -4,25 +4,34 @@ from typing import Any
 
 import pytest
 
+from servemark.figures.value import FigureValue
 from servemark.results.bottleneck import bottleneck
 from tests.support.results import objective_of
 
 
-def metrics(**changes: Any) -> Any:
-    """As much of a result's metrics as tells what limited; a server that queues for most of the time."""
-    server = {"queue": 80.0, "compute_input": 1.0, "compute_infer": 15.0, "compute_output": 0.5}
-    found: dict[str, Any] = {
-        "service_time_ms": {"mean": changes.get("service_ms", 100.0)},
-        "server": {f"{k}_ms": v * changes.get("server", 1.0) for k, v in server.items()},
-        "client": {
-            "cpu_utilization": 0.95,
-            "generator_delay_p99_ms": changes.get("own_ms", 0.2),
-            "waited_share": changes.get("waited", 0.0),
-        },
+def number(value: float | None) -> FigureValue:
+    return {"value": value, "unit": ""}
+
+
+def steps(**values: float | None) -> dict[str, FigureValue]:
+    """A server's figures."""
+    return {f"server.{name}": number(value) for name, value in values.items()}
+
+
+def figures(**changes: Any) -> dict[str, FigureValue]:
+    """As many of a result's figures as tell what limited; a server that queues for most of the time."""
+    spent: dict[str, float | None] = {"queue": 80.0, "compute_input": 1.0, "compute_infer": 15.0, "compute_output": 0.5}
+    factor = None if changes.get("no_statistics") else changes.get("server", 1.0)
+    return {
+        "service_time.mean": number(changes.get("service_ms", 100.0)),
+        **steps(**{name: ms * factor if ms and factor else None for name, ms in spent.items()}),
+        "generator.cpu": number(0.95),
+        "generator.delay_p99": number(changes.get("own_ms", 0.2)),
+        "generator.waited_share": number(changes.get("waited", 0.0)),
     }
-    if changes.get("no_statistics"):
-        found["server"] = dict.fromkeys(found["server"])
-    return found
+
+
+ALONE: Any = {"server": {}}
 
 
 def verdict(*failed: str) -> Any:
@@ -75,19 +84,21 @@ CASES: list[tuple[dict[str, Any], tuple[str, ...], bool, str | None, str]] = [
 def test_what_limited(
     changes: dict[str, Any], failed: tuple[str, ...], open_loop: bool, by: str | None, evidence: str
 ) -> None:
-    found = bottleneck(metrics(**changes), verdict(*failed), open_loop=open_loop)
+    found = bottleneck(figures(**changes), ALONE, verdict(*failed), open_loop=open_loop)
     assert found["by"] == by
     assert evidence in str(found["evidence"])
 
 
 def test_a_pipeline_s_time_is_that_of_its_models() -> None:
     def part(calls: float, infer_ms: float | None) -> dict[str, Any]:
-        steps = dict.fromkeys(("queue_ms", "compute_input_ms", "compute_output_ms"), None if infer_ms is None else 1.0)
-        return {**steps, "compute_infer_ms": infer_ms, "calls": calls}
+        one = None if infer_ms is None else 1.0
+        found = steps(queue=one, compute_input=one, compute_infer=infer_ms, compute_output=one)
+        return {"figures": {**found, "server.calls": number(calls)}, "batch_sizes": {}}
 
-    found = metrics(server=0.01)
-    assert bottleneck(found, verdict("slo"), open_loop=True)["by"] == "network"
-    found["server"]["composing"] = {"detector": part(1, 20.0), "classifier": part(3, 15.0), "idle": part(0, None)}
-    limited = bottleneck(found, verdict("slo"), open_loop=True)
+    found = figures(server=0.01)
+    assert bottleneck(found, ALONE, verdict("slo"), open_loop=True)["by"] == "network"
+    models = {"detector": part(1, 20.0), "classifier": part(3, 15.0), "idle": part(0, None)}
+    details: Any = {"server": {"composing": models}}
+    limited = bottleneck(found, details, verdict("slo"), open_loop=True)
     assert limited["by"] == "server"
     assert limited["evidence"].startswith("classifier's compute infer 45 ms, queue and compute together")

@@ -7,7 +7,9 @@ import pytest
 
 from servemark.errors import OptionError
 from servemark.results.objectives import (
-    Figure,
+    ERRORS,
+    SERVICE_TIME,
+    THROUGHPUT,
     Seen,
     Slo,
     highest_percentile,
@@ -30,11 +32,11 @@ P99 = Slo(99, 20)
         (" p99.9 : 20ms ", Slo(99.9, 20), "p99.9:20"),
         ("p50:0.5s", Slo(50, 500), "p50:500"),
         ("p50:250us", Slo(50, 0.25), "p50:0.25"),
-        ("service_p99:15ms", Slo(99, 15, Figure.SERVICE_TIME), "service_p99:15"),
-        ("errors:0.1%", Slo(0, 0.001, Figure.ERRORS), "errors:0.001"),
-        ("errors:0", Slo(0, 0, Figure.ERRORS), "errors:0"),
-        ("throughput:1.5k", Slo(0, 1500, Figure.THROUGHPUT), "throughput:1500"),
-        ("throughput:900/s", Slo(0, 900, Figure.THROUGHPUT), "throughput:900"),
+        ("service_p99:15ms", Slo(99, 15, SERVICE_TIME), "service_p99:15"),
+        ("errors:0.1%", Slo(0, 0.001, ERRORS), "errors:0.001"),
+        ("errors:0", Slo(0, 0, ERRORS), "errors:0"),
+        ("throughput:1.5k", Slo(0, 1500, THROUGHPUT), "throughput:1500"),
+        ("throughput:900/s", Slo(0, 900, THROUGHPUT), "throughput:900"),
     ],
 )
 def test_the_words_of_an_objective(text: str, slo: Slo, canonical: str) -> None:
@@ -81,14 +83,14 @@ def judged(slo: Slo, value: float | None, *, over: int = 0, requests: int = 2000
         (judged(P99, 30.0, over=10, requests=300), "undecided"),
         (judged(P99, 300.0, over=11, requests=300), "missed"),
         (judged(P99, None, requests=0), "undecided"),
-        (judged(Slo(99, 15, Figure.SERVICE_TIME), 14.0), "met"),
-        (judged(Slo(0, 0.001, Figure.ERRORS), 0.001), "met"),
-        (judged(Slo(0, 0.001, Figure.ERRORS), 0.002), "missed"),
-        (judged(Slo(0, 0.001, Figure.ERRORS), None), "undecided"),
-        (judged(Slo(0, 900, Figure.THROUGHPUT), 900.0), "met"),
-        (judged(Slo(0, 900, Figure.THROUGHPUT), 899.0), "missed"),
-        (judged(Slo(0, 900, Figure.THROUGHPUT), 899.0, chance=3.0), "met"),
-        (judged(Slo(0, 900, Figure.THROUGHPUT), 895.0, chance=3.0), "missed"),
+        (judged(Slo(99, 15, SERVICE_TIME), 14.0), "met"),
+        (judged(Slo(0, 0.001, ERRORS), 0.001), "met"),
+        (judged(Slo(0, 0.001, ERRORS), 0.002), "missed"),
+        (judged(Slo(0, 0.001, ERRORS), None), "undecided"),
+        (judged(Slo(0, 900, THROUGHPUT), 900.0), "met"),
+        (judged(Slo(0, 900, THROUGHPUT), 899.0), "missed"),
+        (judged(Slo(0, 900, THROUGHPUT), 899.0, chance=3.0), "met"),
+        (judged(Slo(0, 900, THROUGHPUT), 895.0, chance=3.0), "missed"),
     ],
 )
 def test_what_is_met_missed_or_undecided(found: Any, status: str) -> None:
@@ -106,7 +108,7 @@ def test_what_a_run_shows_with_confidence_stands_beside_it() -> None:
         **counted, "holds": None, "holds_reason": "its tail is short",
         "remedy": "raise --duration to 40.5 s, or judge a lower percentile",
     }  # fmt: skip
-    assert judged(Slo(0, 900, Figure.THROUGHPUT), 900.0)["shown"] is None
+    assert judged(Slo(0, 900, THROUGHPUT), 900.0)["shown"] is None
 
 
 def test_several_are_met_where_all_are() -> None:

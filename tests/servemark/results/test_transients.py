@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from servemark.errors import OptionError
-from servemark.results.objectives import Figure, Seen, Slo, judge_objective
-from servemark.results.schema.metrics import WindowFigures
+from servemark.results.objectives import COLD_START, RECOVERY, Seen, Slo, judge_objective
+from servemark.results.schema.details import WindowFigures
 from servemark.results.transients import cold_start, recovery, slowest, steady_after
 
 
@@ -76,7 +76,7 @@ def test_what_cannot_be_told_has_its_reason(
 )
 def test_an_objective_on_the_recovery(value: float, status: str, shown: float | None) -> None:
     slo = Slo.parse("recovery:5s")
-    assert (slo.figure, slo.limit, slo.unit, str(slo)) == (Figure.RECOVERY, 5.0, "s", "recovery:5")
+    assert (slo.figure, slo.limit, slo.unit, str(slo)) == (RECOVERY, 5.0, "s", "recovery:5")
     found = judge_objective(Seen(slo, value), lambda _times: "", "")
     assert (found["status"], found["value"]) == (status, shown)
     assert judge_objective(Seen(slo, None), lambda _times: "", "")["status"] == "undecided"
@@ -162,6 +162,6 @@ def test_the_start_of_a_server_that_is_not_ours_is_not_known() -> None:
 )
 def test_an_objective_on_a_cold_start(value: float | None, status: str) -> None:
     slo = Slo.parse("cold-start:5s")
-    assert (slo.figure, slo.limit, slo.unit, str(slo)) == (Figure.COLD_START, 5.0, "s", "cold-start:5")
+    assert (slo.figure, slo.limit, slo.unit, str(slo)) == (COLD_START, 5.0, "s", "cold-start:5")
     found = judge_objective(Seen(slo, value), lambda _times: "", "")
     assert (found["status"], bool(found["remedy"])) == (status, True)

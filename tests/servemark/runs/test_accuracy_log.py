@@ -7,6 +7,7 @@ import pytest
 
 from loadgen.mlperf import official_loadgen
 from servemark.errors import InputDataError
+from servemark.figures.registry import count_of
 from servemark.runs import accuracy_log
 from tests.support.command_line import Servemark
 from tests.support.digits import COUNT, RIGHT, flags, lay_out, served
@@ -30,13 +31,13 @@ def test_both_modes_run_and_the_accuracy_log_is_scored(data: Path, tmp_path: Pat
         quality = servemark(*flags(server, data, tmp_path / "q"))
     performance, accuracy, whole = (validated(the_result(tmp_path / name)) for name in "paq")
     assert performance["loadgen"]["validity"] in {"VALID", "INVALID"}
-    assert "quality" not in performance["metrics"]["correctness"]
-    score = accuracy["metrics"]["correctness"]["quality"]
+    assert "quality" not in performance["details"]
+    score = accuracy["details"]["quality"]
     assert (done.code, quality.code) == (0, 0)
     assert score["figures"][0]["value"] == RIGHT / COUNT
     assert score["data"] == whole["quality"]["data"]  # the same digits, the same labels
     assert score["figures"] == whole["quality"]["figures"]
-    assert accuracy["metrics"]["latency_ms"]["count"] == COUNT
+    assert count_of(accuracy, "requests.answered") == COUNT
     assert requests > COUNT  # the probe's too
     assert "quality: accuracy 0.7500" in done.out
 
@@ -49,7 +50,7 @@ def test_a_failed_sample_is_wrong(
     monkeypatch.setattr(mlperf, "probe", lambda *_, **__: (1.0, 100.0))
     with served(data, error_every=4) as server:
         done = servemark(*flags(server, data, tmp_path, *MLPERF, "--quality", command="mlperf"))
-    score = the_result(tmp_path)["metrics"]["correctness"]["quality"]
+    score = the_result(tmp_path)["details"]["quality"]
     assert done.code == 2  # a failed request makes an MLPerf run invalid
     assert score["wrong"] == COUNT // 4
 
@@ -86,7 +87,7 @@ def test_a_damaged_log_of_loadgen_is_told(
         assert words in " ".join(done.err.split())
         return
     result = validated(the_result(tmp_path))
-    assert result["metrics"]["latency_ms"]["count"] >= 5
+    assert count_of(result, "requests.answered") >= 5
     assert any(words in (each["remedy"] or "") for each in result["verdict"]["constraints"])
 
 

@@ -49,7 +49,7 @@ def flags(server: GoldenServer, data: Path, out: Path, command: str, *more: str)
 
 
 def error_rate(result: Any) -> Any:
-    score = result["quality"] if result["kind"] == "quality" else result["metrics"]["correctness"]["quality"]
+    score = result["quality"] if result["kind"] == "quality" else result["details"]["quality"]
     return score.get("score", score)["figures"][0]["value"]
 
 

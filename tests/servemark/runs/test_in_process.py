@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from servemark.figures.registry import count_of, value_of, why_unknown
 from servemark.paths import CHECKOUT
 from servemark.repository.entry import Entry
 from servemark.workload import Arrays
@@ -44,17 +45,16 @@ def done(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[di
 
 def test_a_run_without_a_server_is_measured_like_one_with(done: tuple[dict[str, Any], str]) -> None:
     result, said = done
-    metrics = result["metrics"]
     assert (result["protocol"], result["shared_memory"], result["resolved"]["url"]) == ("in-process", "none", None)
     assert (result["engine"], result["device"], result["provider"]) == ("onnxruntime", "cpu", "CPUExecutionProvider")
     # so small a model is exported with one thread, which the engine gets here as it does in Triton
     assert result["resolved"]["engine_options"] == {"intra_op_thread_count": "1"}
     assert result["resolved"]["instances"] == 2
-    assert metrics["errors"]["count"] == 0
-    assert metrics["latency_ms"]["count"] > 100
-    assert metrics["server"]["queue_ms"] is None
-    assert metrics["server"]["queue_ms_reason"] == "in-process: there is no server"
-    assert metrics["correctness"]["output_agreement"]["checked"] > 0
+    assert count_of(result, "errors.count") == 0
+    assert count_of(result, "requests.answered") > 100
+    assert value_of(result, "server.queue") is None
+    assert why_unknown(result, "server.queue") == "in-process: there is no server"
+    assert count_of(result, "outputs.checked") > 0
     assert constraint(result, "output_agreement")["ok"]
     assert said == ""  # beside a JSON document
 
@@ -80,7 +80,7 @@ finally:
         [sys.executable, "-c", code], cwd=CHECKOUT, capture_output=True, text=True, timeout=300, check=False
     )
     assert done.stdout.splitlines()[-1] == "patched: {} []"
-    assert the_result(tmp_path)["metrics"]["latency_ms"]["count"] > 0
+    assert count_of(the_result(tmp_path), "requests.answered") > 0
 
 
 def test_an_engine_that_fails_under_load_makes_the_run_invalid(
@@ -99,7 +99,7 @@ def test_an_engine_that_fails_under_load_makes_the_run_invalid(
     monkeypatch.setattr(OnnxRuntime, "run", failing)
     code, out, _ = servemark(*command(repository, tmp_path, "--duration", "1", "--warmup", "0")[3:])
     result = the_result(tmp_path)
-    errors = result["metrics"]["errors"]
+    errors = result["details"]["errors"]
     assert code == 2
     assert errors["by_kind"].keys() == {"engine_error"}
     assert errors["messages"]["engine_error"] == ["onnxruntime: CUDA error: an illegal memory access was encountered"]

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from loadgen.load.load_config import LoadConfig
+from servemark.figures.registry import value_of
 from servemark.quality.journal import FILE
 from servemark.results import directory
 from servemark.runs import labelled, quality
@@ -181,8 +182,8 @@ def test_a_load_run_scores_what_it_was_answered(data: Path, tmp_path: Path, serv
     with served(data) as server:
         done = servemark(*flags(server, data, tmp_path, *load, command="run"))
     result = validated(the_result(tmp_path))
-    found = result["metrics"]["correctness"]["quality"]
-    assert found["value"] == found["score"]["figures"][0]["value"] == RIGHT / COUNT
-    assert found["score"]["data"]["scored"] == COUNT
+    score = result["details"]["quality"]["score"]
+    assert value_of(result, "quality.value") == score["figures"][0]["value"] == RIGHT / COUNT
+    assert score["data"]["scored"] == COUNT
     assert result["request"]["objectives"]["quality"]
     assert "quality: accuracy 0.7500: target >= 0.99, not judged" in done.out

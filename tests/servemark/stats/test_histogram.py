@@ -1,7 +1,6 @@
 """The histogram against numpy and the HdrHistogram library, and the confidence intervals against simulation."""
 
 import math
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,8 +11,8 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from servemark.stats.histogram import MAX_US, Histogram
-from servemark.stats.order_statistics import CONFIDENCE, Ranks, TooLittle
-from servemark.stats.percentiles import PERCENTILES, percentile_key, samples_needed
+from servemark.stats.order_statistics import CONFIDENCE
+from servemark.stats.percentiles import PERCENTILES, samples_needed
 
 RELATIVE_ERROR = 0.0005
 ROUNDING_NS = 500
@@ -52,10 +51,9 @@ def test_percentiles_are_numpys_within_the_error_bound(name: str) -> None:
     histogram = histogram_of(values)
     for percentile in (*PERCENTILES, 0.01, 1, 25, 100):
         assert_close(histogram.percentile(percentile), int(np.percentile(values, percentile, method="inverted_cdf")))
-    summary = histogram.summary()
-    assert (summary["min"], summary["max"], summary["count"]) == (values.min() / 1e6, values.max() / 1e6, COUNT)
-    assert summary["mean"] == pytest.approx(values.mean() / 1e6, rel=1e-9)
-    assert summary["stdev"] == pytest.approx(values.std() / 1e6, rel=1e-6, abs=1e-3)
+    assert (histogram.min_ns, histogram.max_ns, histogram.count) == (values.min(), values.max(), COUNT)
+    assert histogram.mean_ms() == pytest.approx(values.mean() / 1e6, rel=1e-9)
+    assert histogram.stdev_ms() == pytest.approx(values.std() / 1e6, rel=1e-6, abs=1e-3)
 
 
 @given(st.lists(st.integers(0, MAX_US * 1000), min_size=1, max_size=60), st.floats(0.1, 100))
@@ -76,9 +74,8 @@ def test_recording_in_parts_and_merging_are_the_same_as_recording_at_once() -> N
     empty_first.merge(whole)
     for other in (parts, merged, empty_first):
         np.testing.assert_array_equal(other.counts, whole.counts)
-        for key, value in whole.summary().items():
-            if isinstance(value, float):
-                assert dict(other.summary())[key] == pytest.approx(value, rel=1e-9), key
+        assert other.mean_ms() == pytest.approx(whole.mean_ms(), rel=1e-9)
+        assert other.stdev_ms() == pytest.approx(whole.stdev_ms(), rel=1e-9)
         assert (other.count, other.min_ns, other.max_ns) == (whole.count, whole.min_ns, whole.max_ns)
 
 
@@ -121,23 +118,11 @@ def test_hdrhistogram_reads_the_edges() -> None:
 
 
 @pytest.mark.parametrize(("percentile", "needed"), [(50, 20), (90, 100), (95, 200), (99, 1000), (99.9, 10_000)])
-def test_an_unsupported_percentile_is_none_with_its_reason(percentile: float, needed: int) -> None:
+def test_an_unsupported_percentile_has_its_reason(percentile: float, needed: int) -> None:
     assert samples_needed(percentile) == needed
-    key = percentile_key(percentile)
-    short: Any = histogram_of(durations_ns("lognormal", needed - 1)).summary()
-    assert short[key] is None
-    assert short[f"{key}_reason"] == f"needs {needed} samples, has {needed - 1}"
-    assert key not in short["ci95"]
-    enough: Any = histogram_of(durations_ns("lognormal", needed)).summary()
-    assert enough[key] > 0
-    assert f"{key}_reason" not in enough
-
-
-def test_an_empty_summary_has_a_reason_for_every_figure() -> None:
-    summary: Any = Histogram().summary()
-    figures = ["mean", "stdev", "min", "max", *map(percentile_key, PERCENTILES)]
-    assert all(summary[key] is None and summary[f"{key}_reason"] for key in figures)
-    assert (summary["count"], summary["ci95"]) == (0, {})
+    short, enough = (histogram_of(durations_ns("lognormal", count)) for count in (needed - 1, needed))
+    assert short.no_percentile(percentile) == f"needs {needed} samples, has {needed - 1}"
+    assert enough.no_percentile(percentile) is None
 
 
 @pytest.mark.parametrize(("percentile", "count"), [(50, 25), (50, 400), (90, 300), (99, 1500)])
@@ -177,11 +162,8 @@ def test_failed_samples_last_longer_than_every_other() -> None:
     assert found.count_above(20) == 185
     assert found.percentile(98) == pytest.approx(19, rel=1e-3)
     assert found.percentile(99.9) == math.inf
-    summary: Any = found.summary()
-    assert summary["p99_9"] is None
-    assert summary["p99_9_reason"] == "beyond every answer: 95 of 10,000 requests failed"
-    assert (summary["count"], summary["failed"], summary["max"]) == (9905, 95, 21)
-    assert found.answered().percentiles()["p99"] == pytest.approx(19, rel=1e-3)
+    assert found.no_percentile(99.9) == "beyond every answer: 95 of 10,000 requests failed"
+    assert found.answered().percentile(99) == pytest.approx(19, rel=1e-3)
 
 
 def test_failed_samples_are_kept_by_every_operation() -> None:
@@ -190,32 +172,6 @@ def test_failed_samples_are_kept_by_every_operation() -> None:
     found.merge(other)
     assert Histogram.unpack(found.pack()).failed == 3
     assert (found.without(other).failed, found.answered().failed, found.total) == (0, 0, 13)
-
-
-def test_windows_give_an_interval_and_a_bound() -> None:
-    rng = np.random.default_rng(6)
-    windows = [histogram_of(rng.exponential(1e6, 2000).astype(np.int64)) for _ in range(10)]
-    whole = Histogram()
-    for window in windows:
-        whole.merge(window)
-    summary: Any = whole.summary(windows=windows)
-    assert set(summary["ci95"]) == {"p50", "p90", "p95", "p99"}
-    assert "; an interval needs 70" in summary["no_interval"]["p99_9"]
-    bounds: Any = whole.bounds(windows)
-    for key, (low, high) in summary["ci95"].items():
-        assert low < summary[key] < high <= bounds[key]
-    assert whole.ranks(99, []) == TooLittle("its windows are not kept")
-    windows[0].failed = whole.failed = 150
-    found = whole.ranks(99, windows)
-    assert isinstance(found, TooLittle)  # a burst in one window
-    assert found.factor > 1
-    for window in windows:
-        window.failed = 19
-    whole.failed = 190
-    summary = whole.summary(windows=windows)
-    assert isinstance(whole.ranks(99, windows), Ranks)
-    assert summary["ci95"]["p99"][0] < summary["p99"]
-    assert summary["ci95"]["p99"][1] is None
 
 
 def test_more_samples_narrow_the_interval() -> None:

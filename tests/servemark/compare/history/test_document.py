@@ -29,7 +29,7 @@ def write(root: Path, template: Any, values: list[float], *, host: str = "a", **
     """A result for each value, a commit each."""
     for number, value in enumerate(values):
         result = copy.deepcopy(template) | {"created": f"2026-01-{number + 1:02}T00:00:00+00:00"} | changes
-        result["metrics"]["latency_ms"]["p50"] = value
+        result["figures"]["latency.p50"]["value"] = value
         result["verdict"] = {**result["verdict"], "valid": changes.get("partial") is None}
         result["environment"] |= {"git_commit": f"{number:x}".ljust(40, "0"), "git_dirty": False, "hostname": host}
         folder = root / f"{host}{number:02}"
@@ -38,7 +38,7 @@ def write(root: Path, template: Any, values: list[float], *, host: str = "a", **
 
 
 def history(servemark: Servemark, root: Path, *flags: str) -> Any:
-    return servemark("history", str(root), "--metric", "latency_p50", *flags)
+    return servemark("history", str(root), "--metric", "latency.p50", *flags)
 
 
 def test_a_regression_names_its_commits_and_fails_the_pipeline(
@@ -47,7 +47,7 @@ def test_a_regression_names_its_commits_and_fails_the_pipeline(
     write(tmp_path, template, STEP)
     done = history(servemark, tmp_path, "--fail-on", "regression", "-o", str(tmp_path / "history.html"))
     assert done.code == ExitCode.REGRESSION
-    [answer] = [line for line in done.out.splitlines() if line.startswith("worse: latency_p50 in 1 series; 1 worse")]
+    [answer] = [line for line in done.out.splitlines() if line.startswith("worse: latency.p50 in 1 series; 1 worse")]
     assert "worse: 30.2% higher between 900000000000 and a00000000000" in answer
     page = (tmp_path / "history.html").read_text()
     assert ">worse +30%</text>" in page
@@ -55,7 +55,7 @@ def test_a_regression_names_its_commits_and_fails_the_pipeline(
     assert history(servemark, tmp_path).code == 0
     slack = history(servemark, tmp_path, "--fail-on", "regression", "--threshold", "40")
     assert slack.code == 0
-    assert "not shown: latency_p50 in 1 series, none shows a change for the worse by more than 40 %" in slack.out
+    assert "not shown: latency.p50 in 1 series, none shows a change for the worse by more than 40 %" in slack.out
 
 
 def test_the_document_keeps_to_its_schema(servemark: Servemark, tmp_path: Path, template: Any) -> None:
@@ -101,10 +101,10 @@ def test_too_few_requests_for_a_percentile_say_how_long_to_measure(
     servemark: Servemark, tmp_path: Path, template: Any
 ) -> None:
     write(tmp_path, template, STEP[:3])
-    done = servemark("history", str(tmp_path), "--metric", "latency_p99", "--fail-on", "regression")
+    done = servemark("history", str(tmp_path), "--metric", "latency.p99", "--fail-on", "regression")
     assert done.code == ExitCode.INVALID
-    assert "3 results: p99 needs 1,000 requests, they have 400: --duration 28" in done.out
-    done = servemark("history", str(tmp_path), "--metric", "joules_per_inference")
+    assert "3 results: latency.p99 needs 1,000 requests, they have 400: --duration 28" in done.out
+    done = servemark("history", str(tmp_path), "--metric", "energy.per_inference")
     assert "3 results: " in done.out
 
 
@@ -148,7 +148,7 @@ def test_a_steady_figure_says_which_change_would_have_been_seen(
 def test_cores_kept_awake_make_a_series_of_their_own(servemark: Servemark, tmp_path: Path, template: Any) -> None:
     write(tmp_path, template, STEP[:8], host="a")
     awake = copy.deepcopy(template)
-    awake["metrics"]["client"]["cpu_latency_us"] = 0
+    awake["figures"]["generator.cpu_latency"] = {"value": 0, "unit": "us"}
     write(tmp_path / "awake", awake, STEP[:8], host="a")
     found = json.loads(history(servemark, tmp_path, "--json").out)
     assert sorted("cores awake" in series["subject"] for series in found["series"]) == [False, True]
@@ -168,7 +168,8 @@ def test_partial_and_invalid_results_are_listed_and_not_used(
 def test_the_runs_of_a_search_count_as_one(servemark: Servemark, tmp_path: Path, template: Any) -> None:
     found = {"rate": 100.0, "ci95": [90.0, 110.0], "reason": "", "points": []}
     found |= {"confirmed": True, "above": None, "bottleneck": "server", "rates": []}
-    write(tmp_path, template, [10.0], max_rate=found)
+    figure = {"max_rate.rate": {"value": 100.0, "unit": "requests/s", "ci95": [90.0, 110.0]}}
+    write(tmp_path, {**template, "figures": {**template["figures"], **figure}}, [10.0], max_rate=found)
     write(tmp_path / "a00", template, [10.0, 11.0])
     read = json.loads(servemark("history", str(tmp_path), "--metric", "max_rate", "--json").out)
     [series] = read["series"]

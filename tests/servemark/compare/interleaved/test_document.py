@@ -107,17 +107,15 @@ def test_outputs_are_those_of_all_rounds() -> None:
 
 def test_a_round_that_came_to_fewer_golden_samples_says_less() -> None:
     short = turn(1, "a", 10, top1=0.25)
-    short.result["metrics"]["correctness"]["output_agreement"]["samples"] = 4
+    short.result["figures"]["outputs.samples"]["value"] = 4
     [row] = explained(rows)([short, turn(2, "a", 10, top1=0.5)], ["a"])
     assert (row["output_agreement"]["top1_samples"], row["output_agreement"]["samples"]) == (8, 16)
 
 
 def test_reduced_precision_shows_its_limit_and_that_weights_are_random() -> None:
     reduced = turn(1, "b", 10, top1=0.5, precision="int8")
-    reduced.result["metrics"]["correctness"]["output_agreement"] |= {
-        "cosine_min": 0.976,
-        "tolerance": {"min_cosine": 0.9},
-    }
+    reduced.result["figures"]["outputs.cosine_min"]["value"] = 0.976
+    reduced.result["details"]["outputs"]["tolerance"] = {"min_cosine": 0.9}
     found = document_of([turn(1, "a", 10), reduced], ["a", "b"])
     text = shown(found)
     assert "max error 1e-06, top-1 16 of 16" in text
@@ -210,7 +208,7 @@ def test_it_is_decided_when_each_is_told_apart_or_equal(count: int, expected: bo
 def test_requests_in_flight_follow_littles_law_under_an_open_loop() -> None:
     turns = [turn(n, label, p50, rate=50.0) for n in range(1, 6) for label, p50 in (("a", 10), ("b", 200))]
     for each in turns:
-        each.result["metrics"]["throughput"]["scheduled_rate"] = 50.0
+        each.result["figures"]["throughput.scheduled"]["value"] = 50.0
     found = document_of(turns, ["a", "b"])
     [a, b] = found["rows"]
     assert a["in_flight"]["mean"] == pytest.approx(0.5, rel=0.02)

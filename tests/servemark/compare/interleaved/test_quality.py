@@ -24,7 +24,7 @@ def scored(label: str, value: float, metric: str = "HR@10", *, sha: str = "a", e
         "outcome": "met" if value >= 0.75 else "missed",
         "data": {"scored": examples, "sha256": sha},
     }
-    result["metrics"]["correctness"]["quality"] = {"score": score}
+    result["details"]["quality"]["score"] = score
     return made
 
 

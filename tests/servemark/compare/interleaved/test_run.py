@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from servemark.compare.interleaved import warm_up
+from servemark.figures.registry import count_of, value_of
 from servemark.workload import get
 from tests.golden.server import GoldenServer
 from tests.support import tiny_product
@@ -31,7 +32,7 @@ def check_rounds(found: Row, folder: Path, turns: list[str]) -> None:
         assert result["partial"] is False
         assert result["request"]["engine"] == each["label"].partition("#")[0]
         assert result["seed"] == each["seed"] == found["seed"] + each["round"] - 1
-        assert result["metrics"]["errors"]["count"] == 0
+        assert value_of(result, "errors.count") == 0
 
 
 @pytest.mark.timeout(600)  # two exports, a server and six runs, on a machine that may be doing other things
@@ -54,7 +55,7 @@ def test_two_engines_on_the_embedded_triton(
     assert (found["partial"], found["rounds_done"], found["kind"]) == (False, 2, "comparison")
     for row in found["rows"]:
         runs = [json.loads((folder / t["directory"] / "result.json").read_text()) for t in found["turns"]]
-        own = [run["metrics"]["latency_ms"]["count"] for run in runs if run["engine"] == row["engine"]]
+        own = [count_of(run, "requests.answered") for run in runs if run["engine"] == row["engine"]]
         assert row["latency_ms"]["count"] == sum(own)
         assert (row["device"], row["precision"], row["rounds"]) == ("cpu", "fp32", 2)
         assert row["output_agreement"]["checked"] > 0

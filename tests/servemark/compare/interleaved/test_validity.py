@@ -1,6 +1,6 @@
 """The rounds of a comparison: which of them count, how long they have to be, and the rates found again in rounds."""
 
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -14,7 +14,6 @@ from servemark.compare.interleaved.validity import (
     unsteady,
 )
 from servemark.errors import ExitCode
-from servemark.results.schema.metrics import CpuFigures
 from tests.support.results import Result, histogram_of, latencies, result_of
 from tests.support.rounds import document_of, shown, turn
 
@@ -50,7 +49,7 @@ def test_a_comparison_says_whose_rounds_scattered_and_who_suffered_from_other_wo
     turns = [turn(n, label, 10, windows=NOISE) for n in range(1, 6) for label in "ab"]
     turns[0] = turn(1, "a", 10, windows=RISING, failed=("steady_state",))
     turns[3] = turn(2, "b", 10, windows=NOISE, failed=("other_load",))
-    turns[3].result["metrics"]["cpu"] = cast(CpuFigures, {"other_cpu_share": 0.31})
+    turns[3].result["figures"]["cpu.other_share"] = {"value": 0.31, "unit": "share"}
     found = document_of(turns, ["a", "b"])
     [a, b] = found["rows"]
     assert (a["verdict"]["valid_rounds"], a["verdict"]["unsteady_rounds"]) == (4, 4)

@@ -11,8 +11,6 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from loadgen.evaluation.receive_clock import clock_figures
-from loadgen.sut.kernel_clock import KernelClock
 from servemark.compare.saved.differences import Gate, compare_sides
 from servemark.compare.saved.saved_runs import Run, read_side
 from servemark.errors import ResultError
@@ -21,7 +19,6 @@ from servemark.views.render.html import page
 from servemark.views.render.junit import to_junit
 from servemark.views.render.markdown import to_markdown
 from servemark.views.render.terminal import show
-from tests.loadgen.evaluation.test_receive_clock import recorded
 from tests.support.command_line import Servemark
 from tests.support.results import histogram_of, latencies, result_of, saved
 from tests.support.rounds import document_of, rounds_of
@@ -189,9 +186,9 @@ def test_circumstances_that_differ_are_named() -> None:
 
 def test_cores_that_were_kept_awake_on_one_side_are_named() -> None:
     first, second = run_of(10), run_of(10, seed=1)
-    awake: Any = {**second.result["metrics"], "client": {"cpu_latency_us": 0}}
-    changed = dataclasses.replace(second, result={**second.result, "metrics": awake})
-    assert compare_sides([first], [changed], GATE)["differing"] == [{"key": "client.cpu_latency_us", "a": None, "b": 0}]
+    awake: Any = {**second.result["figures"], "generator.cpu_latency": {"value": 0, "unit": "us"}}
+    changed = dataclasses.replace(second, result={**second.result, "figures": awake})
+    assert compare_sides([first], [changed], GATE)["differing"] == [{"key": "generator.cpu_latency", "a": None, "b": 0}]
 
 
 def test_an_edited_configuration_is_named() -> None:
@@ -282,7 +279,7 @@ def test_a_comparisons_rounds_are_repeats(tmp_path: Path) -> None:
         (["{good}", "{good}", "{good}"], "3 results were named"),
         (
             ["{good}", "{good}", "--fail-on", "noise"],
-            "one of: regression, p50, p90, p95, p99, p99.9, throughput",
+            "`servemark list figures` has all",
         ),
         (["{good}", "{missing}"], "there is no result"),
         (["{good}", "{empty}"], "holds no result"),
@@ -321,6 +318,6 @@ def test_latencies_of_two_clocks_are_not_compared_without_a_word() -> None:
     first, second = repeated(10), repeated(10, seed=9)
     assert compare_sides(first, second, GATE)["warnings"] == []
     for run in second:
-        run.result["metrics"]["clock"] = clock_figures(recorded(1000, KernelClock()))
+        run.result["details"]["clock"] = {"receive": "kernel"}
     [warning] = compare_sides(first, second, GATE)["warnings"]
     assert "latencies of two clocks (A: process, B: kernel)" in warning

@@ -41,8 +41,10 @@ def test_figures_are_chosen_by_name() -> None:
     assert chosen("regression") == ["p50", "p99", "throughput", "errors", "outputs"]
     assert chosen("throughput, p99") == ["p99", "throughput"]
     assert chosen("regression,p95") == ["p50", "p95", "p99", "throughput", "errors", "outputs"]
-    with pytest.raises(OptionError, match="'p98' is unknown") as error:
-        chosen("p98")
-    assert "p50, p90, p95, p99, p99.9, throughput, errors, outputs" in str(error.value.fix)
+    assert chosen("p98,energy.per_inference,errors") == ["errors", "energy.per_inference", "p98"]
+    with pytest.raises(OptionError, match="there is no figure 'speed'"):
+        chosen("speed")
+    with pytest.raises(OptionError, match="neither more nor less of it is better"):
+        chosen("generator.workers")
     with pytest.raises(OptionError, match="empty name"):
         chosen("p99,")

@@ -20,10 +20,10 @@ def run(
         "request": {"load": {"kind": "constant-rate", "rate": rate}},
         "resolved": {},
         "verdict": {"valid": valid, "objective": objective, "constraints": []},
-        "metrics": {
-            "latency_ms": dict.fromkeys(("mean", "p50", "p90", "p99", "max"), mean_ms),
-            "throughput": {"requests_per_s": rate * completed, "scheduled_rate": rate},
-            "errors": {"count": 0},
+        "figures": {
+            **{f"latency.{key}": {"value": mean_ms, "unit": "ms"} for key in ("mean", "p50", "p90", "p99", "max")},
+            "throughput.requests": {"value": rate * completed, "unit": "requests/s"},
+            "throughput.scheduled": {"value": rate, "unit": "requests/s"},
         },
     }
 

@@ -13,6 +13,7 @@ import pytest
 from loadgen.load.load_config import LoadConfig
 from servemark.cli import run as command
 from servemark.errors import NoResultError
+from servemark.figures.registry import value_of
 from servemark.results import directory as results
 from servemark.runs.observer import Observer
 from servemark.workload import get
@@ -40,7 +41,7 @@ class Drive:
         self.made.append(config)
         result = copy.deepcopy(self.template)
         if config.concurrency:
-            result["metrics"]["throughput"]["requests_per_s"] = CAPACITY
+            result["figures"]["throughput.requests"]["value"] = CAPACITY
             return result
         rate, directory = config.scenario.rate, config.result_dir
         assert directory
@@ -258,12 +259,12 @@ def test_a_real_search_loses_no_request_and_finds_no_rate_beyond_the_server(
     settled = sum(not point["met"] for point in found["points"])
     assert accounted(probe) + sum(map(accounted, points)) + settled == received
     # Eight wait for each other's answers: the server's own time bounds what they get.
-    assert 0 < probe["metrics"]["throughput"]["requests_per_s"] < CAPACITY * 1.05
+    assert 0 < (value_of(probe, "throughput.requests") or 0) < CAPACITY * 1.05
     assert code == document["verdict"]["exit_code"]
     met = [point["rate"] for point in found["points"] if point["met"]]
     assert (found["rate"] is None) == (not met)
     # From a quarter above on, a hundred more wait every second: far too many for 25 ms, whoever is slow besides.
     assert not [rate for rate in met if rate > 1.25 * CAPACITY]
     for point in points:
-        rate, latency = point["request"]["load"]["rate"], point["metrics"]["latency_ms"]
-        assert rate <= 1.25 * CAPACITY or latency["p90"] > 25
+        rate, p90 = point["request"]["load"]["rate"], value_of(point, "latency.p90")
+        assert rate <= 1.25 * CAPACITY or p90 is None or p90 > 25

@@ -247,7 +247,7 @@ def test_candidates_are_loaded_one_after_another_whatever_becomes_of_them(
         moved = bench.trial("screen", other, 2, 0)
         assert moved.throughput
         served = directory.read(tmp_path / "out" / str(moved.directory))
-        assert set(served["metrics"]["server"]["batch_sizes"]) <= {"1", "2", "3", "4"}
+        assert set(served["details"]["server"]["batch_sizes"]) <= {"1", "2", "3", "4"}
         assert bench.trial("screen", present, 2, 0).throughput
         # Triton would keep an instance of the same threads: nothing of the one before is left.
         [worker] = workers(bench)

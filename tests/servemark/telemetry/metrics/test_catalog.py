@@ -4,13 +4,14 @@ import re
 
 import pytest
 
-from servemark.telemetry.metrics.catalog import BY_NAME, METRICS, RUN_LABELS, Kind, Metric
+from servemark.figures.registry import registry
+from servemark.telemetry.metrics.catalog import _STATE, RUN_LABELS, Kind, Metric, by_name
 from servemark.telemetry.metrics.snapshot import Sample, Snapshot
 
 
-@pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
+@pytest.mark.parametrize("metric", by_name().values(), ids=lambda metric: metric.name)
 def test_a_metric_is_named_by_the_conventions(metric: Metric) -> None:
-    assert re.fullmatch(r"servemark_[a-z_]+", metric.name)
+    assert re.fullmatch(r"servemark_[a-z0-9_]+", metric.name)
     assert metric.name.endswith("_total") == (metric.kind is Kind.COUNTER)
     if metric.kind is Kind.HISTOGRAM:
         assert metric.name.endswith("_seconds")
@@ -19,17 +20,17 @@ def test_a_metric_is_named_by_the_conventions(metric: Metric) -> None:
     assert not re.search("milli|micro|percent|kilo|mega", metric.name), "base units only"
 
 
-def test_names_are_unique() -> None:
-    assert len(BY_NAME) == len(METRICS)
+def test_no_figure_has_the_name_of_a_metric_of_the_runs_state() -> None:
+    assert not {metric.name for metric in _STATE} & {figure.metric for figure in registry().values()}
 
 
 def test_a_sample_has_the_labels_of_its_metric() -> None:
     with pytest.raises(ValueError, match="labels of its own"):
-        Sample.of(BY_NAME["servemark_requests_total"], 1, "ok")
+        Sample.of(by_name()["servemark_requests_total"], 1, "ok")
 
 
 def test_a_snapshot_is_the_same_on_the_other_side() -> None:
-    snapshot = Snapshot({"run": "r"}, [Sample.of(BY_NAME["servemark_requests_backlog"], 3)])
+    snapshot = Snapshot({"run": "r"}, [Sample.of(by_name()["servemark_requests_backlog"], 3)])
     there = Snapshot.unpack(snapshot.pack())
     assert there.run_labels == snapshot.run_labels
     assert list(there.samples) == list(snapshot.samples)

@@ -7,6 +7,7 @@ import pytest
 from google.protobuf.proto import parse_length_prefixed
 from prometheus_client.parser import text_string_to_metric_families
 
+from servemark.figures.latency import LATENCY
 from servemark.telemetry.metrics import catalog
 from servemark.telemetry.metrics.exposition import PROTOBUF, _messages, expose
 from servemark.telemetry.metrics.snapshot import Sample, Snapshot
@@ -20,7 +21,7 @@ SNAPSHOT = Snapshot(
         Sample.of(catalog.REQUESTS, 1, "failed", "timeout"),
         Sample.of(catalog.IN_FLIGHT, 2),
     ],
-    {catalog.LATENCY.name: histogram(0.001, 0.002, 0.1)},
+    {LATENCY.metric: histogram(0.001, 0.002, 0.1)},
 )
 PROMETHEUS_2_42 = (
     "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited,"
@@ -57,7 +58,7 @@ def test_the_text_has_every_sample() -> None:
     for family in families.values():
         for sample in family.samples:
             assert sample.labels.items() >= {**RUN, "device": "", "scenario": "", "precision": ""}.items()
-    latency = {(s.name.rpartition("_")[2], s.labels.get("le")): s.value for s in families[catalog.LATENCY.name].samples}
+    latency = {(s.name.rpartition("_")[2], s.labels.get("le")): s.value for s in families[LATENCY.metric].samples}
     assert latency["count", None] == latency["bucket", "+Inf"] == 3
     assert latency["sum", None] == pytest.approx(0.103)
     assert latency["bucket", "0.0002"] == 0
@@ -68,7 +69,7 @@ def test_the_protobuf_has_every_sample_and_both_kinds_of_histogram() -> None:
     kind: Any = _messages._classes["MetricFamily"]
     while family := cast(Any, parse_length_prefixed(kind, stream)):
         families[family.name] = family
-    assert families.keys() == {catalog.REQUESTS.name, catalog.IN_FLIGHT.name, catalog.LATENCY.name}
+    assert families.keys() == {catalog.REQUESTS.name, catalog.IN_FLIGHT.name, LATENCY.metric}
     assert [family.type for family in families.values()] == [4, 0, 1]  # in the catalog's order
     [failed] = [
         metric
@@ -77,7 +78,7 @@ def test_the_protobuf_has_every_sample_and_both_kinds_of_histogram() -> None:
     ]
     assert failed.counter.value == 1
     assert {pair.name: pair.value for pair in failed.label}["run"] == RUN["run"]
-    both = families[catalog.LATENCY.name].metric[0].histogram
+    both = families[LATENCY.metric].metric[0].histogram
     assert (both.sample_count, both.schema, len(both.positive_delta)) == (3, 5, 3)
     assert both.bucket[-1].cumulative_count == 3
     assert both.bucket[-1].upper_bound == 60

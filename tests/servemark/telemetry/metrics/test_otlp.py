@@ -8,8 +8,9 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from servemark.errors import OptionError
+from servemark.figures.latency import LATENCY
+from servemark.figures.registry import value_of
 from servemark.telemetry.metrics.buckets import SCHEMA, native
-from servemark.telemetry.metrics.catalog import LATENCY
 from servemark.telemetry.metrics.destinations import Destinations
 from servemark.telemetry.metrics.publisher import Publisher
 from servemark.telemetry.metrics.snapshot import Span
@@ -48,7 +49,7 @@ def test_a_collector_has_the_same_metrics_and_the_spans_once() -> None:
     [point] = requests.sum.data_points
     attributes = {each.key: each.value.string_value for each in point.attributes}
     assert (point.as_double, attributes["outcome"], attributes["run"]) == (3, "ok", "mix/a")
-    latency = metrics[LATENCY.name]
+    latency = metrics[LATENCY.metric]
     assert latency.unit == "s"
     [point] = latency.exponential_histogram.data_points
     assert (point.count, point.scale, point.sum) == (3, SCHEMA, pytest.approx(0.103))
@@ -86,7 +87,7 @@ def test_one_in_n_requests_of_a_run_carries_the_ids_of_its_span(tmp_path: Path) 
         done = run("ranking", *flags, "--model-repository", str(tmp_path))
         spans = spans_of(found)
     result = the_result(tmp_path)
-    assert result["metrics"]["errors"]["count"] == 0, done.stderr
+    assert value_of(result, "errors.count") == 0, done.stderr
     assert len(spans) == 6  # of 60, the warm-up's included
     assert len({span.trace_id for span in spans}) == 6
     assert all(span.end_time_unix_nano > span.start_time_unix_nano for span in spans)

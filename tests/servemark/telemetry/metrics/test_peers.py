@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 
-from servemark.telemetry.metrics.catalog import LATENCY, METRICS, Kind
+from servemark.figures.latency import LATENCY
+from servemark.figures.registry import value_of
+from servemark.telemetry.metrics.catalog import Kind, by_name
 from tests.support.locust_run import command, golden_entry, server_of, smallest, started, the_result, until
 from tests.support.web import free_port, is_up
 
@@ -86,27 +88,27 @@ def load(folder: Path, url: str, *flags: str) -> list[str]:
 def test_the_p99_that_prometheus_computes_is_the_result_s(tmp_path: Path, kind: str) -> None:
     port, native = free_port(), kind == "native"
     prometheus = Prometheus(tmp_path / "prometheus", native=native, scrapes=port)
-    series = LATENCY.name if native else f"{LATENCY.name}_bucket"
+    series = LATENCY.metric if native else f"{LATENCY.metric}_bucket"
     with server_of(smallest("ranking"), delay_s=0.004, stall_s=0.05, stall_every_s=1.0) as server, prometheus.up():
         flags = ["--metrics-port", str(port), "--metrics-grace", "60"]
         with started(load(tmp_path, server.url, *flags), tmp_path / "log"):
             until(lambda: "stays for" in (tmp_path / "log").read_text(), "the final figures")
             result = the_result(tmp_path / "out")
-            count = result["metrics"]["latency_ms"]["count"]
+            count = value_of(result, "requests.answered")
             counted = f"histogram_count({series})" if native else f'{series}{{le="+Inf"}}'
             until(lambda: prometheus.value(counted) == count, "a scrape of the final figures")
             for percentile, key in [(0.5, "p50"), (0.99, "p99")]:
                 value = prometheus.value(f"histogram_quantile({percentile}, {series})")
                 assert value is not None
-                assert value * 1e3 == pytest.approx(result["metrics"]["latency_ms"][key], rel=WITHIN[kind])
+                assert value * 1e3 == pytest.approx(value_of(result, f"latency.{key}"), rel=WITHIN[kind])
             assert prometheus.value("servemark_requests_scheduled_total - servemark_requests_sent_total") == 0
             assert {name for name in prometheus.names() if name.startswith("servemark_")} <= exposed()
 
 
 def exposed() -> set[str]:
     """The names of all series that the catalog speaks of."""
-    names = {metric.name for metric in METRICS}
-    histograms = [metric.name for metric in METRICS if metric.kind is Kind.HISTOGRAM]
+    names = {metric.name for metric in by_name().values()}
+    histograms = [metric.name for metric in by_name().values() if metric.kind is Kind.HISTOGRAM]
     return names | {f"{name}_{part}" for name in histograms for part in ("bucket", "count", "sum")}
 
 
@@ -137,4 +139,4 @@ def test_what_a_short_run_pushes_is_there_after_it(tmp_path: Path) -> None:
         [group] = get(f"{gateway}/api/v1/metrics")["data"]
         assert group["labels"]["job"] == "servemark"
         [ok] = group["servemark_requests_total"]["metrics"]
-        assert float(ok["value"]) == result["metrics"]["latency_ms"]["count"]
+        assert float(ok["value"]) == value_of(result, "requests.answered")

@@ -8,6 +8,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from servemark.errors import OptionError
+from servemark.figures.latency import LATENCY
+from servemark.figures.registry import value_of
 from servemark.telemetry.metrics import catalog
 from servemark.telemetry.metrics.destinations import Destinations
 from servemark.telemetry.metrics.publisher import Publisher
@@ -22,7 +24,7 @@ from tests.support.web import free_port
 SNAPSHOT = Snapshot(
     {"run": "mix/a", "workload": "ranking"},
     [Sample.of(catalog.REQUESTS, 3, "ok", "")],
-    {catalog.LATENCY.name: histogram(0.001, 0.002, 0.1)},
+    {LATENCY.metric: histogram(0.001, 0.002, 0.1)},
 )
 
 
@@ -97,7 +99,7 @@ def test_a_run_whose_gateway_is_dead_has_its_result_and_says_so(tmp_path: Path) 
         done = run("ranking", *flags, "--model-repository", str(tmp_path), "--metrics-grace", "0.1")
     result = the_result(tmp_path)
     assert done.returncode == result["verdict"]["exit_code"]
-    assert result["metrics"]["errors"]["count"] == 0
+    assert value_of(result, "errors.count") == 0
     assert result["telemetry"] == [
         {"to": "push_gateway", "url": url, "sent": 0, "failed": 1, "error": "Connection refused"}
     ]

@@ -93,6 +93,11 @@ def test_a_cold_start_shows_its_parts_and_the_reason_of_one_that_is_not_known() 
     assert records(Saved("x", load_result(OPEN, GOOD)))[0]["cold_start_s"] is None
 
 
+def outputs(**values: float | None) -> dict[str, Any]:
+    """Figures of the agreement with golden answers."""
+    return {f"outputs.{name}": {"value": value, "unit": ""} for name, value in values.items()}
+
+
 def test_prolonged_intervals_workers_and_servers_are_told() -> None:
     clocks = (("a", 0.2), ("b", 0.4), ("a", 0.1))
     workers = [worker_figures(n, host=host, clock_ms=clock) for n, (host, clock) in enumerate(clocks)]
@@ -101,29 +106,31 @@ def test_prolonged_intervals_workers_and_servers_are_told() -> None:
     assert "10 s prolonged to 16.2 s" in text
     assert "workers: 3 (2 on a, 1 on b), clocks known to 0.4 ms" in text
     assert "server: " not in text
-    spent = {"queue_ms": 1.5, "compute_input_ms": 0.25, "compute_infer_ms": 12.0, "compute_output_ms": 0.125}
-    result["metrics"]["server"] |= spent | {"batch_size_mean": 3.5}
+    spent = {"queue": 1.5, "compute_input": 0.25, "compute_infer": 12.0, "compute_output": 0.125, "batch_size": 3.5}
+    result["figures"] |= {f"server.{name}": {"value": value, "unit": "ms"} for name, value in spent.items()}
     assert "queue 1.50 + input 0.250 + infer 12 + output 0.125 ms; mean executed batch 3.50" in shown(result)
 
 
 def test_checked_outputs_and_joules_are_shown_with_their_bounds() -> None:
     result = load_result(OPEN, GOOD)
-    agreement: dict[str, Any] = {"checked": 50, "max_abs_error": 1.5e-6, "cosine_min": 0.999, "top1_agreement": 0.98}
-    agreement |= {"samples": 16, "top1_samples": 15, "tolerance": {"atol": 1e-4, "rtol": 1e-3}, "weights": "random"}
-    result["metrics"]["correctness"]["output_agreement"] = agreement
-    result["metrics"]["energy"] |= {"joules_per_inference": 0.01234, "boundary": "cpu_package"}
+    result["figures"] |= outputs(checked=50, max_abs_error=1.5e-6, cosine_min=0.999, top1_agreement=0.98)
+    result["figures"] |= outputs(samples=16, top1_samples=15)
+    result["details"]["outputs"] = {"tolerance": {"atol": 1e-4, "rtol": 1e-3}, "weights": "random"}
+    result["figures"]["energy.per_inference"] = {"value": 0.01234, "unit": "J"}
+    result["details"]["energy"]["boundary"] = "cpu_package"
     text = shown(result)
     assert "outputs: 50 answers checked, max error 1.5e-06, top-1 15 of 16\n" in text
     assert "energy: 0.0123 J/inference (cpu_package)" in text
-    agreement |= {"max_abs_error": None, "cosine_min": None, "tolerance": {"min_match": 0.5}}
+    result["figures"] |= outputs(max_abs_error=None, cosine_min=None)
+    result["details"]["outputs"]["tolerance"] = {"min_match": 0.5}
     result["precision"] = "int8"
     text = shown(result)
     assert "top-1 15 of 16 (at least 50% of all values); random weights: agreement with fp32, no accuracy" in text
-    limits = {"min_cosine": 0.9, "max_spread_error": 0.447}
-    agreement |= {"cosine_min": 1.0, "spread_error_max": 1.77, "tolerance": limits}
+    result["details"]["outputs"]["tolerance"] = {"min_cosine": 0.9, "max_spread_error": 0.447}
+    result["figures"] |= outputs(cosine_min=1.0, spread_error_max=1.77)
     assert "cosine 1.0000 (at least 0.9), error 1.8 of the spread (at most 0.447), top-1 15 of 16" in shown(result)
-    agreement["cosine_min"] = None
-    del agreement["samples"], agreement["tolerance"], agreement["weights"]
+    result["figures"] |= outputs(cosine_min=None, samples=None)
+    result["details"]["outputs"] = {}
     assert "50 answers checked, top-1 98%\n" in shown(result)  # a result of an earlier version
 
 
@@ -159,8 +166,7 @@ def test_a_warm_up_that_ends_by_itself_says_how_long_it_took_and_whether_it_foun
 
 def test_nothing_is_left_out_where_everything_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     result = load_result(OPEN, GOOD)
-    agreement: dict[str, Any] = {"checked": 50, "max_abs_error": 1e-7, "cosine_min": 1.0, "top1_agreement": 1.0}
-    result["metrics"]["correctness"]["output_agreement"] = agreement
+    result["figures"] |= outputs(checked=50, max_abs_error=1e-7, cosine_min=1.0, top1_agreement=1.0)
     assert "outputs: 50 answers checked, all agree\n" in shown(result)
     differs = {"name": "output_agreement", "ok": False, "value": 50, "limit": 1, "unit": "", "remedy": "'Y' is off"}
     wrong: Any = {**result, "verdict": {**result["verdict"], "constraints": [differs]}}

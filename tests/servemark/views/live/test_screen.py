@@ -15,11 +15,13 @@ FIGURES: LiveFigures = {
     "whole_s": 12,
     "answered": 8640,
     "asked_rate": 1200,
-    "p50_ms": 4.58,
-    "p99_ms": 18.76,
+    "figures": {
+        "latency.p50": {"value": 4.58, "unit": "ms"},
+        "latency.p99": {"value": 18.76, "unit": "ms"},
+        "schedule_delay.p99": {"value": 0.41, "unit": "ms"},
+    },
     "second_p50_ms": 4.5,
     "second_p99_ms": 18.0,
-    "delay_p99_ms": 0.41,
     "in_flight": 12,
     "backlog": 0,
     "queue": 3,
@@ -85,7 +87,7 @@ def test_a_frame_has_every_figure() -> None:
         ({"constraints": {"completed": True, "achieved_rate": False}}, "INVALID achieved_rate"),
         ({"errors": {}}, "errors     0"),
         ({"backlog": 1500}, "12, 1,500 wait to be sent"),
-        ({"delay_p99_ms": None}, "delay p99  -"),
+        ({"figures": {}}, "delay p99  -"),
     ],
 )
 def test_each_state_has_its_words(changes: dict[str, Any], words: str) -> None:

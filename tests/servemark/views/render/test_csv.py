@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from servemark.figures.registry import value_of
 from servemark.results.saved import Saved
 from servemark.views.render.csv import to_csv
 from tests.support.saved_documents import run
@@ -19,10 +20,10 @@ def test_a_run_is_a_row_of_its_figures(saved: dict[str, Saved]) -> None:
     result = saved["open"].document
     [row] = read(to_csv([saved["open"]]))
     assert (row["result"], row["workload"], row["load"]) == ("open", "ranking_tiny", "40/s poisson")
-    assert float(row["latency_p50_ms"]) == result["metrics"]["latency_ms"]["p50"]
-    assert float(row["requests_per_s"]) == result["metrics"]["throughput"]["requests_per_s"]
-    assert row["failed_requests"] == "1"
-    assert row["latency_p99_9_ms"] == row["energy_joules_per_inference"] == ""  # not known
+    assert float(row["latency.p50_ms"]) == value_of(result, "latency.p50")
+    assert float(row["throughput.requests_per_s"]) == value_of(result, "throughput.requests")
+    assert row["errors.count"] == "1"
+    assert row["latency.p99.9_ms"] == row["energy.per_inference_j"] == ""  # not known
 
 
 def test_every_kind_has_rows_under_shared_columns(saved: dict[str, Saved]) -> None:
@@ -30,7 +31,7 @@ def test_every_kind_has_rows_under_shared_columns(saved: dict[str, Saved]) -> No
     rows = read(to_csv(alone))
     assert len(rows) > len(alone)
     assert {row["kind"] for row in rows} == {each.kind for each in alone}
-    assert all(row["latency_p50_ms"] for row in rows if row["kind"] in {"load", "comparison", "mlperf"})
+    assert all(row["latency.p50_ms"] for row in rows if row["kind"] in {"load", "comparison", "mlperf"})
 
 
 @pytest.mark.parametrize("begin", ["=", "+", "-", "@", "\t=", "\r=", "\n="])
@@ -44,8 +45,8 @@ def test_words_are_never_a_formula(tmp_path: Path, begin: str) -> None:
 
 def test_a_negative_figure_is_a_number(tmp_path: Path) -> None:
     found = run(tmp_path / "open")
-    found.document["metrics"]["latency_ms"]["mean"] = -1.5
-    assert read(to_csv([found]))[0]["latency_mean_ms"] == "-1.5"
+    found.document["figures"]["latency.mean"]["value"] = -1.5
+    assert read(to_csv([found]))[0]["latency.mean_ms"] == "-1.5"
 
 
 def test_the_names_of_columns_are_never_a_formula() -> None:

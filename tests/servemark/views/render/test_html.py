@@ -133,7 +133,7 @@ def _hostile(value: Any, keys: set[str], key: str = "") -> Any:
 
 def test_a_server_s_words_are_escaped(tmp_path: Path) -> None:
     saved = run(tmp_path / "a")
-    saved.document["metrics"]["errors"]["messages"] = {"http_500": [HOSTILE]}
+    saved.document["details"]["errors"]["messages"] = {"http_500": [HOSTILE]}
     text = page("x", [saved])
     assert "first: &lt;/script&gt;" in text
     assert Elements(text).count("script") == 1

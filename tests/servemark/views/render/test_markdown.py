@@ -41,7 +41,7 @@ def test_words_format_nothing(words: str, shown: str) -> None:
 def test_a_server_s_words_are_escaped(tmp_path: Path) -> None:
     found = run(tmp_path / "a")
     document = copy.deepcopy(found.document)
-    document["metrics"]["errors"]["messages"] = {"http_500": ["<script>@team|"]}
+    document["details"]["errors"]["messages"] = {"http_500": ["<script>@team|"]}
     text = to_markdown([Saved("a", document, found.folder)])
     assert "<script>" not in text
     assert "@team" not in text

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from servemark.figures.registry import value_of
 from servemark.monitoring.mlflow import TrackedRun
 from servemark.results.saved import Saved
 from servemark.views.render.mlflow import to_run
@@ -25,16 +26,15 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, TrackedRun]:
 def test_a_load_has_its_request_its_figures_and_its_verdict(tmp_path: Path) -> None:
     saved = run(tmp_path / "a")
     tracked = to_run(saved)
-    metrics = saved.document["metrics"]
     assert (tracked.name, tracked.parts) == ("a", [])
     assert {key: tracked.params[key] for key in ("workload", "load.rate", "objectives.slo")} == {
         "workload": "ranking_tiny",
         "load.rate": "40.0",
         "objectives.slo": "p90:50,errors:0.01",
     }
-    assert tracked.metrics["latency_p50_ms"] == metrics["latency_ms"]["p50"]
-    assert tracked.metrics["goodput_per_s"] == metrics["throughput"]["goodput"]
-    assert tracked.metrics["failed_requests"] == 1
+    assert tracked.metrics["latency.p50_ms"] == value_of(saved.document, "latency.p50")
+    assert tracked.metrics["throughput.goodput_per_s"] == value_of(saved.document, "throughput.goodput")
+    assert tracked.metrics["errors.count"] == 1
     assert (tracked.tags["valid"], tracked.tags["objective"], tracked.tags["engine"]) == ("true", "met", "onnxruntime")
     assert tracked.tags["mlflow.note.content"].startswith("asked 40/s")
     assert json.loads(tracked.files["result.json"]) == json.loads(json.dumps(saved.document))
@@ -43,8 +43,8 @@ def test_a_load_has_its_request_its_figures_and_its_verdict(tmp_path: Path) -> N
 
 def test_an_unknown_figure_is_left_out(tmp_path: Path) -> None:
     saved = run(tmp_path / "a")
-    assert saved.document["metrics"]["latency_ms"]["p99"] is None
-    assert "latency_p99_ms" not in to_run(saved).metrics
+    assert value_of(saved.document, "latency.p99") is None
+    assert "latency.p99_ms" not in to_run(saved).metrics
 
 
 def test_every_kind_fits_mlflow(runs: dict[str, TrackedRun]) -> None:
@@ -58,7 +58,7 @@ def test_every_kind_fits_mlflow(runs: dict[str, TrackedRun]) -> None:
 def test_rows_of_a_comparison_are_runs_of_their_engine(runs: dict[str, TrackedRun]) -> None:
     compared = runs["comparison"]
     assert [part.name for part in compared.parts] == ["c a", "c b"]
-    assert [part.metrics["latency_p50_ms"] for part in compared.parts]
+    assert [part.metrics["latency.p50_ms"] for part in compared.parts]
     assert "label" not in compared.tags
     assert compared.tags["kind"] == "comparison"
 

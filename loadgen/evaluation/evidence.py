@@ -1,0 +1,155 @@
+"""The evidence that a measurement gathered, from which its figures are computed."""
+
+import time
+from dataclasses import replace
+
+from loadgen.evaluation.quality import Scored
+from loadgen.kserve.control import TIMEOUT_S
+from loadgen.load.load_config import LoadConfig
+from loadgen.measurement.machine_use import MachineUse
+from loadgen.measurement.measurement import Measured, Measurement
+from loadgen.measurement.recorder import Recorder
+from loadgen.transport.server_url import is_secure
+from servemark.figures.evidence import Energy, Evidence, Generator
+from servemark.figures.registry import figures_of
+from servemark.figures.server import Statistics
+from servemark.figures.value import FigureValue
+from servemark.machine.cpu_time import CpuUse
+from servemark.repository.entry import Golden
+from servemark.results.objectives import latency_objective
+from servemark.results.schema.details import OutputAgreement
+from servemark.workload.golden_check import agreement_figures, unchecked
+
+_NO_COUNTERS = f"the server did not give its counters within {TIMEOUT_S:g} s when the interval began or ended"
+WRONG_EXPORT = "export again with --force; if that does not help, the engine computes something else"
+WRONG_FILE = "correct the file, or the model"
+"""Advice if answers differ from those in a user's file."""
+
+
+def evidence_of(measurement: Measurement, measured: Measured, agreement: OutputAgreement, scored: Scored) -> Evidence:
+    """Collect what a measurement saw."""
+    config, recorder, target = measurement.config, measured.recorder, measurement.target
+    asked = config.server.request_compression != "none", config.server.response_compression != "none"
+    return replace(
+        evidence_of_recorder(config, recorder, measured.measured_s),
+        windows=[window.latency for window in recorder.windows],
+        agreement=agreement,
+        quality=scored.value,
+        quality_target=scored.target,
+        energy=_energy(config, measured),
+        statistics=_statistics(measurement, measured),
+        generator=_generator(measurement, measured),
+        cpu=cpu_use(measured.machine),
+        compression=target.volume,
+        compressed=asked,
+    )
+
+
+def so_far(config: LoadConfig, recorder: Recorder) -> tuple[float, dict[str, FigureValue]]:
+    """Return the seconds that passed, and the live figures of a run that goes on, without intervals."""
+    interval = recorder.interval
+    passed_s = max(min(time.monotonic_ns(), interval.end) - interval.start, 0) / 1e9
+    return passed_s, figures_of(replace(evidence_of_recorder(config, recorder, passed_s), live=True))
+
+
+def evidence_of_recorder(config: LoadConfig, recorder: Recorder, measured_s: float) -> Evidence:
+    """Collect what was recorded of the requests."""
+    return Evidence(
+        open_loop=config.open_loop,
+        batch_size=config.batch_size,
+        measured_s=measured_s,
+        latency=recorder.latency,
+        service_time=recorder.service_time,
+        schedule_delay=recorder.schedule_delay,
+        waited_delay=recorder.waited_delay,
+        scheduled=recorder.scheduled,
+        completed=recorder.completed,
+        good=_good(config, recorder),
+        late=recorder.late,
+        errors=recorder.errors,
+        clock=recorder.clock,
+        sequences=recorder.sequences,
+        answers=recorder.answers,
+        connections=recorder.connection_times,
+        secure=is_secure(config.url),
+        cancellation=recorder.cancelled,
+    )
+
+
+def _good(config: LoadConfig, recorder: Recorder) -> int:
+    """Return the number of requests answered within the limit of the latency objective; without one, of all answered.
+
+    They are counted by their schedule, so that late answers of a backlog are not good ones.
+    """
+    objective = latency_objective(config.slo)
+    latency = recorder.latency
+    return latency.count if objective is None else latency.total - latency.count_above(objective.limit)
+
+
+def cpu_use(machine: MachineUse) -> CpuUse | str:
+    """Return who used the cores, or why that is not known."""
+    return machine.reason if machine.use is None else machine.use
+
+
+def _statistics(measurement: Measurement, measured: Measured) -> tuple[Statistics, Statistics] | str:
+    found = measured.statistics
+    if found.before is None or found.after is None:
+        return _NO_COUNTERS if found.available else measurement.target.no_statistics
+    return found.before, found.after
+
+
+def _generator(measurement: Measurement, measured: Measured) -> Generator:
+    recorder, telemetry = measured.recorder, measurement.telemetry
+    return Generator(
+        cpu_utilization=measured.cpu_utilization,
+        max_in_flight=measured.peak_in_flight,
+        sampling_cpu_utilization=telemetry.cpu_utilization if telemetry else None,
+        workers=len(measured.workers) or 1,
+        outside=recorder.outside + (recorder.cancelled.outside if recorder.cancelled else 0),
+        cpu_latency=measured.cpu_latency,
+    )
+
+
+def _energy(config: LoadConfig, measured: Measured) -> Energy:
+    reading, idle = measured.energy.reading, measured.energy.idle
+    reason = measured.energy.reason or (reading.reason if reading else None) or "no inference was completed"
+    if reading is None:
+        return Energy(reason=reason)
+    interval, windows = measured.recorder.interval, measured.recorder.windows
+    starts = [interval.start + interval.window(index)[0] * 1e9 for index in range(len(windows))]
+    parts = measured.energy.joules_between([*starts, interval.end], [window.completed for window in windows])
+    return Energy(
+        joules=reading.joules,
+        average_w=reading.average_w,
+        idle_w=idle.average_w if idle else None,
+        idle_reason=idle.reason if idle else None,
+        window_s=reading.window_s,
+        samples=reading.samples,
+        reason=reason,
+        parts=[(joules, answers * config.batch_size) for joules, answers in parts],
+        resolved_s=measured.energy.resolved_s,
+    )
+
+
+def agreement_of(config: LoadConfig, measured: Measured, golden: Golden | None) -> tuple[OutputAgreement, str | None]:
+    """Return the agreement of the answers and, where an output lies outside the limits, which one and how far."""
+    if measured.checked is None:
+        reason = (
+            "no right outputs are known: --input-data FILE.json with validation_data"
+            if config.workload.served
+            else f"no golden outputs in {config.entry.folder.name}: `{config.entry.export_command()}`, or copy "
+            "golden.npz and export.json there"
+        )
+        return unchecked(reason), None
+    workload = config.workload
+    if not workload.served and (config.entry.read_manifest() or {}).get("weights"):
+        workload = replace(workload, trained=True)
+    agreement, mismatch = agreement_figures(
+        measured.checked,
+        workload,
+        config.precision,
+        reference=(golden and golden.origin) or config.workload.reference,
+    )
+    if mismatch:
+        mismatch += f"; {WRONG_FILE if golden and golden.origin else WRONG_EXPORT}"
+    return agreement, mismatch

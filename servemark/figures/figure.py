@@ -1,0 +1,317 @@
+"""A figure: its tag and unit, which direction is better, how it is computed, and how those of parts are joined."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from servemark.figures.evidence import Evidence
+from servemark.figures.value import MS, Figures, FigureValue, Unit, Value
+from servemark.quantities import text_of
+from servemark.stats.histogram import Histogram
+from servemark.stats.order_statistics import TooLittle
+from servemark.stats.percentiles import PERCENTILES
+
+NO_ANSWER = "no request succeeded"
+NONE_SENT = "no request was sent in the measured interval"
+CLOSED_LOOP = "a closed loop has no schedule"
+OWN = "each workload has its own, under `mix`"
+Better = Literal["lower", "higher"]
+
+
+@dataclass(frozen=True)
+class Part:
+    """One of several runs whose figures are joined: a workload of a mix."""
+
+    figures: Figures
+    histograms: Mapping[str, Histogram]
+    """By tag of the distribution."""
+
+    def value(self, tag: str) -> float | None:
+        """Return a figure's value, None where it is not known or absent."""
+        found = self.figures.get(tag)
+        return None if found is None else found["value"]
+
+
+Join = Callable[[str, Sequence[Part]], Value]
+"""Joins the figure of a tag of several parts, which all have it."""
+
+
+def alone(_tag: str, _parts: Sequence[Part]) -> Value:
+    """Leave it unknown: each part has its own."""
+    return Value.unknown(OWN)
+
+
+def same(tag: str, parts: Sequence[Part]) -> Value:
+    """Take the first: all parts watched the same machine, or the same meter."""
+    found = parts[0].figures[tag]
+    return Value(found["value"], _ends(found), found.get("n"), found.get("reason"))
+
+
+def summed(tag: str, parts: Sequence[Part]) -> Value:
+    """Add them up."""
+    return _all(tag, parts, math.fsum)
+
+
+def largest(tag: str, parts: Sequence[Part]) -> Value:
+    """Take the largest."""
+    return _all(tag, parts, max)
+
+
+def weighted(by: str) -> Join:
+    """Join by their mean, weighted by another figure."""
+
+    def join(tag: str, parts: Sequence[Part]) -> Value:
+        weights = [part.value(by) or 0.0 for part in parts]
+        total = math.fsum(weights)
+        if not total:
+            return same(tag, parts)
+        return _all(tag, parts, lambda values: math.fsum(map(math.prod, zip(values, weights, strict=True))) / total)
+
+    return join
+
+
+def _all(tag: str, parts: Sequence[Part], join: Callable[[list[float]], float]) -> Value:
+    """Join the values; unknown where one of them is, for its reason."""
+    values = [part.value(tag) for part in parts]
+    known = [value for value in values if value is not None]
+    if len(known) < len(values):
+        gap = parts[values.index(None)].figures[tag]
+        return Value.unknown(gap.get("reason") or OWN)
+    joined = join(known)
+    return Value(int(joined) if all(isinstance(value, int) for value in known) and joined == int(joined) else joined)
+
+
+def _ends(found: FigureValue) -> tuple[float | None, float | None] | None:
+    ends = found.get("ci95")
+    return None if ends is None else (ends[0], ends[1])
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure, declared once. `of` computes it from what a run saw; None: such a run has none."""
+
+    tag: str
+    """Its name everywhere: the subject, a point, and what of it, like `energy.per_inference`."""
+    unit: Unit
+    help: str
+    """One sentence."""
+    of: Callable[[Evidence], Value | None]
+    better: Better | None = None
+    """None: neither direction is."""
+    join: Join = alone
+    """Joins the parts of a mix. Workers are joined before: their counts are."""
+    live: bool = False
+    """True if it is also computed each second while the run goes on."""
+    detail: bool = False
+    """True if a report on a terminal leaves it to the page."""
+    title: str = ""
+    """The name that a reader sees in place of the tag."""
+    short: str = ""
+    """Another name for it on the command line."""
+    percentile: float | None = None
+    """Of a distribution's percentile."""
+    distribution: "Distribution | None" = None
+    """The distribution that it describes."""
+
+    @property
+    def subject(self) -> str:
+        """The tag's first word."""
+        return self.tag.partition(".")[0]
+
+    @property
+    def name(self) -> str:
+        """The tag's other words."""
+        return self.title or self.tag.partition(".")[2].replace("_", " ").replace(".", " ", 1)
+
+    @property
+    def column(self) -> str:
+        """Its column in a spreadsheet, with the unit: `latency.p99_ms`."""
+        return _ending_in(self.unit.column, self.tag)
+
+    @property
+    def metric(self) -> str:
+        """Its name for Prometheus, in base units: `servemark_energy_per_inference_joules`."""
+        return _ending_in(self.unit.base, f"servemark_{self.tag.replace('.', '_')}")
+
+
+def _ending_in(unit: str, name: str) -> str:
+    """Append a unit to a name that does not end in it."""
+    return name if name.endswith(unit) else f"{name}{unit}"
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """Durations (ms) of which a run has many: mean, deviation, extremes and percentiles are figures of their own.
+
+    A percentile needs ten samples beyond it, and counts a failed request as longer than every other one.
+    """
+
+    tag: str
+    help: str
+    of: Callable[[Evidence], Histogram | str | None]
+    """The durations; words: why they are not known; None: such a run has none."""
+    title: str = ""
+    live: bool = False
+    windowed: bool = False
+    """True if the run's windows are of it, so that its percentiles have intervals."""
+    withheld: Callable[[Evidence, float], str | None] = lambda _evidence, _percentile: None
+    """Says why a percentile cannot be stated, though there are samples enough; None: it can."""
+    metric: str = ""
+    """Name of its histogram for Prometheus, in seconds; "": it has none."""
+    better: Better | None = "lower"
+    detail: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name that a reader sees."""
+        return self.title or self.tag.replace("_", " ")
+
+    @property
+    def figures(self) -> list[Figure]:
+        """All figures of it that a result has."""
+        return [self._figure(key, point) for key, point in _POINTS.items()]
+
+    def percentile(self, percentile: float) -> Figure:
+        """Return the figure of any percentile, also of one that a result does not list."""
+        return self._figure(f"p{text_of(percentile)}", _percentile(percentile))
+
+    def values(self, histogram: Histogram, windows: Sequence[Histogram] = ()) -> dict[str, FigureValue]:
+        """Return the figures of one histogram: of a stage, or of one of several servers."""
+        return {
+            f"{self.tag}.{key}": point.of(histogram, windows, interval=True).to_dict(MS)
+            for key, point in _POINTS.items()
+        }
+
+    def _figure(self, key: str, point: "_Point") -> Figure:
+        def of(evidence: Evidence) -> Value | None:
+            found = self.of(evidence)
+            if not isinstance(found, Histogram):
+                return None if found is None else Value.unknown(found)
+            if point.percentile is not None and (reason := self.withheld(evidence, point.percentile)) is not None:
+                return Value.unknown(reason, found.total)
+            windows = evidence.windows if self.windowed else ()
+            return point.of(found, windows, interval=not evidence.live)
+
+        def join(tag: str, parts: Sequence[Part]) -> Value:
+            return point.join(tag, parts)
+
+        return Figure(
+            f"{self.tag}.{key}",
+            MS,
+            f"{point.help}: {self.help[:1].lower()}{self.help[1:]}",
+            of,
+            better=self.better,
+            join=join,
+            live=self.live,
+            detail=self.detail,
+            percentile=point.percentile,
+            distribution=self,
+        )
+
+
+def percentile_of(
+    histogram: Histogram, percentile: float, windows: Sequence[Histogram], *, interval: bool = True
+) -> Value:
+    """Compute a percentile with its interval; unknown where there are too few samples, or it lies among failed ones."""
+    n = histogram.total
+    if not histogram.count:
+        return Value.unknown(NO_ANSWER, n)
+    if (reason := histogram.no_percentile(percentile)) is not None:
+        return Value.unknown(reason, n)
+    value = histogram.percentile(percentile)
+    if not interval:
+        return Value(value, n=n)
+    found = histogram.ranks(percentile, windows)
+    if isinstance(found, TooLittle):
+        return Value(value, n=n, reason=found.reason)
+    return Value(value, (histogram.at_rank_or_none(found.low), histogram.at_rank_or_none(found.high)), n)
+
+
+def merged(distribution: str, parts: Sequence[Part]) -> Histogram:
+    """Merge the durations of all parts: percentiles are never averaged."""
+    whole = Histogram()
+    for part in parts:
+        if distribution in part.histograms:
+            whole.merge(part.histograms[distribution])
+    return whole
+
+
+def _counted(tag: str, parts: Sequence[Part]) -> list[tuple[int, Part]]:
+    """Return the parts that have a mean, each with its number of samples."""
+    return [
+        (found["n"], part) for part in parts if (found := part.figures[tag]).get("n") and found["value"] is not None
+    ]
+
+
+def _mean(tag: str, parts: Sequence[Part]) -> Value:
+    """The mean of all samples, from the parts' own, which are exact."""
+    counted = _counted(tag, parts)
+    n = sum(count for count, _ in counted)
+    if not n:
+        return same(tag, parts)
+    return Value(math.fsum(count * (part.value(tag) or 0.0) for count, part in counted) / n, n=n)
+
+
+def _stdev(tag: str, parts: Sequence[Part]) -> Value:
+    mean_tag = f"{tag.rpartition('.')[0]}.mean"
+    counted = _counted(tag, parts)
+    n = sum(count for count, _ in counted)
+    if not n:
+        return same(tag, parts)
+    squares = [c * ((p.value(tag) or 0.0) ** 2 + (p.value(mean_tag) or 0.0) ** 2) for c, p in counted]
+    mean = _mean(mean_tag, parts).value or 0.0
+    return Value(math.sqrt(max(math.fsum(squares) / n - mean**2, 0.0)), n=n)
+
+
+def _extreme(choose: Callable[[list[float]], float]) -> Join:
+    def join(tag: str, parts: Sequence[Part]) -> Value:
+        counted = _counted(tag, parts)
+        if not counted:
+            return same(tag, parts)
+        return Value(choose([part.value(tag) or 0.0 for _, part in counted]), n=sum(count for count, _ in counted))
+
+    return join
+
+
+class _OfHistogram(Protocol):
+    def __call__(self, histogram: Histogram, windows: Sequence[Histogram], *, interval: bool) -> Value:
+        """Compute a point of a distribution."""
+
+
+@dataclass(frozen=True)
+class _Point:
+    """One point of a distribution."""
+
+    help: str
+    of: _OfHistogram
+    join: Join
+    percentile: float | None = None
+
+
+def _moment(help_: str, of: Callable[[Histogram], float], join: Join) -> _Point:
+    def compute(histogram: Histogram, windows: Sequence[Histogram], *, interval: bool) -> Value:  # noqa: ARG001
+        n = histogram.count  # failed requests have no duration
+        return Value(of(histogram), n=n) if n else Value.unknown(NO_ANSWER, n)
+
+    return _Point(help_, compute, join)
+
+
+def _percentile(percentile: float) -> _Point:
+    def compute(histogram: Histogram, windows: Sequence[Histogram], *, interval: bool) -> Value:
+        return percentile_of(histogram, percentile, windows, interval=interval)
+
+    def join(tag: str, parts: Sequence[Part]) -> Value:
+        return percentile_of(merged(tag.partition(".")[0], parts), percentile, ())
+
+    name = "Median" if percentile == 50 else f"{text_of(percentile)}th percentile"
+    return _Point(name, compute, join, percentile)
+
+
+_POINTS = {
+    "mean": _moment("Mean of the answered requests", Histogram.mean_ms, _mean),
+    "stdev": _moment("Standard deviation of the answered requests", Histogram.stdev_ms, _stdev),
+    "min": _moment("Shortest of the answered requests", lambda histogram: histogram.min_ns / 1e6, _extreme(min)),
+    **{f"p{text_of(each)}": _percentile(each) for each in PERCENTILES},
+    "max": _moment("Longest of the answered requests", lambda histogram: histogram.max_ns / 1e6, _extreme(max)),
+}

@@ -1,0 +1,138 @@
+"""The load generator itself, and the clock of its answers' times."""
+
+from collections.abc import Callable
+
+from servemark.figures.evidence import Clock, Evidence
+from servemark.figures.figure import CLOSED_LOOP, NONE_SENT, Distribution, Figure, largest, summed
+from servemark.figures.throughput import NOT_BEGUN
+from servemark.figures.value import COUNT, MS, SHARE, US, Value
+
+NO_NETWORK = "no answer came over a network: the model ran in this process"
+_NO_STAMPS = "the kernel stamped no request: Unix sockets have no stamps, and some containers and systems give none"
+
+
+def _delay_p99(evidence: Evidence) -> Value:
+    if not evidence.open_loop or not evidence.schedule_delay.count:
+        return Value.unknown(NONE_SENT if evidence.open_loop else CLOSED_LOOP)
+    own = evidence.schedule_delay.without(evidence.waited_delay)
+    return (
+        Value(own.percentile(99), n=own.count)
+        if own.count
+        else Value.unknown("every request waited for --max-in-flight")
+    )
+
+
+def _waited(evidence: Evidence) -> Value:
+    count = evidence.schedule_delay.count
+    if not evidence.open_loop or not count:
+        return Value.unknown(NONE_SENT if evidence.open_loop else CLOSED_LOOP)
+    return Value(evidence.waited_delay.count / count, n=count)
+
+
+def _of_clock(of: Callable[[Clock], int]) -> Callable[[Evidence], Value]:
+    return lambda evidence: Value(of(evidence.clock)) if evidence.clock else Value.unknown(NO_NETWORK)
+
+
+FIGURES = (
+    Figure(
+        "generator.cpu",
+        SHARE,
+        "Share of one core that it used. Of several processes the busiest.",
+        lambda evidence: Value.of(evidence.generator.cpu_utilization, NOT_BEGUN),
+        better="lower",
+        join=largest,
+        title="share of a core",
+        detail=True,
+    ),
+    Figure(
+        "generator.max_in_flight",
+        COUNT,
+        "Most requests that were in flight.",
+        lambda evidence: Value(evidence.generator.max_in_flight),
+        join=summed,
+        detail=True,
+    ),
+    Figure(
+        "generator.waited_share",
+        SHARE,
+        "Share of requests that waited for --max-in-flight.",
+        _waited,
+        better="lower",
+        join=largest,
+        detail=True,
+    ),
+    Figure(
+        "generator.delay_p99",
+        MS,
+        "Schedule delay of the requests that did not wait for --max-in-flight, at p99.",
+        _delay_p99,
+        better="lower",
+        detail=True,
+    ),
+    Figure(
+        "generator.sampling_cpu",
+        SHARE,
+        "Share of one core that reading the meters for `series.json` took.",
+        lambda evidence: Value.of(evidence.generator.sampling_cpu_utilization, "no meters were read for series.json"),
+        better="lower",
+        detail=True,
+    ),
+    Figure(
+        "generator.workers",
+        COUNT,
+        "Processes that sent the load.",
+        lambda evidence: Value(evidence.generator.workers),
+        join=summed,
+        detail=True,
+    ),
+    Figure(
+        "generator.requests_outside_interval",
+        COUNT,
+        "Requests of the warm-up, after the interval, and first ones alone.",
+        lambda evidence: Value(evidence.generator.outside),
+        join=summed,
+        detail=True,
+    ),
+    Figure(
+        "generator.cpu_latency",
+        US,
+        "Within which idle cores of the generator's machine had to wake up while it sent (CPU latency QoS).",
+        lambda evidence: evidence.generator.cpu_latency,
+        detail=True,
+    ),
+    Figure(
+        "clock.unstamped",
+        COUNT,
+        "Readings to which the kernel gave no stamp.",
+        _of_clock(lambda clock: clock.missing),
+        join=summed,
+        detail=True,
+    ),
+    Figure(
+        "clock.refused",
+        COUNT,
+        "Stamps before the sending or after the reading: the time of the reading stands.",
+        _of_clock(lambda clock: clock.refused),
+        join=summed,
+        detail=True,
+    ),
+    Figure(
+        "clock.steps",
+        COUNT,
+        "Steps of the time of day, after each of which stamps are refused for 0.1 s.",
+        _of_clock(lambda clock: clock.steps),
+        join=largest,
+        detail=True,
+    ),
+    Distribution(
+        "send_error",
+        "From the process's time of sending to the kernel's, of a sample.",
+        lambda evidence: (
+            NO_NETWORK
+            if evidence.clock is None
+            else evidence.clock.send_error
+            if evidence.clock.send_error.count
+            else _NO_STAMPS
+        ),
+    ),
+)

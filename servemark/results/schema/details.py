@@ -1,0 +1,179 @@
+"""Details of a run, which stand beside its figures; its windows and stages."""
+
+from typing import Annotated, Literal, NotRequired, TypedDict
+
+from servemark.figures.value import FigureValue
+from servemark.machine.scheduling import PriorityFigures
+from servemark.results.schema.score import QualityScore
+
+
+class Tolerance(TypedDict):
+    """The limits that decided whether the outputs agree."""
+
+    spread_rtol: NotRequired[
+        Annotated[float, "fp32: an element's largest error, as a share of how far the golden samples lie apart in it."]
+    ]
+    rtol: NotRequired[Annotated[float, "fp32: what it may be beyond that, as a share of the golden element."]]
+    atol: NotRequired[Annotated[float, "In results before `spread_rtol`: an absolute error in its place."]]
+    min_cosine: NotRequired[Annotated[float, "Reduced precision: the smallest cosine of a sample."]]
+    max_spread_error: NotRequired[
+        Annotated[float, "Reduced precision: the longest error of a sample, as a share of the spread."]
+    ]
+    min_match: NotRequired[Annotated[float, "Whole numbers: the share that must be equal."]]
+
+
+class OutputAgreement(TypedDict):
+    """Agreement of the answers to golden requests with eager PyTorch in fp32. The worst answer of a sample counts."""
+
+    checked: Annotated[int | None, "Answers that were compared."]
+    samples: NotRequired[Annotated[int | None, "Golden samples among them. Each counts once in what follows."]]
+    top1_samples: NotRequired[Annotated[int | None, "Samples with the same first choice."]]
+    max_abs_error: Annotated[float | None, "Largest absolute error of a floating-point output."]
+    max_rel_error: Annotated[float | None, "Largest relative error of a floating-point output."]
+    cosine_min: Annotated[float | None, "Smallest cosine of an output with the golden one."]
+    spread_error_max: NotRequired[
+        Annotated[float | None, "Longest error of a sample, as a share of how far the golden samples lie apart."]
+    ]
+    top1_agreement: Annotated[float | None, "top1_samples / samples."]
+    tolerance: NotRequired[Annotated[Tolerance | None, "What was asked for."]]
+    weights: NotRequired[
+        Annotated[
+            Literal["random", "trained", "own"] | None, "Random ones have no accuracy; `own`: of the user's file."
+        ]
+    ]
+
+
+class ErrorDetails(TypedDict):
+    """Failed requests of the measured interval."""
+
+    by_kind: Annotated[dict[str, int], "Kind of failure -> count."]
+    messages: Annotated[dict[str, list[str]], "Kind of failure -> the server's first messages."]
+
+
+class OutputDetails(TypedDict):
+    """The comparison of the answers to golden requests with eager PyTorch in fp32."""
+
+    tolerance: NotRequired[Annotated[Tolerance | None, "What was asked for."]]
+    weights: NotRequired[
+        Annotated[
+            Literal["random", "trained", "own"] | None, "Random ones have no accuracy; `own`: of the user's file."
+        ]
+    ]
+
+
+class QualityDetails(TypedDict):
+    """The task's quality metric, which a load run measures with `--quality`."""
+
+    metric: Annotated[str | None, "Name of the metric."]
+    dataset: Annotated[str | None, "Data set of the workload."]
+    score: NotRequired[Annotated[QualityScore, "With `--quality`: of the first answer to each example."]]
+
+
+class EnergyDetails(TypedDict):
+    """The meter, and what it covers."""
+
+    source: Annotated[str | None, "What was read: nvml_total_energy, nvml_power, amdsmi, rapl or power_command."]
+    boundary: Annotated[str | None, "What was metered: gpu_board, cpu_package, or as --power-boundary says."]
+    garbage_lines: NotRequired[Annotated[int, "Lines of the power command that were no figure in watts."]]
+
+
+class ComposingModel(TypedDict):
+    """One model of a pipeline. `server.calls`: requests to it for each request of the pipeline."""
+
+    figures: Annotated[dict[str, FigureValue], "Its own figures of the server."]
+    batch_sizes: Annotated[dict[str, int], "Size of an executed batch -> count."]
+
+
+class ServerDetails(TypedDict):
+    """Details of Triton's statistics, beside the figures."""
+
+    batch_sizes: Annotated[dict[str, int] | None, "Size of an executed batch -> count. Null: not known."]
+    composing: NotRequired[Annotated[dict[str, ComposingModel], "A pipeline's models, each with its own figures."]]
+
+
+KERNEL, PROCESS, BOTH = "kernel", "process", "both"
+
+
+class ClockDetails(TypedDict):
+    """The clock of the answers' times: the kernel stamps packets that come, a process sees them when it wakes."""
+
+    receive: Annotated[
+        str, "kernel, process, or both: more than 1 % of the answers were read without a stamp that holds."
+    ]
+
+
+class CpuDetails(TypedDict):
+    """Processes that used this machine's cores."""
+
+    server_processes: NotRequired[Annotated[str, "Processes that were counted as the server, with their cores."]]
+    largest_other: NotRequired[Annotated[str, "Processes of the other work that used most, with their cores."]]
+
+
+class CancellationDetails(TypedDict):
+    """Requests that were to be given up."""
+
+    failed: Annotated[dict[str, int], "Those that failed before, by kind."]
+
+
+class OneOfSeveral(TypedDict):
+    """One of several servers that took the requests in turn."""
+
+    url: Annotated[str, "The server."]
+    figures: Annotated[dict[str, FigureValue], "Its own latency, requests and errors."]
+    errors_by_kind: Annotated[dict[str, int], "Kind of failure -> count."]
+
+
+class Details(TypedDict):
+    """Everything that a run found and that is not a number, by the subject of the figures that it belongs to."""
+
+    errors: Annotated[ErrorDetails, "Failed requests."]
+    outputs: Annotated[OutputDetails, "Agreement of answers with golden ones."]
+    quality: Annotated[QualityDetails, "The task's quality metric."]
+    energy: Annotated[EnergyDetails, "The meter."]
+    server: Annotated[ServerDetails, "The server's own statistics."]
+    generator: Annotated[PriorityFigures, "The load generator."]
+    clock: NotRequired[Annotated[ClockDetails, "Clock of the answers' times."]]
+    cpu: NotRequired[Annotated[CpuDetails, "Who used this machine's cores."]]
+    cancellation: NotRequired[Annotated[CancellationDetails, "--request-cancellation."]]
+    servers: NotRequired[Annotated[list[OneOfSeveral], "Each of several servers."]]
+
+
+class ServerWindow(TypedDict):
+    """Triton's statistics of one window."""
+
+    queue_ms: Annotated[float | None, "Waiting for an instance, mean of a request (ms)."]
+    compute_infer_ms: Annotated[float | None, "Running the model, mean of a request (ms)."]
+    batch_size_mean: Annotated[float | None, "Mean size of the executed batches (samples)."]
+
+
+class WindowFigures(TypedDict):
+    """One window of the measured interval."""
+
+    start_s: Annotated[float, "Start, from the start of the interval (s)."]
+    requests_per_s: Annotated[float, "Good answers that came in it, per second."]
+    count: NotRequired[Annotated[int, "Good requests that were scheduled in it."]]
+    errors: Annotated[int, "Failed requests that were scheduled in it."]
+    p50_ms: Annotated[float | None, "Median latency (ms)."]
+    p90_ms: NotRequired[Annotated[float | None, "90th percentile of the latency (ms)."]]
+    p95_ms: NotRequired[Annotated[float | None, "95th percentile of the latency (ms)."]]
+    p99_ms: Annotated[float | None, "99th percentile of the latency (ms)."]
+    max_ms: NotRequired[Annotated[float | None, "Longest latency (ms)."]]
+    over_slo: NotRequired[Annotated[int | None, "Requests over the latency objective. A failed one is."]]
+    server: NotRequired[
+        Annotated[
+            ServerWindow | None, "The server in this window. Of a trace and of stages only: elsewhere it is absent."
+        ]
+    ]
+
+
+class StageFigures(TypedDict):
+    """One stage of a load in stages."""
+
+    start_s: Annotated[float, "Start, from the start of the interval (s)."]
+    duration_s: Annotated[float, "Length that was asked for (s)."]
+    requested_rate: Annotated[float, "Arrivals per second that were asked for, the mean of a ramp."]
+    scheduled: Annotated[int, "Requests that were scheduled in it."]
+    figures: Annotated[
+        dict[str, FigureValue],
+        "Latency and errors of the requests that were scheduled in it, and the good answers that came in it.",
+    ]

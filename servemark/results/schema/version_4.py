@@ -1,0 +1,209 @@
+"""Results of schema 4, which held their figures as nested groups, as results of schema 5. Goes with the next schema."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from servemark.figures.registry import registry
+
+VERSION = 4
+_DISTRIBUTIONS = {
+    "latency_ms": "latency",
+    "service_time_ms": "service_time",
+    "schedule_delay_ms": "schedule_delay",
+    "clock.send_error_ms": "send_error",
+    "sequences.duration_ms": "sequence",
+    "answers.first_ms": "first_answer",
+    "answers.between_ms": "between_answers",
+    "connections.connect_ms": "connect",
+    "connections.tls_ms": "tls",
+    "connections.first_byte_ms": "first_byte",
+    "connections.receive_ms": "receive",
+    "cancellation.given_up_ms": "given_up",
+}
+_PERCENTILES = {"answered_latency_ms": "answered_latency", "tail_bounds.bounds_ms": "tail_bound"}
+_FIGURES = {
+    "schedule_delay_ms.late_share": "schedule_delay.late_share",
+    "latency_ms.count": "requests.answered",
+    "throughput.requests_per_s": "throughput.requests",
+    "throughput.inferences_per_s": "throughput.inferences",
+    "throughput.goodput": "throughput.goodput",
+    "throughput.scheduled_rate": "throughput.scheduled",
+    "errors.count": "errors.count",
+    "errors.share": "errors.share",
+    **{
+        f"correctness.output_agreement.{name}": f"outputs.{name}"
+        for name in ("checked", "samples", "top1_samples", "top1_agreement", "max_abs_error", "max_rel_error")
+    },
+    "correctness.output_agreement.cosine_min": "outputs.cosine_min",
+    "correctness.output_agreement.spread_error_max": "outputs.spread_error_max",
+    "correctness.quality.value": "quality.value",
+    "correctness.quality.target": "quality.target",
+    "energy.joules_per_inference": "energy.per_inference",
+    "energy.joules_per_request": "energy.per_request",
+    "energy.average_w": "energy.power",
+    "energy.idle_w": "energy.idle_power",
+    "energy.joules": "energy.total",
+    "energy.window_s": "energy.window",
+    "energy.samples": "energy.readings",
+    "server.queue_ms": "server.queue",
+    "server.compute_input_ms": "server.compute_input",
+    "server.compute_infer_ms": "server.compute_infer",
+    "server.compute_output_ms": "server.compute_output",
+    "server.batch_size_mean": "server.batch_size",
+    "client.cpu_utilization": "generator.cpu",
+    "client.max_in_flight": "generator.max_in_flight",
+    "client.waited_share": "generator.waited_share",
+    "client.generator_delay_p99_ms": "generator.delay_p99",
+    "client.sampling_cpu_utilization": "generator.sampling_cpu",
+    "client.workers": "generator.workers",
+    "client.requests_outside_interval": "generator.requests_outside_interval",
+    "client.cpu_latency_us": "generator.cpu_latency",
+    "clock.unstamped": "clock.unstamped",
+    "clock.refused": "clock.refused",
+    "clock.steps": "clock.steps",
+    "cpu.cores": "cpu.available",
+    "cpu.generator_cores": "cpu.generator",
+    "cpu.server_cores": "cpu.server",
+    "cpu.other_cores": "cpu.other",
+    "cpu.stolen_cores": "cpu.stolen",
+    "cpu.other_cpu_share": "cpu.other_share",
+    "sequences.length": "sequence.length",
+    "sequences.in_flight": "sequence.in_flight",
+    "sequences.completed": "sequence.completed",
+    "sequences.broken": "sequence.broken",
+    "sequences.sequences_per_s": "sequence.rate",
+    "answers.per_request": "answers.per_request",
+    "answers.answers_per_s": "answers.rate",
+    "connections.dns_ms": "connection.dns",
+    **{
+        f"compression.{name}": f"compression.{name}"
+        for name in ("request_bytes", "request_sent_bytes", "compressed_answers", "answer_received_bytes")
+    },
+    "compression.answer_bytes": "compression.answer_bytes",
+    **{f"cancellation.{name}": f"cancellation.{name}" for name in ("requests", "cancelled", "answered")},
+}
+"""Place of a figure in `metrics` of schema 4 -> its tag; `servemark list figures` says what each is."""
+_OF_FIGURES = {"errors": "errors.share", "throughput": "throughput.requests"}
+
+
+def converted(document: dict[str, Any]) -> dict[str, Any]:
+    """Return a document of schema 4 as one of schema 5. Raises KeyError, TypeError where it is damaged."""
+    found = {**document, "schema_version": 5}
+    if "metrics" in document:
+        found |= _measured(document)
+    if "mix" in document and isinstance(document["mix"], list):
+        found["mix"] = [{**part, **_measured(part)} for part in document["mix"]]
+    if document.get("stages"):
+        found["stages"] = [_stage(stage) for stage in document["stages"]]
+    verdicts = [found, *(found.get("mix") or [])]
+    for each in verdicts:
+        if each.get("verdict"):
+            each["verdict"] = {**each["verdict"], "objectives": [*map(_objective, each["verdict"]["objectives"])]}
+    for each in (found, *(found.get("mix") or [])):
+        each.pop("metrics", None)
+    return found
+
+
+def _measured(document: Mapping[str, Any]) -> dict[str, Any]:
+    metrics = document["metrics"]
+    if metrics is None:
+        return {"figures": None, "details": None}
+    figures = dict(_figures(metrics))
+    if document.get("max_rate"):
+        found = document["max_rate"]
+        figures["max_rate.rate"] = _value(found["rate"], "max_rate.rate", found.get("ci95"), found.get("reason"))
+    return {"figures": figures, "details": _details(metrics)}
+
+
+def _figures(metrics: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for place, tag in _DISTRIBUTIONS.items():
+        if (group := _at(metrics, place)) is not None:
+            yield from _distribution(tag, group)
+    for place, tag in _PERCENTILES.items():
+        for key, value in (_at(metrics, place) or {}).items():
+            if not key.endswith("_reason"):
+                name = f"{tag}.{key.replace('_', '.')}"
+                yield name, _value(value, name, None, (_at(metrics, place) or {}).get(f"{key}_reason"))
+    for place, tag in _FIGURES.items():
+        above, _, key = place.rpartition(".")
+        group = _at(metrics, above)
+        if group is not None and key in group:
+            reason = group.get(f"{key}_reason") or group.get("reason")
+            yield tag, _value(group[key], tag, group.get(f"{key}_ci95"), reason)
+
+
+def _distribution(tag: str, group: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for key in ("mean", "stdev", "min", "p50", "p90", "p95", "p99", "p99_9", "max"):
+        if key in group:
+            name = f"{tag}.{key.replace('_', '.')}"
+            reason = group.get(f"{key}_reason") or group.get("reason") or group.get("no_interval", {}).get(key)
+            found = _value(group[key], name, group.get("ci95", {}).get(key), reason)
+            yield name, {**found, "n": group.get("count", 0) + group.get("failed", 0) * key.startswith("p")}
+
+
+def _value(value: Any, tag: str, ci95: Any, reason: Any) -> dict[str, Any]:
+    found = {"value": value, "unit": registry()[tag].unit.name}
+    return found | ({"ci95": ci95} if ci95 else {}) | ({"reason": reason} if reason else {})
+
+
+def _details(metrics: Mapping[str, Any]) -> dict[str, Any]:
+    correctness, energy = metrics.get("correctness", {}), metrics.get("energy", {})
+    server, client, errors = metrics.get("server", {}), metrics.get("client", {}), metrics["errors"]
+    agreement, quality = correctness.get("output_agreement", {}), correctness.get("quality", {})
+    messages = {
+        kind: [words] if isinstance(words, str) else words for kind, words in errors.get("messages", {}).items()
+    }
+    found: dict[str, Any] = {
+        "errors": {"by_kind": errors["by_kind"], "messages": messages},
+        "outputs": _some(agreement, "tolerance", "weights"),
+        "quality": {"metric": None, "dataset": None, **_some(quality, "metric", "dataset", "score")},
+        "energy": {"source": None, "boundary": None, **_some(energy, "source", "boundary", "garbage_lines")},
+        "server": {"batch_sizes": server.get("batch_sizes")},
+        "generator": _some(client, "priority", "priority_note"),
+        "cpu": _some(metrics.get("cpu") or {}, "largest_other"),
+    }
+    if "composing" in server:
+        found["server"]["composing"] = {name: _composing(each) for name, each in server["composing"].items()}
+    if "clock" in metrics:
+        found["clock"] = {"receive": metrics["clock"]["receive"]}
+    if metrics.get("cancellation"):
+        found["cancellation"] = {"failed": metrics["cancellation"]["failed"]}
+    if metrics.get("servers"):
+        found["servers"] = [_server(each) for each in metrics["servers"]]
+    return found
+
+
+def _composing(model: Mapping[str, Any]) -> dict[str, Any]:
+    figures = dict(_figures({"server": model, "errors": {}}))
+    figures["server.calls"] = {"value": model["calls"], "unit": ""}
+    return {"figures": figures, "batch_sizes": model["batch_sizes"] or {}}
+
+
+def _server(server: Mapping[str, Any]) -> dict[str, Any]:
+    figures = dict(_distribution("latency", server["latency_ms"]))
+    answered = server["requests"] - server["errors"]
+    figures["requests.answered"] = {"value": answered, "unit": ""}
+    figures["errors.count"] = {"value": server["errors"], "unit": ""}
+    return {"url": server["url"], "figures": figures, "errors_by_kind": server["errors_by_kind"]}
+
+
+def _stage(stage: Mapping[str, Any]) -> dict[str, Any]:
+    figures = dict(_distribution("latency", stage["latency_ms"]))
+    figures["errors.count"] = {"value": stage["errors"], "unit": ""}
+    figures["throughput.requests"] = {"value": stage["requests_per_s"], "unit": "requests/s"}
+    return {**_some(stage, "start_s", "duration_s", "requested_rate", "scheduled"), "figures": figures}
+
+
+def _objective(objective: Mapping[str, Any]) -> dict[str, Any]:
+    return {**objective, "figure": _OF_FIGURES.get(objective["figure"], objective["figure"])}
+
+
+def _some(group: Mapping[str, Any], *keys: str) -> dict[str, Any]:
+    return {key: group[key] for key in keys if key in group}
+
+
+def _at(metrics: Mapping[str, Any], place: str) -> Any:
+    found: Any = metrics
+    for key in place.split("."):
+        found = found.get(key) if isinstance(found, Mapping) else None
+    return found
