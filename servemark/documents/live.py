@@ -107,15 +107,6 @@ class Live(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             commands=MEASURED | {MLPERF},
         ),
     ] = 0.0
-    push_gateway: Annotated[
-        str,
-        fields.text(
-            "Push the metrics to a Prometheus Pushgateway, every 5 s and at the end.",
-            names=Names.HOST,
-            metavar="URL",
-            commands=MEASURED | {MLPERF},
-        ),
-    ] = ""
     otlp: Annotated[
         str,
         fields.text(

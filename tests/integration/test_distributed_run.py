@@ -8,16 +8,13 @@ from pathlib import Path
 
 import psutil
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
-from prometheus_client.utils import floatToGoString
 
 from loadgen.load.share import Share
 from servemark.figures.latency import LATENCY
 from servemark.figures.registry import value_of
 from servemark.paths import CHECKOUT
 from servemark.stats.histogram import Histogram
-from servemark.telemetry.metrics.buckets import bounds_s, classic
-from servemark.telemetry.metrics.catalog import LOWEST_S
+from servemark.telemetry.metrics.buckets import native
 from servemark.workload import get
 from tests.golden.server import GoldenServer
 from tests.support.distributed_run import contents_of, golden_server, master, workers
@@ -34,7 +31,7 @@ from tests.support.locust_run import (
     until,
 )
 from tests.support.network import Host, Network, network
-from tests.support.receiver import receiver
+from tests.support.receiver import metrics_of, receiver
 from tests.support.result_checks import constraint
 from tests.support.web import Web, free_port
 
@@ -76,27 +73,27 @@ def test_three_workers_in_separate_networks_send_one_load(tmp_path: Path) -> Non
 def test_the_master_s_metrics_are_the_sum_of_its_workers(tmp_path: Path) -> None:
     load = ["--request-rate", "200", "--duration", "2", "--warmup", "0.2"]
     out, hosts = tmp_path / "out", Network([Host()] * 3)
-    with golden_server(hosts, tmp_path / "server", delay_s=0.002) as server, receiver() as gateway:
+    with golden_server(hosts, tmp_path / "server", delay_s=0.002) as server, receiver() as collector:
         port = free_port()
         flags = [*TINY, *load, "--url", server.url, "--out", str(out), "--model-repository", str(tmp_path)]
         with (
-            started(master(hosts, port, *flags, "--push-gateway", gateway.url), tmp_path / "log") as process,
+            started(master(hosts, port, *flags, "--otlp", collector.url), tmp_path / "log") as process,
             workers(hosts, port, tmp_path, "--model-repository", str(tmp_path)),
         ):
             assert process.wait(DEADLINE_S) in {0, 2}, (tmp_path / "log").read_text()
-        pushed = text_string_to_metric_families(gateway.requests[-1][3].decode())
-    values = {(s.name, s.labels.get("le")): s.value for family in pushed for s in family.samples}
+        metrics = metrics_of(collector)
     result = the_result(out)
     count = value_of(result, "requests.answered")
     assert result["telemetry"][0]["failed"] == 0
     assert sum(worker["requests"] for worker in result["workers"]) == count
-    for name in ("requests_total", "requests_scheduled_total", "requests_sent_total", "request_latency_seconds_count"):
-        assert values[f"servemark_{name}", None] == count, name
-    assert values["servemark_requests_in_flight", None] == 0
+    for name in ("requests_total", "requests_scheduled_total", "requests_sent_total"):
+        assert metrics[f"servemark_{name}"].sum.data_points[0].as_double == count, name
+    assert metrics["servemark_requests_in_flight"].gauge.data_points[0].as_double == 0
     merged = Histogram.decode(json.loads(next(out.glob("*/histograms.json")).read_text())["latency_us"])
-    bounds = bounds_s(LOWEST_S)
-    found = [values[f"{LATENCY.metric}_bucket", le] for le in map(floatToGoString, (*bounds, float("inf")))]
-    assert found == classic(merged, bounds)
+    [latency] = metrics[LATENCY.metric].exponential_histogram.data_points
+    counts = latency.positive.bucket_counts
+    numbered = {latency.positive.offset + n + 1: count for n, count in enumerate(counts) if count}
+    assert numbered == native(merged).numbered()
 
 
 def test_a_killed_worker_makes_the_run_invalid_and_the_others_go_on(tmp_path: Path) -> None:

@@ -5,6 +5,9 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
 
 @dataclass
@@ -34,8 +37,6 @@ def receiver(*, status: int = 200, silent: bool = False) -> Iterator[Receiver]:
             self.send_header("Content-Length", "0")
             self.end_headers()
 
-        do_PUT = do_POST  # noqa: N815 - http.server's interface
-
         def log_message(self, *_: object) -> None:
             pass
 
@@ -49,3 +50,10 @@ def receiver(*, status: int = 200, silent: bool = False) -> Iterator[Receiver]:
         ended.set()
         server.shutdown()
         server.server_close()
+
+
+def metrics_of(found: Receiver) -> dict[str, Any]:
+    """The metrics of the last request of OTLP, by name."""
+    [body] = [body for _, path, _, body in found.requests if path == "/v1/metrics"][-1:]
+    [resource] = ExportMetricsServiceRequest.FromString(body).resource_metrics
+    return {metric.name: metric for metric in resource.scope_metrics[0].metrics}

@@ -84,13 +84,10 @@ class Worker(TypedDict):
     trouble: Annotated[str | None, "Why its share is not what was asked for. Null where it is."]
 
 
-Destination = Literal["push_gateway", "otlp"]
-
-
 class Telemetry(TypedDict):
     """A place to which the run's metrics were sent."""
 
-    to: Annotated[Destination, "What takes them."]
+    to: Annotated[str, "What takes them: `otlp`, an OpenTelemetry collector."]
     url: Annotated[str, "Where it is."]
     sent: Annotated[int, "How often they were taken."]
     failed: Annotated[int, "How often they were not."]
@@ -138,7 +135,7 @@ class RunHeader(Header):
     scenario: Annotated[Scenario, "The load as it was made, beside what the request asks for."]
     workers: NotRequired[Annotated[list[Worker], "The processes that sent the load, where there were several."]]
     telemetry: NotRequired[
-        Annotated[list[Telemetry], "--push-gateway and such: where the metrics of the run went. They change no figure."]
+        Annotated[list[Telemetry], "--otlp: where the metrics of the run went. They change no figure."]
     ]
     mix: NotRequired[Annotated[list[MixPart], "Mix: each workload's own figures."]]
     commands: NotRequired[Annotated[list[CommandRun], "--at: commands that were run beside the load."]]

@@ -89,6 +89,9 @@ _OF_FIGURES = {"errors": "errors.share", "throughput": "throughput.requests"}
 def converted(document: dict[str, Any]) -> dict[str, Any]:
     """Return a document of schema 4 as one of schema 5. Raises KeyError, TypeError where it is damaged."""
     found = {**document, "schema_version": 5}
+    if (document.get("request") or {}).get("live"):
+        live = {key: value for key, value in document["request"]["live"].items() if key != "push_gateway"}
+        found["request"] = {**document["request"], "live": live}
     if "metrics" in document:
         found |= _measured(document)
     if "mix" in document and isinstance(document["mix"], list):

@@ -18,7 +18,6 @@ class Destinations:
     metrics_host: str = LOOPBACK
     metrics_grace_s: float = 0.0
     """Time for which the endpoint stays after the run."""
-    push_gateway: str = ""
     otlp: str = ""
     otlp_sample: int = 0
     """One request out of this number is traced; 0: none."""
@@ -32,7 +31,6 @@ class Destinations:
             metrics_port=live.metrics_port,
             metrics_host=live.metrics_host,
             metrics_grace_s=live.metrics_grace_s,
-            push_gateway=http_url("--push-gateway", live.push_gateway),
             otlp=http_url("--otlp", live.otlp),
             otlp_sample=live.otlp_sample or 0,
         )
@@ -40,7 +38,7 @@ class Destinations:
     @property
     def any(self) -> bool:
         """Return True if there is a destination."""
-        return self.metrics_port is not None or bool(self.push_gateway or self.otlp)
+        return self.metrics_port is not None or bool(self.otlp)
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values."""
@@ -57,7 +55,7 @@ def http_url(flag: str, text: str) -> str:
     except ValueError:
         usable = False
     if not usable:
-        raise OptionError(f"{flag} is not an HTTP URL", fix=f"write it like {flag} http://127.0.0.1:9091")
+        raise OptionError(f"{flag} is not an HTTP URL", fix=f"write it like {flag} http://127.0.0.1:4318")
     if parts.username or parts.password:
         # A result holds the URL, and other users of the machine see the command line.
         raise OptionError(f"{flag} has credentials in its URL", fix=f"put those of {parts.hostname} in ~/.netrc")

@@ -64,19 +64,14 @@ class Families:
             yield family
 
 
-def registry(snapshot: Snapshot) -> CollectorRegistry:
-    """A registry of prometheus-client with nothing but this snapshot."""
-    made = CollectorRegistry(auto_describe=False)
-    made.register(Families(snapshot))
-    return made
-
-
 def expose(snapshot: Snapshot, accept: str) -> tuple[str, bytes]:
     """Content type and body for who accepts this (RFC 9110, section 12.5.1)."""
     if _prefers_protobuf(accept):
         return PROTOBUF, protobuf(snapshot)
     encoder, content_type = choose_encoder(accept)
-    return content_type, encoder(registry(snapshot))
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(Families(snapshot))
+    return content_type, encoder(registry)
 
 
 def protobuf(snapshot: Snapshot) -> bytes:

@@ -4,7 +4,6 @@ import json
 import pickle
 import signal
 import sys
-import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -26,10 +25,8 @@ class Metrics:
         self._endpoint: Endpoint | None = None
         if destinations.metrics_port is not None:
             self._endpoint = Endpoint(destinations.metrics_host, destinations.metrics_port, lambda: self._last)
-        self._pushers = pushers(destinations)
         self._collector = collector(destinations.otlp) if destinations.otlp else None
-        if self._collector is not None:
-            self._pushers.append(Pusher("otlp", destinations.otlp, self._collector.send))
+        self._pusher = Pusher(destinations.otlp, self._collector.send) if self._collector else None
 
     @property
     def url(self) -> str | None:
@@ -39,8 +36,8 @@ class Metrics:
     def take(self, packed: Any) -> None:
         """Expose another snapshot, and send it when it is time."""
         snapshot = self._last = Snapshot.unpack(packed)
-        for pusher in self._pushers:
-            pusher.take(snapshot)
+        if self._pusher is not None:
+            self._pusher.take(snapshot)
 
     def take_spans(self, spans: Iterable[Iterable[Any]]) -> None:
         """Send the spans of some requests when it is time."""
@@ -48,28 +45,15 @@ class Metrics:
             self._collector.take(Span(*each) for each in spans)
 
     def finish(self, within_s: float) -> list[Telemetry]:
-        """Send the last one everywhere at once; what was sent, after so long at most."""
-        for pusher in self._pushers:
-            pusher.finish()
-        deadline = time.monotonic() + within_s
-        return [pusher.result(max(deadline - time.monotonic(), 0)) for pusher in self._pushers]
+        """Send the last one; what was sent, after so long at most."""
+        return [self._pusher.finish(within_s)] if self._pusher is not None else []
 
 
 def collector(url: str) -> "Collector":
-    """The OpenTelemetry collector at a URL."""
+    """The OpenTelemetry collector at a URL; its package is imported only where it is asked for."""
     from servemark.telemetry.metrics.otlp import Collector
 
     return Collector(url)
-
-
-def pushers(destinations: Destinations) -> list[Pusher]:
-    """One for each place; what they need is imported where there is one."""
-    found = []
-    if url := destinations.push_gateway:
-        from servemark.telemetry.metrics.push_gateway import to_gateway
-
-        found.append(Pusher("push_gateway", url, to_gateway(url)))
-    return found
 
 
 def main(arguments: list[str]) -> None:

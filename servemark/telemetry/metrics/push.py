@@ -1,12 +1,10 @@
-"""Sends snapshots to somewhere else every few seconds and at the end, on a thread of its own; what fails is counted."""
+"""Sends snapshots to a collector every few seconds and at the end, on a thread of its own; what fails is counted."""
 
 from collections.abc import Callable
 from threading import Event, Thread
 
-import requests
-
 from servemark.output import note
-from servemark.results.schema.run import Destination, Telemetry
+from servemark.results.schema.run import Telemetry
 from servemark.telemetry.metrics.snapshot import Snapshot
 
 EVERY_S = 5.0
@@ -18,11 +16,11 @@ Send = Callable[[Snapshot], None]
 
 
 class Pusher:
-    """One place to which snapshots go; the first failure is told, and none stops anything."""
+    """Where snapshots go; the first failure is told, and none stops anything."""
 
-    def __init__(self, to: Destination, url: str, send: Send, *, every_s: float = EVERY_S) -> None:
+    def __init__(self, url: str, send: Send, *, every_s: float = EVERY_S) -> None:
         self._send, self._every_s = send, every_s
-        self._sent: Telemetry = {"to": to, "url": url, "sent": 0, "failed": 0, "error": None}
+        self._sent: Telemetry = {"to": "otlp", "url": url, "sent": 0, "failed": 0, "error": None}
         self._last: Snapshot | None = None
         self._final, self._ended = Event(), Event()
         Thread(target=self._run, daemon=True).start()
@@ -31,12 +29,9 @@ class Pusher:
         """Have a newer snapshot sent when it is time."""
         self._last = snapshot
 
-    def finish(self) -> None:
-        """Send the last one now, and no more."""
+    def finish(self, within_s: float) -> Telemetry:
+        """Send the last one now, and no more; wait for it within `within_s`, and return the counts."""
         self._final.set()
-
-    def result(self, within_s: float) -> Telemetry:
-        """Return the counts; wait for the last push within `within_s`."""
         ended = self._ended.wait(within_s)
         error = self._sent["error"] if ended else "the last snapshot was not taken in time"
         return {**self._sent, "failed": self._sent["failed"] + (not ended), "error": error}
@@ -53,19 +48,11 @@ class Pusher:
             self._send(snapshot)
         except (OSError, ValueError) as error:
             if not self._sent["failed"]:
-                note(f"metrics: {self._sent['to']} {self._sent['url']}: {reason(error)}; the run goes on")
+                note(f"metrics: OTLP {self._sent['url']}: {reason(error)}; the run goes on")
             self._sent["failed"] += 1
             self._sent["error"] = reason(error)
         else:
             self._sent["sent"] += 1
-
-
-def post(method: str, url: str, headers: dict[str, str], body: bytes) -> None:
-    """Send a body; credentials come from ~/.netrc. Raises OSError where it was not taken."""
-    answer = requests.request(method, url, data=body, headers=headers, timeout=TIMEOUT_S, allow_redirects=False)
-    if not answer.ok or answer.is_redirect:
-        words = " ".join(answer.text[:200].split())
-        raise OSError(f"HTTP {answer.status_code}: {words}" if words else f"HTTP {answer.status_code}")
 
 
 def reason(error: BaseException) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from servemark.cli.rerun import request_of
 from servemark.errors import ResultError
 from servemark.results import directory
 from servemark.results.saved import read_saved
@@ -41,6 +42,8 @@ def test_it_is_read_and_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     (tmp_path / "result.json").write_bytes(RUN.read_bytes())
     saved = read_saved(tmp_path)
     assert saved.document["schema_version"] == 5
+    header = directory.read_begun(tmp_path / "result.json")
+    assert request_of(header, tmp_path / "result.json").workload == header["workload"]
     show(saved.document)
     assert "scheduled 40/s, 99.75 % answered: p95 60 ms, VALID" in capsys.readouterr().out
 

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from servemark.errors import OptionError
@@ -18,17 +17,9 @@ from tests.servemark.telemetry.metrics.test_buckets import histogram
 from tests.servemark.telemetry.metrics.test_push import SNAPSHOT
 from tests.support.load_config import config
 from tests.support.locust_run import golden_entry, run, server_of, smallest, the_result
-from tests.support.receiver import Receiver, receiver
-from tests.support.web import free_port
+from tests.support.receiver import Receiver, metrics_of, receiver
 
 SPAN = Span(0xABC, 0x12, 1_000_000_000, 1_000_500_000, 1_010_000_000, "timeout")
-
-
-def metrics_of(found: Receiver) -> dict[str, Any]:
-    """The metrics of the last request, by name."""
-    [body] = [body for _, path, _, body in found.requests if path == "/v1/metrics"][-1:]
-    [resource] = ExportMetricsServiceRequest.FromString(body).resource_metrics
-    return {metric.name: metric for metric in resource.scope_metrics[0].metrics}
 
 
 def spans_of(found: Receiver) -> list[Any]:
@@ -61,20 +52,6 @@ def test_a_collector_has_the_same_metrics_and_the_spans_once() -> None:
     assert (span.trace_id.hex(), span.span_id.hex()) == (f"{0xABC:032x}", f"{0x12:016x}")
     assert (span.start_time_unix_nano, span.end_time_unix_nano) == (SPAN.sent_ns, SPAN.done_ns)
     assert span.status.message == "timeout"
-
-
-def test_a_collector_that_refuses_is_told_with_its_words(capfd: pytest.CaptureFixture[str]) -> None:
-    with receiver(status=400) as found, Publisher(Destinations(otlp=found.url)) as publisher:
-        [sent] = publisher.finish(SNAPSHOT, 30)
-    assert (sent["sent"], sent["failed"] >= 1) == (0, True)
-    assert "400" in str(sent["error"])
-    assert capfd.readouterr().err.count("the run goes on") == 1
-
-
-def test_a_collector_that_is_not_there_is_told_by_the_system_s_words() -> None:
-    with Publisher(Destinations(otlp=f"http://127.0.0.1:{free_port()}")) as publisher:
-        [sent] = publisher.finish(SNAPSHOT, 30)
-    assert sent["error"] == "Connection refused"
 
 
 def test_one_in_n_requests_of_a_run_carries_the_ids_of_its_span(tmp_path: Path) -> None:

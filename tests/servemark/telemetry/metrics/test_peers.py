@@ -1,4 +1,4 @@
-"""Debian's Prometheus and Pushgateway against a real run: they read what it says, and its p99 is the result's."""
+"""Debian's Prometheus against a real run: it reads what it says, and its p99 is the result's."""
 
 import json
 import re
@@ -123,20 +123,3 @@ def test_promtool_finds_nothing_to_say(tmp_path: Path) -> None:
                 text = answer.read()
     checked = subprocess.run([program("promtool"), "check", "metrics"], input=text, capture_output=True, check=False)
     assert (checked.returncode, checked.stdout, checked.stderr) == (0, b"", b"")
-
-
-def test_what_a_short_run_pushes_is_there_after_it(tmp_path: Path) -> None:
-    gateway = f"http://127.0.0.1:{free_port()}"
-    arguments = [program("prometheus-pushgateway"), f"--web.listen-address={gateway.removeprefix('http://')}"]
-    arguments += [f"--persistence.file={tmp_path}/pushed"]  # Debian's keeps what earlier tests have pushed
-    with server_of(smallest("ranking")) as server, running(arguments, f"{gateway}/-/ready", tmp_path / "gateway"):
-        with started(load(tmp_path, server.url, "--push-gateway", gateway), tmp_path / "log") as process:
-            assert process.wait(120) in {0, 2, 4}, (tmp_path / "log").read_text()
-        result = the_result(tmp_path / "out")
-        assert [(each["to"], each["failed"], each["error"]) for each in result["telemetry"]] == [
-            ("push_gateway", 0, None)
-        ]
-        [group] = get(f"{gateway}/api/v1/metrics")["data"]
-        assert group["labels"]["job"] == "servemark"
-        [ok] = group["servemark_requests_total"]["metrics"]
-        assert float(ok["value"]) == value_of(result, "requests.answered")

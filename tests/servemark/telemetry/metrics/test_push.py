@@ -1,11 +1,10 @@
-"""Pushing to a gateway, and what it costs where nobody takes the metrics."""
+"""Pushing to a collector, and what it costs where nobody takes the metrics."""
 
 import json
 import time
 from pathlib import Path
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
 from servemark.errors import OptionError
 from servemark.figures.latency import LATENCY
@@ -28,30 +27,19 @@ SNAPSHOT = Snapshot(
 )
 
 
-def test_the_gateway_has_each_run_as_a_group() -> None:
-    with receiver() as gateway, Publisher(Destinations(push_gateway=gateway.url)) as publisher:
-        [sent] = publisher.finish(SNAPSHOT, 30)
-        method, path, _, body = gateway.requests[-1]
-    assert (sent["to"], sent["url"], sent["failed"], sent["error"]) == ("push_gateway", gateway.url, 0, None)
-    assert sent["sent"] == len(gateway.requests)
-    assert (method, path) == ("PUT", "/metrics/job/servemark/run@base64/bWl4L2E=")
-    families = {family.name: family for family in text_string_to_metric_families(body.decode())}
-    assert [sample.value for sample in families["servemark_requests"].samples] == [3]
-
-
-@pytest.mark.parametrize("how", ["refused", "500", "silent"])
+@pytest.mark.parametrize("how", ["refused", "400", "silent"])
 def test_what_nobody_takes_is_counted_told_once_and_waited_for_briefly(
     how: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    with receiver(status=500, silent=how == "silent") as found:
+    with receiver(status=400, silent=how == "silent") as found:
         url = f"http://127.0.0.1:{free_port()}" if how == "refused" else found.url
-        with Publisher(Destinations(push_gateway=url)) as publisher:
+        with Publisher(Destinations(otlp=url)) as publisher:
             begun = time.monotonic()
             [sent] = publisher.finish(SNAPSHOT, 0.5 if how == "silent" else 30)
             waited_s = time.monotonic() - begun
     assert waited_s < 20
-    assert sent["to"] == "push_gateway"
-    words = {"refused": "Connection refused", "500": "HTTP 500", "silent": "not taken in time"}[how]
+    assert (sent["to"], sent["url"]) == ("otlp", url)
+    words = {"refused": "Connection refused", "400": "400", "silent": "not taken in time"}[how]
     assert (sent["sent"], sent["failed"] >= 1) == (0, True)
     assert words in str(sent["error"])
     if how != "silent":
@@ -60,11 +48,10 @@ def test_what_nobody_takes_is_counted_told_once_and_waited_for_briefly(
 
 def test_snapshots_are_sent_while_the_run_goes_on() -> None:
     taken: list[Snapshot] = []
-    pusher = Pusher("otlp", "u", taken.append, every_s=0.01)
+    pusher = Pusher("u", taken.append, every_s=0.01)
     pusher.take(SNAPSHOT)
     until(lambda: len(taken) > 2, "several")
-    pusher.finish()
-    sent = pusher.result(30)
+    sent = pusher.finish(30)
     assert (sent["sent"], sent["failed"]) == (len(taken), 0)
 
 
@@ -77,8 +64,8 @@ def test_the_reason_is_what_lies_behind_an_error() -> None:
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        (["--push-gateway", "localhost:9091"], "not an HTTP URL"),
-        (["--push-gateway", "http://h:x"], "not an HTTP URL"),
+        (["--otlp", "localhost:4318"], "not an HTTP URL"),
+        (["--otlp", "http://h:x"], "not an HTTP URL"),
         (["--otlp", "http://me:secret@h:4318"], "netrc"),
         (["--metrics-grace", "5"], "--metrics-port"),
     ],
@@ -89,20 +76,18 @@ def test_flags_that_cannot_be_are_refused(flags: list[str], words: str) -> None:
     assert "secret" not in str(error.value)
 
 
-def test_a_run_whose_gateway_is_dead_has_its_result_and_says_so(tmp_path: Path) -> None:
+def test_a_run_whose_collector_is_dead_has_its_result_and_says_so(tmp_path: Path) -> None:
     workload = smallest("ranking")
     golden_entry(tmp_path, workload.name)
     url = f"http://127.0.0.1:{free_port()}"
-    load = ["--request-rate", "50", "--duration", "1", "--warmup", "0.2", "--metrics-port", "0", "--push-gateway", url]
+    load = ["--request-rate", "50", "--duration", "1", "--warmup", "0.2", "--metrics-port", "0", "--otlp", url]
     with server_of(workload) as server:
         flags = ["--model", workload.name, "--url", server.url, "--out", str(tmp_path), *load]
         done = run("ranking", *flags, "--model-repository", str(tmp_path), "--metrics-grace", "0.1")
     result = the_result(tmp_path)
     assert done.returncode == result["verdict"]["exit_code"]
     assert value_of(result, "errors.count") == 0
-    assert result["telemetry"] == [
-        {"to": "push_gateway", "url": url, "sent": 0, "failed": 1, "error": "Connection refused"}
-    ]
+    assert result["telemetry"] == [{"to": "otlp", "url": url, "sent": 0, "failed": 1, "error": "Connection refused"}]
     assert json.loads((next(tmp_path.glob("*/histograms.json"))).read_text())
     assert done.stderr.count("the run goes on") == 1
     assert "stays for 0.1 s" in done.stderr
