@@ -1,7 +1,7 @@
 """The page of the metrics from their catalog: `python -m tools.metrics_reference > docs/reference/metrics.md`."""
 
-from servemark.telemetry.metrics.buckets import SCHEMA, bounds_s
-from servemark.telemetry.metrics.catalog import HIGHEST_S, LOWEST_DELAY_S, LOWEST_S, RUN_LABELS, Kind, by_name
+from servemark.telemetry.metrics.buckets import bounds_s
+from servemark.telemetry.metrics.catalog import HIGHEST_S, LOWEST_DELAY_S, LOWEST_S, RUN_LABELS, by_name
 
 _HEAD = """# Metrics of a run
 
@@ -16,14 +16,8 @@ Every sample has the labels {labels}. A label that is not known is empty. `run` 
 result's directory, from `--out`. Counters and histograms count the requests of the measured interval, as the result
 does.
 
-Each histogram is both classic and native. The text formats have its {classic} buckets, from {low:g} ms to {high:g} s.
-For the schedule delay they begin at {delay:g} ms. The protobuf format has both kinds. The native one has schema
-{schema}.
-
-| p99 by | largest difference from the result's |
-|---|---|
-| classic buckets | 10 % |
-| native histogram | 3 % |
+Each histogram has {buckets} buckets, from {low:g} ms to {high:g} s. For the schedule delay they begin at {delay:g} ms.
+A p99 that is read from them differs from the result's by at most 10 %.
 
 Triton's own metrics have its own names (`nv_inference_*`), at Triton's port.
 
@@ -36,15 +30,13 @@ def reference() -> str:
     """The page."""
     head = _HEAD.format(
         labels=", ".join(f"`{label}`" for label in RUN_LABELS),
-        classic=len(bounds_s(LOWEST_S)) + 1,
+        buckets=len(bounds_s(LOWEST_S)) + 1,
         low=LOWEST_S * 1e3,
         high=HIGHEST_S,
         delay=LOWEST_DELAY_S * 1e3,
-        schema=SCHEMA,
     )
     rows = [
-        f"| `{each.name}` | {each.kind}{' (classic and native)' * (each.kind is Kind.HISTOGRAM)} "
-        f"| {', '.join(f'`{label}`' for label in each.labels)} | {each.help} |"
+        f"| `{each.name}` | {each.kind} | {', '.join(f'`{label}`' for label in each.labels)} | {each.help} |"
         for each in by_name().values()
     ]
     return head + "\n".join(rows) + "\n"

@@ -164,7 +164,7 @@ def figure(
 
 
 def heat(title: str, description: str, query: str, width: int = WIDTH // 2) -> heatmap.Panel:
-    """Show a histogram over time (seconds), classic or native."""
+    """Show a histogram over time (seconds)."""
     target = prometheus.Dataquery().expr(query).legend_format("{{le}}").format(queries.PromQueryFormat.HEATMAP)
     return (
         heatmap.Panel()

@@ -1,12 +1,5 @@
-"""PromQL over the metrics of a run.
+"""PromQL over the metrics of a run."""
 
-A Prometheus that ingests native histograms keeps no classic buckets of them, and one that does not has the buckets
-alone. So each question about a histogram is asked of the native one first, and of the buckets where there is none.
-"""
-
-from collections.abc import Callable
-
-Summed = Callable[[str, tuple[str, ...]], str]
 RUN_LABELS = ("workload", "engine", "precision", "device", "scenario", "run")
 """Every sample of the generator has them."""
 CHOSEN = 'workload=~"$workload", engine=~"$engine", device=~"$device", run=~"$run"'
@@ -54,27 +47,17 @@ def latest(aggregate: str, metric: str, by: tuple[str, ...]) -> str:
 
 def quantile(share: float, metric: str, by: tuple[str, ...] = ()) -> str:
     """Quantile of a histogram (seconds) over the last moments."""
-    return _quantile(share, lambda name, labels: rate(name, by=labels), metric, by)
+    return f"histogram_quantile({share:g}, {rate(f'{metric}_bucket', by=('le', *by))})"
 
 
 def total_quantile(share: float, metric: str, by: tuple[str, ...] = (), chosen: str = CHOSEN) -> str:
-    """Quantile of a histogram (seconds) over all of each run; that is the result's, as it stands.
-
-    Prometheus 2 has no last_over_time of native histograms: it has their newest values, until a run is over.
-    """
-    newest = f"histogram_quantile({share:g}, sum{_by(by)} ({of(metric, chosen=chosen)}))"
-    return f"{_quantile(share, lambda name, labels: total(name, by=labels, chosen=chosen), metric, by)} or {newest}"
+    """Quantile of a histogram (seconds) over all of each run; that is the result's, as it stands."""
+    return f"histogram_quantile({share:g}, {total(f'{metric}_bucket', by=('le', *by), chosen=chosen)})"
 
 
 def cells(metric: str) -> str:
     """Return a histogram over time, for a heatmap: requests of each bucket and moment."""
-    native = f"sum (increase({of(metric)}[{RATE}]))"
-    return f"{native} or on () sum by (le) (increase({of(f'{metric}_bucket')}[{RATE}]))"
-
-
-def _quantile(share: float, summed: Summed, metric: str, by: tuple[str, ...]) -> str:
-    native = f"histogram_quantile({share:g}, {summed(metric, by)})"
-    return f"{native} or histogram_quantile({share:g}, {summed(f'{metric}_bucket', ('le', *by))})"
+    return f"sum by (le) (increase({of(f'{metric}_bucket')}[{RATE}]))"
 
 
 def _by(labels: tuple[str, ...]) -> str:

@@ -2,7 +2,6 @@
 
 import http.client
 import os
-import re
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -22,7 +21,6 @@ START_TIMEOUT_S = 60.0
 PULL_TIMEOUT_S = 3600.0
 """Triton's image has many gigabytes."""
 RETENTION = "30d"
-NATIVE_HISTOGRAMS = "--enable-feature=native-histograms"
 INSTALL = "apt-get install prometheus, or install Docker with its compose plugin"
 
 
@@ -103,28 +101,14 @@ def containers(engine: Sequence[str], stack: Stack, taken: dict[str, int]) -> Co
 
 def native(prometheus: str, stack: Stack, taken: dict[str, int]) -> Command:
     """Plan a Prometheus of this machine: on loopback, its data in the folder."""
-    settings = [
+    command = [
+        prometheus,
         f"--config.file={stack.folder / 'prometheus' / 'prometheus.yml'}",
         f"--storage.tsdb.path={stack.folder / 'data'}",
         f"--storage.tsdb.retention.time={RETENTION}",
         f"--web.listen-address={LOOPBACK}:{taken['--prometheus-port']}",
     ]
-    # Prometheus 2 cannot ask for a native histogram of a run that is over; of classic buckets it can.
-    native_histograms = [NATIVE_HISTOGRAMS] if major_version(prometheus) > 2 else []
-    return Command([prometheus, *settings, *native_histograms])
-
-
-def major_version(prometheus: str) -> int:
-    """Ask a Prometheus for its version. Raises ServerError where it does not say."""
-    done = subprocess.run(
-        [prometheus, "--version"], capture_output=True, text=True, timeout=ENGINE_TIMEOUT_S, check=False
-    )
-    found = re.search(r"version (\d+)\.", done.stdout + done.stderr)
-    if not found:
-        raise ServerError(
-            f"{prometheus} --version does not say which: {(done.stdout + done.stderr).strip()!r}", fix=INSTALL
-        )
-    return int(found[1])
+    return Command(command)
 
 
 def _waiting(ready: dict[str, tuple[str, str]]) -> list[str]:

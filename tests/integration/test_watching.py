@@ -25,7 +25,7 @@ from dashboards import FOLDER
 from dashboards.build import DASHBOARDS
 from servemark.figures.registry import count_of
 from servemark.monitoring.files import export
-from servemark.monitoring.stack import NATIVE_HISTOGRAMS, Stack, native
+from servemark.monitoring.stack import Stack, native
 from servemark.workload import get
 from tests.support.locust_run import command as locust
 from tests.support.locust_run import server_of, started, the_result, until
@@ -33,8 +33,8 @@ from tests.support.prometheus import ask, needs_prometheus, needs_promtool
 from tests.support.recorded_metrics import recorded
 from tests.support.web import free_port
 
-TOLERANCES = {"classic": 0.10, "native": 0.03}
-"""Of a p99, by what Prometheus keeps of a histogram."""
+TOLERANCE = 0.10
+"""Of a p99."""
 RUN_S, LINGER_S = 10, 60
 LOAD = ["--request-rate", "150", "--duration", str(RUN_S), "--warmup", "4", "--slo", "p99:5,p50:1000", "--seed", "1"]
 MISSED = 'ALERTS{alertname="ServemarkObjectiveMissed"}'
@@ -56,7 +56,6 @@ class Watched:
 
     url: str
     result: Any
-    histograms: str
     exposed: str
     """The run's metrics at its end, as text."""
     at_s: float
@@ -78,9 +77,9 @@ def substituted(query: str, rate_interval: str = "4s") -> str:
     return re.sub(r"\$(\w+)", lambda found: VARIABLES[found[1]], text)
 
 
-@pytest.fixture(scope="module", params=TOLERANCES)
-def watched(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
-    """Prometheus reads a run to its end, in one of the two ways."""
+@pytest.fixture(scope="module")
+def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
+    """Prometheus reads a run to its end."""
     tmp_path = tmp_path_factory.mktemp("watched")
     metrics, port = free_port(), free_port()
     folder, out, url = tmp_path / "stack", tmp_path / "out", f"http://127.0.0.1:{port}"
@@ -89,10 +88,8 @@ def watched(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         address = stack.enter_context(recorded(functools.partial(labels_of, metrics)))
         export(folder, generator=f"127.0.0.1:{metrics}", triton=address)
         plan = Stack(folder, tmp_path / "ranking_tiny_onnxruntime")
-        options = native(str(shutil.which("prometheus")), plan, {"--prometheus-port": port}).argv
-        kept = [option for option in options if option != NATIVE_HISTOGRAMS]
-        features = [NATIVE_HISTOGRAMS] if request.param == "native" else []
-        stack.enter_context(started([*kept, *features], tmp_path / "prometheus.log"))
+        options = [*native(str(shutil.which("prometheus")), plan, {"--prometheus-port": port}).argv]
+        stack.enter_context(started(options, tmp_path / "prometheus.log"))
         until(lambda: reached(url, "count(up)", 1), "the first scrape")
         server = stack.enter_context(
             server_of(get("ranking_tiny"), capacity_per_s=400, exponential=True, error_every=20)
@@ -103,11 +100,11 @@ def watched(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         result = the_result(out)
         name = "servemark_request_latency_seconds"
         all_of_it = count_of(result, "requests.answered")
-        until(lambda: reached(url, f"histogram_count({name}) or {name}_count", all_of_it), "the last scrape")
+        until(lambda: reached(url, f"{name}_count", all_of_it), "the last scrape")
         for recorded_by_rules in ("servemark:objective_burn:rate30s", MISSED):
             until(functools.partial(reached, url, f"count({recorded_by_rules})", 1), "the rules")
         exposed = requests.get(f"http://127.0.0.1:{metrics}/metrics", timeout=5).text
-        yield Watched(url, result, request.param, exposed, time.time())
+        yield Watched(url, result, exposed, time.time())
 
 
 def labels_of(port: int) -> str:
@@ -141,14 +138,9 @@ def test_every_query_of_every_panel_returns_data(
     query = target["expr"]
     if target.get("instant"):
         values = [float(series["value"][1]) for series in watched.now(query)]
-    elif panel["type"] == "heatmap":
-        series = watched.over_time(query)
-        assert all(("histograms" in each) == (watched.histograms == "native") for each in series)
-        values = [float(count) for each in series for _, count in each.get("values", [])]
-        values += [float(found["count"]) for each in series for _, found in each.get("histograms", [])]
-        assert any(value > 0 for value in values)
     else:
         values = [float(value) for series in watched.over_time(query) for _, value in series["values"]]
+        assert panel["type"] != "heatmap" or any(value > 0 for value in values)
     assert [value for value in values if math.isfinite(value)], name
 
 
@@ -171,13 +163,13 @@ def test_the_p99_of_the_panels_is_the_result_s(rate_interval: str, watched: Watc
     total, moment = found["p99 {{run}}"], found["p99"]
     query = total if rate_interval == "total" else substituted(moment, rate_interval)
     [series] = watched.now(query)
-    figures, tolerance = watched.result["figures"], TOLERANCES[watched.histograms]
+    figures = watched.result["figures"]
     found_ms = float(series["value"][1]) * 1000
     if rate_interval == "total":
-        assert found_ms == pytest.approx(figures["answered_latency.p99"]["value"], rel=tolerance)
+        assert found_ms == pytest.approx(figures["answered_latency.p99"]["value"], rel=TOLERANCE)
     else:  # a rate leaves out what came before the first scrape, which a busy machine makes late
         least, highest = figures["answered_latency.p95"]["value"], figures["latency.max"]["value"]
-        assert least * (1 - tolerance) <= found_ms <= highest * (1 + tolerance)
+        assert least * (1 - TOLERANCE) <= found_ms <= highest * (1 + TOLERANCE)
 
 
 @pytest.mark.parametrize("expression", EXPRESSIONS)

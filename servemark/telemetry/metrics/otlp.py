@@ -1,8 +1,8 @@
 """Exports snapshots, and the spans of traced requests, over OTLP (HTTP, protobuf) with OpenTelemetry's SDK.
 
 The SDK's instruments cannot take a histogram that is counted already. Its data points can, and its exporters send them.
-Exponential histograms have the native one's buckets: those of scale 5 end where a native one of schema 5 does, one
-number higher. Source: OpenTelemetry metrics data model, "ExponentialHistogram"; W3C Trace Context.
+Histograms have the buckets that Prometheus reads. Source: OpenTelemetry metrics data model, "Histogram"; W3C Trace
+Context.
 """
 
 import logging
@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.metrics import export as points
@@ -21,7 +22,7 @@ from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, Trace
 
 from servemark import __version__
 from servemark.stats.histogram import Histogram
-from servemark.telemetry.metrics.buckets import SCHEMA, native
+from servemark.telemetry.metrics.buckets import bounds_s, cumulative
 from servemark.telemetry.metrics.catalog import Kind, Metric
 from servemark.telemetry.metrics.exposition import by_metric
 from servemark.telemetry.metrics.push import TIMEOUT_S, reason
@@ -89,37 +90,31 @@ def readable(run: Mapping[str, str], span: Span) -> ReadableSpan:
 
 
 def _data(snapshot: Snapshot, run: dict[str, str], begun_ns: int, now_ns: int) -> Iterator[tuple[Metric, Any]]:
-    cumulative = points.AggregationTemporality.CUMULATIVE
+    since_begin = points.AggregationTemporality.CUMULATIVE
     for metric, rows in by_metric(snapshot):
         if isinstance(rows, Histogram):
-            yield metric, points.ExponentialHistogram([_exponential(rows, run, begun_ns, now_ns)], cumulative)
+            yield metric, points.Histogram([_buckets(metric, rows, run, begun_ns, now_ns)], since_begin)
             continue
         found = [
             points.NumberDataPoint(run | dict(zip(metric.labels, labels, strict=True)), begun_ns, now_ns, value)
             for labels, value in rows
         ]
         counter = metric.kind is Kind.COUNTER
-        yield metric, points.Sum(found, cumulative, is_monotonic=True) if counter else points.Gauge(found)
+        yield metric, points.Sum(found, since_begin, is_monotonic=True) if counter else points.Gauge(found)
 
 
-def _exponential(
-    histogram: Histogram, run: dict[str, str], begun_ns: int, now_ns: int
-) -> points.ExponentialHistogramDataPoint:
-    buckets = native(histogram)
-    numbered = buckets.numbered()
-    first = min(numbered, default=0)
-    dense = [numbered.get(number, 0) for number in range(first, max(numbered, default=first - 1) + 1)]
-    return points.ExponentialHistogramDataPoint(
+def _buckets(
+    metric: Metric, histogram: Histogram, run: dict[str, str], begun_ns: int, now_ns: int
+) -> points.HistogramDataPoint:
+    bounds = bounds_s(metric.lowest_s)
+    return points.HistogramDataPoint(
         attributes=run,
         start_time_unix_nano=begun_ns,
         time_unix_nano=now_ns,
         count=histogram.count,
         sum=histogram.sum_s,
-        scale=SCHEMA,
-        zero_count=buckets.zero_count,
-        positive=points.Buckets(offset=first - 1, bucket_counts=dense),
-        negative=points.Buckets(offset=0, bucket_counts=[]),
-        flags=0,
+        bucket_counts=np.diff(cumulative(histogram, bounds), prepend=0).tolist(),
+        explicit_bounds=bounds,
         min=histogram.min_ns / 1e9,
         max=histogram.max_ns / 1e9,
     )

@@ -8,12 +8,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from servemark.stats.histogram import Histogram
-from servemark.telemetry.metrics.buckets import SCHEMA, ZERO_THRESHOLD_S, bounds_s, classic, native
+from servemark.telemetry.metrics.buckets import bounds_s, cumulative
 from servemark.telemetry.metrics.catalog import HIGHEST_S, LOWEST_DELAY_S, LOWEST_S
-from tests.support.quantiles import of_classic, of_native
+from tests.support.quantiles import histogram_quantile
 
 PERCENTILES = [50.0, 90.0, 99.0, 99.9]
-CLASSIC_WITHIN, NATIVE_WITHIN = 0.10, 0.03
+WITHIN = 0.10
 
 
 def histogram(*latencies_s: float) -> Histogram:
@@ -41,21 +41,14 @@ def test_a_percentile_from_the_buckets_is_the_result_s_within_the_bounds(
     if prometheus_rank(percentile / 100, seen.count) == round(np.ceil(round(percentile / 100 * seen.count, 9))):
         assert true_s == seen.percentile(percentile) / 1e3
     bounds = bounds_s(LOWEST_S)
-    from_classic = of_classic(percentile / 100, bounds, classic(seen, bounds))
-    assert from_classic == pytest.approx(true_s, rel=CLASSIC_WITHIN)
-    exponential = native(seen)
-    zero = (ZERO_THRESHOLD_S, exponential.zero_count)
-    from_native = of_native(percentile / 100, SCHEMA, zero, exponential.spans, exponential.deltas)
-    assert from_native == pytest.approx(true_s, rel=NATIVE_WITHIN)
+    found_s = histogram_quantile(percentile / 100, bounds, cumulative(seen, bounds))
+    assert found_s == pytest.approx(true_s, rel=WITHIN)
 
 
 @given(latencies)
-def test_both_kinds_count_every_sample(found: list[tuple[float, int]]) -> None:
+def test_every_sample_is_counted(found: list[tuple[float, int]]) -> None:
     seen = histogram(*itertools.chain.from_iterable([value] * count for value, count in found))
-    assert classic(seen, bounds_s(LOWEST_S))[-1] == seen.count
-    exponential = native(seen)
-    assert sum(itertools.accumulate(exponential.deltas)) + exponential.zero_count == seen.count
-    assert sum(length for _, length in exponential.spans) == len(exponential.deltas)
+    assert cumulative(seen, bounds_s(LOWEST_S))[-1] == seen.count
 
 
 @pytest.mark.parametrize("lowest_s", [LOWEST_S, LOWEST_DELAY_S])
@@ -66,6 +59,5 @@ def test_the_bounds_grow_by_a_tenth_at_most(lowest_s: float) -> None:
 
 
 def test_nothing_and_zero_have_buckets_too() -> None:
-    assert classic(Histogram(), bounds_s(LOWEST_S))[-1] == 0
-    assert native(Histogram()) == (0, [], [])
-    assert native(histogram(0.0, 0.0)) == (2, [], [])
+    assert cumulative(Histogram(), bounds_s(LOWEST_S))[-1] == 0
+    assert cumulative(histogram(0.0, 0.0), bounds_s(LOWEST_S))[0] == 2

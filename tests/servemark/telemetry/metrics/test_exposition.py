@@ -1,15 +1,11 @@
-"""The forms that Prometheus reads: which one it is given, and that each says what the snapshot says."""
-
-from io import BytesIO
-from typing import Any, cast
+"""The text that Prometheus reads: in which format, and that it says what the snapshot says."""
 
 import pytest
-from google.protobuf.proto import parse_length_prefixed
 from prometheus_client.parser import text_string_to_metric_families
 
 from servemark.figures.latency import LATENCY
 from servemark.telemetry.metrics import catalog
-from servemark.telemetry.metrics.exposition import PROTOBUF, _messages, expose
+from servemark.telemetry.metrics.exposition import expose
 from servemark.telemetry.metrics.snapshot import Sample, Snapshot
 from tests.servemark.telemetry.metrics.test_buckets import histogram
 
@@ -24,7 +20,6 @@ SNAPSHOT = Snapshot(
     {LATENCY.metric: histogram(0.001, 0.002, 0.1)},
 )
 PROMETHEUS_2_42 = (
-    "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited,"
     "application/openmetrics-text;version=1.0.0;q=0.8,application/openmetrics-text;version=0.0.1;q=0.75,"
     "text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
 )
@@ -34,12 +29,9 @@ TEXT = "text/plain; version=0.0.4; charset=utf-8"
 @pytest.mark.parametrize(
     ("accept", "content_type"),
     [
-        (PROMETHEUS_2_42, PROTOBUF),
-        ("application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5", "application/openmetrics-text"),
+        (PROMETHEUS_2_42, "application/openmetrics-text"),
         ("text/plain;version=0.0.4", TEXT),
-        ("application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=text", TEXT),
-        (PROMETHEUS_2_42.replace("encoding=delimited", "encoding=delimited;q=0.3"), "application/openmetrics-text"),
-        ("application/vnd.google.protobuf;q=x", TEXT),
+        ("application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited", TEXT),
         ("*/*", TEXT),
         ("", TEXT),
     ],
@@ -62,23 +54,3 @@ def test_the_text_has_every_sample() -> None:
     assert latency["count", None] == latency["bucket", "+Inf"] == 3
     assert latency["sum", None] == pytest.approx(0.103)
     assert latency["bucket", "0.0002"] == 0
-
-
-def test_the_protobuf_has_every_sample_and_both_kinds_of_histogram() -> None:
-    stream, families = BytesIO(expose(SNAPSHOT, PROMETHEUS_2_42)[1]), dict[str, Any]()
-    kind: Any = _messages._classes["MetricFamily"]
-    while family := cast(Any, parse_length_prefixed(kind, stream)):
-        families[family.name] = family
-    assert families.keys() == {catalog.REQUESTS.name, catalog.IN_FLIGHT.name, LATENCY.metric}
-    assert [family.type for family in families.values()] == [4, 0, 1]  # in the catalog's order
-    [failed] = [
-        metric
-        for metric in families[catalog.REQUESTS.name].metric
-        if {pair.name: pair.value for pair in metric.label}["kind"] == "timeout"
-    ]
-    assert failed.counter.value == 1
-    assert {pair.name: pair.value for pair in failed.label}["run"] == RUN["run"]
-    both = families[LATENCY.metric].metric[0].histogram
-    assert (both.sample_count, both.schema, len(both.positive_delta)) == (3, 5, 3)
-    assert both.bucket[-1].cumulative_count == 3
-    assert both.bucket[-1].upper_bound == 60

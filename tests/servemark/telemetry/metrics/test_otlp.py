@@ -1,5 +1,6 @@
 """Messages to an OpenTelemetry collector: the same metrics, and the spans of traced requests."""
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from servemark.errors import OptionError
 from servemark.figures.latency import LATENCY
 from servemark.figures.registry import value_of
-from servemark.telemetry.metrics.buckets import SCHEMA, native
+from servemark.telemetry.metrics.buckets import bounds_s, cumulative
+from servemark.telemetry.metrics.catalog import LOWEST_S
 from servemark.telemetry.metrics.destinations import Destinations
 from servemark.telemetry.metrics.publisher import Publisher
 from servemark.telemetry.metrics.snapshot import Span
@@ -42,12 +44,11 @@ def test_a_collector_has_the_same_metrics_and_the_spans_once() -> None:
     assert (point.as_double, attributes["outcome"], attributes["run"]) == (3, "ok", "mix/a")
     latency = metrics[LATENCY.metric]
     assert latency.unit == "s"
-    [point] = latency.exponential_histogram.data_points
-    assert (point.count, point.scale, point.sum) == (3, SCHEMA, pytest.approx(0.103))
-    expected = native(histogram(0.001, 0.002, 0.1)).numbered()
-    counts = point.positive.bucket_counts
-    # OpenTelemetry's bucket i ends at base^(i + 1), Prometheus's at base^i.
-    assert {point.positive.offset + n + 1: count for n, count in enumerate(counts) if count} == expected
+    [point] = latency.histogram.data_points
+    assert (point.count, point.sum) == (3, pytest.approx(0.103))
+    assert tuple(point.explicit_bounds) == bounds_s(LOWEST_S)
+    expected = cumulative(histogram(0.001, 0.002, 0.1), bounds_s(LOWEST_S))
+    assert list(itertools.accumulate(point.bucket_counts)) == expected
     [span] = spans
     assert (span.trace_id.hex(), span.span_id.hex()) == (f"{0xABC:032x}", f"{0x12:016x}")
     assert (span.start_time_unix_nano, span.end_time_unix_nano) == (SPAN.sent_ns, SPAN.done_ns)

@@ -20,7 +20,7 @@ from tests.support.locust_run import command, golden_entry, server_of, smallest,
 from tests.support.web import free_port, is_up
 
 pytestmark = [pytest.mark.peer]
-WITHIN = {"native": 0.03, "classic": 0.10}
+WITHIN = 0.10
 
 
 def program(name: str) -> str:
@@ -46,7 +46,7 @@ def running(arguments: list[str], ready: str, log: Path) -> Iterator[None]:
 class Prometheus:
     """One on loopback, with its data in a folder of the test."""
 
-    def __init__(self, folder: Path, *, native: bool, scrapes: int | None = None) -> None:
+    def __init__(self, folder: Path, *, scrapes: int | None = None) -> None:
         folder.mkdir()
         self.folder, self.url = folder, f"http://127.0.0.1:{free_port()}"
         targets = [] if scrapes is None else [f"127.0.0.1:{scrapes}"]
@@ -59,7 +59,6 @@ class Prometheus:
             f"--web.listen-address={address}",
         ]
         self.arguments += [f"--storage.tsdb.path={folder}/data"]
-        self.arguments += ["--enable-feature=native-histograms"] if native else []
 
     @contextmanager
     def up(self) -> Iterator[None]:
@@ -84,23 +83,21 @@ def load(folder: Path, url: str, *flags: str) -> list[str]:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", ["native", "classic"])
-def test_the_p99_that_prometheus_computes_is_the_result_s(tmp_path: Path, kind: str) -> None:
-    port, native = free_port(), kind == "native"
-    prometheus = Prometheus(tmp_path / "prometheus", native=native, scrapes=port)
-    series = LATENCY.metric if native else f"{LATENCY.metric}_bucket"
+def test_the_p99_that_prometheus_computes_is_the_result_s(tmp_path: Path) -> None:
+    port = free_port()
+    prometheus = Prometheus(tmp_path / "prometheus", scrapes=port)
+    series = f"{LATENCY.metric}_bucket"
     with server_of(smallest("ranking"), delay_s=0.004, stall_s=0.05, stall_every_s=1.0) as server, prometheus.up():
         flags = ["--metrics-port", str(port), "--metrics-grace", "60"]
         with started(load(tmp_path, server.url, *flags), tmp_path / "log"):
             until(lambda: "stays for" in (tmp_path / "log").read_text(), "the final figures")
             result = the_result(tmp_path / "out")
             count = value_of(result, "requests.answered")
-            counted = f"histogram_count({series})" if native else f'{series}{{le="+Inf"}}'
-            until(lambda: prometheus.value(counted) == count, "a scrape of the final figures")
+            until(lambda: prometheus.value(f'{series}{{le="+Inf"}}') == count, "a scrape of the final figures")
             for percentile, key in [(0.5, "p50"), (0.99, "p99")]:
                 value = prometheus.value(f"histogram_quantile({percentile}, {series})")
                 assert value is not None
-                assert value * 1e3 == pytest.approx(value_of(result, f"latency.{key}"), rel=WITHIN[kind])
+                assert value * 1e3 == pytest.approx(value_of(result, f"latency.{key}"), rel=WITHIN)
             assert prometheus.value("servemark_requests_scheduled_total - servemark_requests_sent_total") == 0
             assert {name for name in prometheus.names() if name.startswith("servemark_")} <= exposed()
 
