@@ -20,7 +20,7 @@ MAX_WINDOWS = 14
 """More are joined: shorter ones follow each other too closely."""
 SURE_BEYOND = 500
 """Independent samples beyond a percentile that ten windows cannot show by luck alone. A run that seems to have fewer
-may be one whose windows happen to be alike, so n of them count as n * n / 500 (`python -m benchmarks.coverage`)."""
+may be one whose windows happen to be alike, so n of them count as n * n / 500 (docs/results/coverage.md)."""
 _TAIL = (1 - CONFIDENCE) / 2
 _MAX_CORRELATION = 0.8
 

@@ -16,7 +16,7 @@ Send = Callable[[Snapshot], None]
 
 
 class Pusher:
-    """Where snapshots go; the first failure is told, and none stops anything."""
+    """The place to which snapshots go; the first failure is told, and none stops anything."""
 
     def __init__(self, url: str, send: Send, *, every_s: float = EVERY_S) -> None:
         self._send, self._every_s = send, every_s

@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from benchmarks.explain.synthetic import MS, Synthetic
 from servemark.explain.fixes import Replays
 from servemark.explain.replay import replay
 from servemark.explain.timeline import Setup, Times, Usual
+from tests.support.planted_runs import MS, Synthetic
 
 
 def _poisson(rate: float, count: int, seed: int = 5) -> Times:

@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from benchmarks.explain.synthetic import MS, PLANTED, Synthetic, planted
 from servemark.explain.document import explanation, setup_of
 from servemark.explain.spans import pauses
 from servemark.explain.tail import CAUSES, parts_of, rows
 from servemark.explain.timeline import Machine, Sent, Setup
 from servemark.results.schema.explanation import ExplainedPart, Explanation
+from tests.support.planted_runs import MS, PLANTED, Synthetic, planted
 
 SEEDS = 5
 PAUSED = Synthetic(rate=40, seconds=60, pauses=tuple((at, 0.2) for at in range(3, 60, 3)))

@@ -1,13 +1,13 @@
-"""Intervals of dependent samples: what they need, and that they cover; `benchmarks.coverage` has the whole table."""
+"""Intervals of dependent samples: what they need, and that they cover."""
 
 import math
 
 import numpy as np
 import pytest
 
-from benchmarks.coverage import Cell, coverage, servers, truths
 from servemark.stats.order_statistics import MIN_WINDOWS, Ranks, TooLittle, independent_ranks, ranks
 from servemark.stats.percentiles import PERCENTILES
+from tests.support.simulated_servers import SERVERS, coverage
 
 
 def test_few_windows_do_not_tell() -> None:
@@ -50,20 +50,17 @@ def test_nothing_or_all_beyond_is_no_error() -> None:
     [("M/M/1 0.5", 5_000), ("closed loop of 8", 5_000), ("M/D/1 0.7", 5_000), ("gamma arrivals, cv 4, 0.5", 1_500)],
 )
 def test_intervals_of_a_queue_cover_also_where_few_runs_show_one(name: str, requests: int) -> None:
-    simulate = servers()[name]
-    cells = coverage(simulate, requests, 150, truths(simulate))
-    shown = [cell for cell in cells if cell.given > 3]
+    shown = [(given, held) for given, held in coverage(SERVERS[name], requests, 150) if given > 3]
     assert shown
-    for cell in shown:
+    for given, held in shown:
         # At most one more than the binomial's three standard deviations.
-        missed = cell.given - cell.covered
-        assert missed <= 1 + 0.05 * cell.given + 3 * (0.05 * 0.95 * cell.given) ** 0.5
+        assert given - held <= 1 + 0.05 * given + 3 * (0.05 * 0.95 * given) ** 0.5
 
 
 def test_the_simulated_queue_is_an_m_m_1() -> None:
     load, rate = 0.5, 1000.0
     expected = [-np.log(1 - percentile / 100) / (rate / load - rate) for percentile in PERCENTILES]
-    drawn = servers()["M/M/1 0.5"](np.random.default_rng(1), 20, 50_000)[0]
+    drawn = SERVERS["M/M/1 0.5"](np.random.default_rng(1), 20, 50_000)[0]
     found = np.quantile(drawn, [percentile / 100 for percentile in PERCENTILES])
     assert found[:4] == pytest.approx(expected[:4], rel=0.05)
 
@@ -93,11 +90,3 @@ def test_fewer_windows_need_more_requests_so_that_the_bound_stays_within_the_sam
     found = ranks(99, [beyond] * windows, [100 * beyond] * windows)
     assert isinstance(found, Ranks)
     assert found.bound < 100 * beyond * windows
-
-
-def test_a_cell_counts_those_that_mislead() -> None:
-    cell = Cell()
-    cell.add(TooLittle(""), 5, 5)
-    cell.add(Ranks(1, 4, 6), 5, 5)
-    assert (cell.runs, cell.given, cell.covered, cell.bounded, cell.short) == (2, 1, 0, 1, True)
-    assert cell.words == "0%, 100% (50%)"

@@ -2,10 +2,10 @@
 
 import pytest
 
-from benchmarks.explain.synthetic import planted
 from servemark.explain.trial import tried
 from servemark.views.blocks import Figure, Lines
 from servemark.views.plots.explanation import explained
+from tests.support.planted_runs import planted
 
 
 @pytest.mark.parametrize("cause", ["one instance too few", "a stopped server", "slow executions"])

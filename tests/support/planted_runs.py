@@ -1,7 +1,4 @@
-"""Runs of known causes without a server: an exact queue with chosen services, and what a cause adds to it.
-
-`python -m benchmarks.explain --simulated 100` counts how often each cause is named in them.
-"""
+"""Runs of known causes without a server: an exact queue with chosen services, and what a cause adds to it."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
