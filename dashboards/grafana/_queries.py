@@ -1,7 +1,5 @@
 """PromQL over the metrics of a run."""
 
-RUN_LABELS = ("workload", "engine", "precision", "device", "scenario", "run")
-"""Every sample of the generator has them."""
 CHOSEN = 'workload=~"$workload", engine=~"$engine", device=~"$device", run=~"$run"'
 RATE = "$__rate_interval"
 RANGE = "$__range"

@@ -14,11 +14,6 @@ from exporters.onnx_to_tensorflow.declaration import default_of
 from exporters.onnx_to_tensorflow.values import Value
 
 
-def is_defined(schema: Any) -> bool:
-    """Return True if ONNX defines the operator by others."""
-    return bool(schema.has_function or schema.has_context_dependent_function)
-
-
 def definition(
     proto: onnx.NodeProto, schema: Any, opset: int, inputs: Sequence[Value | None]
 ) -> onnx.FunctionProto | None:

@@ -10,14 +10,12 @@ from kernels.libraries import TORCH, library
 from kernels.measurement.device import Device
 from kernels.measurement.kernel import Kernel, make_kernel
 from kernels.measurement.precisions import PRECISIONS
-from kernels.measurement.sensors import KEYS
 from servemark.results.schema.kernels import Bound as Ceiled
 from servemark.results.schema.kernels import Cache, Ceiling, KernelCase, Published, Status
 
 CACHES = 2
 """Last-level caches that cold tensors fill: one less, and the oldest might still be there."""
 MIB = 1 << 20
-MEASURED = ("error", "ms", "tflops", "gbps", "compute_share", "bandwidth_share", "bound", "bound_share", "probe", *KEYS)
 
 
 @dataclass(frozen=True)

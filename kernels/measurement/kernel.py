@@ -23,7 +23,6 @@ Pairs: TypeAlias = "Iterator[tuple[torch.Tensor, torch.Tensor]]"
 """Parts of the output, each with what float64 says it must be."""
 
 Size = int | float | str | bool | tuple[int, ...]
-Sizes = Mapping[str, Size]
 MAX_CHECKED_FLOPS = 2e9
 """FLOPs above which a random part of the output is checked: float64 takes about a second for these on two cores."""
 FAMILIES = "kernels.families"

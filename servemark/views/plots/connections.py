@@ -1,7 +1,6 @@
 """Servers and connections of a run: what each of several servers took, and the parts of a new connection."""
 
 from servemark.figures.registry import count_of, value_of
-from servemark.results.schema.details import OneOfSeveral
 from servemark.results.schema.run import Result
 from servemark.views.blocks import Table
 from servemark.views.wording import values
@@ -23,10 +22,6 @@ def servers(result: Result) -> list[Table]:
         for each in result["details"].get("servers", [])
     ]
     return [Table(head, rows)] if rows else []
-
-
-def _requests(server: OneOfSeveral) -> int:
-    return count_of(server, "requests.answered") + count_of(server, "errors.count")
 
 
 def sizes(result: Result) -> list[str]:
