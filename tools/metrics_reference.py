@@ -1,7 +1,7 @@
 """The page of the metrics from their catalog: `python -m tools.metrics_reference > docs/reference/metrics.md`."""
 
-from servemark.telemetry.metrics.buckets import bounds_s
 from servemark.telemetry.metrics.catalog import HIGHEST_S, LOWEST_DELAY_S, LOWEST_S, RUN_LABELS, by_name
+from servemark.telemetry.metrics.exposition import bounds_s
 
 _HEAD = """# Metrics of a run
 

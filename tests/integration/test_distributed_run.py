@@ -15,7 +15,7 @@ from servemark.figures.latency import LATENCY
 from servemark.figures.registry import value_of
 from servemark.paths import CHECKOUT
 from servemark.stats.histogram import Histogram
-from servemark.telemetry.metrics.buckets import cumulative
+from servemark.telemetry.metrics.exposition import cumulative
 from servemark.workload import get
 from tests.golden.server import GoldenServer
 from tests.support.distributed_run import contents_of, golden_server, master, workers

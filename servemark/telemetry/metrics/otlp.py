@@ -22,9 +22,8 @@ from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, Trace
 
 from servemark import __version__
 from servemark.stats.histogram import Histogram
-from servemark.telemetry.metrics.buckets import bounds_s, cumulative
 from servemark.telemetry.metrics.catalog import Kind, Metric
-from servemark.telemetry.metrics.exposition import by_metric
+from servemark.telemetry.metrics.exposition import bounds_s, by_metric, cumulative
 from servemark.telemetry.metrics.push import TIMEOUT_S, reason
 from servemark.telemetry.metrics.snapshot import Snapshot, Span
 

@@ -10,12 +10,12 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from servemark.errors import OptionError
 from servemark.figures.latency import LATENCY
 from servemark.figures.registry import value_of
-from servemark.telemetry.metrics.buckets import bounds_s, cumulative
 from servemark.telemetry.metrics.catalog import LOWEST_S
 from servemark.telemetry.metrics.destinations import Destinations
+from servemark.telemetry.metrics.exposition import bounds_s, cumulative
 from servemark.telemetry.metrics.publisher import Publisher
 from servemark.telemetry.metrics.snapshot import Span
-from tests.servemark.telemetry.metrics.test_buckets import histogram
+from tests.servemark.telemetry.metrics.test_exposition import histogram
 from tests.servemark.telemetry.metrics.test_push import SNAPSHOT
 from tests.support.load_config import config
 from tests.support.locust_run import golden_entry, run, server_of, smallest, the_result

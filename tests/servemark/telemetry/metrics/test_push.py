@@ -14,7 +14,7 @@ from servemark.telemetry.metrics.destinations import Destinations
 from servemark.telemetry.metrics.publisher import Publisher
 from servemark.telemetry.metrics.push import Pusher, reason
 from servemark.telemetry.metrics.snapshot import Sample, Snapshot
-from tests.servemark.telemetry.metrics.test_buckets import histogram
+from tests.servemark.telemetry.metrics.test_exposition import histogram
 from tests.support.load_config import config
 from tests.support.locust_run import golden_entry, run, server_of, smallest, the_result, until
 from tests.support.receiver import receiver
