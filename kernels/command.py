@@ -3,17 +3,17 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
+from msgspec import Struct
 
-from kernels.libraries import libraries, version
+from kernels import running
+from kernels.libraries import TORCH, libraries, version
 from kernels.measurement.case import Case, Method, cases_in
 from kernels.measurement.device import Device
 from kernels.measurement.kernel import Kernel, families
-from kernels.options import DEFAULT_PRECISIONS, DEFAULT_SUITE, KernelsOptions
-from kernels.running import run
-from kernels.running.resume import resumed
+from kernels.measurement.precisions import PRECISIONS
 from kernels.suites import cases_of, chosen, suites
 from kernels.suites.deepbench import published
 from kernels.tracing.workload import trace_apart
@@ -22,13 +22,63 @@ from servemark.cli._load_flags import takes_options
 from servemark.cli._options import Json, completed
 from servemark.cli._own_models import takes_own_models
 from servemark.cli._report import Report, write_report
+from servemark.documents import fields
+from servemark.documents.commands import OneDevice, Out
+from servemark.documents.fields import Names
 from servemark.errors import ExitCode, OptionError
 from servemark.output import note, stdout
 from servemark.paths import RESULTS, found, shown
-from servemark.quantities import one_of
+from servemark.quantities import SECONDS, one_of
 from servemark.results import directory as results
 from servemark.results.schema.kernels import KernelsDocument, Traced
 from servemark.views.render.terminal import show
+
+DEFAULT_SUITE = "quick"
+DEFAULT_PRECISIONS = ("fp32",)
+
+
+class KernelsOptions(Struct, frozen=True, kw_only=True):
+    """The kernels that are timed, and how."""
+
+    suite: Annotated[
+        str, fields.text("Table of sizes; --list shows them.", metavar="SUITE", shown_default=DEFAULT_SUITE)
+    ] = ""
+    workload: Annotated[str, fields.text("Take the kernels that this workload executes.", metavar="WORKLOAD")] = ""
+    batch_size: Annotated[int, fields.whole("Samples of the inference of --workload.", short="-b")] = 1
+    device: OneDevice = "cpu"
+    precision: Annotated[
+        tuple[str, ...],
+        fields.text(
+            "fp32, tf32, bf16, fp16, int8, fp8; may come again.",
+            metavar="PRECISION",
+            repeatable=True,
+            many=True,
+            shown_default="fp32",
+        ),
+    ] = ()
+    library: Annotated[str, fields.text("torch, onnxruntime, openvino, tensorflow: side by side.", metavar="A[,B]")] = (
+        TORCH
+    )
+    cache: Annotated[
+        Literal["hot", "cold"],
+        fields.choice("Whether calls find their data in the cache.", ("hot", "cold"), metavar="hot|cold"),
+    ] = "hot"
+    case_limit_s: Annotated[
+        float, fields.number("Skip a case that would take longer.", units=SECONDS, least=1, metavar="S")
+    ] = 60.0
+    published: Annotated[bool, fields.switch("Show DeepBench's published figures of the same sizes beside.")] = False
+    out: Out = ""
+    new_ceilings: Annotated[bool, fields.switch("Measure ceilings again that an earlier run has kept.")] = False
+    resume: Annotated[str, fields.text("Go on with a run that was cut short.", names=Names.PATH, metavar="DIR")] = ""
+
+    def __post_init__(self) -> None:
+        for name in self.precision:
+            one_of("--precision", name, PRECISIONS)
+        if self.workload and self.suite:
+            raise OptionError(f"--workload with --suite {self.suite}", fix="leave one of them out")
+        if self.workload and self.precision not in ((), DEFAULT_PRECISIONS):
+            named = " ".join(self.precision)
+            raise OptionError(f"--workload with --precision {named}: models compute in fp32 here", fix="fp32")
 
 
 def _suites(incomplete: str) -> list[str]:
@@ -59,7 +109,7 @@ def kernels(
         return
     if options.resume:
         folder = found(options.resume)
-        document = resumed(folder)
+        document = running.resumed(folder)
         cases, method = _of_document(document)
     else:
         cases, method, document = _begun(options, family or ())
@@ -67,7 +117,7 @@ def kernels(
         folder = results.new_directory(Path(options.out or RESULTS), f"kernels-{name}")
     note(f"{len(cases)} cases into {shown(folder)}; to go on after Ctrl-C: --resume {shown(folder)}")
     try:
-        run.go_on(folder, document, cases, method, anew=options.new_ceilings)
+        running.go_on(folder, document, cases, method, anew=options.new_ceilings)
     except KeyboardInterrupt:
         note(f"ended after {len(document['cases'])} of {len(cases)} cases, which servemark show {shown(folder)} shows")
         raise
@@ -96,7 +146,7 @@ def _begun(options: KernelsOptions, families: Sequence[str]) -> tuple[list[Case]
         cases = _with_published(cases)
         if not any(case.published for case in cases):
             note("--published: DeepBench has published no figure of these sizes; deepbench-train and -server have")
-    return cases, method, run.begin(name, cases, method, traced, published=options.published)
+    return cases, method, running.begin(name, cases, method, traced, published=options.published)
 
 
 def _libraries(text: str) -> list[str]:
@@ -133,7 +183,7 @@ def _of_document(document: KernelsDocument) -> tuple[list[Case], Method]:
     done = [(case["family"], case["label"], case["precision"], case["library"]) for case in document["cases"]]
     planned = [(case.family, case.kernel.label(), case.precision, case.library) for case in cases]
     method = Method(Device.named(document["device"]), document["cache"], document["case_limit_s"])
-    here = run.begin(document["suite"], cases, method)
+    here = running.begin(document["suite"], cases, method)
     differing = [
         f"{words} was {was}, is {now}"
         for words, was, now in (

@@ -1,6 +1,12 @@
-"""A case measured: is it right, how long does it take, what bounds it."""
+"""A case measured: is it right, how long does it take, what bounds it.
+
+Just before it the speed of the machine itself is probed, by a product and a copy, the same before each case. A virtual
+machine shares its clock, its caches and its memory with others, and neither load nor stolen time tells of that. There
+are two probes because products and copies slow down at different times.
+"""
 
 import contextlib
+import functools
 import logging
 import math
 import time
@@ -21,9 +27,8 @@ from kernels.measurement.case import (
     refusal,
 )
 from kernels.measurement.device import Device
-from kernels.measurement.kernel import Bound, Sample, TensorFactory
+from kernels.measurement.kernel import Bound, Sample, TensorFactory, make_kernel
 from kernels.measurement.precisions import PRECISIONS
-from kernels.measurement.probe import PROBE_S, probes_of
 from kernels.measurement.sensors import sensors_of
 from kernels.measurement.timing import MIN_SAMPLES, Call, Samples, rotating, time_on_cpu, time_on_gpu
 from servemark.results.schema.kernels import Cache, Ceiling, KernelCase, Probe
@@ -32,6 +37,12 @@ from servemark.stats.unknown import explained, unknown
 MAX_COPIES = 4096
 """Of a kernel's tensors, to fill the cache with."""
 LIBRARY_NAMES = {TORCH: "PyTorch"}
+PROBE_S = 0.05
+"""Time for each probe (s)."""
+SIDE = 512
+"""Of the square matrices of the probed product."""
+CACHES, MIN_COPY_BYTES = 2, 64 << 20
+"""Last-level caches that the probed copy touches, and its least bytes."""
 
 
 def measure(case: Case, method: Method, ceiling: Ceiling | None = None) -> KernelCase:
@@ -237,3 +248,14 @@ def _judged(
         "bound_share": floors[bound] / seconds,
     }
     return found
+
+
+@functools.cache
+def probes_of(device: Device) -> dict[str, Call]:
+    """The calls by the name of their figure; their tensors are made once in a process."""
+    length = max(CACHES * device.cache_bytes, MIN_COPY_BYTES) // 8  # 4 bytes, read and written
+    kernels = {
+        "product_ms": make_kernel("gemm", {"m": SIDE, "n": SIDE, "k": SIDE}),
+        "copy_ms": make_kernel("memory", {"operation": "copy", "length": length}),
+    }
+    return {name: kernel.bind(TensorFactory("fp32", device.name)).call for name, kernel in kernels.items()}

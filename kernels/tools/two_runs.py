@@ -18,7 +18,7 @@ from statistics import quantiles
 from benchmarks.rig.aims import Aim
 from kernels.measurement.case import Case, Method, cases_in
 from kernels.measurement.device import Device
-from kernels.running.run import begin, go_on
+from kernels.running import begin, go_on
 from kernels.suites import cases_of
 from servemark.compare.saved.differences import Gate
 from servemark.compare.saved.kernels import PROBES, WHOLE, WITHOUT, compare_kernels

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
+from kernels import running
 from kernels.ceilings import ceiling, kept, parts, source, working_sets
 from kernels.measurement import measure as timed
 from kernels.measurement import other_work
 from kernels.measurement.case import Case, Method, cases_in
 from kernels.measurement.device import Device
 from kernels.measurement.timing import Samples
-from kernels.running import run
 from kernels.suites import cases_of
 from servemark.machine import own_process
 from servemark.machine.cpu_time import CannotTell, CpuUse
@@ -45,7 +45,7 @@ def _in_this_process_on_a_steady_clock(monkeypatch: pytest.MonkeyPatch) -> None:
         return call(*arguments)
 
     monkeypatch.setattr(own_process.OwnProcess, "run", here)
-    monkeypatch.setattr(run, "busy_share", lambda: 0.25)
+    monkeypatch.setattr(running, "busy_share", lambda: 0.25)
     others_take(monkeypatch, [QUIET])
     monkeypatch.setattr(timed, "time_on_cpu", lambda *_: Samples((1e-3,) * 30, calls=1))
     monkeypatch.setattr(source, "watching", lambda: None)
@@ -102,7 +102,7 @@ def test_a_run_from_the_command_line_and_its_report(servemark: Servemark, tmp_pa
 def test_each_case_says_what_others_took_meanwhile(
     servemark: Servemark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run, "busy_share", lambda: 0.0)
+    monkeypatch.setattr(running, "busy_share", lambda: 0.0)
     others_take(monkeypatch, [replace(QUIET, other=0.78), CannotTell("/proc cannot be read"), QUIET])
     done = servemark("kernels", *FAMILIES, "--report", "--out", str(tmp_path))
     assert done.code == 0, done.err
@@ -157,7 +157,7 @@ def test_a_run_that_was_ended_goes_on_where_it_stopped(
         return timed.measure(case, *arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(run, "measure", ended)
+        patch.setattr(running, "measure", ended)
         assert servemark("kernels", *FAMILIES, "--out", str(tmp_path)).code == 130
     folder = only(tmp_path)
     before = document_of(folder)
@@ -211,7 +211,7 @@ def test_the_next_run_takes_the_ceilings_that_are_kept_unless_told_otherwise(
     assert f"; kept since {first['measured']}" in " ".join(said.split())
     third, said = run_once("--new-ceilings")
     assert (third["reused"], "kept since" in said) == (False, False)
-    monkeypatch.setattr(run, "version", lambda _: "99")
+    monkeypatch.setattr(running, "version", lambda _: "99")
     monkeypatch.setattr(kept, "version", lambda _: "99")
     assert run_once()[0]["reused"] is False  # of another version of PyTorch
 
@@ -255,7 +255,7 @@ def test_what_the_cores_hold_is_told_beside_what_the_system_reports(
         return timed.measure(case, method, *arguments)
 
     monkeypatch.setattr(Device, "named", lambda _: device)
-    monkeypatch.setattr(run, "measure", noted)
+    monkeypatch.setattr(running, "measure", noted)
     done = servemark("kernels", "softmax", "--out", str(tmp_path))
     assert done.code == 0, done.err
     assert words in done.out
@@ -266,7 +266,7 @@ def test_what_the_cores_hold_is_told_beside_what_the_system_reports(
 
 def test_another_machine_s_run_is_not_gone_on_with(servemark: Servemark, tmp_path: Path) -> None:
     method = Method(Device.named("cpu"))
-    document = run.begin("quick", cases_of("quick", ["softmax"]), method)
+    document = running.begin("quick", cases_of("quick", ["softmax"]), method)
     document["environment"]["cpu"] = "another"
     (tmp_path / "result.json").write_text(json.dumps(document))
     done = servemark("kernels", "--resume", str(tmp_path))
@@ -279,7 +279,7 @@ def test_published_figures_stand_beside_after_a_run_was_ended_too(
 ) -> None:
     cases = cases_of("quick", ["softmax"])
     monkeypatch.setattr("kernels.command.published", lambda: {cases[0].kernel: [PUBLISHED]})
-    document = run.begin("quick", cases, Method(Device.named("cpu")), published=True)
+    document = running.begin("quick", cases, Method(Device.named("cpu")), published=True)
     (tmp_path / "result.json").write_text(json.dumps(document))
     done = servemark("kernels", "--resume", str(tmp_path))
     assert done.code == 0, done.err
@@ -304,7 +304,7 @@ def test_what_takes_its_process_down_is_a_failed_case(
 def test_skipped_cases_are_counted_by_reason(servemark: Servemark, tmp_path: Path) -> None:
     small = [Case.of("gemm", m=8, n=8, k=8), *(Case.of("softmax", rows=rows, width=8) for rows in (1, 2))]
     cases, method = cases_in(["int8"], small), Method(Device.named("cpu"))
-    run.go_on(tmp_path, run.begin("quick", cases, method), cases, method)
+    running.go_on(tmp_path, running.begin("quick", cases, method), cases, method)
     shown = servemark("show", str(tmp_path))
     assert "skipped softmax rows=1 width=8 int8: softmax has no int8; and 1 more" in shown.out
     assert [case["status"] for case in document_of(tmp_path)["cases"]] == ["measured", "skipped", "skipped"]

@@ -75,14 +75,14 @@ def test_every_family_says_whether_others_have_it() -> None:
 
 
 def test_libraries_stand_side_by_side(servemark: Servemark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from kernels.running import run
+    from kernels import running
     from servemark.machine import own_process
 
     def here(_: object, call: Any, *arguments: object, timeout_s: float) -> Any:  # noqa: ARG001
         return call(*arguments)
 
     monkeypatch.setattr(own_process.OwnProcess, "run", here)
-    monkeypatch.setattr(run, "ceiling_of", lambda *_: ceiling())
+    monkeypatch.setattr(running, "ceiling_of", lambda *_: ceiling())
     done = servemark("kernels", "softmax", "--library", "torch,onnxruntime", "--out", str(tmp_path))
     assert done.code == 0, done.err
     assert f"torch {version('torch')}, onnxruntime {version('onnxruntime')}" in done.out

@@ -10,7 +10,7 @@ from kernels.measurement import measure as module
 from kernels.measurement.case import Case, Method, copies, needed_bytes
 from kernels.measurement.device import Device
 from kernels.measurement.kernel import Bound, TensorFactory
-from kernels.measurement.measure import measure
+from kernels.measurement.measure import MIN_COPY_BYTES, SIDE, measure, probes_of
 from kernels.measurement.timing import Samples
 from servemark.results.schema.header import reason_of
 from servemark.results.schema.kernels import Ceiling
@@ -183,3 +183,15 @@ def test_without_a_ceiling_there_is_no_share() -> None:
     found = measure(SMALL, METHOD)
     assert (found["status"], found["bound"], found["compute_share"]) == ("measured", None, None)
     assert reason_of(found, "bound") == "no ceiling of its precision was measured"
+
+
+def test_a_product_and_a_copy_that_no_cache_holds() -> None:
+    device = Device("cpu", cores=1, cache_bytes=MIN_COPY_BYTES)  # twice that is copied
+    probes = probes_of(device)
+    assert list(probes) == ["product_ms", "copy_ms"]
+    product, copied = (call() for call in probes.values())
+    assert isinstance(product, torch.Tensor)
+    assert isinstance(copied, torch.Tensor)
+    assert product.shape == (SIDE, SIDE)
+    assert copied.numel() * 4 * 2 == 2 * MIN_COPY_BYTES
+    assert probes_of(device) is probes

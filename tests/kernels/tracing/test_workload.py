@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from kernels import running
 from kernels.measurement.case import Case
-from kernels.running import run
 from kernels.tracing import workload
 from kernels.tracing.calls import Call
 from kernels.tracing.workload import Trace, document, kernels, matched, shares_of
@@ -87,7 +87,7 @@ def _in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_tiny_workload_from_the_command_line(
     servemark: Servemark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run, "ceiling_of", lambda *_: ceiling())
+    monkeypatch.setattr(running, "ceiling_of", lambda *_: ceiling())
     done = servemark("kernels", "--workload", "ranking_tiny", "-b", "2", "--out", str(tmp_path))
     assert done.code == 0, done.err
     assert "kernels, each alone" in done.out

@@ -1,4 +1,7 @@
-"""A run of many cases: progress, a result that is complete after each of them, and going on where one stopped."""
+"""A run of many cases: progress, a result that is complete after each of them, and going on where one stopped.
+
+The folder of a run that is to go on may be damaged, or somebody else's: nothing in it is trusted.
+"""
 
 import time
 from collections.abc import Sequence
@@ -9,17 +12,18 @@ from kernels.ceilings.ceiling import ceiling_of, cost_s
 from kernels.ceilings.kept import FILE, Kept, machine_of
 from kernels.ceilings.source import Source
 from kernels.ceilings.working_sets import held_bytes
-from kernels.libraries import TORCH, version
+from kernels.libraries import TORCH, libraries, version
 from kernels.measurement.case import MIB, Case, Method, blank, refusal
+from kernels.measurement.device import Device
 from kernels.measurement.measure import measure
 from kernels.measurement.other_work import busy_share, taken, watching
 from kernels.measurement.precisions import PRECISIONS
 from kernels.measurement.progress import Progress, duration
-from kernels.running.estimate import START_S, case_cost_s
-from servemark.errors import OptionError
+from servemark.errors import OptionError, ResultError
 from servemark.machine.cpu_time import QUIET_SHARE
 from servemark.machine.own_process import Ended, OwnProcess
 from servemark.output import note
+from servemark.quantities import one_of
 from servemark.results import directory as results
 from servemark.results.schema.header import opening
 from servemark.results.schema.kernels import Ceiling, KernelCase, KernelsDocument, Traced
@@ -28,8 +32,19 @@ from servemark.stats.unknown import explained, unknown
 GRACE_S = 120.0
 """Time that a case may take beyond its limit (s): tensors are made, PyTorch is imported, an answer is checked."""
 
-
 _NO_CACHES = "the system does not describe its caches"
+START_S = 5.0
+"""PyTorch's import, in the case process."""
+FIXED_S = 2.0
+"""Time of a case whatever its size (s)."""
+CALLS = 10
+"""Time of a large case, in calls."""
+NOTHING_S = 0.001
+SLOW_TFLOPS, SLOW_GBPS, SLOW_CALL_US = {"cpu": 0.03, "gpu": 5.0}, {"cpu": 5.0, "gpu": 300.0}, 10.0
+"""A modest core, or GPU, as long as no ceiling is known."""
+MAX_LIMIT_S = 86_400.0
+MAX_BATCH = 1 << 20
+ANEW = "start a new run, without --resume"
 
 
 @explained
@@ -177,3 +192,69 @@ def line(found: KernelCase) -> str:
     speed = found["tflops"]
     rate = f"{found['gbps']:.3g} GB/s" if speed is None or not found["flops"] else f"{1e3 * speed:.3g} GFLOP/s"
     return f"{found['ms']['median']:.4g} ms, {rate}"
+
+
+def case_cost_s(case: Case, ceiling: Ceiling | None, method: Method) -> float:
+    """Estimate the time of a case (s). Without a ceiling a modest device is assumed."""
+    if refusal(case, method.device):
+        return NOTHING_S
+    call_s = max(case.floor_s(ceiling or _modest(method.device), method.cache).values())
+    return NOTHING_S if call_s * CALLS > method.limit_s else FIXED_S + CALLS * call_s
+
+
+def _modest(device: Device) -> Ceiling:
+    kind = "gpu" if device.is_gpu else "cpu"
+    cores = 1 if device.is_gpu else device.cores
+    return {
+        "precision": "fp32",
+        "tflops": SLOW_TFLOPS[kind] * cores,
+        "tflops_of": "",
+        "bandwidths": [{"mib": 0.0, "gbps": SLOW_GBPS[kind], "of": ""}],
+        "call_us": SLOW_CALL_US,
+        "vendor_tflops": None,
+        "vendor_gbps": None,
+    }
+
+
+def resumed(folder: Path) -> KernelsDocument:
+    """Read a run that was cut short. Raises ResultError, and OptionError where it is none, is whole or is damaged."""
+    file = folder / results.RESULT_FILE
+    document = results.read_as(file, KernelsDocument)
+    if not document["partial"]:
+        raise OptionError(f"{folder} is whole: {document['planned']} cases", fix=f"servemark show {folder}")
+    if words := _nonsense(document):
+        raise ResultError(f"{file} is damaged: {words}", fix=ANEW)
+    for name in document["precisions"]:
+        one_of("precision", name, PRECISIONS)
+    for name in document["libraries"]:
+        one_of("library", name, libraries())
+    return document
+
+
+def _nonsense(document: KernelsDocument) -> str | None:
+    """Find values of the right type that no run has written."""
+    for key in ("precisions", "libraries", "families"):
+        if not document[key] or len({*document[key]}) < len(document[key]):
+            return f"{key} are {document[key]}"
+    if not 0 < document["case_limit_s"] <= MAX_LIMIT_S:
+        return f"case_limit_s is {document['case_limit_s']:g}"
+    if document["spent_s"] < 0:
+        return f"spent_s is {document['spent_s']:g}"
+    traced = document["traced"]
+    if traced and not 0 < traced["batch_size"] <= MAX_BATCH:
+        return f"batch_size is {traced['batch_size']}"
+    names = [ceiling["precision"] for ceiling in document["ceilings"]]
+    if len({*names}) < len(names):
+        return f"ceilings are of {names}"
+    return next((words for ceiling in document["ceilings"] if (words := _impossible(ceiling))), None)
+
+
+def _impossible(ceiling: Ceiling) -> str | None:
+    """Find a rate that nothing can have: cases are divided by it."""
+    steps = ceiling["bandwidths"]
+    rates = [ceiling["tflops"], ceiling["call_us"], *(each["gbps"] for each in steps)]
+    if not steps or min(rates) <= 0 or min(each["mib"] for each in steps) <= 0:
+        return f"a ceiling of {ceiling['precision']} is not positive, or is missing"
+    if [each["mib"] for each in steps] != sorted(each["mib"] for each in steps):
+        return f"bandwidths of {ceiling['precision']} are not in order"
+    return None

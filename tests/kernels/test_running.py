@@ -1,4 +1,4 @@
-"""`--resume` of damaged folders and of strangers': an error with words and its exit code, and nothing is run."""
+"""Estimated times, and `--resume` of damaged folders and of strangers': an error with words, and nothing is run."""
 
 import contextlib
 import copy
@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from kernels.measurement.case import Method
+from kernels.measurement.case import Case, Method
 from kernels.measurement.device import Device
-from kernels.running.resume import resumed
-from kernels.running.run import begin
+from kernels.running import CALLS, FIXED_S, NOTHING_S, START_S, begin, case_cost_s, resumed
 from kernels.suites import cases_of
 from servemark.errors import ServemarkError
 from servemark.machine.own_process import OwnProcess
@@ -33,6 +32,8 @@ TRACED = {
     "between_ms": None,
     "unmapped": [],
 }
+METHOD = Method(Device("cpu", 2, 32 << 20))
+WHOLE_S = 180.0
 
 
 @pytest.fixture(autouse=True)
@@ -182,3 +183,21 @@ def test_a_loop_of_links_and_a_file_are_no_folders(servemark: Servemark, tmp_pat
     for path in (loop, file, tmp_path / "missing", tmp_path / ("x" * 300)):
         done = servemark("kernels", "--resume", str(path))
         assert (done.code, "fix: name a result directory" in done.err) == (BAD_INPUT, True), done.err
+
+
+@pytest.mark.parametrize(
+    ("case", "seconds"),
+    [
+        (Case.of("gemm", m=1000, n=1000, k=1000), FIXED_S + CALLS * 0.02),  # 2 GFLOP at 0.1 TFLOP/s
+        (Case.of("gemm", m=10**5, n=10**5, k=10**5), NOTHING_S),  # longer than --case-limit
+        (Case("softmax", Case.of("softmax", rows=1, width=1).kernel, "int8"), NOTHING_S),
+    ],
+)
+def test_a_case_takes_its_calls_and_a_fixed_time(case: Case, seconds: float) -> None:
+    known = ceiling() | {"call_us": 1.0}
+    assert case_cost_s(case, known, METHOD) == pytest.approx(seconds)  # type: ignore[arg-type]
+
+
+def test_quick_takes_less_than_three_minutes_on_two_modest_cores() -> None:
+    ceilings_s = 32.0
+    assert START_S + ceilings_s + sum(case_cost_s(case, None, METHOD) for case in cases_of("quick")) < WHOLE_S
