@@ -8,7 +8,7 @@ from loadgen.load.load_config import LoadConfig
 from servemark.errors import InputDataError, OptionError
 from servemark.quality import ctc
 from servemark.quality.metric import Metric
-from servemark.quality.registry import metric_named
+from servemark.quality.metrics import metric_named
 from servemark.quality.scoring import chosen
 from servemark.workload import LabelledSet, Quality
 

@@ -12,6 +12,7 @@ import typer
 
 from loadgen.evaluation.mix import parse_mix, requests_of
 from loadgen.load.load_config import LoadConfig
+from servemark import interrupts
 from servemark.cli._asked import Asked, takes_run
 from servemark.cli._command import one_command
 from servemark.cli._explained import explained_run
@@ -19,27 +20,27 @@ from servemark.cli._load_flags import require_scoring, resolved, takes_load, tak
 from servemark.cli._own_models import takes_own_models
 from servemark.cli._report import conclude, write_report
 from servemark.cli._run_file import TakesDefaults
-from servemark.cli._watched import drawing_of, drive_watched
 from servemark.documents.commands import Explaining
 from servemark.documents.fields import RUN
 from servemark.documents.load import ConstantRate, Load, MaxRate
 from servemark.documents.request import RunRequest, changed
 from servemark.documents.series import Series
-from servemark.errors import ExitCode, OptionError
+from servemark.errors import ExitCode, NoResultError, OptionError, ResultError
 from servemark.output import note
 from servemark.paths import shown
 from servemark.quantities import duration_text
 from servemark.results import directory
 from servemark.results.schema.run import Result
 from servemark.runs.in_process import Measure, engines_for
-from servemark.runs.locust_process import drive
+from servemark.runs.locust_process import drive, drive_into, read_result
 from servemark.runs.mix import run_mix
 from servemark.runs.server import served_by_hand, server_for
 from servemark.search.max_rate.curve import curve
 from servemark.search.max_rate.point import busy
 from servemark.search.max_rate.runs import RUN_OVERHEAD_S, RateRuns, find_max_rate, write_max_rate
-from servemark.views.live.progress import ended, progress
-from servemark.views.live.watched import Drawing
+from servemark.views.live.progress import ended, progress, report
+from servemark.views.live.screen import Screen
+from servemark.views.live.watched import Drawing, drawn_where_seen
 from servemark.views.render.terminal import show
 
 
@@ -190,6 +191,30 @@ def _show_search(result: Result, folder: Path, *, json: bool) -> None:
         return
     show(result)
     note(f"result: {shown(folder)}")
+
+
+def drawing_of(title: str, config: LoadConfig, *, quiet: bool = False) -> AbstractContextManager[Drawing | None]:
+    """Draw the runs of a configuration below a title where somebody looks, else yield None."""
+    return drawn_where_seen(Screen(title), quiet=quiet, grace_s=config.metrics.metrics_grace_s)
+
+
+def drive_watched(config: LoadConfig, *, workers: int = 1) -> Result:
+    """Drive a run and report it; this process draws how it stands where somebody looks. Raises as `drive`."""
+    folder = config.result_dir or directory.new_directory(config.out, config.model)
+    config = replace(config, result_dir=folder)
+    drawing = None
+    try:
+        with drawing_of(f"{config.model}, {config.protocol}", config) as drawing:
+            words = drawing.words if drawing else None
+            result = drive_into(config, words, words, workers=workers, observer=drawing)
+    except KeyboardInterrupt:
+        if drawing:
+            with contextlib.suppress(NoResultError, ResultError):
+                report(folder, read_result(folder, interrupts.EXIT_CODE))
+        raise
+    if drawing:
+        report(folder, result)
+    return result
 
 
 app = one_command(takes_own_models(run), cls=TakesDefaults)

@@ -1,22 +1,38 @@
 """MLPerf's accuracy mode: a labelled data set as LoadGen's library, and its accuracy log scored."""
 
+import io
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import overload
+
+import numpy as np
 
 from loadgen.load.load_config import LoadConfig
 from loadgen.mlperf.official_loadgen import read_accuracy_log
 from loadgen.sut.channel import Answer, Payload
 from loadgen.sut.target import Target
 from servemark.errors import ResultError, parsing
-from servemark.quality.answer_bytes import from_bytes, to_bytes
 from servemark.quality.document import score, weights_of
 from servemark.quality.journal import Journal
 from servemark.quality.scoring import NO_ANSWER, Scorer
 from servemark.results.schema.score import QualityScore
 from servemark.runs.labelled import Labels
-from servemark.workload import stack
+from servemark.workload import Arrays, Sample, Tensor, stack
+
+
+def to_bytes(outputs: Arrays, tensors: Sequence[Tensor]) -> bytes:
+    """Write the first row of each output for the log, one .npy after the other."""
+    content = io.BytesIO()
+    for tensor in tensors:
+        np.save(content, outputs[tensor.name][0], allow_pickle=False)
+    return content.getvalue()
+
+
+def from_bytes(content: bytes, tensors: Sequence[Tensor]) -> Sample:
+    """Read the outputs again. Raises ValueError, EOFError."""
+    file = io.BytesIO(content)
+    return {tensor.name: np.load(file, allow_pickle=False) for tensor in tensors}
 
 
 class LabelledLibrary(Sequence[Payload]):

@@ -9,9 +9,10 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
 from loadgen.evaluation.live_feed import LIVE_FD
 from loadgen.load.load_config import LoadConfig
@@ -22,11 +23,29 @@ from servemark.output import ERRORS, SAYS
 from servemark.paths import LOCUSTFILES
 from servemark.results import directory as results
 from servemark.results.schema.run import Result
-from servemark.runs.observer import Observer
 
 _GRACE_S = 30.0
 _PORTS = range(10_048, 32_768)
 """The master's. Linux gives those above to connections, so one of them may be taken before the master has it."""
+
+
+class Observer(Protocol):
+    """Takes the figures of runs while they go on, and their words, so that they show nothing themselves."""
+
+    words: int
+    """Descriptor of a pipe that takes what a run writes."""
+
+    def started(self, *names: str) -> None:
+        """These runs go on from now, and no others."""
+
+    def figures_of(self, name: str) -> AbstractContextManager[int]:
+        """Start the run of this name in the block, which gives a pipe for `LiveFigures`, one JSON document a line.
+
+        The run has ended when the pipe is closed.
+        """
+
+    def say(self, line: str) -> None:
+        """Take a line about what goes on."""
 
 
 def drive(config: LoadConfig, *, workers: int = 1, observer: Observer | None = None) -> Result:

@@ -30,8 +30,7 @@ from servemark.paths import shown
 from servemark.results import directory as results
 from servemark.results.directory import RESULT_FILE
 from servemark.results.schema.run import Result
-from servemark.runs.locust_process import launch, read_result, stopping
-from servemark.runs.observer import Observer
+from servemark.runs.locust_process import Observer, launch, read_result, stopping
 from servemark.runs.server import server_for
 from servemark.workload import get
 

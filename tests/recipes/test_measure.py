@@ -11,7 +11,7 @@ from exporters import engines
 from recipes import measure
 from recipes.training import Trained, save
 from servemark.quality.interval import intervals
-from servemark.quality.registry import metric_named
+from servemark.quality.metrics import metric_named
 from servemark.views.wording import score as number
 
 

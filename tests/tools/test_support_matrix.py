@@ -14,8 +14,7 @@ from servemark import workload
 from servemark.errors import ArtifactError
 from servemark.machine.instructions import int8_overflows
 from tools import support_matrix
-from tools.support_matrix import attempt
-from tools.support_table import MARKDOWN, RECORD, render
+from tools.support_matrix import MARKDOWN, RECORD, attempt, render
 
 SAMPLE = [
     ("din", "openvino", "fp16"),

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from servemark.errors import InputDataError
-from servemark.quality.registry import metric_named
+from servemark.quality.metrics import metric_named
 from servemark.workload import LabelledSet, Sample, get
 from tests.servemark.datasets.test_librispeech import chapter
 from tests.support.tfrecords import example, record

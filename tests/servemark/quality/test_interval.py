@@ -9,7 +9,7 @@ from scipy.stats import binomtest
 
 from servemark.quality.interval import Interval, intervals
 from servemark.quality.metric import Row
-from servemark.quality.registry import metric_named
+from servemark.quality.metrics import metric_named
 
 ACCURACY, HIT_RATIO = metric_named("accuracy"), metric_named("HR@10")
 

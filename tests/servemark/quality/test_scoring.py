@@ -10,7 +10,7 @@ import pytest
 
 from servemark.quality.document import score
 from servemark.quality.journal import Journal
-from servemark.quality.registry import metric_named, metrics
+from servemark.quality.metrics import metric_named, metrics
 from servemark.quality.scoring import Scorer
 from servemark.workload import Example, LabelledSet, Quality, Sample
 from tests.servemark.quality.metrics.test_metrics import LABELS, NO_WORST, PICTURE, VOLUME, detections, scores

@@ -3,18 +3,22 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from loadgen.mlperf import official_loadgen
 from servemark.errors import InputDataError
 from servemark.figures.registry import count_of
 from servemark.runs import accuracy_log
+from servemark.runs.accuracy_log import from_bytes, to_bytes
+from servemark.workload import Arrays, Tensor
 from tests.support.command_line import Servemark
 from tests.support.digits import COUNT, RIGHT, flags, lay_out, served
 from tests.support.documents import validated
 from tests.support.locust_run import the_result
 
 MLPERF = ("--scenario", "SingleStream", "--min-duration", "0.3", "--min-queries", "5")
+TENSORS = (Tensor("ids", "INT32", (-1,)), Tensor("score", "FP32", (1,)), Tensor("masks", "UINT8", (2, 2)))
 
 
 @pytest.fixture(scope="module")
@@ -106,3 +110,15 @@ def test_a_picture_that_cannot_be_read_ends_the_run(
         done = servemark(*flags(server, data, tmp_path, *MLPERF, "--quality", command="mlperf"))
     assert done.code == 3
     assert "digit 7 is damaged" in done.err
+
+
+def test_outputs_of_any_shape_and_datatype_come_back() -> None:
+    outputs: Arrays = {
+        "ids": np.array([[3, 1, 2]], np.int32),
+        "score": np.array([[0.5]], np.float32),
+        "masks": np.array([[[1, 2], [3, 255]]], np.uint8),
+    }
+    found = from_bytes(to_bytes(outputs, TENSORS), TENSORS)
+    for name, array in outputs.items():
+        np.testing.assert_array_equal(found[name], array[0])
+        assert found[name].dtype == array.dtype

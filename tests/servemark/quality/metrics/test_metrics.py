@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from servemark.errors import OptionError
-from servemark.quality.registry import metric_named, metrics
+from servemark.quality.metrics import metric_named, metrics
 from servemark.workload import workloads
 
 

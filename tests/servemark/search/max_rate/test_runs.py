@@ -15,7 +15,7 @@ from servemark.cli import run as command
 from servemark.errors import NoResultError
 from servemark.figures.registry import value_of
 from servemark.results import directory as results
-from servemark.runs.observer import Observer
+from servemark.runs.locust_process import Observer
 from servemark.workload import get
 from tests.support.command_line import Done, Servemark
 from tests.support.locust_run import Result, accounted, server_of
