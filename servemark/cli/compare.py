@@ -26,7 +26,7 @@ from servemark.compare.saved.baselines import saved
 from servemark.compare.saved.compare import compare_rounds, compare_saved, exit_code
 from servemark.compare.saved.differences import Gate
 from servemark.compare.saved.figures import ALL, chosen
-from servemark.documents.comparison import Comparison
+from servemark.documents.commands import Comparison
 from servemark.documents.fields import COMPARE
 from servemark.documents.request import changed
 from servemark.errors import ExitCode, OptionError
