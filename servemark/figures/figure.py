@@ -131,8 +131,11 @@ class Figure:
 
     @property
     def metric(self) -> str:
-        """Its name for Prometheus, in base units: `servemark_energy_per_inference_joules`."""
-        return _ending_in(self.unit.base, f"servemark_{self.tag.replace('.', '_')}")
+        """Its name for Prometheus, in base units: `servemark_energy_per_inference_joules`.
+
+        Prometheus keeps the ending `_count` for histograms.
+        """
+        return _ending_in(self.unit.base, f"servemark_{self.tag.replace('.', '_')}").removesuffix("_count")
 
 
 def _ending_in(unit: str, name: str) -> str:

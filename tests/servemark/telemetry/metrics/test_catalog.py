@@ -15,6 +15,7 @@ def test_a_metric_is_named_by_the_conventions(metric: Metric) -> None:
     assert metric.name.endswith("_total") == (metric.kind is Kind.COUNTER)
     if metric.kind is Kind.HISTOGRAM:
         assert metric.name.endswith("_seconds")
+    assert not metric.name.endswith(("_count", "_sum", "_bucket")), "a histogram's"
     assert metric.help.endswith(".")
     assert not {*metric.labels} & {*RUN_LABELS, "le", "quantile"}
     assert not re.search("milli|micro|percent|kilo|mega", metric.name), "base units only"
