@@ -13,7 +13,9 @@ from servemark.machine.processes.table import processes
 GONE = 99_999_999
 
 
-@pytest.mark.parametrize(("watcher", "above"), [(None, []), (os.getpid(), [os.getpid()]), (GONE, [])])
+@pytest.mark.parametrize(
+    ("watcher", "above"), [(None, []), (os.getpid(), [os.getpid()]), (GONE, [])], ids=["none", "this process", "gone"]
+)
 def test_a_run_is_its_command_s_and_that_of_the_one_above(watcher: int | None, above: list[int]) -> None:
     """The process that sends has forgotten its owner's variable: what it starts must not end with its own owner."""
     code = (
