@@ -20,6 +20,11 @@ def shown(path: Path) -> str:
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
+def resumed(text: str) -> Path | None:
+    """The folder that --resume names, None where it names none."""
+    return found(text) if text else None
+
+
 def found(text: str) -> Path:
     """The path as it is given or, where nothing is there, below SERVEMARK_HOME: `results/latest` from anywhere."""
     path = Path(text)

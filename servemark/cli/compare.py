@@ -31,7 +31,7 @@ from servemark.documents.fields import COMPARE
 from servemark.documents.request import changed
 from servemark.errors import ExitCode, OptionError
 from servemark.output import note
-from servemark.paths import shown
+from servemark.paths import resumed, shown
 from servemark.quantities import text_of
 from servemark.results.directory import print_json, write_atomically
 from servemark.results.saved import Saved
@@ -114,6 +114,7 @@ def _request(what: list[str], precision: str, options: Comparison, load: Namespa
         max_rate=options.max_rate,
         choose_length=choose_length,
         tune_budget_s=options.tune_budget_s if options.tuned else None,
+        resume=resumed(options.resume),
     )
     contenders = request.contenders()
     if options.fail_on and len(contenders) != 2:

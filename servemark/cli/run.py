@@ -13,6 +13,7 @@ import typer
 from loadgen.evaluation.mix import parse_mix, requests_of
 from loadgen.load.load_config import LoadConfig
 from servemark import interrupts
+from servemark.campaign import Campaign
 from servemark.cli._asked import Asked, takes_run
 from servemark.cli._command import one_command
 from servemark.cli._explained import explained_run
@@ -27,7 +28,7 @@ from servemark.documents.request import RunRequest, changed
 from servemark.documents.series import Series
 from servemark.errors import ExitCode, NoResultError, OptionError, ResultError
 from servemark.output import note
-from servemark.paths import shown
+from servemark.paths import resumed, shown
 from servemark.quantities import duration_text
 from servemark.results import directory
 from servemark.results.schema.run import Result
@@ -37,7 +38,7 @@ from servemark.runs.mix import run_mix
 from servemark.runs.server import served_by_hand, server_for
 from servemark.search.max_rate.curve import curve
 from servemark.search.max_rate.point import busy
-from servemark.search.max_rate.runs import RUN_OVERHEAD_S, RateRuns, find_max_rate, write_max_rate
+from servemark.search.max_rate.runs import RUN_OVERHEAD_S, RateRuns, find_max_rate, identity, write_max_rate
 from servemark.views.live.progress import ended, progress, report
 from servemark.views.live.screen import Screen
 from servemark.views.live.watched import Drawing, drawn_where_seen
@@ -75,7 +76,7 @@ def _measured(requests: Sequence[RunRequest], search: Load, asked: Asked, option
     json, request = asked.json, requests[0]
     if isinstance(search, MaxRate):
         with server_for([resolved(changed(request, load=search.at(1.0)))]) as [config]:
-            return _search(config, request, search, json=json)
+            return _search(config, request, search, options, json=json)
     configs = [resolved(each) for each in requests]
     _announce(configs, options.repeat)
     target = (
@@ -160,16 +161,20 @@ def _mix(request: RunRequest, *, report: bool, json: bool) -> int:
     return int(result["verdict"]["exit_code"])
 
 
-def _search(config: LoadConfig, request: RunRequest, search: MaxRate, *, json: bool) -> int:
+def _search(config: LoadConfig, request: RunRequest, search: MaxRate, options: Series, *, json: bool) -> int:
     """Find the highest rate and report it; the exit code."""
-    folder = directory.new_directory(config.out, f"{config.model}-max-rate")
+    folder = resumed(options.resume) or directory.new_directory(config.out, f"{config.model}-max-rate")
+    asked = identity(config, kind="max-rate", bounds=search.bounds)
     title = f"{config.model}, {config.protocol}  |  the highest rate with {config.objectives.slo}"
     try:
-        with drawing_of(title, config, quiet=json) as drawing:
+        with (
+            Campaign(folder, asked, resume=bool(options.resume)) as campaign,
+            drawing_of(title, config, quiet=json) as drawing,
+        ):
             measure = functools.partial(drive, workers=request.limits.workers, observer=drawing)
             say = drawing.say if drawing else (lambda _: None) if json else note
             runs = RateRuns(
-                config, search.at(1.0), folder, measure, say=say, despite_busy=search.despite_busy, request=request
+                config, search.at(1.0), campaign, measure, say=say, despite_busy=search.despite_busy, request=request
             )
             found = find_max_rate(runs, None if isinstance(search.bounds, str) else search.bounds)
     except KeyboardInterrupt:

@@ -23,7 +23,7 @@ from servemark.documents.commands import Tuning
 from servemark.documents.fields import TUNE
 from servemark.errors import ExitCode, OptionError
 from servemark.output import note
-from servemark.paths import found
+from servemark.paths import resumed
 from servemark.quantities import duration_text
 from servemark.repository.model_config import Settings
 from servemark.results import directory
@@ -70,7 +70,7 @@ def tune(
         raise OptionError("tune needs an objective", fix="give one, like --slo p99:50")
     require_fixed_warmup(load)
     config = resolve(load, model=workload, engine=engine, precision=precision)
-    folder = found(options.resume) if options.resume else directory.new_directory(config.out, f"tune-{config.model}")
+    folder = resumed(options.resume) or directory.new_directory(config.out, f"tune-{config.model}")
     try:
         document = _tuned(config, options, folder)
     except InterruptedTuning as cut:

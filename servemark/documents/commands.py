@@ -20,6 +20,10 @@ Only = Annotated[
     fields.text("Only this one of the suite; more than once.", metavar="WORKLOAD", repeatable=True, many=True),
 ]
 OneDevice = Annotated[str, fields.text("cpu or cuda:N.", metavar="DEVICE")]
+Resume = Annotated[
+    str,
+    fields.text("Go on with one that was cut short, with the same options.", names=Names.PATH, metavar="DIR"),
+]
 NoCeilings = Annotated[bool, fields.switch("Leave out the ceilings, and the shares of them.")]
 TUNE_BUDGET_S = 540.0
 """Time budget of the trials of one tuning."""
@@ -293,6 +297,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
             metavar="S",
         ),
     ] = TUNE_BUDGET_S
+    resume: Resume = ""
     fail_on: Annotated[
         str,
         fields.text(
@@ -313,6 +318,9 @@ class Comparison(Struct, frozen=True, kw_only=True):
     def of_saved(self) -> bool:
         """Tell whether saved results are compared, and nothing is measured. Raises OptionError."""
         measured = bool(self.engines or self.servers or self.urls or self.sweep)
+        if self.resume and (self.tuned or not measured):
+            why = "--tuned would tune anew" if measured else "saved results are compared at once"
+            raise OptionError(f"--resume goes on with rounds, and {why}", fix="leave out --resume")
         if measured and self.baseline:
             raise OptionError(
                 "--baseline is compared with a saved result", fix="servemark compare RESULT --baseline NAME"

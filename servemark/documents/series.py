@@ -7,6 +7,7 @@ from typing import Annotated
 from msgspec import Struct
 
 from servemark.documents import fields
+from servemark.documents.commands import Resume
 from servemark.documents.fields import Read
 from servemark.documents.flags import KINDS, OPTIONS, Value
 from servemark.documents.load import MaxRate
@@ -64,6 +65,7 @@ class Series(Struct, frozen=True, kw_only=True):
         ),
     ] = ()
     repeat: Annotated[int, fields.whole("Repeat each run, with the next seed.")] = 1
+    resume: Resume = ""
 
     def points(self, shared: Mapping[str, Value]) -> list[dict[str, str]]:
         """Return the flags of each run besides those that all of them share, by name. Raises OptionError."""
@@ -78,6 +80,8 @@ class Series(Struct, frozen=True, kw_only=True):
         """Refuse a series of runs that this one, the first of them, cannot have. Raises OptionError."""
         if self.repeat > 1 and isinstance(request.load, MaxRate):
             raise OptionError("--max-rate and --repeat exclude each other", fix="the search repeats what it finds")
+        if self.resume and not isinstance(request.load, MaxRate):
+            raise OptionError("--resume goes on with a search: --max-rate", fix="leave out --resume")
         if "=" in request.workload:
             self._require_mix(request)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from loadgen.load.load_config import LoadConfig
+from servemark.campaign import interleaved
 from servemark.documents.load import ClosedLoop
 from servemark.errors import ServemarkError
 from servemark.figures.registry import value_of
@@ -24,7 +25,6 @@ from servemark.results.schema.explanation import Ladder, LadderRung, LeftOut, Se
 from servemark.results.schema.run import Result
 from servemark.runs.locust_process import drive
 from servemark.runs.server import server_for
-from servemark.search.max_rate.refinement import round_order
 from servemark.stats.ratios import mean_interval
 
 OPERATORS, ENGINE, SHARED, SERVED, MEDIAN, TAIL = "operators", "engine", "shared_memory", "served", "median", "p99"
@@ -81,7 +81,7 @@ def measured(measurements: Mapping[str, Measurement], rounds: int, no_engine: st
     found: dict[str, list[Found]] = {name: [] for name in measurements}
     left_out: list[LeftOut] = [] if no_engine is None else [{"rung": ENGINE, "reason": no_engine}]
     for number in range(1, rounds + 1):
-        for name in round_order(list(found), number):
+        for name in interleaved(list(found), number):
             try:
                 found[name].append(measurements[name](number))
             except ERRORS as error:

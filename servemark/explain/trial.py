@@ -6,6 +6,7 @@ from pathlib import Path
 
 import servers
 from loadgen.load.load_config import LoadConfig
+from servemark.campaign import interleaved
 from servemark.compare.interleaved.contenders import lay_out
 from servemark.errors import OptionError
 from servemark.figures.registry import value_of
@@ -18,7 +19,6 @@ from servemark.results.schema.explanation import Tried
 from servemark.results.schema.run import Result
 from servemark.runs.locust_process import drive
 from servemark.runs.server import address_of
-from servemark.search.max_rate.refinement import round_order
 from servemark.search.max_rate.runs import RUN_OVERHEAD_S
 from servemark.stats.ratios import ratio_of_pairs
 
@@ -85,7 +85,7 @@ def _measured(config: LoadConfig, folder: Path, settings: Settings, rounds: int)
         with servers.open_server("auto", repository, [*models.values()]) as server:
             plain = config.at(address_of(server, config.protocol)).changed(explain=False)
             for number in range(1, rounds + 1):
-                for label in round_order([NOW, FIXED], number):
+                for label in interleaved([NOW, FIXED], number):
                     below = folder / f"try-{number:02}-{label}"
                     below.mkdir()
                     turn = plain.changed(model_name=models[label], seed=config.seed + number)

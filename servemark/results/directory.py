@@ -29,6 +29,8 @@ RESULT_FILE = "result.json"
 HISTOGRAM_FILE = "histograms.json"
 SERIES_FILE = "series.json"
 LATEST = "latest"
+JOURNAL = "journal.jsonl"
+"""The turns of a campaign."""
 ORDER_FILE = "request.json"
 """The order of a run's process, until it has taken it."""
 _NAME = re.compile(r"\d{8}-\d{6}-")
@@ -102,7 +104,8 @@ def new_directory(root: Path, name: str, *, now: datetime | None = None) -> Path
 def discard(directory: Path) -> None:
     """Remove a directory that has got no result."""
     with contextlib.suppress(OSError):
-        (directory / ORDER_FILE).unlink(missing_ok=True)
+        for name in (ORDER_FILE, JOURNAL):
+            (directory / name).unlink(missing_ok=True)
         directory.rmdir()
         _link_latest(directory.parent)
 

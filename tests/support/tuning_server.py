@@ -23,6 +23,11 @@ REQUESTS = 10_000
 Capacity = Callable[[Candidate], float]
 
 
+def key(trial: Trial) -> tuple[str, Candidate, float, int]:
+    """Tell one trial from another."""
+    return trial.stage, trial.candidate, trial.load, trial.number
+
+
 class Server:
     """A bench over M/M/1 servers, whose p99 is ln(100) / (capacity - rate); a closed loop takes all they can do."""
 

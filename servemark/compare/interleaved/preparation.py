@@ -67,6 +67,8 @@ class Request:
     """True if the rounds last as long as the slowest engine needs."""
     tune_budget_s: float | None = None
     """Time budget for tuning each engine; None: it is compared as configured."""
+    resume: Path | None = None
+    """The folder of a comparison to go on with."""
 
     def contenders(self) -> list[Contender]:
         """The engines as contenders. Raises OptionError, also where a server that runs cannot be given what is set."""

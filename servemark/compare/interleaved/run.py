@@ -1,25 +1,40 @@
-"""Comparison of engines: prepare all of them, measure in rounds, keep the measurements."""
+"""Comparison of engines: prepare all of them, measure in interleaved rounds, keep the measurements."""
 
+import functools
+import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
 
+from servemark import campaign
+from servemark.campaign import GOES_ON, Campaign, interleaved
 from servemark.compare.interleaved.document import COMPARISON_FILE, Turn, document
+from servemark.compare.interleaved.hosting import Footprint, Participant
 from servemark.compare.interleaved.preparation import Preparation, Request
-from servemark.compare.interleaved.rate_rounds import RateTurns
-from servemark.compare.interleaved.rounds import LoadTurns, Rounds
-from servemark.compare.interleaved.timetable import timetable
-from servemark.compare.interleaved.validity import decided, exit_code
-from servemark.errors import ExitCode
+from servemark.compare.interleaved.timetable import Timetable, timetable
+from servemark.compare.interleaved.validity import decided, exit_code, unmet
+from servemark.compare.interleaved.warm_up import EngineWarmUp, answer
+from servemark.documents.load import ConstantRate
+from servemark.errors import ExitCode, OptionError
 from servemark.output import note
-from servemark.paths import shown
+from servemark.quantities import figure
 from servemark.results import directory
+from servemark.results.constraint_kinds import About, Kind, about
 from servemark.results.objectives import written
-from servemark.results.schema.comparison import ComparisonDocument, ComparisonHeader, SavedComparison
+from servemark.results.schema.comparison import (
+    ComparisonDocument,
+    ComparisonHeader,
+    RepeatedRound,
+    SavedComparison,
+)
 from servemark.results.schema.header import opening
+from servemark.results.verdict import verdict_words
+from servemark.runs.locust_process import drive
 from servemark.search.max_rate.refinement import HighestRate
+from servemark.search.max_rate.runs import RateRuns, find_max_rate, identity, write_max_rate
 from servemark.search.tuning import Candidate
 
 OnEnd = Callable[[Path, ComparisonDocument], None]
@@ -34,14 +49,28 @@ def compare_engines(request: Request, on_end: OnEnd = lambda *_: None) -> "Compa
     return comparison
 
 
+@dataclass(frozen=True)
+class Made:
+    """A run of an engine in a round: its directory, and what its server took."""
+
+    round: int
+    label: str
+    directory: str
+    footprint: Footprint | None
+
+
 class Comparison:
-    """A comparison and its document, which is written whole after each round and at an interruption."""
+    """A comparison and its document, which is written whole after each turn and at an interruption."""
 
     def __init__(self, prepared: Preparation, on_end: OnEnd) -> None:
         self._prepared, self._request, self._on_end = prepared, prepared.request, on_end
         config = prepared.request.config
-        self.folder = directory.new_directory(config.out, f"compare-{config.workload.name}")
         self.turns: list[Turn] = []
+        self.repeated: list[RepeatedRound] = []
+        self._now = self.turns
+        """The list that takes the next turn: that of a round alone while it is made again."""
+        self._count = itertools.count(1)
+        self._participants: Sequence[Participant] = ()
         self.rates: dict[str, HighestRate] = {}
         self.document: ComparisonDocument
         """The document in the form of comparison.json."""
@@ -64,9 +93,17 @@ class Comparison:
                 label: Candidate.of_config(text).to_dict() for label, text in prepared.configurations.items()
             },
         }
-
         if self._request.until_decided:
             self._opened["until_decided"] = {"decided": False, "saved_s": 0.0}
+        else:
+            self._opened["repeated"] = self.repeated
+        folder = self._request.resume or directory.new_directory(config.out, f"compare-{config.workload.name}")
+        self.campaign = Campaign(folder, self._asked(), self._write, resume=bool(self._request.resume))
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the result."""
+        return self.campaign.folder
 
     @property
     def exit_code(self) -> ExitCode:
@@ -81,61 +118,189 @@ class Comparison:
         self._on_end(self.folder, self.document)
 
     def measure(self) -> None:
-        """Warm up, make the rounds and the searches; the measurements are written however they end."""
-        reason: str | None = "it ended with an error"
-        try:
-            self._measure()
-            reason = None
-        except KeyboardInterrupt:
-            reason = "interrupted"
-            raise
-        finally:
-            if self.turns:
-                self._write(reason)
-                if self.document["rows"]:
-                    self._on_end(self.folder, self.document)
-                if reason:
-                    note(f"partial result: {shown(self.folder)}")
-            else:
-                directory.discard(self.folder)
+        """Warm up, make the rounds and the searches; the measurements are written however they end.
 
-    def _measure(self) -> None:
+        Raises ServerError, NoResultError if a run has no result, KeyboardInterrupt.
+        """
         request, prepared = self._request, self._prepared
-        warmed, participants = prepared.warm_up(self.folder), prepared.participants
-        left_out = prepared.left_out.items()
-        self._opened["left_out"] = [{"label": label, "reason": reason} for label, reason in left_out]
-        if prepared.hosts:
-            self._opened["servers"] = {p.label: prepared.hosts.served_by(p.contender) for p in participants}
-        slo = request.config.slo if request.max_rate else ()
-        times = timetable(participants, warmed, request.rounds, slo, chosen=request.choose_length)
-        times.announce(participants, warmed)
-        if request.choose_length:
-            participants = [participant.lasting(times.round_s) for participant in participants]
-            self._opened["duration_s"] = times.round_s
-        rounds = Rounds(self.folder, prepared.server, self._go_on, prepared.server_each_turn)
+        with self.campaign:
+            warmed, participants = prepared.warm_up(self.folder), prepared.participants
+            left_out = prepared.left_out.items()
+            self._opened["left_out"] = [{"label": label, "reason": reason} for label, reason in left_out]
+            if prepared.hosts:
+                self._opened["servers"] = {p.label: prepared.hosts.served_by(p.contender) for p in participants}
+            slo = request.config.slo if request.max_rate else ()
+            choose = functools.partial(
+                timetable, participants, warmed, request.rounds, slo, chosen=request.choose_length
+            )
+            times = self.campaign.turn("lengths", choose, Timetable)
+            times.announce(participants, warmed)
+            if request.choose_length:
+                participants = [participant.lasting(times.round_s) for participant in participants]
+                self._opened["duration_s"] = times.round_s
+            self._participants = participants
+            self.make_rounds(times, warmed)
+            if request.max_rate:
+                load = msgspec.structs.replace(request.search, duration_s=times.search_s)
+                self.find_rates(load, times.rate_rounds)
+
+    def make_rounds(self, times: Timetable, warmed: Mapping[str, EngineWarmUp]) -> None:
+        """Make the rounds, until they are enough or each is made, and those again that have to be."""
+        costs = {each.label: times.turn_s(each, warmed[each.label]) for each in self._participants}
+        self.campaign.expect([*costs.values()] * times.rounds)
+        plan = self._rounds(times.rounds, costs)
+        for _, made in self.campaign.turns(plan, Made, lambda _: _words(self._now[-1])):
+            self._list(made)
+
+    def _rounds(self, count: int, costs: Mapping[str, float]) -> Iterator[campaign.Turn[Made]]:
+        """Plan the rounds: `count` of them, or until they are enough."""
         begun = time.monotonic()
-        turns = LoadTurns(participants, self.folder, self.turns)
-        rounds.run(request.rounds, turns, enough=lambda: self._enough(time.monotonic() - begun))
-        if not request.until_decided:
-            self._opened["repeated"] = turns.repeated
-            turns.repeat(rounds)
-        if request.max_rate:
-            load = msgspec.structs.replace(request.search, duration_s=times.search_s)
-            RateTurns(participants, request.config.slo, load, self.rates).run(rounds, times.rate_rounds)
+        for number in range(1, count + 1):
+            yield from self._round(number, costs)
+            if self._enough(time.monotonic() - begun):
+                return
+        if not self._request.until_decided:
+            yield from self._repeats(costs)
+
+    def _round(self, number: int, costs: Mapping[str, float], again: str = "") -> Iterator[campaign.Turn[Made]]:
+        for participant in interleaved(self._participants, number):
+            place = f"{next(self._count):02}-{participant.contender.slug}"
+            make = functools.partial(self._run, participant, number, place)
+            yield campaign.Turn(f"round {number}{again}, {participant.label}", make, costs[participant.label])
+
+    def _repeats(self, costs: Mapping[str, float]) -> Iterator[campaign.Turn[Made]]:
+        """Plan rounds again, once each, in which a run is INVALID because it drifted or the load generator was late.
+
+        All engines run again, and the former runs of such a round do not count, whatever they found. Where half of the
+        rounds or more are such, the machine is to blame, and none is repeated.
+        """
+        spoilt = {turn.round: turn for turn in self.turns if _spoilt(turn)}
+        if 2 * len(spoilt) >= len({turn.round for turn in self.turns}):
+            return
+        for number, turn in spoilt.items():
+            failed = unmet(turn.result)
+            note(f"round {number} again, because {turn.label} was INVALID ({', '.join(failed)})")
+            self._now = []
+            yield from self._round(number, costs, " again")
+            others = [each for each in self.turns if each.round != number]
+            self.turns[:] = sorted([*others, *self._now], key=lambda each: each.round)
+            self._now = self.turns
+            self.repeated.append({"round": number, "label": turn.label, "failed": failed})
+
+    def _run(self, participant: Participant, number: int, place: str) -> Made:
+        """Make one run, with the round's seed, at the engine's server."""
+        with self._prepared.server(participant) as hosted:
+            if self._prepared.server_each_turn:
+                answer(participant, hosted, self.folder)
+            config = hosted.asked(participant.config).changed(seed=participant.config.seed + number - 1)
+            folder = self.campaign.below(place)
+            made = Made(number, participant.label, place, None)
+            try:
+                drive(replace(config, result_dir=folder))
+            except BaseException:
+                # An interrupted run is listed too, but takes no part in the figures.
+                if (folder / directory.HISTOGRAM_FILE).exists():
+                    self._list(made)
+                raise
+            return replace(made, footprint=hosted.footprint())
+
+    def _list(self, made: Made) -> None:
+        self._now.append(
+            replace(Turn.read(made.round, made.label, self.folder / made.directory), footprint=made.footprint)
+        )
+
+    def find_rates(self, load: ConstantRate, count: int) -> dict[str, RateRuns]:
+        """Search each engine's highest rate, then find all of them again in `count` rounds; return the runs by label.
+
+        An engine whose rate is no longer met, or is limited by the generator, leaves the rounds. They end if the first
+        engine leaves or only one remains, because there is no comparison left.
+        """
+        participants = self._participants
+        runs = {each.label: self._search(each, load) for each in participants}
+        for number in range(1, count + 1):
+            sound = [each for each in participants if self.rates[each.label].reason is None]
+            if len(sound) < 2 or sound[0] is not participants[0]:
+                break
+            for participant in interleaved(sound, number):
+                rate, own = self.rates[participant.label], runs[participant.label]
+                with self._prepared.server(participant) as hosted:
+                    if self._prepared.server_each_turn:
+                        answer(participant, hosted, self.folder)
+                    own.config = hosted.asked(own.config)
+                    rate.repeat(own.measure, number)
+                found = rate.reason or f"{rate.rounds[-1]:,.4g} requests/s"
+                note(f"rate round {number}/{count}  {participant.label}: {found}")
+            self._write(GOES_ON)
+        return runs
+
+    def _search(self, participant: Participant, load: ConstantRate) -> RateRuns:
+        """Search one engine's highest rate; where there is none, the reason stands for it."""
+        note(f"highest rate of {participant.label}")
+        place = f"max-rate-{participant.contender.slug}"
+        with self._prepared.server(participant) as hosted:
+            config = hosted.asked(participant.config).changed(slo=written(self._request.config.slo))
+            runs = RateRuns(config, load, self.campaign, drive, despite_busy=True, place=f"{place}/")
+            try:
+                found = find_max_rate(runs)
+            except OptionError as error:
+                self.rates[participant.label] = HighestRate(None, f"{error.what}; {error.fix}", place)
+                note(f"{participant.label}: {error.what}; {error.fix}")
+                return runs
+        write_max_rate(runs, found)
+        self.rates[participant.label] = HighestRate.of(found, place)
+        self._write(GOES_ON)
+        return runs
 
     def _enough(self, spent_s: float) -> bool:
         """Tell whether the rounds may end, because each engine is told apart from the first or equal to it."""
-        done, most = self.document["rounds_done"], self._request.rounds
-        if not self._request.until_decided or not decided(self.document) or done == most:
+        if not self._request.until_decided:
+            return False
+        found = self._document(GOES_ON)
+        done, most = found["rounds_done"], self._request.rounds
+        if not decided(found) or done == most:
             return False
         self._opened["until_decided"] = {"decided": True, "saved_s": (most - done) * spent_s / done}
         note(f"decided after {done} of {most} rounds")
         return True
 
-    def _go_on(self) -> None:
-        self._write("the rounds go on")
+    def _asked(self) -> dict[str, object]:
+        """Return the identity of the comparison, as its journal holds it."""
+        request = self._request
+        return identity(
+            request.config,
+            kind="comparison",
+            engines=[contender.label for contender in request.contenders()],
+            configurations=self._opened["configurations"],
+            rounds=request.rounds,
+            until_decided=request.until_decided,
+            max_rate=request.max_rate,
+        )
+
+    def _document(self, partial: str | None) -> ComparisonDocument:
+        labels = [participant.label for participant in self._participants]
+        return document(self._opened, self.turns, labels, self.rates, partial)
 
     def _write(self, partial: str | None) -> None:
-        labels = [participant.label for participant in self._prepared.participants]
-        self.document = document(self._opened, self.turns, labels, self.rates, partial)
+        if not self.turns:
+            return
+        self.document = self._document(partial)
         directory.write_atomically(self.folder / COMPARISON_FILE, directory.to_json(self.document))
+        if partial != GOES_ON and self.document["rows"]:
+            self._on_end(self.folder, self.document)
+
+
+def _spoilt(turn: Turn) -> bool:
+    """Tell whether a run is INVALID for no other reason than that it drifted or the load generator was late."""
+    failed = unmet(turn.result)
+    return bool(failed) and not set(failed) - {Kind.STEADY_STATE, *about(failed, About.GENERATOR)}
+
+
+def _words(turn: Turn) -> str:
+    found = turn.to_dict()
+    p50 = "-" if found["p50_ms"] is None else f"{figure(found['p50_ms'])} ms"
+    verdict = verdict_words(found["failed"], found["objective"])
+    if found["unsteady"]:
+        verdict += ", scattered"
+    if found["disturbed"]:
+        verdict += ", beside other work"
+    return f"p50 {p50}, {figure(found['inferences_per_s'])} inferences/s, {verdict}"

@@ -35,20 +35,20 @@ class Timetable:
     search_s: float = 0.0
     rate_rounds: int = 0
 
+    def turn_s(self, participant: Participant, known: EngineWarmUp) -> float:
+        """Estimate the time of a participant's turn in a round."""
+        return known.server_s + self.round_s + participant.config.warmup_s + known.overhead_s
+
     def minutes(self, participants: Sequence[Participant], warmed: Mapping[str, EngineWarmUp]) -> tuple[float, float]:
         """Estimate the minutes of the rounds and of the highest rates."""
-        found = []
-        runs = SEARCH_RUNS + self.rate_rounds * ROUND_RUNS if self.rate_rounds else 0.0
-        hosts = 1 + self.rate_rounds if self.rate_rounds else 0
-        for count, servers, length_s in ((self.rounds, self.rounds, self.round_s), (runs, hosts, self.search_s)):
-            seconds = 0.0
-            for participant in participants:
-                known = warmed[participant.label]
-                seconds += servers * known.server_s + count * (
-                    length_s + participant.config.warmup_s + known.overhead_s
-                )
-            found.append(seconds / 60)
-        return found[0], found[1]
+        rounds = rates = 0.0
+        for participant in participants:
+            known = warmed[participant.label]
+            rounds += self.rounds * self.turn_s(participant, known)
+            if self.rate_rounds:
+                run_s = self.search_s + participant.config.warmup_s + known.overhead_s
+                rates += (1 + self.rate_rounds) * known.server_s + (SEARCH_RUNS + self.rate_rounds * ROUND_RUNS) * run_s
+        return rounds / 60, rates / 60
 
     def announce(self, participants: Sequence[Participant], warmed: Mapping[str, EngineWarmUp]) -> None:
         """Print the expected duration."""

@@ -1,8 +1,7 @@
 """One run of a search: a rate, and what the run says of it."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Self
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from servemark.documents.saved_load import rate_of
 from servemark.results.bottleneck import GENERATOR
@@ -34,7 +33,7 @@ class Point:
     allowed: float = 0.0
     """Share of the requests that may exceed the limit."""
     directory: str | None = None
-    result: Result | None = field(default=None, repr=False, compare=False)
+    """Of the run's result; None where the run has none."""
 
     @property
     def valid(self) -> bool:
@@ -82,15 +81,6 @@ class Point:
             return False
         return self.met == (self.over <= self.allowed * self.requests)
 
-    def kept(self) -> dict[str, Any]:
-        """Return all fields but the result, for `of_kept` to read."""
-        return {**vars(self), "failed": sorted(self.failed), "result": None}
-
-    @classmethod
-    def of_kept(cls, point: Mapping[str, Any]) -> Self:
-        """Read what `kept` gave."""
-        return cls(**{**point, "failed": frozenset(point["failed"])})
-
     def to_dict(self) -> RatePoint:
         """Convert to the form of result.json."""
         return {
@@ -130,7 +120,7 @@ def busy(points: Sequence[Point]) -> bool:
     return len(first) == BUSY_RUNS and all(about(point.failed, About.MACHINE) for point in first)
 
 
-def point_of(result: Result, directory: str | None = None) -> Point:
+def point_of(result: Result, directory: str) -> Point:
     """Read a load result with an objective, at one rate, as a point of the search."""
     rate, verdict = rate_of(result), result["verdict"]
     assert rate is not None
@@ -145,7 +135,6 @@ def point_of(result: Result, directory: str | None = None) -> Point:
         requests=requests,
         allowed=allowed,
         directory=directory,
-        result=result,
     )
 
 

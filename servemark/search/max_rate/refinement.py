@@ -2,9 +2,8 @@
 
 import statistics
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 from servemark.errors import ExitCode
 from servemark.quantities import figure
@@ -14,8 +13,6 @@ from servemark.search.max_rate.point import Point
 from servemark.search.max_rate.search import TOLERANCE, MaxRate, rounded
 from servemark.stats.ratios import Ratio, RatioFigures, ratio_of_repeats
 from servemark.stats.unknown import explained, or_unknown, unknown
-
-Side = TypeVar("Side")
 
 MIN_ROUNDS = 3
 NOT_FOUND = "no round has ended"
@@ -95,11 +92,6 @@ class HighestRate:
             figures["reason"] = searched["reason"]
             figures["rates"], figures["points"] = searched["rates"], searched["points"]
         return figures
-
-
-def round_order(sides: Sequence[Side], number: int) -> list[Side]:
-    """Return the order of a round, counted from 1: A B C, then C B A, so that drift of the machine hits all alike."""
-    return list(sides) if number % 2 else list(reversed(sides))
 
 
 def refine_rate(measure: Callable[[float], Point], start: float) -> tuple[float | None, bool]:

@@ -1,6 +1,7 @@
 """Highest rate of a model: a closed-loop probe, the search, and one result for both."""
 
 import contextlib
+import functools
 import math
 import shutil
 from collections.abc import Callable
@@ -13,6 +14,8 @@ from loadgen.load.load_config import LoadConfig
 from loadgen.load.scenario import scenario_of
 from loadgen.measurement.probe import probe as first_look
 from loadgen.targets.open import open_target
+from servemark.campaign import Campaign
+from servemark.documents.flags import options_of
 from servemark.documents.load import AUTO, ClosedLoop, ConstantRate
 from servemark.documents.request import RunRequest
 from servemark.documents.saved_load import asked_and_answered
@@ -25,7 +28,7 @@ from servemark.quantities import figure
 from servemark.results import directory as results
 from servemark.results.constraint_kinds import Kind
 from servemark.results.objectives import UNDECIDED, highest_percentile, latency_objective
-from servemark.results.schema.header import command
+from servemark.results.schema.header import SCHEMA_VERSION, command
 from servemark.results.schema.run import Result
 from servemark.results.schema.verdict import VerdictOfRun
 from servemark.results.verdict import Verdict, constraint
@@ -51,13 +54,16 @@ RUN_OVERHEAD_S = 3.0
 """Time of a run besides warm-up and measurement, for the estimate that is printed before the search."""
 SETTLE_ATTEMPTS = 3
 
+MAY_DIFFER = frozenset({"out", "data_root"})
+"""Options that may differ when a campaign goes on."""
+
 Drive = Callable[[LoadConfig], Result]
 """Makes a run whose result directory exists and gets the run's report. Raises NoResultError."""
 
 
 @dataclass
 class RateRuns:
-    """Runs of `config` at given rates, each with the next seed and a directory of its own in `folder`; `points` grows.
+    """Runs of `config` at given rates, turns of a campaign; each has the next seed and a directory. `points` grows.
 
     `config` has the objective. `load` is the load of each run, except for its rate; its duration is the minimum,
     because a run is as long as the percentile needs at its rate. `say` gets a line about each run.
@@ -65,7 +71,7 @@ class RateRuns:
 
     config: LoadConfig
     load: ConstantRate
-    folder: Path
+    campaign: Campaign
     drive: Drive
     settle: Callable[[LoadConfig], None] = field(default_factory=lambda: settled)
     say: Callable[[str], None] = note
@@ -74,6 +80,13 @@ class RateRuns:
     """True if the search goes on where other work disturbs its first runs."""
     request: RunRequest | None = None
     """The request that repeats the search; None: that of the run that represents it."""
+    place: str = ""
+    """Place of the directories, below the campaign's folder."""
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the search."""
+        return self.campaign.folder / self.place
 
     @property
     def percentile(self) -> float:
@@ -96,10 +109,15 @@ class RateRuns:
 
     def measure(self, rate: float) -> Point:
         """Make the next run. A run without a result is a point too; two in a row raise NoResultError."""
-        slo = latency_objective(self.config.slo)
         number = len(self.points) + 1
-        directory = self.folder / f"{number:02}-{rate:.6g}"
-        directory.mkdir()
+        place = f"{number:02}-{rate:.6g}"
+        point = self.campaign.turn(f"{self.place}{place}", functools.partial(self._run, rate, number, place), Point)
+        self.points.append(point)
+        return point
+
+    def _run(self, rate: float, number: int, place: str) -> Point:
+        slo = latency_objective(self.config.slo)
+        directory = self.campaign.below(f"{self.place}{place}")
         load = msgspec.structs.replace(self.load, rate=rate, duration_s=self.duration_s(rate))
         run = replace(self.config.changed(load=load, seed=self.config.seed + number), result_dir=directory)
         asked = f"{figure(rate)}/s"
@@ -107,17 +125,22 @@ class RateRuns:
             result = self.drive(run)
             point, asked = point_of(result, directory.name), asked_and_answered(result) or asked
         except NoResultError as error:
-            if self.points and self.points[-1].result is None:
+            if self.points and self.points[-1].directory is None:
                 raise
             if error.said:
                 self.say(error.said)
             point = Point(rate, frozenset({Kind.COMPLETED}), objective=UNDECIDED)
         shown = "-" if point.latency_ms is None else f"{figure(point.latency_ms)} ms"
         self.say(f"run {number}: {asked}, {f'{slo.name} {shown}: ' if slo else ''}{point.words}")
-        self.points.append(point)
         if not point.met:
             self.settle(self.config)
         return point
+
+
+def identity(config: LoadConfig, **more: object) -> dict[str, object]:
+    """Return what a journal holds of the request of a campaign's runs, and `more`, so that another one is refused."""
+    flags = {name: value for name, value in options_of(config.request).items() if name not in MAY_DIFFER}
+    return {"schema_version": SCHEMA_VERSION, **more, "flags": flags, "seed": config.seed}
 
 
 def settled(config: LoadConfig) -> None:
@@ -143,7 +166,11 @@ def find_max_rate(runs: RateRuns, between: tuple[float, float] | None = None) ->
             f"at {between[0]:g}/s a run of {runs.longest_s:g} s has too few requests for p{runs.percentile:g}",
             fix=f"begin at {figure(runs.lowest)}/s, or raise --duration",
         )
-    bounds = Bounds(*between) if between else Bounds.around(START_SHARE * _capacity(runs), runs.lowest)
+    if between:
+        bounds = Bounds(*between)
+    else:
+        reached = runs.campaign.turn(f"{runs.place}probe", functools.partial(_capacity, runs), float)
+        bounds = Bounds.around(START_SHARE * reached, runs.lowest)
     length_s = runs.duration_s(bounds.start or bounds.lowest)
     most_s = MAX_RUNS * (length_s + scenario_of(runs.load).warmup_s + RUN_OVERHEAD_S)
     runs.say(
@@ -153,7 +180,7 @@ def find_max_rate(runs: RateRuns, between: tuple[float, float] | None = None) ->
     try:
         return search(runs.measure, bounds, stop_when_busy=not runs.despite_busy)
     except KeyboardInterrupt:
-        if any(point.result for point in runs.points):
+        if any(point.directory for point in runs.points):
             write_max_rate(runs, interrupted(runs.points))
         raise
 
@@ -163,8 +190,7 @@ def _capacity(runs: RateRuns) -> float:
 
     Raises ServerError, and OptionError if the server is too slow for runs of any length.
     """
-    directory = runs.folder / "probe"
-    directory.mkdir()
+    directory = runs.campaign.below(f"{runs.place}probe")
     lengths = (min(PROBE_S, runs.load.duration_s), min(PROBE_WARMUP_S, scenario_of(runs.load).warmup_s))
     result = probe(runs.drive, replace(runs.config, result_dir=directory), PROBE_CONCURRENCY, *lengths)
     rate = value_of(result, "throughput.requests") or 0.0
@@ -200,9 +226,9 @@ def write_max_rate(runs: RateRuns, found: MaxRate) -> Result:
     The met run nearest to the rate represents the search. If no rate was met, the run at the lowest rate does, and its
     verdict says why.
     """
-    point = found.best or min((p for p in found.points if p.result), key=lambda p: p.rate)
-    run, folder = point.result, runs.folder
-    assert run is not None
+    point = found.best or min((p for p in found.points if p.directory), key=lambda p: p.rate)
+    folder = runs.folder
+    run = results.read_run(folder / str(point.directory))
     asked, resolved = run["request"], run["resolved"]
     if runs.request is not None:
         asked, resolved = msgspec.to_builtins(runs.request), {**resolved, "rate": point.rate}

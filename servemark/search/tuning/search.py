@@ -5,13 +5,14 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
+from servemark.campaign import interleaved
 from servemark.errors import OptionError, ServerError
 from servemark.quantities import figure
 from servemark.results.constraint_kinds import About, Kind, about
 from servemark.results.schema.search import RateLimit
 from servemark.results.schema.tuning import Lacked, Outcome
 from servemark.search.max_rate.point import Point, busy
-from servemark.search.max_rate.refinement import MIN_ROUNDS, ROUND_RUNS, rate_ratio, refine_rate, round_order
+from servemark.search.max_rate.refinement import MIN_ROUNDS, ROUND_RUNS, rate_ratio, refine_rate
 from servemark.search.max_rate.search import START_SHARE, TOLERANCE, Bounds, MaxRate, search
 from servemark.search.tuning.space import Candidate, Space
 from servemark.search.tuning.trial import Bench, CandidateScore, InterruptedTuning, Objective, Trial, Tuning
@@ -317,7 +318,7 @@ class _Search:
         for number in range(count):
             found: dict[Candidate, tuple[float | None, Lacked]] = {}
             try:
-                for side in round_order(sides, number + 1):
+                for side in interleaved(sides, number + 1):
                     found[side.candidate] = self._around(side)
             except _OutOfBudgetError:
                 self._not_tried.append(f"round {number + 1} of {count}")

@@ -1,33 +1,29 @@
 """One tuning with real trials, from its log to its document; also what `compare --tuned` asks for."""
 
+import functools
 import hashlib
-import json
 import statistics
 from pathlib import Path
-from typing import Any
 
 from loadgen.load.load_config import LoadConfig
-from servemark.documents.flags import options_of
+from servemark.campaign import Campaign
 from servemark.errors import ArtifactError, OptionError
 from servemark.machine import limits
-from servemark.output import note
 from servemark.paths import shown
 from servemark.repository.entry import digest
 from servemark.repository.model_config import parse
 from servemark.results import directory
 from servemark.results.objectives import latency_objective
-from servemark.results.schema.header import SCHEMA_VERSION, opening
+from servemark.results.schema.header import opening
 from servemark.results.schema.tuning import NamedCandidate, Screens, TuningDocument
+from servemark.search.max_rate.runs import identity
 from servemark.search.tuning.bench import SCREEN_S, SCREEN_WARMUP_S, WARM_S, ServedBench
-from servemark.search.tuning.log import Log
 from servemark.search.tuning.search import tune
 from servemark.search.tuning.space import Candidate, Space
-from servemark.search.tuning.trial import CandidateScore, InterruptedTuning, Objective, Tuning
+from servemark.search.tuning.trial import Bench, CandidateScore, InterruptedTuning, Objective, Trial, Tuning
 from servemark.stats.unknown import explained, or_unknown, unknown
 
 BEFORE = "config.pbtxt.before-tune"
-NOT_COMPARED = frozenset({"out", "data_root"})
-"""Options that may differ when a tuning is resumed."""
 
 
 def tune_entry(
@@ -43,9 +39,8 @@ def tune_entry(
     """Tune an entry from one of its configurations; return the document, whose `written` is still empty.
 
     `config` has the objective and the length of a run at a rate; its load is not used. The model repository is only
-    read; the log is in `folder`. Without `despite_busy` it ends where other work disturbs the first runs at a rate.
-    Raises OptionError, ServerError (see `tuning.tune`) and KeyboardInterrupt, which keeps the log and writes what is
-    known.
+    read. Without `despite_busy` it ends where other work disturbs the first runs at a rate. Raises OptionError,
+    ServerError (see `tuning.tune`) and KeyboardInterrupt, after which the folder has what is known.
     """
     slo = latency_objective(config.slo)
     if slo is None:
@@ -57,23 +52,31 @@ def tune_entry(
         largest=config.workload.max_batch,
         oversubscribe=oversubscribe,
     )
-    asked = _asked(config, config_text, space)
-    log = Log.resume(folder, asked) if resume else Log.new(folder, asked)
-    if log.remembered:
-        note(f"{log.remembered} trials are in the log already")
     objective = Objective(slo.percentile, slo.limit, config.duration_s)
     present = _named(space.present, config_text)
-    with ServedBench(config, config_text, space, folder) as bench:
+    campaign = Campaign(folder, _asked(config, config_text, space), resume=resume)
+    with campaign, ServedBench(config, config_text, space, folder) as bench:
         try:
-            tuning = tune(log.over(bench), space, objective, budget_s, stop_when_busy=not despite_busy)
+            tuning = tune(Turns(campaign, bench), space, objective, budget_s, stop_when_busy=not despite_busy)
         except InterruptedTuning as cut:
             if any(standing.candidate == space.present for standing in cut.tuning.standings):
                 document = _document(config, cut.tuning, space, present, None, budget_s)
                 cut.document = write_tuning(folder, document, written=None, reason="cut short")
-            note(f"the log is kept; continue with --resume {shown(folder)} and the same flags")
             raise
         winner = _named(tuning.winner, bench.text(tuning.winner)) if tuning.winner else None
     return _document(config, tuning, space, present, winner, budget_s)
+
+
+class Turns(Bench):
+    """A bench whose trials are the turns of a campaign."""
+
+    def __init__(self, campaign: Campaign, bench: Bench) -> None:
+        self._campaign, self._bench = campaign, bench
+
+    def trial(self, stage: str, candidate: Candidate, load: float, number: int) -> Trial:
+        """Return the journal's trial, else make it."""
+        make = functools.partial(self._bench.trial, stage, candidate, load, number)
+        return self._campaign.turn(f"{stage} {number} of {candidate}, {load!r}", make, Trial)
 
 
 def write_tuning(folder: Path, document: TuningDocument, *, written: str | None, reason: str | None) -> TuningDocument:
@@ -99,18 +102,16 @@ def write_winner(path: Path, present: str, tuned: str) -> str:
     return shown(path)
 
 
-def _asked(config: LoadConfig, config_text: str, space: Space) -> dict[str, Any]:
-    """Return the identity of a tuning, as the first line of the log holds it."""
-    return {
-        "kind": "tuning-log",
-        "schema_version": SCHEMA_VERSION,
-        "flags": {name: value for name, value in options_of(config.request).items() if name not in NOT_COMPARED},
-        "seed": config.seed,
-        "screens": _screens(),
-        "space": json.loads(json.dumps(space.to_dict())),
-        "config_sha256": hashlib.sha256(config_text.encode()).hexdigest(),
-        "artifact_sha256": digest(config.entry.version),
-    }
+def _asked(config: LoadConfig, config_text: str, space: Space) -> dict[str, object]:
+    """Return the identity of a tuning, as its journal holds it."""
+    return identity(
+        config,
+        kind="tuning",
+        screens=_screens(),
+        space=space.to_dict(),
+        config_sha256=hashlib.sha256(config_text.encode()).hexdigest(),
+        artifact_sha256=digest(config.entry.version),
+    )
 
 
 def _screens() -> Screens:

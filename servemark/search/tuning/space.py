@@ -1,8 +1,8 @@
 """Settings of a model's configuration that `servemark tune` may change, and the sensible values on a machine."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Self
+from typing import Self
 
 from servemark.repository.model_config import THREADS, Settings, parse
 from servemark.results.schema.tuning import CandidateSettings, SearchSpace
@@ -37,11 +37,6 @@ class Candidate:
             max_batch=model.max_batch_size,
             queue_delay_us=None if batching is None else batching.max_queue_delay_microseconds,
         )
-
-    @classmethod
-    def of_dict(cls, document: Mapping[str, Any]) -> Self:
-        """Read what `to_dict` wrote."""
-        return cls(**document)
 
     def to_dict(self) -> CandidateSettings:
         """Convert to the form of the log and tuning.json."""

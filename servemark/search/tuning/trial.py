@@ -1,17 +1,14 @@
 """Data of the search: a trial, a candidate's score, the objective and the outcome."""
 
 import statistics
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, Self
+from typing import Protocol
 
 from servemark.results.schema.tuning import CandidateFigures, Lacked, Outcome, TuningDocument
 from servemark.search.max_rate.point import Point
 from servemark.search.max_rate.search import MaxRate, lowest_rate
 from servemark.search.tuning.space import Candidate
 from servemark.stats.ratios import Ratio
-
-Key = tuple[str, Candidate, float, int]
 
 
 @dataclass(frozen=True)
@@ -33,24 +30,6 @@ class Trial:
     """Reason why the candidate cannot be used, in the server's words."""
     generator_limits: bool = False
     directory: str | None = None
-
-    @property
-    def key(self) -> Key:
-        """Identity of the trial: stage, candidate, load and number."""
-        return self.stage, self.candidate, self.load, self.number
-
-    def to_dict(self) -> dict[str, Any]:
-        """Convert to a line of the log."""
-        point = self.point and self.point.kept()
-        return {**vars(self), "candidate": self.candidate.to_dict(), "point": point}
-
-    @classmethod
-    def of_dict(cls, line: Mapping[str, Any]) -> Self:
-        """Read what `to_dict` wrote."""
-        point = line["point"]
-        if point is not None:
-            point = Point.of_kept(point)
-        return cls(**{**line, "candidate": Candidate.of_dict(line["candidate"]), "point": point})
 
 
 class Bench(Protocol):

@@ -81,7 +81,7 @@ def test_an_engine_twice_on_a_given_server(
     assert code == 2
     check_rounds(found, folder, ["onnxruntime", "onnxruntime-2"])
     assert "against onnxruntime" in out
-    assert "round 1/1  onnxruntime#2" in err
+    assert "[2/2] round 1, onnxruntime#2: p50 " in err
     # what was sent besides the rounds is the two warm-ups
     assert len(ranking.requests()) > sum(row["latency_ms"]["count"] for row in found["rows"])
 
@@ -139,7 +139,7 @@ def test_an_interrupted_comparison_keeps_its_rounds(tmp_path: Path, ranking: Gol
     flags = ["--rounds", "50", "--duration", "0.3", "--warmup", "0", "-u", ranking.url, "--out", str(tmp_path)]
     command = [sys.executable, "-m", "servemark", "compare", TINY, "--engines", "onnxruntime,onnxruntime", *flags]
     with started(command, tmp_path / "log") as process:
-        until(lambda: list(tmp_path.glob("*/comparison.json")), "the first round")
+        until(lambda: list(tmp_path.glob("*/03-*")), "the first round")
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 130
     [folder] = [path for path in tmp_path.iterdir() if path.is_dir()]

@@ -6,16 +6,18 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from servemark.errors import OptionError, ResultError, ServerError
-from servemark.search.max_rate.point import Point
+from servemark.campaign import Campaign
+from servemark.errors import OptionError, ServerError
+from servemark.results.directory import JOURNAL
 from servemark.search.max_rate.refinement import MIN_ROUNDS
 from servemark.search.max_rate.search import TOLERANCE
-from servemark.search.tuning import Candidate, Log, Space, Trial, Tuning, tune
-from servemark.search.tuning.log import LOG_FILE
+from servemark.search.tuning import Candidate, Space, Trial, Tuning, tune
+from servemark.search.tuning.session import Turns
 from servemark.search.tuning.trial import InterruptedTuning
-from tests.support.tuning_server import CONFIG, OBJECTIVE, PLENTY_S, PRESENT, RUN_S, SCREEN_S, SPACE, Server
+from tests.support.tuning_server import CONFIG, OBJECTIVE, PLENTY_S, PRESENT, RUN_S, SCREEN_S, SPACE, Server, key
 
 
 def two_instances_are_best(candidate: Candidate) -> float:
@@ -317,63 +319,40 @@ def test_the_budget_is_kept_to_and_what_was_not_tried_is_said(budget_s: float) -
         assert tuning.not_tried
 
 
-# The log
+# The journal
 
 
-def finished(tmp_path: Path, server: Server, budget_s: float = 800.0) -> Tuning:
-    return tune(Log.new(tmp_path, {"kind": "test"}).over(server), SPACE, OBJECTIVE, budget_s)
+def finished(folder: Path, server: Server, budget_s: float = 800.0, *, resume: bool = False) -> Tuning:
+    with Campaign(folder, {"kind": "test"}, resume=resume) as campaign:
+        return tune(Turns(campaign, server), SPACE, OBJECTIVE, budget_s)
 
 
-@pytest.mark.parametrize("stop_at", [0, 1, 7, 15, 25, 32])
+def trials(folder: Path) -> list[Trial]:
+    """The trials that a journal holds."""
+    _, *lines = (folder / JOURNAL).read_text().splitlines()
+    return [msgspec.convert(json.loads(line)["outcome"], Trial) for line in lines]
+
+
+@pytest.mark.parametrize("stop_at", [1, 7, 15, 25, 32])
 def test_a_resumed_search_ends_like_one_that_was_never_stopped(tmp_path: Path, stop_at: int) -> None:
     (tmp_path / "whole").mkdir()
-    whole = finished(tmp_path / "whole", Server(two_instances_are_best))
+    server = Server(two_instances_are_best)
+    whole = finished(tmp_path / "whole", server)
     stopped = Server(two_instances_are_best)
     stopped.stop_at = stop_at
     with pytest.raises(KeyboardInterrupt):
         finished(tmp_path, stopped)
-    assert len((tmp_path / LOG_FILE).read_text().splitlines()) == 1 + stop_at
+    assert trials(tmp_path) == server.trials[:stop_at]
     rest = Server(two_instances_are_best)
-    log = Log.resume(tmp_path, {"kind": "test"})
-    assert log.remembered == stop_at
-    assert tune(log.over(rest), SPACE, OBJECTIVE, 800.0) == whole
-    assert log.remembered == 0
-    assert (tmp_path / LOG_FILE).read_text() == (tmp_path / "whole" / LOG_FILE).read_text()
+    assert finished(tmp_path, rest, resume=True) == whole
+    assert rest.trials == server.trials[stop_at:]
+    assert trials(tmp_path) == trials(tmp_path / "whole") == server.trials
 
 
 def test_a_larger_budget_goes_on_where_a_smaller_one_ended(tmp_path: Path) -> None:
     first = Server(two_instances_are_best)
     assert finished(tmp_path, first, 150.0).outcome == "undecided"
     second = Server(two_instances_are_best)
-    tuning = tune(Log.resume(tmp_path, {"kind": "test"}).over(second), SPACE, OBJECTIVE, PLENTY_S)
+    tuning = finished(tmp_path, second, PLENTY_S, resume=True)
     assert tuning.outcome == "better"
-    assert not {t.key for t in first.trials} & {t.key for t in second.trials}
-
-
-def test_a_log_of_something_else_is_refused(tmp_path: Path) -> None:
-    Log.new(tmp_path, {"seed": 1, "flags": {"slo": "p99:50"}})
-    with pytest.raises(OptionError, match="seed was 1 and is 2"):
-        Log.resume(tmp_path, {"seed": 2, "flags": {"slo": "p99:50"}})
-
-
-def test_half_a_line_is_dropped_and_a_damaged_log_is_an_error(tmp_path: Path) -> None:
-    finished(tmp_path, Server(flat), 100.0)
-    whole = (tmp_path / LOG_FILE).read_text()
-    (tmp_path / LOG_FILE).write_text(whole + '{"stage": "scr')
-    assert Log.resume(tmp_path, {"kind": "test"}).remembered == len(whole.splitlines()) - 1
-    assert (tmp_path / LOG_FILE).read_text() == whole
-    (tmp_path / LOG_FILE).write_text('{"kind": "test"}\n{"stage": 5}\n')
-    with pytest.raises(ResultError, match="is not the log of a tuning"):
-        Log.resume(tmp_path, {"kind": "test"})
-    with pytest.raises(ResultError, match="cannot be read"):
-        Log.resume(tmp_path / "nowhere", {})
-
-
-def test_a_trial_is_the_same_after_the_log() -> None:
-    point = Point(123.456, frozenset({"steady_state"}), 51.2, "missed", conclusive=True, directory="03-search")
-    for trial in (
-        Trial("search", PRESENT, 123.456, 3, 9.87, point=point, generator_limits=True, directory="03-search"),
-        Trial("screen", Candidate(2, 1, 8, None), 8, 0, 4.5, throughput=321.0),
-        Trial("screen", PRESENT, 8, 1, 1.5, failure="no"),
-    ):
-        assert Trial.of_dict(json.loads(json.dumps(trial.to_dict()))) == trial
+    assert not {*map(key, first.trials)} & {*map(key, second.trials)}

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import psutil
 import pytest
 
@@ -19,6 +20,7 @@ from servemark.compare.interleaved.tuned import tune_contenders
 from servemark.paths import shown
 from servemark.repository.entry import Entry
 from servemark.results import directory
+from servemark.results.directory import JOURNAL
 from servemark.results.schema.header import SCHEMA_VERSION
 from servemark.search.tuning import Candidate, Space, Trial
 from servemark.search.tuning.bench import ServedBench
@@ -28,7 +30,7 @@ from tests.support.documents import validated
 from tests.support.exporting import Exports
 from tests.support.load_config import config
 from tests.support.triton import needs_triton
-from tests.support.tuning_server import Server
+from tests.support.tuning_server import Server, key
 
 TINY = "ranking_tiny"
 
@@ -95,7 +97,7 @@ def test_the_winner_is_written_beside_the_file_of_before(
 
     assert "<- winner" in out
     assert "present" in out
-    assert f"{len(simulated.trials)}" == str(len((folder / "log.jsonl").read_text().splitlines()) - 1)
+    assert f"{len(simulated.trials)}" == str(len((folder / JOURNAL).read_text().splitlines()) - 1)
     assert f"result: {shown(folder)}" in err
 
     # A later export takes it for an edited file.
@@ -167,7 +169,7 @@ def test_an_interrupted_search_writes_nothing_and_can_be_resumed(
     assert code == 130
     assert f"--resume {shown(folder)}" in err
     assert files(entry.repository) == before
-    assert len((folder / "log.jsonl").read_text().splitlines()) == 1 + 9
+    assert len((folder / JOURNAL).read_text().splitlines()) == 1 + 9
 
     simulated.stop_at = None
     code, _, err = tune("--resume", str(folder), "--seed", "5")
@@ -176,8 +178,8 @@ def test_an_interrupted_search_writes_nothing_and_can_be_resumed(
 
     code, _, err = tune("--resume", str(folder))
     assert code == 0
-    assert "9 trials are in the log already" in err
-    assert len({trial.key for trial in simulated.trials}) == len(simulated.trials)
+    assert "9 turns are in the journal already" in err
+    assert len({*map(key, simulated.trials)}) == len(simulated.trials)
     assert Candidate.of_config(entry.config.read_text()).instances == 2
 
     # By now the configuration is another one.
@@ -298,11 +300,11 @@ def test_a_short_tuning_from_end_to_end(
     assert validated(document) == json.loads((folder / "tuning.json").read_text())
     assert document["present"]["config"] == before
     assert document["present"]["text"] in [row["text"] for row in document["candidates"]]
-    asked, *lines = map(json.loads, (folder / "log.jsonl").read_text().splitlines())
+    asked, *lines = map(json.loads, (folder / JOURNAL).read_text().splitlines())
     assert asked["flags"]["slo"] == "p50:200"
-    assert document["spent_s"] == pytest.approx(sum(line["seconds"] for line in lines), abs=0.01)
+    assert document["spent_s"] == pytest.approx(sum(line["outcome"]["seconds"] for line in lines), abs=0.01)
     for line in lines:
-        trial = Trial.of_dict(line)
+        trial = msgspec.convert(line["outcome"], Trial)
         assert trial.failure or directory.read(folder / str(trial.directory))["workload"] == TINY
     if document["winner"] is None:
         assert entry.config.read_text() == before
@@ -321,7 +323,7 @@ def test_a_comparison_takes_what_was_tuned_and_writes_nothing(entry: Entry, tmp_
     chosen = parse_contenders("onnxruntime,onnxruntime", "fp32")
     configs = {contender.label: configuration(contender, entry, "cpu") for contender in chosen}
     found = tune_contenders(chosen, load, configs, budget_s=2000)
-    assert len({trial.key for trial in simulated.trials}) == len(simulated.trials)  # alike: tuned once
+    assert len({*map(key, simulated.trials)}) == len(simulated.trials)  # alike: tuned once
     for tuned in found.values():
         assert tuned.to_dict()["taken"].startswith("2 x")
         assert (Path(tuned.directory) / "tuning.json").exists()

@@ -1,0 +1,148 @@
+"""The turns of a campaign, one after another: the document after each of them, and the time that is left."""
+
+import shutil
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
+
+from servemark.campaign.journal import Journal
+from servemark.output import note
+from servemark.paths import shown
+from servemark.quantities import duration_text
+from servemark.results import directory as results
+
+GOES_ON, INTERRUPTED, FAILED = "it goes on", "interrupted", "it ended with an error"
+"""Reasons why a document is partial."""
+T = TypeVar("T")
+Side = TypeVar("Side")
+
+
+def always(_: object) -> bool:
+    """Tell of an outcome that it lasts."""
+    return True
+
+
+def interleaved(sides: Sequence[Side], number: int) -> list[Side]:
+    """Return the order of a round, counted from 1: A B C, then C B A, so that drift of the machine hits all alike."""
+    return list(sides) if number % 2 else list(reversed(sides))
+
+
+class Progress:
+    """The work that is left, in the seconds that it should take, and the time that it takes here."""
+
+    def __init__(self, work_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self.left_s = work_s
+        self._done_s = 0.0
+        self._clock, self._begun = clock, clock()
+
+    def skip(self, work_s: float) -> None:
+        """Take out work that need not be done."""
+        self.left_s = max(self.left_s - work_s, 0.0)
+
+    def done(self, work_s: float) -> str:
+        """Count work as done; in words how long the rest takes at the speed so far: " (about 65 s left)"."""
+        self._done_s += work_s
+        self.skip(work_s)
+        seconds = (self._clock() - self._begun) * self.left_s / self._done_s if self._done_s else 0.0
+        return f" (about {duration_text(seconds)} left)" if seconds >= 1 else ""
+
+
+@dataclass(frozen=True)
+class Turn(Generic[T]):
+    """A measurement with a name of its own in the campaign, and about how long it takes."""
+
+    name: str
+    make: Callable[[], T]
+    cost_s: float = 0.0
+
+
+class Campaign:
+    """Turns that are made one after another, for use in a `with`; the end of it, however it comes, is written.
+
+    `write` writes the document so far, and gets the reason why it is partial; None: it is whole. Where an error or a
+    signal comes before any turn has ended, the folder is removed.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        asked: Mapping[str, Any],
+        write: Callable[[str | None], object] = lambda _: None,
+        *,
+        resume: bool = False,
+    ) -> None:
+        """Begin a journal, or go on with that of the folder. Raises as `Journal`."""
+        self.folder, self._write = folder, write
+        self._journal = Journal(folder, asked, resume=resume)
+        self._count, self._planned, self._progress = 0, 0, Progress(0.0)
+        self.spent_s = 0.0
+        """Time that the turns took, those before a resumption among them."""
+        if resume:
+            note(f"{len(self._journal.turns)} turns are in the journal already")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        if kind is not None and not self._journal.turns:
+            results.discard(self.folder)
+            return
+        reason = None if kind is None else INTERRUPTED if issubclass(kind, KeyboardInterrupt) else FAILED
+        self._write(reason)
+        if reason:
+            note(f"partial result: {shown(self.folder)}; it goes on with --resume {shown(self.folder)}")
+
+    def expect(self, costs_s: Iterable[float]) -> float:
+        """Tell how many turns are to come and about how long each takes; return the sum for an announcement."""
+        costs = list(costs_s)
+        self._count, self._planned, self._progress = 0, len(costs), Progress(sum(costs))
+        return sum(costs)
+
+    def turn(self, name: str, make: Callable[[], T], kind: type[T], *, lasts: Callable[[T], bool] = always) -> T:
+        """Return the outcome that the journal has of a turn, else make it; one that does not last is made again later.
+
+        Raises what `make` raises, ResultError on a full disk or of an outcome that is of another kind.
+        """
+        if name in self._journal.turns:
+            self.spent_s += self._journal.turns[name].seconds
+            return self._journal.outcome(name, kind)
+        begun = time.monotonic()
+        outcome = make()
+        seconds = time.monotonic() - begun
+        self.spent_s += seconds
+        if lasts(outcome):
+            self._journal.add(name, seconds, outcome)
+        return outcome
+
+    def turns(
+        self,
+        plan: Iterable[Turn[T]],
+        kind: type[T],
+        said: Callable[[T], str],
+        *,
+        lasts: Callable[[T], bool] = always,
+    ) -> Iterator[tuple[Turn[T], T]]:
+        """Make a plan's turns; each outcome is given, then the document is written and the outcome said."""
+        for turn in plan:
+            known = turn.name in self._journal.turns
+            outcome = self.turn(turn.name, turn.make, kind, lasts=lasts)
+            yield turn, outcome
+            self._count += 1
+            if known:
+                self._progress.skip(turn.cost_s)
+                continue
+            self._write(GOES_ON)
+            number = f"[{self._count}/{max(self._planned, self._count)}] " if self._planned else ""
+            note(f"{number}{turn.name}: {said(outcome)}{self._progress.done(turn.cost_s)}")
+
+    def below(self, name: str) -> Path:
+        """Make the directory of a turn, in place of what an interrupted one has left there."""
+        made = self.folder / name
+        shutil.rmtree(made, ignore_errors=True)
+        made.mkdir(parents=True)
+        return made
