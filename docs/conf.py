@@ -1,7 +1,7 @@
 """Configure Sphinx for the documentation site, which `make docs` builds, strict about links.
 
 The pages stay plain Markdown that reads well in a repository. The source folder is the checkout, because pages link to
-CONTRIBUTING.md and SECURITY.md. The navigation is added here, from the folders.
+CONTRIBUTING.md and SECURITY.md. The navigation is added here, from the folders, and so are the pages that are made.
 """
 
 import shutil
@@ -10,6 +10,7 @@ from typing import Any
 
 from servemark import __version__
 from servemark.paths import CHECKOUT
+from tools import site_pages
 
 HERE = Path(__file__).parent
 SITES = CHECKOUT / "build" / "docs"
@@ -70,6 +71,7 @@ def _first_page(app: Any, failure: Exception | None) -> None:
 
 
 def setup(app: Any) -> None:
-    """Connect the navigation and the first page."""
+    """Write the pages that are made, and connect the navigation and the first page."""
+    site_pages.write()
     app.connect("source-read", _with_navigation)
     app.connect("build-finished", _first_page)

@@ -1,7 +1,7 @@
 """Score the trained weights on each engine, through Triton: `python -m recipes.measure [WORKLOAD ...]`.
 
 Exports each workload with its recipe's weights for every engine and for fp32, fp16 and int8 where the engine has them,
-scores the whole test set through the server, and writes docs/results/quality.md.
+scores the whole test set through the server, and writes docs/results/quality.txt.
 """
 
 import sys
@@ -31,7 +31,7 @@ WORKLOADS = ("ncf_ml100k", "spatial_transformer")
 PRECISIONS = ("fp32", "fp16", "int8")
 REPOSITORY = CHECKOUT / "results" / "recipes" / "model_repo"
 """Apart from the usual one, which keeps its own weights."""
-PAGE = CHECKOUT / "docs" / "results" / "quality.md"
+PAGE = CHECKOUT / "docs" / "results" / "quality.txt"
 BATCH = 64
 HEAD = ["engine", "precision", "right", "value", "95 % interval", "target", "of fp32's", "wrong"]
 TRAINED_AGAIN = """## Trained again

@@ -1,11 +1,11 @@
-"""The page of the metrics from their catalog: `python -m tools.metrics_reference > docs/reference/metrics.md`."""
+"""The site's page of the metrics, made from their catalog; `python -m tools.metrics_reference` prints it."""
 
 from servemark.telemetry.metrics.catalog import HIGHEST_S, LOWEST_DELAY_S, LOWEST_S, RUN_LABELS, by_name
 from servemark.telemetry.metrics.exposition import bounds_s
 
 _HEAD = """# Metrics of a run
 
-What `--metrics-port` exposes while a run goes on ([how to watch it](../guides/watching.md)). This page is made from
+What `--metrics-port` exposes while a run goes on ([how to watch it](../../guides/watching.md)). This page is made from
 `servemark/telemetry/metrics/catalog.py`.
 
 Each [figure of a result](result.md#figures) is a gauge in Prometheus's base units, unless it is of a histogram. Those

@@ -1,4 +1,4 @@
-"""A card for each workload: `python -m tools.model_cards > docs/reference/models.md`."""
+"""The table of the workloads, `python -m tools.model_cards > docs/reference/models.md`, and the site's card of each."""
 
 import importlib
 import inspect
@@ -11,17 +11,30 @@ from servemark import datasets
 from servemark.workload import Tensor, Workload
 from servemark.workload.registry import zoo
 
-_HEAD = """# Models
+_FLOPS = """\
+FLOPs are those that the network computes for the mean request that the generator sends, its padding included. A
+  multiply-add counts as 2"""
+_TABLE_HEAD = f"""# Models
 
-One card for each built-in workload. `python -m tools.model_cards` writes this page from the registry, and a test
-checks that it is current.
+The built-in workloads. `python -m tools.model_cards` writes this page from the registry, and a test checks that it is
+current. `servemark list` prints them with their suites, and `--json` with all that is known of each.
 
-- FLOPs are those that the network computes for the mean request that the generator sends, its padding included. A
-  multiply-add counts as 2 ([FLOPs](../explanation/metrics.md#flops)).
+- A name leads to the module of the network. Its docstring says which version it is, and how it differs from others.
+- Weights are random, from a seed. The quality is the published target of trained weights.
+- The objective is what users of such a service expect, in ms, as `--slo` takes it.
+- {_FLOPS} ([FLOPs](../explanation/metrics.md#flops)).
+- `data` is the key of the workload's [data set](#data-sets). The others draw their inputs only.
+
+| workload | task | suites | source | parameters | GFLOPs | max. batch | quality | objective | data |
+|---|---|---|---|--:|--:|--:|---|---|---|
+"""
+_HEAD = f"""# Cards of the models
+
+One card for each built-in workload, made from the registry.
+
+- {_FLOPS} ([FLOPs](../../explanation/metrics.md#flops)).
 - Shapes leave out the first dimension, which is the batch. -1 is a size that varies from request to request.
 - Weights are random, from a seed.
-- The layouts of the [data sets](#data-sets) stand at the end. Before them stands what is
-  [not in the zoo](#not-in-the-zoo-and-why).
 """
 
 ABSENT = (
@@ -86,12 +99,29 @@ ABSENT = (
 """Further items that the suites name or carry: suite, item, reason why it is not in the zoo."""
 
 
+def models() -> str:
+    """The page of the repository: a row for each workload, what is absent, and the data sets."""
+    rows = "\n".join(f"| {' | '.join(_row(workload))} |" for workload in zoo().values())
+    return "\n".join([f"{_TABLE_HEAD}{rows}", _absent(), "## Data sets", *_layouts()])
+
+
+def _row(workload: Workload) -> Iterator[str]:
+    quality, slo = workload.quality, workload.slo
+    yield f"[{workload.name}](../../servemark/models/{workload.name}.py)"
+    yield workload.task
+    yield "; ".join(workload.suites)
+    yield workload.citation.partition(",")[0]
+    yield "" if workload.parameters is None else f"{workload.parameters:,}"
+    yield "" if workload.flops is None else f"{workload.flops / 1e9:,.4g}"
+    yield str(workload.max_batch)
+    yield "-" if quality is None or quality.target is None else f"{quality.metric} {quality.target:g}"
+    yield "-" if slo is None else f"p{slo.percentile:g}:{slo.limit:g}"
+    yield workload.dataset or "-"
+
+
 def cards() -> str:
-    """The whole page."""
-    built_in = zoo().values()
-    contents = "\n".join(f"- [{workload.name}](#{workload.name}): {workload.task}" for workload in built_in)
-    models = [_card(workload) for workload in built_in]
-    return "\n".join([_HEAD, contents, *models, _absent(), "## Data sets", *_layouts()])
+    """The page of the site: all that is known of each workload."""
+    return "\n".join([_HEAD, *(_card(workload) for workload in zoo().values())])
 
 
 def _card(workload: Workload) -> str:
@@ -153,4 +183,4 @@ def _summary(bound: object, name: str) -> str:
 
 
 if __name__ == "__main__":
-    typer.echo(cards(), nl=False)
+    typer.echo(models(), nl=False)

@@ -1,4 +1,4 @@
-"""The reference of the documents from their types: `python -m tools.result_reference > docs/reference/result.md`."""
+"""The site's page of the documents, made from their types; `python -m tools.result_reference` prints it."""
 
 import types
 from collections.abc import Sequence
@@ -15,8 +15,8 @@ from servemark.results.schema.header import Header
 
 _HEAD = """# The result
 
-`python -m tools.result_reference` writes this page from the types in `servemark/results/schema/`. A test checks that it
-is current. `servemark schema [KIND]` prints the same as a JSON Schema.
+This page is made from the types in `servemark/results/schema/`. `servemark schema [KIND]` prints the same as a JSON
+Schema.
 
 A run writes a directory `results/<time>-<model>/` with `result.json` and `histograms.json`. `--json` prints the former.
 
@@ -29,8 +29,8 @@ A run writes a directory `results/<time>-<model>/` with `result.json` and `histo
 - A later version may add keys and figures. A changed meaning raises `schema_version`. A result of version 4 is read as
   one of version 5.
 
-[Metrics](../explanation/metrics.md) says how each figure is measured. [Verdict](../explanation/verdict.md) says how
-a run is judged.
+[Metrics](../../explanation/metrics.md) says how each figure is measured. [Verdict](../../explanation/verdict.md) says
+how a run is judged.
 
 ## Files
 

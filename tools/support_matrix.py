@@ -53,24 +53,15 @@ HEAD = """\
 # What runs on which engine
 
 `python -m tools.support_matrix` tries each export and compares the artifact with eager PyTorch. It writes this page
-from [support.json](support.json). {machine}.
+from [support.json](support.json), which has how far the outputs agree. {machine}.
 
-| cell | meaning |
-| --- | --- |
-| yes 5e-04 | exports; the largest error of an output element, relative to the largest of its sample |
-| yes = | exports; all outputs are whole numbers, and equal |
-| yes cos 0.9964, top-1 15 of 16 | reduced precision: smallest cosine similarity, samples with the same first choice |
-| no [1] | `servemark export` fails with exit code 3 and this reason |
-| *tiny* | tried on the tiny variant only: the same graph with small widths |
-| - | not tried |
-
-Weights are random, from a seed: the figures are agreement with fp32, not accuracy. Rounding averages out less in a tiny
-variant, so its "no" says little about the model at full size. Below each table stand the precisions that the engine
-refuses, with the reason. No engine falls back to another precision. [engines.md](engines.md) says what each means.
-
-A cell with "of 6" is older: its export judged 6 of the 16 golden samples. An export now judges the samples that a run
-checks. CPUs without VNNI may saturate in int8, and so differ from this page. What failed on such a CPU alone counts as
-not tried.
+- A cell lists the precisions that run. `*` means that only the tiny variant was tried: the same graph, small widths.
+- `not int8` means that `servemark export` fails with exit code 3, because the outputs differ by more than the
+  [tolerance](engines.md#tolerances). A number leads to another [reason](#reasons). Rounding averages out less in a tiny
+  variant, so its "not" says little about the model at full size.
+- What is not listed was not tried, or the engine refuses that precision for all models. No engine falls back to another
+  precision. [engines.md](engines.md) says what each means.
+- CPUs without VNNI may saturate in int8. What failed on such a CPU alone counts as not tried.
 """
 
 
@@ -252,28 +243,39 @@ def render(record: Mapping[str, Any]) -> str:
     for _, engine, precision in cells:
         if precision not in engines.setdefault(engine, []):
             engines[engine].append(precision)
+    engines = {engine: sorted(found, key=PRECISIONS.index) for engine, found in sorted(engines.items())}
     reasons: list[str] = []
-    workloads = sorted({workload for workload, _, _ in cells})
     packages = ", ".join(f"{name} {version}" for name, version in record["packages"].items())
     machine = f"Last run {record['created']}: {record['cpu']}, Python {record['python']}, {packages}"
-    parts = [HEAD.format(machine=machine), _counts(cells, engines)]
-    for engine, found in sorted(engines.items()):
-        precisions = sorted(found, key=PRECISIONS.index)
-        rows = [
-            [workload, *(_cell(cells.get((workload, engine, each)), reasons) for each in precisions)]
-            for workload in workloads
+    tried = sorted({engine for (_, engine, _), cell in cells.items() if cell["ok"] is not None})
+    rows = [
+        [workload, *(_cell([cells.get((workload, each, one)) for one in engines[each]], reasons) for each in tried)]
+        for workload in sorted({workload for workload, _, _ in cells})
+    ]
+    refused = [
+        f"- No {precision} on {engine}: {reason}."
+        for engine in engines
+        for precision, reason in exporter(engine).REFUSED.items()
+    ]
+    numbered = [f"{number}. {text}" for number, text in enumerate(reasons, 1)]
+    return "\n".join(
+        [
+            HEAD.format(machine=machine),
+            _counts(cells, engines),
+            _table(["workload", *tried], rows),
+            "## Precisions that an engine refuses\n",
+            *refused,
+            "\n## Reasons\n",
+            *numbered,
+            "",
         ]
-        parts.append(f"## {engine}\n\n{_table(['workload', *precisions], rows)}")
-        parts += [f"No {precision}: {reason}.\n" for precision, reason in exporter(engine).REFUSED.items()]
-    if reasons:
-        parts.append("## Reasons\n\n" + "\n".join(f"{number}. {text}" for number, text in enumerate(reasons, 1)) + "\n")
-    return "\n".join(parts)
+    )
 
 
 def _counts(cells: Mapping[tuple[str, str, str], Mapping[str, Any]], engines: Mapping[str, Sequence[str]]) -> str:
     rows = []
-    for engine, precisions in sorted(engines.items()):
-        for precision in sorted(precisions, key=PRECISIONS.index):
+    for engine, precisions in engines.items():
+        for precision in precisions:
             tried = [
                 cell for (_, e, p), cell in cells.items() if (e, p) == (engine, precision) and cell["ok"] is not None
             ]
@@ -286,20 +288,24 @@ def _share(cells: Sequence[Mapping[str, Any]]) -> str:
     return f"{sum(bool(cell['ok']) for cell in cells)} of {len(cells)}" if cells else "-"
 
 
-def _cell(cell: Mapping[str, Any] | None, reasons: list[str]) -> str:
-    if cell is None:
-        return "-"
-    tiny = " *tiny*" if cell["size"] == "tiny" else ""
-    if not cell["ok"]:
-        text = str(cell["reason"]).partition(" (allowed:")[0].replace("|", "\\|")
-        if text not in reasons:
-            reasons.append(text)
-        number = reasons.index(text) + 1
-        return f"no [{number}]{tiny}" if cell["ok"] is False else f"- [{number}]"
-    if cell["precision"] == "fp32":
-        return ("yes =" if cell["max_rel"] is None else f"yes {cell['max_rel']:.0e}") + tiny
-    similar = "" if cell["cosine_min"] is None else f" cos {cell['cosine_min']:.4f},"
-    return f"yes{similar} top-1 {cell['top1_samples']} of {cell['samples']}{tiny}"
+def _cell(cells: Sequence[Mapping[str, Any] | None], reasons: list[str]) -> str:
+    """Return the precisions of one workload on one engine that run, and those that do not with their reasons."""
+    runs, fails = [], []
+    for cell in cells:
+        if cell is None or cell["ok"] is None:
+            continue
+        tiny = "\\*" if cell["size"] == "tiny" else ""
+        if cell["ok"]:
+            runs.append(f"{cell['precision']}{tiny}")
+            continue
+        words = f"not {cell['precision']}{tiny}"
+        if cell["kind"] != "agreement":
+            text = str(cell["reason"]).replace("|", "\\|")
+            if text not in reasons:
+                reasons.append(text)
+            words += f" [{reasons.index(text) + 1}]"
+        fails.append(words)
+    return ", ".join([" ".join(runs), *fails] if runs else fails) or "-"
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

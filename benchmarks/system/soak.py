@@ -1,6 +1,6 @@
 """An hour of load: whether memory stays flat and the schedule holds while some requests fail.
 
-    python -m benchmarks.system.soak [--rate 2000] [--minutes 60] [--out docs/results/soak.md]
+    python -m benchmarks.system.soak [--rate 2000] [--minutes 60] [--out docs/results/soak.txt]
 
 `servemark run ranking` sends an open loop to the embedded Triton. One sample in a hundred names an item that the model
 does not have, so the engine refuses that request. Resident memory is read every ten seconds; latency and schedule

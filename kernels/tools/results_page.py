@@ -1,7 +1,7 @@
 """A page of results of `servemark kernels`: a summary of each suite by family, with its machine and commit.
 
     python -m kernels.tools.results_page results/*-kernels-quick results/*-kernels-deepbench-device \
-        > docs/results/kernels.md
+        > docs/results/kernels.txt
 
 A folder holds the `result.json` of one run. `servemark show` prints its single cases.
 """

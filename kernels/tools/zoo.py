@@ -1,7 +1,7 @@
 """Kernels of the zoo: their share of each model's latency, and their distance to DeepBench's cases.
 
-    python -m kernels.tools.zoo explained [--sizes tiny] > docs/results/kernels_of_models.md
-    python -m kernels.tools.zoo coverage [--sizes full] > docs/results/deepbench_coverage.md
+    python -m kernels.tools.zoo explained [--sizes tiny] > docs/results/kernels_of_models.txt
+    python -m kernels.tools.zoo coverage [--sizes full] > docs/results/deepbench_coverage.txt
 
 Each model runs in a process of its own. `explained` times each kernel of a model for --seconds, after its latency.
 `coverage` runs each model once and times nothing.

@@ -1,4 +1,4 @@
-"""Computes a result (the schema of docs/reference/result.md) and its verdict from what a measurement saw."""
+"""Computes a result (servemark/results/schema/run.py) and its verdict from what a measurement saw."""
 
 from loadgen.evaluation.details import details_of
 from loadgen.evaluation.evidence import agreement_of, evidence_of, evidence_of_recorder

@@ -19,7 +19,7 @@ VARIANT = ", variant"
 """Ends the suite of a workload that is not the suite's own, but the same task with another network or other sizes."""
 AI_MATRIX = "ai-matrix"
 EXPORT_S = 30.0
-"""The median of docs/results/zoo.md."""
+"""The median of docs/results/zoo.txt."""
 AROUND_S = 15.0
 """Overhead of a load: two processes, a server's start, the golden requests."""
 SIDE, PRODUCTS = 2048, 5

@@ -2,7 +2,7 @@
 
 The requests of one busy moment wait for each other, so that they are slow together: 15,000 requests to an M/M/1 queue
 tell as much about its p99 as some hundred independent ones. How much they tell is estimated from windows of the run.
-docs/results/coverage.md shows in how many of 400 simulated runs each interval holds the true percentile.
+docs/results/coverage.txt shows in how many of 400 simulated runs each interval holds the true percentile.
 """
 
 import math
@@ -20,7 +20,7 @@ MAX_WINDOWS = 14
 """More are joined: shorter ones follow each other too closely."""
 SURE_BEYOND = 500
 """Independent samples beyond a percentile that ten windows cannot show by luck alone. A run that seems to have fewer
-may be one whose windows happen to be alike, so n of them count as n * n / 500 (docs/results/coverage.md)."""
+may be one whose windows happen to be alike, so n of them count as n * n / 500 (docs/results/coverage.txt)."""
 _TAIL = (1 - CONFIDENCE) / 2
 _MAX_CORRELATION = 0.8
 

@@ -1,6 +1,6 @@
 """Injects faults into real runs and writes what became of them.
 
-    python -m tests.faults [NAME ...] [--at-once N] [--journal FILE] [--out docs/results/faults.md]
+    python -m tests.faults [NAME ...] [--at-once N] [--journal FILE] [--out docs/results/faults.txt]
 
 Without names all of them, in about ten minutes. It needs the development packages, openssl and, for full disks, root.
 Exit code 1 where a run did not survive.

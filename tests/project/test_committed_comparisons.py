@@ -1,24 +1,25 @@
-"""Committed comparisons follow today's rules: intervals and words are made anew from their rounds.
+"""Committed comparisons follow today's rules: intervals are made anew from their rounds, and the page quotes them.
 
 Verdicts of single rounds need the rounds themselves, which are not committed.
 """
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from servemark.cli._report import read_all, side_by_side
+from servemark.cli._report import read_all
 from servemark.paths import CHECKOUT
 from servemark.results.schema.comparison import ComparisonDocument, ComparisonTurn
 from servemark.stats.histogram import Histogram
 from servemark.stats.ratios import holm, ratio_of_pairs
-from servemark.views.render.markdown import to_markdown
 
 RESULTS = CHECKOUT / "docs" / "results"
 COMPARISONS = sorted(RESULTS.rglob("compare_*.json"))
-HOW = "servemark report {0}.json --format md, below the first lines of {0}.md"
+ON_CPU = sorted(RESULTS.glob("compare_*.json"))
+PAGE = (RESULTS / "README.md").read_text()
 
 
 def read(file: Path) -> ComparisonDocument:
@@ -32,9 +33,8 @@ def both(one: ComparisonTurn, other: ComparisonTurn, figure: str) -> tuple[float
     return left[figure], right[figure]
 
 
-def test_each_page_has_its_document() -> None:
+def test_there_are_comparisons() -> None:
     assert COMPARISONS
-    assert {file.with_suffix(".md") for file in COMPARISONS} == {*RESULTS.rglob("compare_*.md")}
 
 
 @pytest.mark.parametrize("file", COMPARISONS, ids=lambda file: f"{file.parent.name}/{file.stem}")
@@ -57,9 +57,16 @@ def test_ratios_follow_todays_rule(file: Path) -> None:
     assert [each["significant"] for each in family] == holm([each["p_value"] for each in family])
 
 
-@pytest.mark.parametrize("file", COMPARISONS, ids=lambda file: f"{file.parent.name}/{file.stem}")
-def test_pages_say_what_their_documents_say(file: Path) -> None:
-    page = file.with_suffix(".md").read_text()
-    assert page.endswith(to_markdown(side_by_side(read_all([file])))), (
-        f"made anew by {HOW.format(file.relative_to(CHECKOUT).with_suffix(''))}"
-    )
+@pytest.mark.parametrize("file", ON_CPU, ids=lambda file: file.stem)
+def test_the_page_quotes_each_comparison(file: Path) -> None:
+    """A row of the page: the first side's p50, and each other side's ratio to it with its interval."""
+    first, *others = read(file)["rows"]
+    [row] = re.findall(rf"^\| \[\w+\]\({file.name}\) \|(.*) \|$", PAGE, re.MULTILINE)
+    p50, *ratios, _ = (cell.strip() for cell in row.split("|"))
+    assert float(p50.removesuffix(" ms")) == pytest.approx(first["latency_ms"]["p50"], rel=1e-3)
+    for quoted, other in zip(ratios, others, strict=True):
+        ratio = other["ratio"]["p50"]
+        assert ratio is not None
+        assert ratio["ci95"] is not None
+        low, high = ratio["ci95"]
+        assert quoted.replace("*", "") == f"{ratio['value']:.2f} ({low:.2f} to {high:.2f})"

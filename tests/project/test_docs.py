@@ -10,27 +10,17 @@ from servemark.cli import build
 from servemark.paths import CHECKOUT
 from servemark.results.kinds import KINDS
 from servemark.workload import workloads
-from tools import metrics_reference, result_reference
+from tools import result_reference, site_pages
 from tools.cli_reference import reference
-from tools.model_cards import cards
+from tools.model_cards import cards, models
 
 DOCS = CHECKOUT / "docs"
-RESULTS = DOCS / "results"
-PAGES = sorted([*CHECKOUT.glob("*.md"), *DOCS.rglob("*.md")])
-MAX_WORDS = 25
-"""In a sentence (CONTRIBUTING.md, "Write plain English")."""
+PAGES = sorted(page for page in (*CHECKOUT.glob("*.md"), *DOCS.rglob("*.md")) if page.parent != site_pages.FOLDER)
 
 
 def test_the_command_line_reference_is_current() -> None:
     page = DOCS / "reference" / "cli.md"
     assert page.read_text() == reference(), f"python -m tools.cli_reference > {page.relative_to(CHECKOUT)}"
-
-
-def test_the_reference_of_results_is_current() -> None:
-    page = DOCS / "reference" / "result.md"
-    assert page.read_text() == result_reference.reference(), (
-        f"python -m tools.result_reference > {page.relative_to(CHECKOUT)}"
-    )
 
 
 @pytest.mark.parametrize("document", [types[0].__name__ for types in KINDS.values()])
@@ -39,16 +29,9 @@ def test_the_reference_says_where_each_document_comes_from(document: str) -> Non
     assert f"[{document}](#{document.lower()}) |" in files
 
 
-def test_the_reference_of_metrics_is_current() -> None:
-    page = DOCS / "reference" / "metrics.md"
-    assert page.read_text() == metrics_reference.reference(), (
-        f"python -m tools.metrics_reference > {page.relative_to(CHECKOUT)}"
-    )
-
-
-def test_the_model_cards_are_current() -> None:
+def test_the_models_are_current() -> None:
     page = DOCS / "reference" / "models.md"
-    assert page.read_text() == cards(), f"python -m tools.model_cards > {page.relative_to(CHECKOUT)}"
+    assert page.read_text() == models(), f"python -m tools.model_cards > {page.relative_to(CHECKOUT)}"
 
 
 @pytest.mark.parametrize("name", workloads())
@@ -88,20 +71,6 @@ def _anchors(page: Path) -> set[str]:
     """Return the anchors of a page's headings in links, as GitHub makes them of their text."""
     headings = re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```", "", page.read_text(), flags=re.M | re.S), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(CHECKOUT)))
-def test_sentences_are_short(page: Path) -> None:
-    if RESULTS in page.parents or page.name == "support.md":  # what was measured, with what engines say
-        return
-    assert not [sentence for sentence in _sentences(page.read_text()) if len(sentence.split()) > MAX_WORDS]
-
-
-def _sentences(text: str) -> list[str]:
-    """The prose of a page, without code, tables and headings."""
-    prose = re.sub(r"^ *```.*?```$", "", text, flags=re.MULTILINE | re.DOTALL)
-    prose = "\n".join(line for line in prose.split("\n") if not line.lstrip().startswith(("|", "#")))
-    return re.split(r"(?<=[.!?:;])\s+|\n\s*\n|\n\s*(?:[-*]|\d+\.) ", prose)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(CHECKOUT)))

@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "explanation" / "security.md").read_text()
 ROWS = re.findall(r"^\| .+ \| .+ \| (.+) \|$", PAGE.partition("## What is not trusted")[2], re.MULTILINE)[2:]
-ATTACKS_PAGE = (ROOT / "docs" / "results" / "attacks.md").read_text()
+ATTACKS_PAGE = (ROOT / "docs" / "results" / "attacks.txt").read_text()
 ATTACKS = re.findall(
     r"^\| .+ \| .+ \| (\d+) \| .+ \| `(tests/[a-z0-9_/]+\.py)::(test_[a-z0-9_]+)` \|$", ATTACKS_PAGE, re.MULTILINE
 )

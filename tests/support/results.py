@@ -1,4 +1,4 @@
-"""Results made up to have known figures, as the schema of docs/reference/result.md has them."""
+"""Results made up to have known figures, as servemark/results/schema/run.py has them."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,6 @@
 """The support matrix: made from its record, complete, and true of a sample."""
 
 import json
-import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -95,9 +94,30 @@ def test_what_only_this_cpu_cannot_do_stays_untried(
 def test_a_precision_that_an_engine_refuses_is_on_the_page() -> None:
     page = MARKDOWN.read_text()
     for engine in exporters.engines():
-        (section,) = re.findall(rf"^## {engine}$(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL)
         for precision, reason in exporter(engine).REFUSED.items():
-            assert f"No {precision}: {reason}." in section
+            assert f"- No {precision} on {engine}: {reason}.\n" in page
+
+
+@pytest.mark.parametrize(
+    ("found", "shown"),
+    [
+        ([{"ok": True, "size": "full"}, {"ok": True, "size": "tiny"}], "fp32 fp16\\*"),
+        (
+            [{"ok": True, "size": "full"}, {"ok": False, "size": "full", "kind": "agreement", "reason": "x"}],
+            "fp32, not fp16",
+        ),
+        ([{"ok": False, "size": "full", "kind": "run"}, {"ok": None}], "not fp32 [1]"),
+        ([{"ok": None}], "-"),
+    ],
+)
+def test_a_cell_says_what_runs_and_what_does_not(found: list[dict[str, Any]], shown: str) -> None:
+    cells = [
+        {"workload": "din", "engine": "openvino", "precision": precision, "size": "full", "reason": "", **cell}
+        for precision, cell in zip(("fp32", "fp16"), found, strict=False)
+    ]
+    others = [{**cells[0], "workload": "ranking", "ok": True}]
+    page = render({"created": "today", "cpu": "", "python": "", "packages": {}, "cells": [*cells, *others]})
+    assert f"| din | {shown} |" in page
 
 
 def test_a_refusal_has_its_reason_and_a_success_its_figures(record: Any) -> None:
