@@ -1,6 +1,6 @@
 """torch.export programs (.pt2): tensors in the order of the program's arguments.
 
-Loading one can run code of its maker; it is loaded because the user named it (docs/explanation/security.md).
+Loading one can run code of its maker; it is loaded because the user named it (docs/explanation/architecture.md).
 """
 
 import shutil

@@ -38,14 +38,14 @@ def labelled_set(config: LoadConfig) -> LabelledSet:
         reason = f": {workload.quality.unmeasured}" if workload.quality and workload.quality.unmeasured else ""
         raise InputDataError(
             f"no labels can be read for {workload.name}{reason}",
-            fix="docs/guides/quality.md says which workloads have them",
+            fix="docs/guides/own_model.md, Quality, says which workloads have them",
         )
     if config.input_data in GENERATED:
         raise InputDataError(f"{config.input_data} requests have no labels", fix="--input-data dataset, or a path")
     path = data_path(config, workload.dataset)
     data = workload.labelled(path)
     if not data.size:
-        raise InputDataError(f"{path} holds no labelled example", fix="see docs/guides/quality.md for the layout")
+        raise InputDataError(f"{path} holds no labelled example", fix="docs/guides/own_model.md has the layout")
     if data.alphabet:
         decode = ctc.decoder(data.alphabet, config.language_model)
         return replace(data, prediction=lambda outputs, label: decode(data.prediction(outputs, label)))

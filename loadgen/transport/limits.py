@@ -1,4 +1,4 @@
-"""Limits on the memory that a server can make the generator hold; docs/explanation/limits.md lists all of them."""
+"""Limits on the memory that a server can make the generator hold; docs/explanation/architecture.md lists all."""
 
 from collections.abc import Iterable
 

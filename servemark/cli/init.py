@@ -26,7 +26,7 @@ _RUN_FILE_HEAD = """\
 _LOCUSTFILE = '''\
 """Drives {workload}: `locust --headless --request-rate {rate} -H http://HOST:8000`, or `locust` for its web UI.
 
-`python -m loadgen --help` shows all options. What the class may set: docs/guides/own_locustfile.md.
+`python -m loadgen --help` shows all options. What the class may set: docs/guides/locust.md.
 """
 
 from loadgen.users import InferenceUser

@@ -33,7 +33,7 @@ def _programs(folder: Path) -> Path:
 
 def _gate(tmp_path: Path, **given: str) -> subprocess.CompletedProcess[str]:
     """Run the guide's script in a repository of its own, which has no worktree left afterwards."""
-    page = (CHECKOUT / "docs/guides/in_ci.md").read_text()
+    page = (CHECKOUT / "docs/guides/comparing.md").read_text()
     [script] = re.findall(r"```sh\n(#!.*?)```", page, re.DOTALL)
     repository = tmp_path / "repository"
     repository.mkdir()
