@@ -2,14 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Annotated, Literal
-
-import typer
-from msgspec import Struct
 
 from kernels import running
-from kernels.libraries import TORCH, libraries, version
+from kernels.libraries import libraries, version
 from kernels.measurement.case import Case, Method, cases_in
 from kernels.measurement.device import Device
 from kernels.measurement.kernel import Kernel, families
@@ -17,125 +12,56 @@ from kernels.measurement.precisions import PRECISIONS
 from kernels.suites import cases_of, chosen, suites
 from kernels.suites.deepbench import published
 from kernels.tracing.workload import trace_apart
-from servemark.cli._command import one_command
-from servemark.cli._load_flags import takes_options
-from servemark.cli._options import Json, completed
-from servemark.cli._own_models import takes_own_models
-from servemark.cli._report import Report, write_report
-from servemark.documents import fields
-from servemark.documents.commands import OneDevice, Out
-from servemark.documents.fields import Names
+from servemark.cli._report import write_report
+from servemark.documents.commands.measure import DEFAULT_KERNELS, Kernels
 from servemark.errors import ExitCode, OptionError
 from servemark.output import note, stdout
-from servemark.paths import RESULTS, found, shown
-from servemark.quantities import SECONDS, one_of
+from servemark.paths import found, shown
+from servemark.quantities import one_of
 from servemark.results import directory as results
 from servemark.results.schema.kernels import KernelsDocument, Traced
 from servemark.views.render.terminal import show
 
-DEFAULT_SUITE = "quick"
 DEFAULT_PRECISIONS = ("fp32",)
 
 
-class KernelsOptions(Struct, frozen=True, kw_only=True):
-    """The kernels that are timed, and how."""
-
-    suite: Annotated[
-        str, fields.text("Table of sizes; --list shows them.", metavar="SUITE", shown_default=DEFAULT_SUITE)
-    ] = ""
-    workload: Annotated[str, fields.text("Take the kernels that this workload executes.", metavar="WORKLOAD")] = ""
-    batch_size: Annotated[int, fields.whole("Samples of the inference of --workload.", short="-b")] = 1
-    device: OneDevice = "cpu"
-    precision: Annotated[
-        tuple[str, ...],
-        fields.text(
-            "fp32, tf32, bf16, fp16, int8, fp8; may come again.",
-            metavar="PRECISION",
-            repeatable=True,
-            many=True,
-            shown_default="fp32",
-        ),
-    ] = ()
-    library: Annotated[str, fields.text("torch, onnxruntime, openvino, tensorflow: side by side.", metavar="A[,B]")] = (
-        TORCH
-    )
-    cache: Annotated[
-        Literal["hot", "cold"],
-        fields.choice("Whether calls find their data in the cache.", ("hot", "cold"), metavar="hot|cold"),
-    ] = "hot"
-    case_limit_s: Annotated[
-        float, fields.number("Skip a case that would take longer.", units=SECONDS, least=1, metavar="S")
-    ] = 60.0
-    published: Annotated[bool, fields.switch("Show DeepBench's published figures of the same sizes beside.")] = False
-    out: Out = ""
-    new_ceilings: Annotated[bool, fields.switch("Measure ceilings again that an earlier run has kept.")] = False
-    resume: Annotated[str, fields.text("Go on with a run that was cut short.", names=Names.PATH, metavar="DIR")] = ""
-
-    def __post_init__(self) -> None:
-        for name in self.precision:
-            one_of("--precision", name, PRECISIONS)
-        if self.workload and self.suite:
-            raise OptionError(f"--workload with --suite {self.suite}", fix="leave one of them out")
-        if self.workload and self.precision not in ((), DEFAULT_PRECISIONS):
-            named = " ".join(self.precision)
-            raise OptionError(f"--workload with --precision {named}: models compute in fp32 here", fix="fp32")
-
-
-def _suites(incomplete: str) -> list[str]:
-    """The suites that a shell completes a word to."""
-    return [name for name in suites() if name.startswith(incomplete)]
-
-
-@takes_options(KernelsOptions, suite=_suites, workload=completed)
-def kernels(
-    family: Annotated[list[str] | None, typer.Argument(metavar="[FAMILY]...", help="Families; all by default.")] = None,
-    *,
-    options: KernelsOptions,
-    listing: Annotated[bool, typer.Option("--list", help="Show suites and families, and measure nothing.")] = False,
-    report: Report = False,
-    json: Json = False,
-) -> None:
-    """Check and time kernels, and say which ceiling bounds each.
-
-    The result is complete after each case: --resume goes on with a run that was ended. Ceilings are kept in
-    `ceilings.json` beside the results, for the next run on this machine.
-
-    Example: servemark kernels gemm convolution --suite quick
-
-    Example: servemark kernels --workload resnet50 -b 8
-    """
-    if listing:
+def kernels(options: Kernels) -> int:
+    """Time the kernels that are asked for; the exit code."""
+    if options.listing:
         _show_list()
-        return
+        return int(ExitCode.VALID)
     if options.resume:
         folder = found(options.resume)
         document = running.resumed(folder)
         cases, method = _of_document(document)
     else:
-        cases, method, document = _begun(options, family or ())
+        cases, method, document = _begun(options)
         name = options.workload or document["suite"]
-        folder = results.new_directory(Path(options.out or RESULTS), f"kernels-{name}")
+        folder = results.new_directory(options.out, f"kernels-{name}")
     note(f"{len(cases)} cases into {shown(folder)}; to go on after Ctrl-C: --resume {shown(folder)}")
     try:
         running.go_on(folder, document, cases, method, anew=options.new_ceilings)
     except KeyboardInterrupt:
         note(f"ended after {len(document['cases'])} of {len(cases)} cases, which servemark show {shown(folder)} shows")
         raise
-    if json:
+    if options.json:
         results.print_json(document)
     else:
         show(document, stdout(kept=True))
     note(f"result: {shown(folder)}")
-    if report:
-        write_report(folder, quiet=json)
+    if options.report:
+        write_report(folder, quiet=options.json)
     failed = any(case["status"] == "failed" for case in document["cases"])
-    raise typer.Exit(int(ExitCode.INVALID if failed else ExitCode.VALID))
+    return int(ExitCode.INVALID if failed else ExitCode.VALID)
 
 
-def _begun(options: KernelsOptions, families: Sequence[str]) -> tuple[list[Case], Method, KernelsDocument]:
+def _begun(options: Kernels) -> tuple[list[Case], Method, KernelsDocument]:
     """Choose the cases of a new run, and make its document. Raises OptionError, ServerError."""
+    for name in options.precision:
+        one_of("--precision", name, PRECISIONS)
+    families = options.family
     method = Method(Device.named(options.device), options.cache, options.case_limit_s)
-    name, traced = options.suite or DEFAULT_SUITE, None
+    name, traced = options.suite or DEFAULT_KERNELS, None
     if options.workload:
         name = f"{options.workload}, batch {options.batch_size}"
         cases, traced = _traced(options.workload, options.batch_size, families, method.device)
@@ -210,6 +136,3 @@ def _show_list() -> None:
     for name, made in families().items():
         also = "" if made.node is Kernel.node else "; also in other libraries"
         console.print(f"{name}: {made.CALL}; {', '.join(made.PRECISIONS)}; FLOPs: {made.OPERATIONS}{also}")
-
-
-app = one_command(takes_own_models(kernels))

@@ -25,7 +25,7 @@ from loadgen.locust_bridge.user_classes import host_of
 from loadgen.locust_bridge.worker_session import WorkerSession
 from loadgen.targets.any_model import workload_of
 from servemark import interrupts
-from servemark.documents.flags import add_arguments
+from servemark.documents.flags import locust_arguments
 from servemark.documents.request import RunRequest
 from servemark.errors import ExitCode, ServemarkError
 from servemark.machine.exhaustion import require_address_space
@@ -86,7 +86,8 @@ def _add_arguments(parser: LocustArgumentParser, **_: Any) -> None:
         # Before Locust forks its workers: they have the code then, and import nothing while their heartbeats are due.
         with contextlib.suppress(ServemarkError):
             workloads()
-        add_arguments(parser, _models())
+        for option, settings in locust_arguments(_models()):
+            parser.add_argument(option.spelled, **settings)
     except ServemarkError as error:  # a workload file of the user's, or a limit of memory
         stderr.print(f"servemark: {error}", style="red")
         sys.exit(int(error.exit_code))

@@ -12,6 +12,8 @@ DATA_ROOT = HOME / "data"
 RESULTS = HOME / "results"
 BASELINES = HOME / "baselines"
 IMPORTS = HOME / "servemark_models"
+MONITORING = RESULTS / "prometheus"
+"""Default folder of `dashboards up`."""
 
 
 def shown(path: Path) -> str:

@@ -2,13 +2,12 @@
 
 import argparse
 import functools
+import sys
 from collections.abc import Iterator
 from typing import Any
 
-import typer
-
 from servemark.cli import build
-from servemark.documents.flags import add_arguments
+from servemark.documents.flags import MOST_USED, SECTIONS, locust_arguments
 
 _HEAD = """# Command line
 
@@ -48,14 +47,17 @@ def _with_parts(name: str, command: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _locustfiles() -> str:
-    """The flags of a locustfile."""
+    """The options of a locustfile, section by section."""
     formatter = functools.partial(argparse.HelpFormatter, width=_WIDTH)
     parser = argparse.ArgumentParser(
         usage="locust -f loadgen/ranking.py [OPTIONS]", formatter_class=formatter, add_help=False
     )
-    add_arguments(parser, ["ranking"], locust=False)
+    sections = {title: parser.add_argument_group(title) for title in (MOST_USED, *SECTIONS.values())}
+    for option, settings in locust_arguments(["ranking"]):
+        settings.pop("include_in_web_ui", None)  # which Locust's parser alone knows
+        sections[option.section].add_argument(option.spelled, **settings)
     return f"{_LOCUSTFILES}\n```text\n{parser.format_help().rstrip()}\n```\n"
 
 
 if __name__ == "__main__":
-    typer.echo(reference(), nl=False)
+    sys.stdout.write(reference())

@@ -5,8 +5,6 @@ import inspect
 import sys
 from collections.abc import Iterator, Sequence
 
-import typer
-
 from servemark import datasets
 from servemark.workload import Tensor, Workload
 from servemark.workload.registry import zoo
@@ -183,4 +181,4 @@ def _summary(bound: object, name: str) -> str:
 
 
 if __name__ == "__main__":
-    typer.echo(models(), nl=False)
+    sys.stdout.write(models())

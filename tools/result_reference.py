@@ -1,10 +1,9 @@
 """The site's page of the documents, made from their types; `python -m tools.result_reference` prints it."""
 
+import sys
 import types
 from collections.abc import Sequence
 from typing import Any, Literal, Union, get_args, get_origin, is_typeddict
-
-import typer
 
 from servemark.figures.figure import Figure
 from servemark.figures.registry import distributions, registry
@@ -162,4 +161,4 @@ def _name(kind: Any) -> str:
 
 
 if __name__ == "__main__":
-    typer.echo(reference(), nl=False)
+    sys.stdout.write(reference())

@@ -15,7 +15,7 @@ from servemark.characterise.analysis import analyse, failure_of, first_engine
 from servemark.characterise.measure import ENGINE_S, measure_batches
 from servemark.characterise.statistics import require_package
 from servemark.compare.interleaved.contenders import Contender, parse_contenders
-from servemark.documents.commands import Characterising
+from servemark.documents.commands.understand import Characterise
 from servemark.errors import OptionError
 from servemark.figures.registry import value_of, why_unknown
 from servemark.output import note
@@ -49,7 +49,7 @@ START_S = 8.0
 """About how long a fresh server takes beside its measured seconds (s)."""
 
 
-def begin(name: str, options: Characterising) -> Characterisation:
+def begin(name: str, options: Characterise) -> Characterisation:
     """Return the document before anything has been measured. Raises OptionError, ServemarkError."""
     require_package()
     # The smallest first: a run that is interrupted has most of them.
@@ -68,7 +68,7 @@ def begin(name: str, options: Characterising) -> Characterisation:
     return _begun(name, options, contenders, batches, rows)
 
 
-def contenders_of(options: Characterising) -> list[Contender]:
+def contenders_of(options: Characterise) -> list[Contender]:
     """Return the engines with their precisions. Raises OptionError."""
     found = installed(options.device)
     contenders = parse_contenders(options.engines or ",".join(found), FULL)
@@ -86,7 +86,7 @@ def contenders_of(options: Characterising) -> list[Contender]:
 @explained
 def _begun(
     name: str,
-    options: Characterising,
+    options: Characterise,
     contenders: Sequence[Contender],
     batches: list[int],
     rows: list[CharacterisedWorkload],

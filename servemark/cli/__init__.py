@@ -1,16 +1,15 @@
 """The command line. One file for each command, which is imported when it is called."""
 
-import importlib
 import keyword
 import os
 import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import typer
-from typer.core import TyperGroup
+import click
 
 from servemark import __version__, interrupts
+from servemark.cli import _completion as completion
 from servemark.errors import ExitCode, NoResultError, ServemarkError
 from servemark.machine.exhaustion import exhausted
 from servemark.output import NOTES, SAYS, stderr
@@ -71,13 +70,13 @@ SUBJECTS = {
 }
 """Purpose of commands -> each command, and what the list of commands says of it."""
 COMMANDS = {name: words for commands in SUBJECTS.values() for name, words in commands.items()}
-"""All commands. The module of each here has its name and holds its `app`."""
+"""All commands. The function of each has its name, and so have its module here and its document."""
 ELSEWHERE = {"kernels": "kernels.command"}
-"""The module of a command that belongs to another room."""
+"""The module of a command's function that belongs to another room."""
 
 
 class _Imported(Mapping[str, Any]):
-    """The commands by name, each made when it is asked for: all their imports together take more than a second."""
+    """The commands by name, each made when it is asked for: all documents together take time to import."""
 
     def __init__(self) -> None:
         self._made: dict[str, Any] = {}
@@ -86,10 +85,11 @@ class _Imported(Mapping[str, Any]):
         if name not in COMMANDS:
             raise KeyError(name)
         if name not in self._made:
-            here = f"servemark.cli.{name}{'_' * (name in keyword.kwlist)}"
-            module = importlib.import_module(ELSEWHERE.get(name, here))
-            self._made[name] = typer.main.get_command(module.app)
-            self._made[name].name = name
+            from servemark.cli._command import command_of
+
+            room = ELSEWHERE.get(name, f"servemark.cli.{name}{'_' * keyword.iskeyword(name)}")
+            subject = next(subject for subject, commands in SUBJECTS.items() if name in commands)
+            self._made[name] = command_of(name, room, subject.lower())
         return self._made[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -99,7 +99,7 @@ class _Imported(Mapping[str, Any]):
         return len(COMMANDS)
 
 
-class _Commands(TyperGroup):
+class _Commands(click.Group):
     """A group that imports a command when it is called, and none to list them."""
 
     def __init__(self, **settings: Any) -> None:
@@ -119,37 +119,29 @@ class _Commands(TyperGroup):
                 formatter.write_dl([(f"{name:{width}}", words) for name, words in commands.items()])
 
 
-app = typer.Typer(
-    name="servemark",
-    cls=_Commands,
-    help="Load-test inference servers with real models: export, serve with Triton, drive, judge.",
-    epilog=EPILOG,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
-
-def _show_version(wanted: bool) -> None:
+def _show_version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
     if wanted:
-        typer.echo(f"servemark {__version__}")
-        raise typer.Exit
+        click.echo(f"servemark {__version__}")
+        context.exit()
 
 
-@app.callback()
-def _version(
-    # Its own callback comes before a missing command is noticed.
-    version: bool = typer.Option(
-        False, "--version", "-V", help="Show the version and exit.", is_eager=True, callback=_show_version
-    ),
-) -> None: ...
-
-
-def build() -> TyperGroup:
+def build() -> click.Group:
     """The command group with all commands."""
-    group = typer.main.get_command(app)
-    assert isinstance(group, TyperGroup)
-    return group
+    version = click.Option(
+        ["--version", "-V"],
+        is_flag=True,
+        is_eager=True,  # before a missing command is noticed
+        expose_value=False,
+        callback=_show_version,
+        help="Show the version and exit.",
+    )
+    return _Commands(
+        name="servemark",
+        params=[version, *completion.options()],
+        help="Load-test inference servers with real models: export, serve with Triton, drive, judge.",
+        epilog=EPILOG,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
 
 
 def main() -> None:
@@ -158,12 +150,12 @@ def main() -> None:
     interrupts.install()
     try:
         code = build()(sys.argv[1:] or ["--help"], prog_name="servemark", standalone_mode=False)
-    except typer.TyperException as error:
+    except click.ClickException as error:
         context = getattr(error, "ctx", None)
         command = context.command_path if context else "servemark"
         unknown = getattr(error, "option_name", "")
         known = OTHERS_FLAGS.get(unknown)
-        said = f"No such option: {unknown}" if known else error.format_message()
+        said = f"No such option {unknown!r}." if known else error.format_message()
         fix = f"{known} is what it is called here" if known else f"{command} --help"
         stderr.print(f"servemark: {said}\n  fix: {fix}", style="red")
         code = ExitCode.BAD_INPUT
@@ -174,7 +166,7 @@ def main() -> None:
         if error.said:
             stderr.print(error.said, style="red")
         code = error.exit_code
-    except (KeyboardInterrupt, typer.Abort):
+    except (KeyboardInterrupt, click.Abort):
         code = interrupts.EXIT_CODE
     except Exception as error:
         if words := exhausted(error):

@@ -2,11 +2,8 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
-from servemark.documents.fields import Names
 from servemark.documents.saved_load import rate_of
 from servemark.errors import ResultError
 from servemark.output import note
@@ -19,11 +16,6 @@ from servemark.views.render.html import page
 from servemark.views.render.terminal import show
 
 PAGE = "report.html"
-Report = Annotated[
-    bool,
-    typer.Option("--report", help="Write report.html, one self-contained page, beside the result."),
-    Names.NOTHING,
-]
 
 
 def read_all(paths: Sequence[Path]) -> list[Saved]:

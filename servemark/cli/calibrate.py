@@ -1,36 +1,21 @@
 """`servemark calibrate`: how wrong a load generator is, against a server whose delays are known."""
 
-from pathlib import Path
-
-import typer
-
 from loadgen.peers import Peer
 from servemark.calibration.cases import CASES
 from servemark.calibration.run import calibrate as run
 from servemark.calibration.run import in_time
 from servemark.calibration.subject import METERS, OWN
-from servemark.cli._command import one_command
-from servemark.cli._load_flags import takes_options
-from servemark.cli._options import Json
-from servemark.cli._report import Report, conclude
-from servemark.documents.commands import Calibrating
+from servemark.cli._report import conclude
+from servemark.documents.commands.understand import Calibrate
 from servemark.errors import ExitCode, OptionError
 from servemark.output import note
-from servemark.paths import RESULTS
 from servemark.quantities import one_of
 
 ALL, NONE = "all", "none"
 
 
-@takes_options(Calibrating)
-def calibrate(*, options: Calibrating, report: Report = False, json: Json = False) -> None:
-    """Measure how wrong this load generator is on this machine, and others beside it.
-
-    A golden server on loopback has known delays, and logs what really came. Exit code 2: the machine is too unquiet to
-    tell; 4: an error is beyond the limits.
-
-    Example: servemark calibrate --peers wrk,hey --report
-    """
+def calibrate(options: Calibrate) -> int:
+    """Calibrate the generators; the exit code."""
     names = [case.name for case in CASES]
     wanted = names if options.cases == ALL else _names("--cases", options.cases, names)
     cases = [case for case in CASES if case.name in wanted]
@@ -38,9 +23,9 @@ def calibrate(*, options: Calibrating, report: Report = False, json: Json = Fals
     meters = chosen if options.full or options.peers != ALL else in_time(cases, chosen)
     if left := [meter.name for meter in chosen if meter not in meters]:
         note(f"left out, to end within 4 minutes: {', '.join(left)} (--full, or --peers, takes them)")
-    directory, document = run(cases, meters, Path(options.out or RESULTS), full=options.full)
-    conclude(directory, document, report=report, json=json)
-    raise typer.Exit(document["verdict"]["exit_code"] if document["verdict"] else ExitCode.INVALID)
+    directory, document = run(cases, meters, options.out, full=options.full)
+    conclude(directory, document, report=options.report, json=options.json)
+    return document["verdict"]["exit_code"] if document["verdict"] else int(ExitCode.INVALID)
 
 
 def _chosen(peers: str) -> list[Peer]:
@@ -57,6 +42,3 @@ def _chosen(peers: str) -> list[Peer]:
 
 def _names(flag: str, given: str, choices: list[str]) -> list[str]:
     return [one_of(flag, name, choices) for name in given.split(",")]
-
-
-app = one_command(calibrate)

@@ -1,23 +1,8 @@
 """`servemark compare`: engines side by side in interleaved rounds, or saved results against each other."""
 
-from argparse import Namespace
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from servemark.cli._command import one_command
-from servemark.cli._load_flags import (
-    requested,
-    require_fixed_warmup,
-    require_scoring,
-    resolved,
-    search_load,
-    takes_load,
-    takes_options,
-)
-from servemark.cli._options import DEFAULT_ENGINE, DEFAULT_PRECISION, Json, Precision
-from servemark.cli._own_models import takes_own_models
+from servemark.cli._load import resolved
 from servemark.cli._report import write_page
 from servemark.compare.interleaved import Request, compare_engines
 from servemark.compare.interleaved.contenders import parse_urls
@@ -26,9 +11,8 @@ from servemark.compare.saved.baselines import saved
 from servemark.compare.saved.compare import compare_rounds, compare_saved, exit_code
 from servemark.compare.saved.differences import Gate
 from servemark.compare.saved.figures import ALL, chosen
-from servemark.documents.commands import Comparison
-from servemark.documents.fields import COMPARE
-from servemark.documents.request import changed
+from servemark.documents.commands.compare import Compare
+from servemark.documents.request import DEFAULT_ENGINE, changed
 from servemark.errors import ExitCode, OptionError
 from servemark.output import note
 from servemark.paths import resumed, shown
@@ -42,77 +26,51 @@ from servemark.views.render.terminal import show
 PAGE = "report.html"
 
 
-@takes_options(Comparison)
-@takes_load(COMPARE, duration="", warmup="1")
-def compare(
-    what: Annotated[
-        list[str], typer.Argument(metavar="WORKLOAD | RESULT_A RESULT_B", help="A workload, or two saved results.")
-    ],
-    *,
-    options: Comparison,
-    precision: Precision = DEFAULT_PRECISION,
-    load: Namespace,
-    json: Json = False,
-) -> None:
-    """Compare engines or servers in interleaved rounds, or saved results with each other.
-
-    Without --duration the rounds last as long as the slowest engine needs for a verdict, 8 to 120 s.
-
-    Example: servemark compare resnet50 --engines onnxruntime,pytorch
-
-    Example: servemark compare resnet50 --engines onnxruntime,openvino --rounds 20 --until-decided
-
-    Example: servemark compare ranking --servers triton,mlserver,litserve --concurrency 8
-
-    Example: servemark compare resnet50 --urls main=http://127.0.0.1:8000,pr=http://127.0.0.1:9000 --fail-on p99
-
-    Example: servemark compare results/before results/after --fail-on regression
-
-    Example: servemark compare results/latest --baseline main --fail-on regression
-    """
+def compare(options: Compare) -> int:
+    """Compare what is named; the exit code."""
     gate = Gate(options.fail_on or ALL, options.threshold / 100, options.allow_invalid)
     chosen(gate.figures)  # before the minutes that the rounds take
     if options.of_saved:
-        raise typer.Exit(_saved(what, gate, options, json=json))
-    comparison = compare_engines(_request(what, precision, options, load), _write_pages)
+        return _saved(gate, options)
+    comparison = compare_engines(_request(options), _write_pages)
     found = compare_rounds(comparison, gate) if options.fail_on else None
     if found:
         comparison.add_gate(found)
-    if json:
+    if options.json:
         print_json(comparison.document)
     else:
         show(comparison.document)
     page = comparison.folder / PAGE
     note(f"result: {shown(page if page.exists() else comparison.folder)}")
-    raise typer.Exit(exit_code(found) if found else int(comparison.exit_code))
+    return exit_code(found) if found else int(comparison.exit_code)
 
 
-def _request(what: list[str], precision: str, options: Comparison, load: Namespace) -> Request:
+def _request(options: Compare) -> Request:
     """Make the request of a comparison, and check it. Raises OptionError, InputDataError, ServerError."""
-    choose_length = not (load.duration or load.stages or load.arrival_trace)
-    load.duration = load.duration or text_of(SHORTEST_S)
+    given = options.given
     servers = parse_urls(options.urls) if options.urls else {}
-    run = requested(load, model=what[0], precision=precision)
-    options.require_fit(what, run)
-    require_scoring(load, "--quality", given=load.quality)
-    require_fixed_warmup(load)
+    duration = str(given["duration"] or text_of(SHORTEST_S))
+    run = options.request(options.what[0], duration=duration)
+    options.require_fit(run)
+    options.require_scoring(given=run.objectives.quality)
+    options.require_fixed_warmup()
     # The first one is asked what a model is that no workload is called like.
     config = resolved(changed(run, url=next(iter(servers.values()))) if servers else run)
     request = Request(
         options.engines or DEFAULT_ENGINE,
         config,
-        search_load(load),
+        options.search_load(duration),
         rounds=options.rounds,
         until_decided=options.until_decided,
         servers=options.servers,
         sweep=options.sweep,
         urls=servers,
-        server_runs=bool(load.url or servers),
-        device=load.device,
+        server_runs=bool(run.server.url or servers),
+        device=run.server.device,
         server_per_turn=options.server_per_turn,
         skip_unavailable=options.skip_unavailable,
         max_rate=options.max_rate,
-        choose_length=choose_length,
+        choose_length=not (given["duration"] or given["stages"] or given["arrival_trace"]),
         tune_budget_s=options.tune_budget_s if options.tuned else None,
         resume=resumed(options.resume),
     )
@@ -124,10 +82,11 @@ def _request(what: list[str], precision: str, options: Comparison, load: Namespa
     return request
 
 
-def _saved(what: list[str], gate: Gate, options: Comparison, *, json: bool) -> int:
+def _saved(gate: Gate, options: Compare) -> int:
     """Compare and show two saved sides; return the exit code, which is 0 unless --fail-on is given."""
-    found = compare_saved([str(saved(options.baseline)), *what] if options.baseline else what, gate)
-    if json:
+    baseline = [str(saved(options.baseline))] if options.baseline else []
+    found = compare_saved([*baseline, *options.what], gate)
+    if options.json:
         print_json(found)
     else:
         show(found)
@@ -142,6 +101,3 @@ def _write_pages(folder: Path, document: ComparisonDocument) -> None:
     saved = [Saved(folder.name, dict(document), folder)]
     write_atomically(folder / "comparison.md", to_markdown(saved))
     write_page(folder / PAGE, saved, quiet=True)
-
-
-app = one_command(takes_own_models(compare))

@@ -2,14 +2,13 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
+import click
 from rich.table import Table
 
 from servemark import interrupts
-from servemark.cli._command import one_command
-from servemark.cli._options import DEFAULT_DATA_ROOT, DataRoot, Json
+from servemark.documents.commands.prepare import Data
 from servemark.output import stdout
 from servemark.results.directory import print_json
 
@@ -17,26 +16,20 @@ FETCHED, BROUGHT = "servemark data {}", "lay it out yourself"
 UNCONFIRMED = "*"
 
 
-def data(
-    key: Annotated[str, typer.Argument(metavar="[KEY]", help="Data set, like ml-100k. Else all are listed.")] = "",
-    data_root: DataRoot = DEFAULT_DATA_ROOT,
-    json: Json = False,
-) -> None:
-    """Fetch a data set into DATA_ROOT/KEY in its official layout, where it can be had. Without a KEY, list all.
-
-    Example: servemark data ml-100k
-    """
+def data(options: Data) -> None:
+    """Fetch a data set, or list them."""
     from servemark import datasets
 
+    key, data_root = options.key, options.data_root
     if not key:
-        _list(list(_rows(data_root)), json=json)
+        _list(list(_rows(data_root)), json=options.json)
         return
     with interrupts.anywhere():
         folder = datasets.fetch(key, data_root)
-    if json:
+    if options.json:
         print_json({"key": key, "path": str(folder)})
     else:
-        typer.echo(f"{key} is in {folder}")
+        click.echo(f"{key} is in {folder}")
 
 
 def _rows(root: Path) -> Iterator[dict[str, Any]]:
@@ -84,6 +77,3 @@ def _mark(confirmed_by: str | None) -> str:
 
 def _size(megabytes: float | None) -> str | None:
     return None if megabytes is None else f"{megabytes:,.{0 if megabytes >= 10 else 1}f} MB"
-
-
-app = one_command(data)

@@ -3,16 +3,14 @@
 import shutil
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import Annotated
 
 import psutil
-import typer
 from rich.table import Table
 from rich.text import Text
 
 from servemark import interrupts
-from servemark.cli._command import one_command
-from servemark.cli._options import DEFAULT_ENGINE, Json
+from servemark.documents.commands.prepare import Doctor
+from servemark.documents.request import DEFAULT_ENGINE
 from servemark.errors import ExitCode
 from servemark.frameworks.installed import distribution_of, serves_here
 from servemark.output import stdout
@@ -38,24 +36,16 @@ class Check:
     needed: bool = False
 
 
-def doctor(
-    generator: Annotated[
-        bool, typer.Option("--generator", help="A machine that only sends load: no Triton, engines and exports.")
-    ] = False,
-    json: Json = False,
-) -> None:
-    """Show what this machine can do: CPU, GPU, Triton, engines, energy meters, ports.
-
-    Exit code 0 if models can be exported, served and loaded here, else 3. Where nothing for that is installed, or with
-    --generator: 0 if load can be sent from here. Example: servemark doctor --json
-    """
+def doctor(options: Doctor) -> int:
+    """Check this machine; the exit code."""
+    generator = options.generator
     found = not generator and not serves_here()
     generator = generator or found
     with interrupts.anywhere():
         checks = [*_machine(generator)]
         checks += [] if generator else [*_servers(), *_engines(), *_energy(), *_ports()]
     able = all(check.ok for check in checks if check.needed)
-    if json:
+    if options.json:
         print_json({"able": able, "checks": [asdict(check) for check in checks]})
     else:
         table = Table(box=None, pad_edge=False, show_header=False)
@@ -71,7 +61,7 @@ def doctor(
         elif not generator and not able:
             job += "; as a load generator: servemark doctor --generator"
         console.print(job, style="bold")
-    raise typer.Exit(0 if able else int(ExitCode.BAD_INPUT))
+    return int(ExitCode.VALID if able else ExitCode.BAD_INPUT)
 
 
 def _machine(generator: bool) -> Iterator[Check]:
@@ -180,6 +170,3 @@ def _packages(name: str, packages: tuple[str, ...], extra: str, *, needed: bool)
     if missing:
         return Check(name, False, f"not installed: {', '.join(missing)}; pip install -e '.[{extra}]'", needed)
     return Check(name, True, ", ".join(filter(None, found.values())), needed)
-
-
-app = one_command(doctor)

@@ -1,64 +1,45 @@
 """`servemark export`: workloads into the model repository."""
 
 import itertools
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from servemark.cli._command import one_command
-from servemark.cli._options import DEFAULT_ENGINE, DEFAULT_REPOSITORY, Json, Repository, completed
-from servemark.cli._own_models import takes_own_models
-from servemark.errors import OptionError, ServemarkError
+from servemark.documents.commands.prepare import Export
+from servemark.errors import ExitCode, OptionError, ServemarkError
 from servemark.output import note, stderr
-from servemark.repository.entry import FULL
+from servemark.repository.entry import DEFAULT_ENGINE, FULL
 from servemark.results.directory import print_json
 from servemark.views.wording import agreement_words
 from servemark.workload import get, names
-from servemark.workload.agreement import PRECISIONS
 
 if TYPE_CHECKING:
     from exporters import ExportReport
 
 
-def export(
-    workloads: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="WORKLOAD", help="Workloads; `servemark list` shows them.", autocompletion=completed),
-    ] = None,
-    engine: Annotated[list[str] | None, typer.Option(help="Inference engine; may be given again.")] = None,
-    precision: Annotated[
-        list[str] | None, typer.Option(metavar="P", help=f"{', '.join(PRECISIONS)}; may be given again.")
-    ] = None,
-    all_workloads: Annotated[bool, typer.Option("--all", help="Export every workload.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Export again, and overwrite an edited config.pbtxt.")] = False,
-    weights: Annotated[
-        str,
-        typer.Option(metavar="FILE", help="Weights (.safetensors, state_dict) from now on; `seeded`: random ones."),
-    ] = "",
-    model_repository: Repository = DEFAULT_REPOSITORY,
-    json: Json = False,
-) -> None:
-    """Export workloads, check each against eager PyTorch, and write Triton repository entries.
-
-    Example: servemark export ranking resnet50 --engine onnxruntime
-    """
-    if all_workloads and workloads:
+def export(options: Export) -> int:
+    """Export the workloads; the exit code."""
+    workloads, weights = options.workloads, options.weights
+    if options.all_workloads and workloads:
         raise OptionError(f"--all and {workloads[0]!r} exclude each other", fix="leave out one of them")
-    chosen = [get(name).name for name in (names() if all_workloads else workloads or [])]
+    chosen = [get(name).name for name in (names() if options.all_workloads else workloads)]
     if not chosen:
         raise OptionError("no workload was named", fix="servemark export WORKLOAD..., or --all")
     # torch takes seconds to import; a typing mistake should not.
     import exporters
     from exporters.pipeline.isolated import Task, export_isolated
 
-    engines, precisions = engine or [DEFAULT_ENGINE], precision or [FULL]
+    engines, precisions = options.engine or [DEFAULT_ENGINE], options.precision or [FULL]
     # What an imported model can become depends on its file: its own export tells.
     if any(get(name).source is None for name in chosen):
         for name, each in itertools.product(engines, precisions):
             exporters.check_precision(name, each)
     if weights and len(chosen) > 1:
         raise OptionError(f"--weights {weights} are those of one workload", fix=f"name one, like {chosen[0]}")
-    tasks = [Task(w, e, p, model_repository, force, weights) for w in chosen for e in engines for p in precisions]
+    tasks = [
+        Task(w, e, p, options.model_repository, options.force, weights)
+        for w in chosen
+        for e in engines
+        for p in precisions
+    ]
     reports, failures = [], []
     for task in tasks:
         try:
@@ -71,10 +52,9 @@ def export(
         else:
             note(_line(report))
             reports.append({**report.manifest, "folder": str(report.folder), "up_to_date": report.up_to_date})
-    if json:
+    if options.json:
         print_json({"exports": reports})
-    if failures:
-        raise typer.Exit(int(failures[0].exit_code))
+    return int(failures[0].exit_code) if failures else int(ExitCode.VALID)
 
 
 def _line(report: "ExportReport") -> str:
@@ -87,6 +67,3 @@ def _line(report: "ExportReport") -> str:
     kept = "; your edited config.pbtxt was kept (--force overwrites it)" if report.config_kept else ""
     anew = f" (made anew: {report.outdated})" if report.outdated else ""
     return f"{name}: {parity}, {manifest['seconds']:.1f} s, peak {manifest['peak_rss_mib']:,} MiB{own}{kept}{anew}"
-
-
-app = one_command(takes_own_models(export))

@@ -3,20 +3,17 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 from zlib import crc32
 
 import msgspec
 import numpy as np
-import typer
 
 from loadgen.inputs.generated import random_samples
 from loadgen.inputs.sources import samples_at
-from servemark.cli._command import one_command
-from servemark.cli._options import Json, count, option
-from servemark.cli._own_models import takes_own_models
-from servemark.documents.flags import OPTIONS, request_of
-from servemark.documents.request import DEFAULT_STRING_LENGTH, Inputs
+from servemark.documents.commands.prepare import Import
+from servemark.documents.flags import request_of
+from servemark.documents.request import Inputs
 from servemark.errors import OptionError
 from servemark.output import note
 from servemark.paths import shown
@@ -41,52 +38,29 @@ class _Requests:
         return random_samples(workload.inputs, wished, rng)
 
 
-def import_model(
-    path: Annotated[
-        Path,
-        typer.Argument(metavar="PATH", help="ONNX file, torch.export program (.pt2), SavedModel or Triton entry."),
-    ],
-    name: Annotated[
-        str, typer.Option(metavar="NAME", help="What it is called from now on; else the file's name.")
-    ] = "",
-    shape: Annotated[list[str] | None, option(OPTIONS["shape"])] = None,
-    range_: Annotated[list[str] | None, option(OPTIONS["input_range"])] = None,
-    string_length: Annotated[str, option(OPTIONS["string_length"])] = str(DEFAULT_STRING_LENGTH),
-    string_data: Annotated[str, option(OPTIONS["string_data"])] = "",
-    input_data: Annotated[
-        str,
-        typer.Option("--input-data", metavar="PATH", help="Real requests (.json, .npz, folder); random ones without."),
-    ] = "",
-    max_batch: Annotated[
-        int | None,
-        count("--max-batch", "Most samples in a request; 0: its tensors have no batch dimension; else 32.", least=0),
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Import again what has this name.")] = False,
-    json: Json = False,
-) -> None:
-    """Import a model file: from then on every command takes its name.
-
-    Example: servemark import my_model.onnx --name my_model --shape image:3,224,224
-    """
+def import_(options: Import) -> None:
+    """Import a model file, and describe what it has become."""
+    input_data, path = options.input_data, options.path
     if input_data and not Path(input_data).exists():
         raise OptionError(f"--input-data {input_data}: no such file or folder", fix="give a .json, .npz or folder")
     # The frameworks take seconds to import; a typing mistake should not.
     from exporters.importing.model import import_model
     from exporters.importing.samples import Wishes
 
-    given = {"shape": shape, "input_range": range_, "string_length": string_length, "string_data": string_data}
-    wished = request_of(given).inputs
-
+    asked = {name: value for name, value in options.given.items() if name in Inputs.__struct_fields__}
+    wished = request_of(asked).inputs
     wishes = Wishes(
         shapes=wished.shape,
         ranges=wished.input_range,
-        max_batch=max_batch,
+        max_batch=options.max_batch,
         requests=_Requests(input_data, wished),
         requests_from=str(Path(input_data).absolute()) if input_data else None,
         command=command(),
     )
-    report = import_model(path, name or path.name.partition(".")[0], models_folder(), wishes, force=force)
-    if json:
+    report = import_model(
+        path, options.name or path.name.partition(".")[0], models_folder(), wishes, force=options.force
+    )
+    if options.json:
         print_json({"name": report.workload.name, **report.document})
         return
     if report.open:
@@ -117,6 +91,3 @@ def _lines(
     own = source["engine"]
     next_ = f"compare {workload.name} --engines {own},{other}" if other else f"run {workload.name} --engine {own}"
     yield f"next: servemark {next_}"
-
-
-app = one_command(takes_own_models(import_model))

@@ -2,12 +2,10 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
 
-import typer
+import click
 
-from servemark.cli._command import one_command
-from servemark.cli._options import WorkloadName
+from servemark.documents.commands.prepare import Init
 from servemark.documents.files import starter
 from servemark.documents.load import ConstantRate
 from servemark.documents.request import Objectives, RunRequest
@@ -40,28 +38,22 @@ class User(InferenceUser):
 '''
 
 
-def init(
-    workload: WorkloadName,
-    force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
-) -> None:
-    """Write run.yaml and locustfile.py, a start for a workload, into the working directory.
-
-    Example: servemark init ranking && servemark run --config run.yaml
-    """
-    found = get(workload)
+def init(options: Init) -> None:
+    """Write the files."""
+    found = get(options.workload)
     files = {
         Path(RUN_FILE): "".join(_run_file(found)),
         Path(LOCUSTFILE): _LOCUSTFILE.format(workload=found.name, rate=RATE),
     }
-    if there := [str(path) for path in files if path.exists() and not force]:
+    if there := [str(path) for path in files if path.exists() and not options.force]:
         raise OptionError(f"{' and '.join(there)} would be replaced", fix="--force, or another working directory")
     for path, text in files.items():
         path.write_text(text)
-        typer.echo(f"wrote {path}")
+        click.echo(f"wrote {path}")
     if serves_here():
-        typer.echo(f"next: servemark run --config {RUN_FILE}, or locust --serve")
+        click.echo(f"next: servemark run --config {RUN_FILE}, or locust --serve")
     else:  # the generator alone
-        typer.echo(f"next: servemark run --config {RUN_FILE} --url http://SERVER:8000, or locust -H http://SERVER:8000")
+        click.echo(f"next: servemark run --config {RUN_FILE} --url http://SERVER:8000, or locust -H http://SERVER:8000")
 
 
 def _run_file(workload: Workload) -> Iterator[str]:
@@ -70,6 +62,3 @@ def _run_file(workload: Workload) -> Iterator[str]:
     load = ConstantRate(rate=float(RATE), duration_s=DURATION_S)
     yield _RUN_FILE_HEAD.format(name=RUN_FILE)
     yield from starter(RunRequest(workload=workload.name, load=load, objectives=Objectives(slo=slo)))
-
-
-app = one_command(init)

@@ -1,14 +1,11 @@
 """`servemark list`: the workloads, and the figures of a result."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 from rich.table import Table
 
-from servemark.cli._command import one_command
-from servemark.cli._options import Json
-from servemark.cli._own_models import takes_own_models
+from servemark.documents.commands.prepare import List
 from servemark.errors import OptionError
 from servemark.figures.registry import registry
 from servemark.output import stdout
@@ -19,28 +16,18 @@ from servemark.workload import Workload, workloads
 FIGURES = "figures"
 
 
-def list_workloads(
-    what: Annotated[
-        str, typer.Argument(metavar="[figures]", help="`figures`: what a result may hold, in place of workloads.")
-    ] = "",
-    suite: Annotated[str, typer.Option(help="Only the workloads of this suite, like aibench or ai-matrix.")] = "",
-    json: Json = False,
-) -> None:
-    """Show the workloads: task, suites, size, cost, interface, metric. Or the figures: unit, direction, meaning.
-
-    A figure can be an objective (--slo), fail a comparison (--fail-on) and be followed (history --metric).
-
-    Example: servemark list --suite aibench
-    """
-    if what:
-        one_of("list", what, [FIGURES])
-        _list_figures(json=json)
+def list_(options: List) -> None:
+    """List the workloads, or the figures."""
+    suite = options.suite
+    if options.what:
+        one_of("list", options.what, [FIGURES])
+        _list_figures(json=options.json)
         return
     chosen = [w for w in workloads().values() if not suite or any(_key(suite) in _key(name) for name in w.suites)]
     if not chosen:
         suites = sorted({name for w in workloads().values() for name in w.suites})
         raise OptionError(f"no workload belongs to the suite {suite!r}", fix=f"one of: {', '.join(suites)}")
-    if json:
+    if options.json:
         print_json([_row(w) for w in chosen])
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -108,6 +95,3 @@ def _row(workload: Workload) -> dict[str, Any]:
         "citation": workload.citation,
         "locustfile": str(Path("loadgen", f"{workload.locustfile}.py")),  # of one's own the absolute path
     }
-
-
-app = one_command(takes_own_models(list_workloads))

@@ -2,17 +2,16 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
 
-import typer
+import click
 
-from servemark.cli._command import one_command
 from servemark.cli._report import PAGE, each, read_all, side_by_side, write_page
+from servemark.documents.commands.show import Report
 from servemark.errors import OptionError, ResultError, parsing
 from servemark.library.conversion import to_parquet
 from servemark.monitoring.mlflow import Mlflow
 from servemark.output import note
-from servemark.paths import found, shown
+from servemark.paths import shown
 from servemark.quantities import one_of
 from servemark.results import directory
 from servemark.results.saved import Saved
@@ -31,33 +30,10 @@ FORMATS: dict[str, Callable[[list[Saved]], str]] = {
 PARQUET = "parquet"
 
 
-def report(
-    results: Annotated[
-        list[Path], typer.Argument(metavar="RESULT...", help="Result directories, or their JSON files.", parser=found)
-    ],
-    out: Annotated[
-        Path | None, typer.Option("-o", "--out", metavar="FILE", help="Else stdout; html: report.html.")
-    ] = None,
-    form: Annotated[str, typer.Option("--format", metavar="F", help="html, md, csv, junit or parquet.")] = "html",
-    mlflow: Annotated[
-        str, typer.Option("--mlflow", metavar="URL", help="Send each result to this MLflow server instead.")
-    ] = "",
-) -> None:
-    """Write saved runs, searches, comparisons, tunings and suites as one self-contained HTML page.
-
-    Several runs stand side by side; those of a range of rates are a curve. The page of one result lies beside it.
-
-    csv: one row a result. md: for a pull request. junit: a test case for each constraint and each objective.
-
-    parquet: requests.parquet, if --request-log kept them, and series.parquet beside each result.
-
-    --mlflow: a run with request, figures, verdict and page. MLFLOW_EXPERIMENT_NAME names the experiment.
-
-    Example: servemark report results/20261120-140000-ranking_onnxruntime
-
-    Example: servemark report results/before results/after --format csv -o runs.csv
-    """
-    chosen = one_of("--format", form, ["html", *FORMATS, PARQUET])
+def report(options: Report) -> None:
+    """Write what is asked for of the results."""
+    results, out, mlflow = options.results, options.out, options.mlflow
+    chosen = one_of("--format", options.form, ["html", *FORMATS, PARQUET])
     if out and (chosen == PARQUET or mlflow):
         given = "--mlflow sends files" if mlflow else "--format parquet writes beside each result"
         raise OptionError(given, fix="leave out --out")
@@ -80,7 +56,7 @@ def report(
     if out:
         directory.write_atomically(out, text)
     else:
-        typer.echo(text, nl=False)
+        click.echo(text, nl=False)
 
 
 def _send(documents: list[Saved], url: str) -> None:
@@ -90,6 +66,3 @@ def _send(documents: list[Saved], url: str) -> None:
         with parsing(saved.name, ResultError, fix="name whole result directories"):
             run = to_run(saved)
         note(f"MLflow: {server.add(run)}")
-
-
-app = one_command(report)

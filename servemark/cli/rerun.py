@@ -1,68 +1,48 @@
 """`servemark rerun`: the run that made a result once more, with its options."""
 
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
 
+import click
 import msgspec
-import typer
-from typer.core import TyperGroup
 
-from servemark.cli._command import one_command
-from servemark.cli._run_file import defaults, is_text
-from servemark.cli._trust import Trust, declared
+from servemark.cli._command import Source, command_of
 from servemark.compare.saved.saved_runs import differing
+from servemark.documents.commands.measure import Rerun, Run
 from servemark.documents.files import text_of
+from servemark.documents.flags import given_options
 from servemark.documents.request import RunRequest, changed
 from servemark.errors import OptionError, ResultError, parsing
 from servemark.machine.environment import collect
 from servemark.output import note
-from servemark.paths import MODEL_REPOSITORY, found
+from servemark.paths import MODEL_REPOSITORY
 from servemark.repository.entry import Entry
 from servemark.results import directory
 from servemark.results.saved import file_of
 from servemark.results.schema.run import RunHeader
 from servemark.workload.imported import models_folder
 
-PASSES_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
-"""Arguments after RESULT are for `run`."""
+RUN = command_of("run", "servemark.cli.run", "measure")
 
 
-def rerun(
-    context: typer.Context,
-    result: Annotated[
-        Path, typer.Argument(metavar="RESULT", help="A result directory, or its result.json.", parser=found)
-    ],
-    print_only: Annotated[
-        bool, typer.Option("--print", help="Print the options as a file for `run --config`, and run nothing.")
-    ] = False,
-    trust: Trust = False,
-) -> None:
-    """Run again what made a result. Options of `run` after RESULT come before the result's.
-
-    A program, a path or a host that the result names is shown, and is taken after a yes or with --trust.
-
-    Example: servemark rerun results/latest --duration 60
-    """
-    assert context.parent is not None
-    assert isinstance(context.parent.command, TyperGroup)
-    run: Any = context.parent.command.commands["run"]
-    file = file_of(result)
+def rerun(options: Rerun) -> int | None:
+    """Run again what made a result; the exit code."""
+    file = file_of(options.result)
     document = directory.read_begun(file)
     request = request_of(document, file)
-    if print_only:
-        kinds = declared(run)
-        if named := [name for name, value in defaults(request).items() if kinds[name].asked(value)]:
+    if options.print_only:
+        named = [name for name, value in given_options(request).items() if RUN.options[name].asked(value)]
+        if named:
             note(f"look at these before a run: {', '.join(named)}")
-        typer.echo(f"# servemark run --config FILE; {str(file)!r} was made so\n{text_of(request)}", nl=False)
-        return
-    trusting = ["--trust"] if trust else []
-    with run.make_context(
-        "servemark run", [*context.args, *trusting], default_map=defaults(request), obj=file
-    ) as again:
-        for difference in _differences(document, again.params):
-            note(f"differs from {result}: {difference}")
-        run.invoke(again)
+        click.echo(f"# servemark run --config FILE; {str(file)!r} was made so\n{text_of(request)}", nl=False)
+        return None
+    with RUN.make_context("servemark run", [*options.options], obj=Source(file, request, own=options.trust)) as context:
+        again: Run = RUN.document(context)
+        with RUN.environment(again):
+            for difference in _differences(document, again):
+                note(f"differs from {options.result}: {difference}")
+        return RUN.run(again)
 
 
 def request_of(document: RunHeader, file: Path) -> RunRequest:
@@ -72,21 +52,28 @@ def request_of(document: RunHeader, file: Path) -> RunRequest:
             request = msgspec.convert(document["request"], RunRequest)
     except OptionError as error:
         raise ResultError(f"{file}: {error.what}", fix="name a whole result directory") from error
-    values = [each for value in defaults(request).values() for each in (value if isinstance(value, list) else [value])]
-    if strange := [each for each in values if isinstance(each, str) and not is_text(each)]:
+    values = [
+        each for value in given_options(request).values() for each in (value if isinstance(value, list) else [value])
+    ]
+    if strange := [each for each in values if isinstance(each, str) and not _is_text(each)]:
         raise ResultError(f"{file}: {strange[0]!r:.200} is not plain text", fix="name a whole result directory")
     if request.imports_dir == str(models_folder()):
         request = changed(request, imports_dir="")  # where they are looked for anyway
     return request
 
 
-def _differences(then: RunHeader, options: Mapping[str, Any]) -> Iterator[str]:
+def _differences(then: RunHeader, run: Run) -> Iterator[str]:
     """Name the differences to that run: packages, machine and code, and the exported model where there is one here."""
-    repository = Path(options["model_repository"] or MODEL_REPOSITORY)
-    entry = Entry(repository, options["workload"], options["engine"], options["precision"])
+    repository = Path(str(run.given["model_repository"] or MODEL_REPOSITORY))
+    entry = Entry(repository, run.workload, str(run.given["engine"]), str(run.given["precision"]))
     exported = (entry.read_manifest() or then).get("artifact_sha256")
     for each in differing(then, {**then, "environment": collect(), "artifact_sha256": exported}):
         yield f"{each['key']} was {each['a']}, is {each['b']}"
 
 
-app = one_command(rerun, context_settings=PASSES_ON)
+def _is_text(value: str) -> bool:
+    """Tell whether a command line can hold it: no NUL, no half of a surrogate pair."""
+    try:
+        return b"\0" not in os.fsencode(value)
+    except UnicodeEncodeError:
+        return False

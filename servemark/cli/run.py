@@ -8,24 +8,17 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 
-import typer
-
 from loadgen.evaluation.mix import parse_mix, requests_of
 from loadgen.load.load_config import LoadConfig
 from servemark import interrupts
 from servemark.campaign import Campaign
-from servemark.cli._asked import Asked, takes_run
-from servemark.cli._command import one_command
 from servemark.cli._explained import explained_run
-from servemark.cli._load_flags import require_scoring, resolved, takes_load, takes_options
-from servemark.cli._own_models import takes_own_models
+from servemark.cli._load import resolved
+from servemark.cli._own_models import own_files
 from servemark.cli._report import conclude, write_report
-from servemark.cli._run_file import TakesDefaults
-from servemark.documents.commands import Explaining
-from servemark.documents.fields import RUN
-from servemark.documents.load import ConstantRate, Load, MaxRate
+from servemark.documents.commands.measure import Run
+from servemark.documents.load import ConstantRate, MaxRate
 from servemark.documents.request import RunRequest, changed
-from servemark.documents.series import Series
 from servemark.errors import ExitCode, NoResultError, OptionError, ResultError
 from servemark.output import note
 from servemark.paths import resumed, shown
@@ -45,35 +38,25 @@ from servemark.views.live.watched import Drawing, drawn_where_seen
 from servemark.views.render.terminal import show
 
 
-@takes_options(Series)
-@takes_load(RUN)
-@takes_run(
-    "WORKLOAD", "Workload, a mix like ranking=0.7,ncf=0.3, an entry of the model repository, or with --url any model."
-)
-def run(asked: Asked, options: Series) -> None:
-    """Measure one workload under load and judge the run.
-
-    Example: servemark run resnet50 --request-rate 10 --slo p90:200
-    """
-    load, json = asked.load, asked.json
-    requests = [asked.request(**point) for point in options.points(vars(load))]
-    options.require_fit(requests[0])
-    require_scoring(load, "--quality", given=load.quality)
-    request, search = requests[0], requests[0].load
+def run(options: Run) -> int:
+    """Make the run, or the runs, that are asked for; the exit code."""
+    requests = [options.request(options.workload, **own_files(), **point) for point in options.points()]
+    request = requests[0]
+    options.require_fit(request)
+    options.require_scoring(given=request.objectives.quality)
     if request.live.explain:
         if len(requests) > 1 or options.repeat > 1:
             raise OptionError("--explain is for one run", fix="leave out --repeat and ranges")
-        raise typer.Exit(explained_run(request, Explaining(), report=asked.report, json=json))
-    if "=" in asked.workload:
-        raise typer.Exit(_mix(request, report=asked.report, json=json))
+        return explained_run(request, report=options.report, json=options.json)
+    if "=" in options.workload:
+        return _mix(request, report=options.report, json=options.json)
     with served_by_hand(request) as url:
-        at = [changed(each, url=url) for each in requests] if url else requests
-        raise typer.Exit(_measured(at, search, asked, options))
+        return _measured([changed(each, url=url) for each in requests] if url else requests, options)
 
 
-def _measured(requests: Sequence[RunRequest], search: Load, asked: Asked, options: Series) -> int:
+def _measured(requests: Sequence[RunRequest], options: Run) -> int:
     """Run what is asked for and report it; the exit code. Everything is checked before a server is started."""
-    json, request = asked.json, requests[0]
+    json, request, search = options.json, requests[0], requests[0].load
     if isinstance(search, MaxRate):
         with server_for([resolved(changed(request, load=search.at(1.0)))]) as [config]:
             return _search(config, request, search, options, json=json)
@@ -88,7 +71,7 @@ def _measured(requests: Sequence[RunRequest], search: Load, asked: Asked, option
         if options.request_rate_range:
             found = _curve(measure, configs, options.repeat, json=json)
             return int(ExitCode.worst(result["verdict"]["exit_code"] for result in found))
-        each = functools.partial(_reported, measure, quiet=json) if asked.report else measure
+        each = functools.partial(_reported, measure, quiet=json) if options.report else measure
         found = [each(c.changed(seed=c.seed + number)) for c in configs for number in range(options.repeat)]
     if json:
         directory.print_json(found[0] if len(found) == 1 else {"results": found})
@@ -161,7 +144,7 @@ def _mix(request: RunRequest, *, report: bool, json: bool) -> int:
     return int(result["verdict"]["exit_code"])
 
 
-def _search(config: LoadConfig, request: RunRequest, search: MaxRate, options: Series, *, json: bool) -> int:
+def _search(config: LoadConfig, request: RunRequest, search: MaxRate, options: Run, *, json: bool) -> int:
     """Find the highest rate and report it; the exit code."""
     folder = resumed(options.resume) or directory.new_directory(config.out, f"{config.model}-max-rate")
     asked = identity(config, kind="max-rate", bounds=search.bounds)
@@ -220,6 +203,3 @@ def drive_watched(config: LoadConfig, *, workers: int = 1) -> Result:
     if drawing:
         report(folder, result)
     return result
-
-
-app = one_command(takes_own_models(run), cls=TakesDefaults)

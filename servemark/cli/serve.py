@@ -1,25 +1,10 @@
 """`servemark serve`: Triton on the model repository, until Ctrl-C."""
 
 import os
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from servemark import interrupts
-from servemark.cli._command import one_command
-from servemark.cli._load_flags import takes_options
-from servemark.cli._options import (
-    DEFAULT_ENGINE,
-    DEFAULT_PRECISION,
-    DEFAULT_REPOSITORY,
-    Engine,
-    Json,
-    Precision,
-    Repository,
-    completed,
-)
-from servemark.cli._own_models import takes_own_models
-from servemark.documents.commands import Serving
+from servemark.documents.commands.prepare import Serve
 from servemark.errors import OptionError
 from servemark.machine.addresses import is_loopback
 from servemark.output import note
@@ -38,31 +23,12 @@ EXPOSED = (
 )
 
 
-@takes_options(Serving)
-def serve(
-    names: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="WORKLOAD",
-            help="Workloads, or other directories of the model repository.",
-            autocompletion=completed,
-        ),
-    ],
-    engine: Engine = DEFAULT_ENGINE,
-    precision: Precision = DEFAULT_PRECISION,
-    *,
-    options: Serving,
-    model_repository: Repository = DEFAULT_REPOSITORY,
-    with_parent: Annotated[bool, typer.Option(hidden=True, help="End when the parent process ends.")] = False,
-    json: Json = False,
-) -> None:
-    """Serve exported workloads and hand-written pipelines with Triton until Ctrl-C.
-
-    Example: servemark serve ranking resnet50 --engine onnxruntime
-    """
+def serve(options: Serve) -> None:
+    """Serve what is named."""
     import servers
 
-    by_hand, found = find_models(names, engine, model_repository, precision)
+    names, model_repository = list(options.names), options.model_repository
+    by_hand, found = find_models(names, options.engine, model_repository, options.precision)
     settings = Settings.of(options)
     if settings and by_hand:
         raise OptionError(
@@ -85,8 +51,8 @@ def serve(
                 otlp=http_url("--otlp", options.otlp),
             ) as server,
         ):
-            _show(server, models, options.host, json=json)
-            while not with_parent or os.getppid() == parent:
+            _show(server, models, options.host, json=options.json)
+            while not options.with_parent or os.getppid() == parent:
                 server.check()
                 interrupts.sleep(_CHECK_S)
     except KeyboardInterrupt:
@@ -102,6 +68,3 @@ def _show(server: "Server", models: list[str], host: str, *, json: bool) -> None
         note(f"warning: {EXPOSED}")
     if json:
         print_json({"url": url, "grpc": server.grpc, "metrics": server.metrics, "models": models})
-
-
-app = one_command(takes_own_models(serve))

@@ -1,35 +1,19 @@
 """`servemark servers`: the server products that `compare --servers` knows, and their environments."""
 
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 from rich.table import Table
 
-from servemark.cli._options import Json
+from servemark.documents.commands.prepare import Servers, ServersInstall
 from servemark.errors import OptionError
 from servemark.output import note, stdout
 from servemark.results.directory import print_json
 
-app = typer.Typer(
-    help="""List the servers that `compare --servers` or `--url` takes: what each can do, and whether it was tried.
 
-    Example: servemark servers
-
-    Example: servemark servers install mlserver litserve
-    """,
-    rich_markup_mode=None,
-    add_completion=False,
-    invoke_without_command=True,
-)
-
-
-@app.callback()
-def servers(context: typer.Context, json: Json = False) -> None:
-    """List them, unless a part of this command is called."""
-    if context.invoked_subcommand:
-        return
+def servers(options: Servers) -> None:
+    """List them."""
     rows = _rows()
-    if json:
+    if options.json:
         print_json(rows)
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -54,23 +38,16 @@ def servers(context: typer.Context, json: Json = False) -> None:
         stdout().print(f"servemark servers install {' '.join(missing)}")
 
 
-@app.command(short_help="Make the environments of products.")
-def install(
-    names: Annotated[list[str], typer.Argument(metavar="NAME", help="Products, like mlserver.")],
-    json: Json = False,
-) -> None:
-    """Make the environment of each product in the user's cache, from pins with hashes. pip takes minutes for some.
-
-    Example: servemark servers install mlserver
-    """
+def install(options: ServersInstall) -> None:
+    """Install products."""
     from servers.launch.environments import Environment
     from servers.products import TRITON, product, version
 
-    for name in names:
+    for name in options.names:
         product(name)
         if name == TRITON:
             raise OptionError("triton comes with servemark", fix="pip install -e '.[triton]'")
-    for name in names:
+    for name in options.names:
         environment = Environment(name)
         if environment.installed:
             note(f"{name} {version(name)} is installed in {environment.folder}")
@@ -78,8 +55,8 @@ def install(
         note(f"installing {name} {version(name)} into {environment.folder}")
         environment.install()
         note(f"{name} {version(name)} is installed")
-    if json:
-        print_json([row for row in _rows() if row["server"] in names])
+    if options.json:
+        print_json([row for row in _rows() if row["server"] in options.names])
 
 
 def _yes_or_no(value: bool | None) -> str:

@@ -1,26 +1,11 @@
 """`servemark tune`: search for the configuration with the highest rate within an objective, and write it."""
 
-from argparse import Namespace
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from loadgen.load.load_config import LoadConfig
-from servemark.cli._command import one_command
-from servemark.cli._load_flags import require_fixed_warmup, resolve, takes_load, takes_options
-from servemark.cli._options import (
-    DEFAULT_ENGINE,
-    DEFAULT_PRECISION,
-    Engine,
-    Json,
-    Precision,
-    WorkloadName,
-)
-from servemark.cli._own_models import takes_own_models
-from servemark.cli._report import Report, conclude
-from servemark.documents.commands import Tuning
-from servemark.documents.fields import TUNE
+from servemark.cli._load import resolved
+from servemark.cli._report import conclude
+from servemark.documents.commands.compare import Tune
 from servemark.errors import ExitCode, OptionError
 from servemark.output import note
 from servemark.paths import resumed
@@ -43,45 +28,30 @@ CODES = {
 }
 
 
-@takes_options(Tuning)
-@takes_load(TUNE, duration="6", warmup="1")
-def tune(
-    workload: WorkloadName,
-    engine: Engine = DEFAULT_ENGINE,
-    precision: Precision = DEFAULT_PRECISION,
-    *,
-    options: Tuning,
-    running: Annotated[str, typer.Option("--url", "-u", hidden=True)] = "",
-    load: Namespace,
-    report: Report = False,
-    json: Json = False,
-) -> None:
-    """Find the config.pbtxt with the highest valid Poisson rate within --slo, and write it where one is better.
-
-    Example: servemark tune ranking --slo p99:20
-    """
-    if running:
+def tune(options: Tune) -> int:
+    """Tune an entry; the exit code."""
+    if options.url:
         raise OptionError(
-            f"tune writes a model's config.pbtxt and starts Triton with it, which {running} cannot be given",
+            f"tune writes a model's config.pbtxt and starts Triton with it, which {options.url} cannot be given",
             fix="tune it where its model repository lies; a file of a model: `servemark import FILE`",
         )
-    get(workload)
-    if not load.slo:
+    get(options.workload)
+    if not options.given["slo"]:
         raise OptionError("tune needs an objective", fix="give one, like --slo p99:50")
-    require_fixed_warmup(load)
-    config = resolve(load, model=workload, engine=engine, precision=precision)
+    options.require_fixed_warmup()
+    config = resolved(options.request(options.workload))
     folder = resumed(options.resume) or directory.new_directory(config.out, f"tune-{config.model}")
     try:
         document = _tuned(config, options, folder)
     except InterruptedTuning as cut:
-        if cut.document and not json:
+        if cut.document and not options.json:
             show(cut.document)
         raise
-    conclude(folder, document, report=report, json=json)
-    raise typer.Exit(int(CODES[document["outcome"]]))
+    conclude(folder, document, report=options.report, json=options.json)
+    return int(CODES[document["outcome"]])
 
 
-def _tuned(config: LoadConfig, options: Tuning, folder: Path) -> TuningDocument:
+def _tuned(config: LoadConfig, options: Tune, folder: Path) -> TuningDocument:
     """Tune an entry, write the winner into it unless --dry-run is given, and write the document."""
     end = "; --dry-run measures all the same, and writes no config.pbtxt" if options.dry_run else ""
     first = "; before that an export" if needs_export(config.entry) else ""
@@ -109,6 +79,3 @@ def _tuned(config: LoadConfig, options: Tuning, folder: Path) -> TuningDocument:
         text = comment(document) + "\n" + document["winner"]["config"]
         written = write_winner(config.entry.config, present, text)
     return write_tuning(folder, document, written=written, reason=reason)
-
-
-app = one_command(takes_own_models(tune))

@@ -4,10 +4,13 @@ A field's annotation holds what these functions return. msgspec checks documents
 `servemark.documents.flags` makes the command lines.
 """
 
+import inspect
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 from msgspec import Meta, Struct
 
@@ -17,7 +20,7 @@ from servemark.quantities import INT64, PLAIN, text_of
 
 
 class Names(StrEnum):
-    """The kind of thing that a flag's value names. All but NOTHING is confirmed where a stranger's file sets it."""
+    """The kind of thing that a text names. All but NOTHING is confirmed where a stranger's file sets it."""
 
     NOTHING = "nothing"
     PROGRAM = "program"
@@ -28,6 +31,27 @@ class Names(StrEnum):
     """An address that is asked, that data go to, or that listens."""
 
 
+_EMPTY = re.compile("")
+Word = Annotated[str, Names.NOTHING]
+Program = Annotated[str, Names.PROGRAM]
+File = Annotated[str, Names.PATH]
+Host = Annotated[str, Names.HOST]
+
+
+def names_of(kind: Any) -> tuple[Names, re.Pattern[str]]:
+    """Return the kind of thing that values of a type name, and the values that name nothing all the same.
+
+    A text of which the type does not say it counts as the name of a program.
+    """
+    said = getattr(kind, "__metadata__", ())
+    if named := next((each for each in said if isinstance(each, Names)), None):
+        return named, next((each for each in said if isinstance(each, re.Pattern)), _EMPTY)
+    if kind is str:
+        return Names.PROGRAM, _EMPTY
+    parts = [kind.__origin__] if said else [] if get_origin(kind) is Literal else get_args(kind)
+    return next((each for each in map(names_of, parts) if each[0] is not Names.NOTHING), (Names.NOTHING, _EMPTY))
+
+
 RUN, COMPARE, TUNE, MLPERF, QUALITY = "run", "compare", "tune", "mlperf", "quality"
 LOADS = frozenset({RUN, COMPARE})
 """Commands that let the user choose the load."""
@@ -36,6 +60,9 @@ MEASURED = LOADS | {TUNE}
 SERVED = LOADS | {MLPERF, QUALITY}
 """Commands that may ask a server that runs already."""
 ALL = SERVED | {TUNE}
+IMPORT = "import"
+MODELS = "models"
+"""Of every command that takes a workload: where the user's own models are."""
 
 Count = Annotated[int, Meta(ge=1, le=INT64)]
 """A number of things, at least one."""
@@ -54,20 +81,23 @@ class Flag:
     write: Callable[[Any], str] = str
     name: str = ""
     """The name with underscores, where it is not the field's without its unit."""
-    names: Names = Names.NOTHING
-    plain: str = ""
-    """Values that name nothing, as a regular expression, where others name a path."""
     metavar: str | None = None
     choices: Sequence[str] = ()
     short: str = ""
-    """The commands' short form; Locust has its own."""
+    """The commands' short form, or their other name; Locust has its own."""
+    positional: bool = False
+    """An argument, which goes by its place."""
+    completion: str = ""
+    """The names that a shell completes its beginning to: those of workloads, or of suites of kernels."""
+    hidden: bool = False
+    """The help does not list it."""
     switch: bool = False
     repeatable: bool = False
     """It may be given again; its values are joined by commas."""
     many: bool = False
     """Repeatable, and each value stays a text of its own."""
     commands: Collection[str] = ALL
-    """The commands that take it besides their own parameters."""
+    """Those whose documents take it besides their own fields, if it is a field of a request."""
     locust_dest: str = ""
     """Another name for this option of Locust's own."""
     of_locust: bool = True
@@ -75,19 +105,22 @@ class Flag:
     in_web_ui: bool = False
     of_host: bool = False
     """A path that may differ on every host of a distributed run."""
-    default_below: str = ""
-    """The folder below SERVEMARK_HOME that stands for an empty value."""
     shown_default: str = ""
-    """Another default of an empty value, as the help shows it."""
+    """The default of an empty value, as the help shows it."""
 
 
 def flag_of(kind: type[Struct], field: str) -> Flag | None:
     """Return the flag that a field declares."""
-    for each in getattr(kind.__annotations__[field], "__metadata__", ()):
+    for each in getattr(annotation_of(kind, field), "__metadata__", ()):
         if isinstance(each, Meta) and each.extra is not None:
             found: Flag = each.extra["flag"]
             return found
     return None
+
+
+def annotation_of(kind: type[Struct], field: str) -> Any:
+    """Return the annotation of a field, which may be inherited."""
+    return next(found[field] for found in map(inspect.get_annotations, kind.__mro__) if field in found)
 
 
 def _meta(flag: Flag, **bounds: float | None) -> Meta:
@@ -98,6 +131,16 @@ def _meta(flag: Flag, **bounds: float | None) -> Meta:
 def text(help_: str, *, read: Read | None = None, **more: Any) -> Meta:
     """Declare a field that is a text, or that is read from one."""
     return _meta(Flag(help_, read or (lambda _, given: given), **more))
+
+
+def argument(help_: str, metavar: str, **more: Any) -> Meta:
+    """Declare a field that is an argument of a command, not an option; `many`: all that are left."""
+    return text(help_, metavar=metavar, positional=True, repeatable=more.get("many", False), **more)
+
+
+def folder(help_: str, below: Path, **more: Any) -> Meta:
+    """Declare a field that is a folder; an empty text stands for this one below SERVEMARK_HOME."""
+    return text(help_, **{"metavar": "DIR", "shown_default": str(below), **more})
 
 
 def choice(help_: str, choices: Sequence[str], **more: Any) -> Meta:

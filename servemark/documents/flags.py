@@ -1,13 +1,15 @@
 """The command line of a request: its flags, made from its fields; read into a request and written from one."""
 
 import argparse
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import inspect
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar, get_args
 
 import msgspec
 
-from servemark.documents.fields import Flag, flag_of
+from servemark.documents.fields import Flag, Names, annotation_of, flag_of, names_of
 from servemark.documents.load import ClosedLoop, ConstantRate, Load, MaxRate, Stages, Trace
 from servemark.documents.request import GROUPS, RunRequest
 from servemark.errors import OptionError
@@ -23,9 +25,12 @@ KINDS: dict[str, type[Load]] = {
 }
 """Flag that chooses a kind of load -> the kind. Without one of them it is a closed loop."""
 MOST_USED = "Most used"
+OWN = "own"
+"""The group of a command's own options, which are no part of a request."""
 FIRST = ("url", "engine", "precision", "request_rate", "concurrency", "duration", "batch_size", "slo")
 """Flags that most runs use, which the help shows before all others."""
 SECTIONS = {
+    OWN: "Options",
     "": "Model",
     "server": "Server",
     "load": "Load",
@@ -34,7 +39,7 @@ SECTIONS = {
     "limits": "Limits",
     "live": "Live figures and files",
 }
-"""Part of a request -> the section of the help that has its flags."""
+"""Part of a request -> the section of the help that has its options."""
 _PASSED_OVER = {"duration", "request_distribution"}
 """Flags that kinds of load without them pass over: stages and traces have their own length and gaps."""
 _UNITS = ("_s", "_hz")
@@ -53,16 +58,29 @@ class Option:
     flag: Flag
     value: Value
     """Its value where it is not given; None: it has to be."""
+    names: Names
+    """The kind of thing that its values name, where they are not `plain`."""
+    plain: re.Pattern[str]
 
     @property
     def spelled(self) -> str:
-        """The flag as the command line has it."""
-        return f"--{self.name.rstrip('_').replace('_', '-')}"
+        """The option as the command line has it; of an argument what the help calls it."""
+        return self.flag.metavar or "" if self.flag.positional else f"--{self.name.replace('_', '-')}"
+
+    @property
+    def required(self) -> bool:
+        """True if a command is not made without it; a kind of load is, but without its own option."""
+        return self.group == OWN and self.value is None
 
     @property
     def section(self) -> str:
         """The section of the help that has it."""
         return MOST_USED if self.name in FIRST else SECTIONS[self.group]
+
+    def asked(self, value: Any) -> bool:
+        """Return True if this value from a foreign file needs a yes."""
+        values = value if isinstance(value, list | tuple) else [value]
+        return self.names is not Names.NOTHING and not all(self.plain.fullmatch(str(each)) for each in values)
 
     @property
     def dest(self) -> str:
@@ -72,20 +90,27 @@ class Option:
     def read(self, given: Any) -> Any:
         """Read a value. Raises OptionError."""
         if isinstance(given, list | tuple):
-            return tuple(given) if self.flag.many else self.flag.read(self.spelled, ",".join(given))
+            if self.flag.many:
+                return tuple(self.flag.read(self.spelled, each) for each in given)
+            return self.flag.read(self.spelled, ",".join(given))
         return self.flag.read(self.spelled, given)
 
     def write(self, value: Any) -> Value:
         """Write a value as `read` takes it."""
         if self.flag.many:
-            return list(value)
+            return [self.flag.write(each) for each in value]
         return value if isinstance(value, bool) else "" if value is None else self.flag.write(value)
 
 
-def options_in(kind: type[msgspec.Struct], group: str = "") -> dict[str, Option]:
-    """Return the flags of a document's fields by their names; `group` is the part of a request that it is."""
+def options_in(kind: type[msgspec.Struct], group: str = OWN) -> dict[str, Option]:
+    """Return the options of a document's fields by their names, those that it inherits last.
+
+    `group` is the part of a request that the document is.
+    """
     found = {}
-    for field in msgspec.structs.fields(kind):
+    fields = {field.name: field for field in msgspec.structs.fields(kind)}
+    own = [name for base in kind.__mro__ for name in inspect.get_annotations(base) if name in fields]
+    for field in (fields[name] for name in dict.fromkeys(own)):
         flag = flag_of(kind, field.name)
         if flag is None:
             continue
@@ -93,15 +118,15 @@ def options_in(kind: type[msgspec.Struct], group: str = "") -> dict[str, Option]
         default = None if (group == "load" and name in KINDS) or field.required else field.default
         if field.default_factory is not msgspec.NODEFAULT:
             default = field.default_factory()
-        bare = Option(name, group, field.name, flag, "")
-        usual = None if field.required and not group else bare.write(default)
-        found[name] = Option(name, group, field.name, flag, usual)
+        option = Option(name, group, field.name, flag, None, *names_of(annotation_of(kind, field.name)))
+        required = field.required and group == OWN
+        found[name] = option if required else replace(option, value=option.write(default))
     return found
 
 
 def _all_options() -> dict[str, Option]:
     load = {name: option for kind in reversed(KINDS.values()) for name, option in options_in(kind, "load").items()}
-    groups = [options_in(RunRequest), options_in(GROUPS["server"], "server"), load]
+    groups = [options_in(RunRequest, ""), options_in(GROUPS["server"], "server"), load]
     groups += [options_in(kind, group) for group, kind in GROUPS.items() if group != "server"]
     return {name: option for group in groups for name, option in group.items()}
 
@@ -110,10 +135,10 @@ OPTIONS = _all_options()
 """Every flag of a request by its name."""
 
 
-def made(kind: type[Made], values: Mapping[str, Value]) -> Made:
-    """Make the document that these values of its flags, by their names, ask for. Raises OptionError."""
+def made(kind: type[Made], values: Mapping[str, Value], **more: Any) -> Made:
+    """Make the document that these values of its options, by their names, ask for. Raises OptionError."""
     options = options_in(kind)
-    return kind(**{options[name].field: options[name].read(value) for name, value in values.items() if value})
+    return kind(**{options[name].field: options[name].read(value) for name, value in values.items() if value}, **more)
 
 
 def request_of(values: Mapping[str, Value]) -> RunRequest:
@@ -164,26 +189,8 @@ def given_options(request: RunRequest) -> dict[str, Value]:
     return {name: value for name, value in options if value and value != OPTIONS[name].value}
 
 
-def arguments(request: RunRequest) -> list[str]:
-    """Write a request as a command line."""
-    found = []
-    for name, value in given_options(request).items():
-        flag = OPTIONS[name].spelled
-        found += (
-            [flag] if value is True else [f"{flag}={each}" for each in (value if isinstance(value, list) else [value])]
-        )
-    return found
-
-
-def parse(argv: Sequence[str]) -> RunRequest:
-    """Read a command line of a request. Raises OptionError, SystemExit."""
-    parser = argparse.ArgumentParser(allow_abbrev=False)
-    add_arguments(parser, [""], locust=False)
-    return request_of(vars(parser.parse_args(argv)))
-
-
 class _Joined(argparse.Action):
-    """A flag that may be given again: its values with commas between."""
+    """An option that may be given again: its values with commas between."""
 
     def __call__(
         self,
@@ -197,27 +204,24 @@ class _Joined(argparse.Action):
         setattr(namespace, self.dest, f"{before},{values}" if before else values)
 
 
-def add_arguments(parser: argparse.ArgumentParser, models: Sequence[str], *, locust: bool = True) -> None:
-    """Add the flags to a parser; the first model is the default, and none stands for any that a server has.
+def locust_arguments(models: Sequence[str]) -> Iterator[tuple[Option, dict[str, Any]]]:
+    """Return Locust's options with the settings of its parser; the first model is the default, none stands for any.
 
-    Locust's parser has some of them under another name, and shows flags as fields of its web UI unless told otherwise.
+    Locust has some of them under another name, and shows options as fields of its web UI unless told otherwise.
     """
-    sections = {title: parser.add_argument_group(title) for title in (MOST_USED, *SECTIONS.values())}
     for option in OPTIONS.values():
         flag = option.flag
-        if locust and not flag.of_locust:
+        if not flag.of_locust:
             continue
         settings: dict[str, Any] = {
-            "dest": option.dest if locust else option.name,
+            "dest": option.dest,
             "help": flag.help,
-            "default": None if flag.many else option.value,
+            "default": None if flag.many else argparse.SUPPRESS if flag.locust_dest else option.value,
         }
         if option.name == "model":
             named = f"{', '.join(models)} (or <name>_tiny)" if models else "the name of any model on the server"
             settings |= {"default": models[0] if models else "", "help": f"Workload: {named}."}
-        if locust and flag.locust_dest:
-            settings["default"] = argparse.SUPPRESS
-        if locust and not flag.in_web_ui:
+        if not flag.in_web_ui:
             settings["include_in_web_ui"] = False
         if flag.switch:
             settings["action"] = "store_true"
@@ -227,10 +231,8 @@ def add_arguments(parser: argparse.ArgumentParser, models: Sequence[str], *, loc
             if flag.repeatable:
                 settings["action"] = "append" if flag.many else _Joined
             # Locust itself computes with its number of users.
-            users = locust and flag.locust_dest == "num_users"
-            settings |= {"metavar": flag.metavar, "type": int if users else str}
-        # Locust's parser knows its own argument groups alone.
-        (parser if locust else sections[option.section]).add_argument(option.spelled, **settings)
+            settings |= {"metavar": flag.metavar, "type": int if flag.locust_dest == "num_users" else str}
+        yield option, settings
 
 
 def from_locust(parsed: argparse.Namespace) -> RunRequest:

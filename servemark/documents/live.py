@@ -5,12 +5,17 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from servemark.documents import fields
-from servemark.documents.fields import LOADS, MEASURED, MLPERF, RUN, Count, Names
+from servemark.documents.fields import LOADS, MEASURED, MLPERF, RUN, Count, File, Host, Names, Program, Word
 from servemark.documents.values import exporters, timed_commands
 from servemark.errors import OptionError
+from servemark.paths import RESULTS
 from servemark.quantities import SECONDS
 
 LOOPBACK = "127.0.0.1"
+GENERATOR = f"{LOOPBACK}:9464"
+"""Address at which a run is expected to show its metrics: the port that OpenTelemetry's Prometheus exporters use."""
+TRITON = f"{LOOPBACK}:8002"
+"""Address at which Triton shows its own metrics."""
 MAX_PORT = 65_535
 MAX_SAMPLING_RATE_HZ = 100.0
 
@@ -18,10 +23,7 @@ MAX_SAMPLING_RATE_HZ = 100.0
 class Live(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Records of the run, and views of it while it goes on."""
 
-    out: Annotated[
-        str,
-        fields.text("Where result directories are made.", names=Names.PATH, metavar="DIR", default_below="results"),
-    ] = ""
+    out: Annotated[File, fields.folder("Where result directories are made.", RESULTS)] = ""
     request_log: Annotated[
         bool, fields.switch("Keep each request's times: requests.csv in the result.", commands=MEASURED)
     ] = False
@@ -34,11 +36,10 @@ class Live(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         ),
     ] = False
     at: Annotated[
-        tuple[str, ...],
+        tuple[Program, ...],
         fields.text(
             "Run a command at this second of the measured interval; the result says how long the latency took to "
             "recover from it; may come again.",
-            names=Names.PROGRAM,
             metavar="S:COMMAND",
             repeatable=True,
             many=True,
@@ -47,23 +48,21 @@ class Live(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         ),
     ] = ()
     power_command: Annotated[
-        str,
+        Program,
         fields.text(
             "Meter energy by this command: one figure in watts a line, until it is ended.",
-            names=Names.PROGRAM,
             metavar="CMD",
             commands=MEASURED,
         ),
     ] = ""
     power_boundary: Annotated[
-        str, fields.text("What that command meters; wall if not given.", metavar="NAME", commands=MEASURED)
+        Word, fields.text("What that command meters; wall if not given.", metavar="NAME", commands=MEASURED)
     ] = ""
     scrape: Annotated[
-        tuple[str, ...],
+        tuple[Host, ...],
         fields.text(
             "Prometheus exporter read once a second beside the run, like node=http://HOST:9100/metrics#node_load; "
             "may come again.",
-            names=Names.HOST,
             metavar="NAME=URL[#PREFIX,...]",
             repeatable=True,
             many=True,
@@ -82,20 +81,18 @@ class Live(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         ),
     ] = 10.0
     metrics_port: Annotated[
-        Annotated[int, Meta(ge=0, le=MAX_PORT)] | None,
+        Annotated[int, Meta(ge=0, le=MAX_PORT), Names.HOST] | None,
         fields.whole(
             optional=True,
             help_="Prometheus metrics of the run while it goes on, at this port; 0: a free one.",
             least=0,
             most=MAX_PORT,
-            names=Names.HOST,
             metavar="PORT",
             commands=MEASURED | {MLPERF},
         ),
     ] = None
     metrics_host: Annotated[
-        str,
-        fields.text("Where that port listens.", names=Names.HOST, metavar="HOST", commands=MEASURED | {MLPERF}),
+        Host, fields.text("Where that port listens.", metavar="HOST", commands=MEASURED | {MLPERF})
     ] = LOOPBACK
     metrics_grace_s: Annotated[
         float,
@@ -108,10 +105,9 @@ class Live(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         ),
     ] = 0.0
     otlp: Annotated[
-        str,
+        Host,
         fields.text(
             "Send the metrics to this OpenTelemetry collector (HTTP), every 5 s and at the end.",
-            names=Names.HOST,
             metavar="URL",
             commands=MEASURED | {MLPERF},
         ),

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from servemark.documents import fields
-from servemark.documents.fields import LOADS, MEASURED, QUALITY, RUN, Names
+from servemark.documents.fields import LOADS, MEASURED, QUALITY, RUN, File
 from servemark.documents.values import texts
 from servemark.errors import OptionError
 from servemark.quantities import RATES, SECONDS
@@ -191,11 +191,10 @@ class Trace(_Load, frozen=True, kw_only=True, tag="trace"):
     """An open loop whose arrivals a file names."""
 
     file: Annotated[
-        str,
+        File,
         fields.text(
             "Open loop from a CSV or JSONL file of arrival times.",
             name="arrival_trace",
-            names=Names.PATH,
             metavar="FILE",
             commands=LOADS,
             in_web_ui=True,

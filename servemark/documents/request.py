@@ -11,13 +11,30 @@ import msgspec
 from msgspec import Meta, Struct, field
 
 from servemark.documents import fields
-from servemark.documents.fields import LOADS, MAX_SEED, MEASURED, MLPERF, RUN, SERVED, Count, Names
+from servemark.documents.fields import (
+    ALL,
+    COMPARE,
+    IMPORT,
+    LOADS,
+    MAX_SEED,
+    MEASURED,
+    MLPERF,
+    MODELS,
+    RUN,
+    SERVED,
+    Count,
+    File,
+    Names,
+    Program,
+    Word,
+)
 from servemark.documents.live import Live
 from servemark.documents.load import AUTO, ClosedLoop, Load, MaxRate
 from servemark.documents.server import Server
 from servemark.documents.values import texts
 from servemark.errors import OptionError
 from servemark.machine.scheduling import Priority
+from servemark.paths import DATA_ROOT, IMPORTS
 from servemark.quantities import SECONDS, SHARES
 from servemark.results.objectives import COLD_START, COUNTED, RECOVERY, parse_objectives, written
 
@@ -34,59 +51,63 @@ SYNTHETIC, DRAWN, DATASET = "synthetic", ("random", "zero"), "dataset"
 DEFAULT_STRING_LENGTH = 128
 
 
+Engine = Annotated[
+    Word,
+    fields.text("Inference engine, by Triton's backend name.", in_web_ui=True, commands=ALL - {COMPARE}),
+]
+Precision = Annotated[
+    Literal["fp32", "fp16", "bf16", "int8", "fp8"],
+    fields.choice(f"What the engine computes in: {', '.join(PRECISIONS)}.", PRECISIONS, metavar="P", in_web_ui=True),
+]
+
+
 class Inputs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The content of the requests that are sent."""
 
     batch_size: Annotated[int, fields.whole("Samples in a request.", short="-b", in_web_ui=True)] = 1
     seed: Annotated[int, fields.whole("Seed of schedule and inputs.", least=0, most=MAX_SEED, in_web_ui=True)] = 0
     input_data: Annotated[
-        str,
+        Annotated[str, Names.PATH, re.compile("|".join((SYNTHETIC, *DRAWN, DATASET)))],
         fields.text(
-            "synthetic, random, zero, dataset, or a path (.json, .npz, folder of .npz, real data).",
-            names=Names.PATH,
-            plain="|".join((SYNTHETIC, *DRAWN, DATASET)),
-            in_web_ui=True,
+            "synthetic, random, zero, dataset, or a path (.json, .npz, folder of .npz, real data).", in_web_ui=True
         ),
     ] = SYNTHETIC
     shape: Annotated[
-        dict[str, tuple[int, ...]],
+        dict[Word, tuple[int, ...]],
         fields.text(
             "random, zero: an input's sizes without the batch, where the model leaves them open; may come again.",
             read=texts.shapes,
             write=texts.shapes_text,
             metavar="NAME:3,224,224",
             repeatable=True,
+            commands=ALL | {IMPORT},
         ),
     ] = {}
     input_range: Annotated[
-        dict[str, tuple[int | float, int | float]],
+        dict[Word, tuple[int | float, int | float]],
         fields.text(
             "random: an input's least and greatest value; may come again.",
             read=texts.ranges,
             write=texts.ranges_text,
             metavar="NAME:0:30521",
             repeatable=True,
+            commands=ALL | {IMPORT},
         ),
     ] = {}
-    string_length: Annotated[int, fields.whole("random: letters of each string.", least=0)] = DEFAULT_STRING_LENGTH
-    string_data: Annotated[str, fields.text("random: this string instead, in each element.", metavar="TEXT")] = ""
-    data_root: Annotated[
-        str,
-        fields.text(
-            "Where data sets lie, one folder for each.",
-            names=Names.PATH,
-            metavar="DIR",
-            of_host=True,
-            default_below="data",
-        ),
+    string_length: Annotated[int, fields.whole("random: letters of each string.", least=0, commands=ALL | {IMPORT})] = (
+        DEFAULT_STRING_LENGTH
+    )
+    string_data: Annotated[
+        Word, fields.text("random: this string instead, in each element.", metavar="TEXT", commands=ALL | {IMPORT})
     ] = ""
+    data_root: Annotated[File, fields.folder("Where data sets lie, one folder for each.", DATA_ROOT, of_host=True)] = ""
 
 
 class Objectives(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Objectives and limits that judge the answers."""
 
     slo: Annotated[
-        str,
+        Word,
         fields.text(
             "Objectives of any figures, like p99:20ms,errors:0.001,server.queue:2ms; MET or MISSED.",
             read=lambda _, given: written(parse_objectives(given)),
@@ -107,10 +128,9 @@ class Objectives(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         fields.switch("Score the answers by the labels of the data set (--input-data dataset).", commands=LOADS),
     ] = False
     language_model: Annotated[
-        str,
+        File,
         fields.text(
             "Decode what is scored by a beam search with this KenLM model (.arpa or binary), not greedily.",
-            names=Names.PATH,
             metavar="FILE",
             commands=SERVED,
         ),
@@ -168,7 +188,7 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         fields.whole("Open loop: most requests in flight; others wait.", commands=MEASURED | {MLPERF}),
     ] = 1024
     abort_on: Annotated[
-        str,
+        Word,
         fields.text(
             "End the run early, as INVALID, where what is measured so far breaks a limit, like errors:0.1,p99:500ms.",
             metavar="pXX:MS,...",
@@ -215,42 +235,25 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class RunRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything that is asked of one run."""
 
-    workload: Annotated[str, fields.text("Workload.", name="model", in_web_ui=True, commands=())] = ""
-    engine: Annotated[str, fields.text("Inference engine, by Triton's backend name.", in_web_ui=True, commands=())] = (
-        DEFAULT_ENGINE
-    )
-    precision: Annotated[
-        Literal["fp32", "fp16", "bf16", "int8", "fp8"],
-        fields.choice(
-            f"What the engine computes in: {', '.join(PRECISIONS)}.",
-            PRECISIONS,
-            metavar="P",
-            in_web_ui=True,
-            commands=(),
-        ),
-    ] = "fp32"
+    workload: Annotated[Word, fields.text("Workload.", name="model", in_web_ui=True, commands=())] = ""
+    engine: Engine = DEFAULT_ENGINE
+    precision: Precision = "fp32"
     workload_files: Annotated[
-        tuple[str, ...],
+        tuple[Program, ...],
         fields.text(
             "Python file of a workload of your own, or a folder of them; may be given again.",
             name="workload_file",
-            names=Names.PROGRAM,
             metavar="PATH",
             repeatable=True,
             many=True,
             of_locust=False,
-            commands=(),
+            commands={MODELS},
         ),
     ] = ()
     imports_dir: Annotated[
-        str,
-        fields.text(
-            "Where `servemark import` keeps models.",
-            names=Names.PROGRAM,
-            metavar="DIR",
-            of_locust=False,
-            commands=(),
-        ),
+        # Of a folder's models the files run in an engine, as far as that can be trusted.
+        Program,
+        fields.folder("Where `servemark import` keeps models.", IMPORTS, of_locust=False, commands={MODELS}),
     ] = ""
     server: Server = field(default_factory=Server)
     load: Load = field(default_factory=ClosedLoop)

@@ -1,17 +1,19 @@
 """The server that a run asks, as its request has it."""
 
+import re
 from typing import Annotated, Literal
 
 from msgspec import Struct
 
 from servemark.documents import fields
-from servemark.documents.fields import ALL, COMPARE, LOADS, MLPERF, QUALITY, RUN, SERVED, Count, Names
+from servemark.documents.fields import ALL, COMPARE, LOADS, MLPERF, QUALITY, RUN, SERVED, Count, File, Host, Names, Word
 from servemark.documents.load import AUTO
 from servemark.documents.values import texts
 from servemark.documents.values.request_parameters import Parameters, check_parameters
 from servemark.documents.values.request_parameters import parse as parse_parameters
 from servemark.documents.values.request_parameters import written as parameters_text
 from servemark.errors import OptionError
+from servemark.paths import MODEL_REPOSITORY
 from servemark.quantities import INT64, SHARES, UINT64
 
 PROTOCOLS = ("", "http", "grpc")
@@ -19,24 +21,24 @@ SHARED_MEMORY = ("none", "system", "cuda")
 """In the requests and answers, or in memory that the server maps too: POSIX shared memory, or a GPU's."""
 COMPRESSIONS = ("none", "gzip")
 TENSOR_FORMATS = (AUTO, "binary", "json")
-Tensors = dict[str, tuple[str, tuple[int, ...]]]
+Tensors = dict[Word, tuple[Word, tuple[int, ...]]]
 """Name -> datatype and shape, as a server's metadata would have them."""
 TensorFormat = Literal["auto", "binary", "json"]
 Compression = Literal["none", "gzip"]
 
 Device = Annotated[
-    str,
+    Word,
     fields.text(
         "cpu or cuda:N; else what the model's config.pbtxt says.", metavar="DEVICE", of_locust=False, commands=ALL
     ),
 ]
+_EngineOption = Annotated[str, Names.PROGRAM, re.compile(r"[a-z0-9_]+(=(true|false|[0-9.]+)?)?")]
+"""Triton's EXECUTION_ENV_PATH names a Python to run."""
 EngineOptions = Annotated[
-    tuple[str, ...],
+    tuple[_EngineOption, ...],
     fields.text(
         "Engine's own parameter, like compile=true; may come again.",
         name="engine_option",
-        names=Names.PROGRAM,  # Triton's EXECUTION_ENV_PATH names a Python to run
-        plain=r"[a-z0-9_]+(=(true|false|[0-9.]+)?)?",
         metavar="KEY[=VALUE]",
         repeatable=True,
         many=True,
@@ -63,10 +65,9 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The server that is asked, and how it is asked."""
 
     url: Annotated[
-        str,
+        Host,
         fields.text(
             "A running server, http[s]://HOST:PORT or unix:/PATH; several take requests in turn. Else one is started.",
-            names=Names.HOST,
             metavar="URL",
             short="-u",
             repeatable=True,
@@ -75,16 +76,15 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         ),
     ] = ""
     metrics_url: Annotated[
-        str,
+        Host,
         fields.text(
             "Prometheus metrics of that server; not given: /metrics at port 8002, where --url has Triton's own ports.",
-            names=Names.HOST,
             metavar="URL",
             commands=SERVED,
         ),
     ] = ""
     server_processes: Annotated[
-        tuple[str, ...],
+        tuple[Word, ...],
         fields.text(
             "Another process of that server, where none that listens at --url is connected to it; may come again.",
             name="server_process",
@@ -99,12 +99,10 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         fields.choice("http or grpc; http unless --url is grpc[s]://.", PROTOCOLS, short="-i", commands=SERVED),
     ] = ""
     endpoint_type: Annotated[
-        str,
+        Annotated[str, Names.PATH, re.compile("[a-z0-9-]+")],
         fields.text(
             "What a server without KServe v2 speaks: kserve-v1, tensorflow-serving (also over gRPC), torchserve, "
             "openai-embeddings, rerank, predict, bentoml, or a JSON file that describes it.",
-            names=Names.PATH,
-            plain=r"[a-z0-9-]+",
             metavar="TYPE",
             of_host=True,
             commands={RUN, QUALITY},
@@ -125,20 +123,18 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         fields.choice("none, or gzip: answers, where the server compresses.", COMPRESSIONS, commands=LOADS),
     ] = "none"
     headers: Annotated[
-        str,
+        File,
         fields.text(
             "Headers of every request, one Name: value a line.",
-            names=Names.PATH,
             metavar="FILE",
             of_host=True,
             commands=SERVED,
         ),
     ] = ""
     tls_ca: Annotated[
-        str,
+        File,
         fields.text(
             "PEM: the CA to trust instead of the system's.",
-            names=Names.PATH,
             metavar="FILE",
             of_host=True,
             commands=SERVED,
@@ -149,20 +145,18 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         fields.switch("Do not verify the server's certificate: anybody may answer in its place.", commands=SERVED),
     ] = False
     client_cert: Annotated[
-        str,
+        File,
         fields.text(
             "PEM: the client's certificate (mutual TLS).",
-            names=Names.PATH,
             metavar="FILE",
             of_host=True,
             commands=SERVED,
         ),
     ] = ""
     client_key: Annotated[
-        str,
+        File,
         fields.text(
             "PEM: the client's key, if in another file.",
-            names=Names.PATH,
             metavar="FILE",
             of_host=True,
             commands=SERVED,
@@ -178,11 +172,11 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         ),
     ] = "none"
     model_name: Annotated[
-        str,
+        Word,
         fields.text("Model name on the server (default: WORKLOAD_ENGINE).", commands={RUN, QUALITY}),
     ] = ""
     model_version: Annotated[
-        str, fields.text("Its version; else the server chooses.", metavar="V", short="-x", commands=SERVED)
+        Word, fields.text("Its version; else the server chooses.", metavar="V", short="-x", commands=SERVED)
     ] = ""
     input_tensors: Annotated[
         Tensors,
@@ -209,7 +203,7 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         ),
     ] = {}
     bls_composing_models: Annotated[
-        dict[str, str],
+        dict[Word, Word],
         fields.text(
             "Also show statistics of these models, which the model calls (BLS). Ensembles are detected.",
             read=texts.versions,
@@ -286,12 +280,7 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             "No server: the engine in this process, the baseline of serving.", of_locust=False, commands={RUN, QUALITY}
         ),
     ] = False
-    model_repository: Annotated[
-        str,
-        fields.text(
-            "Triton model repository.", names=Names.PATH, metavar="DIR", of_host=True, default_below="model_repo"
-        ),
-    ] = ""
+    model_repository: Annotated[File, fields.folder("Triton model repository.", MODEL_REPOSITORY, of_host=True)] = ""
 
     def __post_init__(self) -> None:
         check_parameters(self.request_parameters)

@@ -5,13 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from dashboards import EXPORTED, FOLDER
+from servemark.documents.live import GENERATOR, TRITON
 from servemark.errors import OptionError
 from servemark.telemetry.scrape_targets import TARGETS
-
-GENERATOR = "127.0.0.1:9464"
-"""Address at which a run is expected to show its metrics: the port that OpenTelemetry's Prometheus exporters use."""
-TRITON = "127.0.0.1:8002"
-"""Address at which Triton shows its own metrics."""
 
 
 def export(folder: Path, *, generator: str = GENERATOR, triton: str = TRITON, force: bool = False) -> list[Path]:

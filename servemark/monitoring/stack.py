@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from servemark.documents.live import GENERATOR, TRITON
 from servemark.errors import ArtifactError, ServerError
-from servemark.monitoring.files import GENERATOR, TRITON, export
+from servemark.monitoring.files import export
 from servemark.repository.entry import CONFIG, how_to_make
 from servers.launch import ports, readiness
 from servers.launch.process import Command, Process

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
-from servemark.documents.commands import Serving
+from servemark.documents.commands.prepare import Serving
 from servemark.documents.server import Server
 from servemark.errors import MAX_QUOTED, ArtifactError, OptionError, ServerError
 

@@ -14,7 +14,7 @@ from loadgen.measurement.probe import probe
 from loadgen.mlperf.official_loadgen import LoadGenOutcomes, first_of, read_log, run, why_invalid
 from loadgen.sut.channel import Answer
 from loadgen.targets.open import open_target
-from servemark.documents.commands import Mlperf, MlperfScenario
+from servemark.documents.commands.measure import Mlperf, MlperfScenario
 from servemark.errors import OptionError, ResultError
 from servemark.figures.evidence import Evidence
 from servemark.figures.registry import figures_of

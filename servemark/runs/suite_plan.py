@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from servemark.documents.commands import Suite
+from servemark.documents.commands.measure import Suite
 from servemark.errors import OptionError
 from servemark.quantities import duration_text, figure, one_of
 from servemark.repository.entry import FULL, Entry

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from servemark.documents.commands import Synthesising
+from servemark.documents.commands.understand import Synthesise
 from servemark.errors import OptionError
 from servemark.output import note
 from servemark.quantities import duration_text
@@ -40,7 +40,7 @@ class Made:
         return Layers(name, (*convolutions, *self.layers))
 
 
-def synthesise(given: Sequence[str], options: Synthesising, out: Path, repository: Path) -> tuple[Path, Synthesis]:
+def synthesise(given: Sequence[str], options: Synthesise, out: Path, repository: Path) -> tuple[Path, Synthesis]:
     """Make the network and measure it; return its result directory, made once the network is there, and its document.
 
     Raises OptionError, ServerError.

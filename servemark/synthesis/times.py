@@ -10,7 +10,7 @@ from scipy import stats
 
 from servemark.characterise.measure import ENGINE_S, measure_batches
 from servemark.compare.interleaved.contenders import Contender, parse_contenders
-from servemark.documents.commands import Synthesising
+from servemark.documents.commands.understand import Synthesise
 from servemark.output import note
 from servemark.profiling.document import engine_profile
 from servemark.profiling.measure import Order as Profiled
@@ -46,7 +46,7 @@ class Order:
     repository: Path
 
     @classmethod
-    def of(cls, given: Sequence[str], options: Synthesising, repository: Path) -> Self:
+    def of(cls, given: Sequence[str], options: Synthesise, repository: Path) -> Self:
         """Read it from the options. Raises OptionError."""
         asked = options.batches
         batches = [] if asked == "none" else [whole("--batches", each, 2) for each in asked.split(",")]

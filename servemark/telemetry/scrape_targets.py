@@ -10,10 +10,8 @@ from pathlib import Path
 
 import psutil
 
-from servemark.paths import RESULTS
+from servemark.paths import MONITORING
 
-MONITORING = RESULTS / "prometheus"
-"""Default folder of `dashboards up`."""
 TARGETS = "prometheus/targets"
 TRITON = "triton"
 

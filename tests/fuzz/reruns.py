@@ -6,15 +6,14 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import typer
+import click
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
 from servemark.cli import _trust, build
-from servemark.cli._run_file import defaults
-from servemark.cli._trust import declared
+from servemark.cli._command import Source
 from servemark.cli.rerun import request_of
-from servemark.documents.flags import OPTIONS
+from servemark.documents.flags import OPTIONS, given_options
 from servemark.errors import OptionError, ResultError
 from servemark.results import directory
 from tests.fuzz.damage import damaged, hostile_json
@@ -23,21 +22,21 @@ from tests.support.results import histogram_of, latencies, result_of
 
 _FOLDER = tempfile.TemporaryDirectory(prefix="servemark-fuzz-")
 RUN: Any = build().commands["run"]
-KNOWN = {parameter.name: parameter for parameter in RUN.params}
-DECLARED = declared(RUN)
 
 
 def read_rerun(data: bytes) -> None:
     """Read a result's request as the command `run` does: nothing that is taken names anything."""
     file = Path(_FOLDER.name, "result.json")
     file.write_bytes(data)
-    given = defaults(request_of(directory.read_run(file), file))
-    with mock.patch.object(_trust, "_at_a_terminal", return_value=False):
-        context = RUN.make_context("servemark run", [], default_map=given, obj=file)
-    for name in given:
-        taken = context.params[name]
-        assert taken in (None, KNOWN[name].default) or not DECLARED[name].asked(taken), name
-    context.close()
+    request = request_of(directory.read_run(file), file)
+    with (
+        mock.patch.object(_trust, "_at_a_terminal", return_value=False),
+        RUN.make_context("servemark run", [], obj=Source(file, request)) as context,
+    ):
+        taken = RUN.document(context)
+    for name in given_options(request):
+        value = taken.workload if name == "model" else taken.given[name]
+        assert value in (None, OPTIONS[name].value) or not OPTIONS[name].asked(value), name
 
 
 VALUES = st.one_of(
@@ -74,6 +73,6 @@ TARGETS = (
         "rerun",
         st.one_of(PLAIN, damaged(PLAIN), hostile_json(documents())),
         read_rerun,
-        (ResultError, OptionError, typer.TyperException),
+        (ResultError, OptionError, click.ClickException),
     ),
 )

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from servemark.characterise.run import begin
-from servemark.documents.commands import Characterising
+from servemark.documents.commands.understand import Characterise
 from servemark.profiling.document import engine_profile, failed
 from servemark.profiling.timeline import Event, Inference
 from servemark.results.schema.characterisation import Characterisation, OnEngine, Start
@@ -16,16 +16,16 @@ RATIOS = {"Conv": 0.5, "MatMul": 2.0}
 """Time of a sample on the second engine to that on the first, by family."""
 
 
-def options(**changes: object) -> Characterising:
+def options(**changes: object) -> Characterise:
     """The options of a small suite."""
-    found = Characterising(engines=ENGINES, only=NAMES, size=2, seeds=2, no_ceilings=True)
+    found = Characterise(suite="own", engines=ENGINES, only=NAMES, size=2, seeds=2, no_ceilings=True)
     return replace_struct(found, changes)
 
 
-def replace_struct(found: Characterising, changes: dict[str, object]) -> Characterising:
+def replace_struct(found: Characterise, changes: dict[str, object]) -> Characterise:
     """The options with some changed."""
     kept = {name: getattr(found, name) for name in found.__struct_fields__}
-    return Characterising(**{**kept, **changes})
+    return Characterise(**{**kept, **changes})
 
 
 def on(engine: str, operator: str, ms: float) -> OnEngine:

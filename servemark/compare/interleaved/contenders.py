@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from servemark.documents.commands import Serving
+from servemark.documents.commands.prepare import Serving
 from servemark.errors import OptionError, ServemarkError
 from servemark.output import note
 from servemark.quantities import one_of, whole

@@ -6,6 +6,7 @@ Source: Open Inference Protocol, "Inference Request"; Triton's parameters extens
 import re
 from collections.abc import Mapping
 
+from servemark.documents.fields import Word
 from servemark.errors import OptionError
 from servemark.quantities import INT64, number, one_of, text_of
 
@@ -14,7 +15,7 @@ TYPES = {bool: "bool", int: "int", float: "double", str: "string"}
 """Names of the types on the command line."""
 OF_SEQUENCES = {"sequence_id", "sequence_start", "sequence_end"}
 """Parameters that --sequence-length sends."""
-Parameters = dict[str, bool | int | float | str]
+Parameters = dict[Word, bool | int | float | Word]
 _WHOLE = re.compile(rf"([^:,]+):(.*):({'|'.join(TYPES.values())})")
 _DIGITS = re.compile("[-+]?[0-9]{1,19}")
 

@@ -1,5 +1,6 @@
 """Values of flags that are more than a number, as they are written and read: stages, sizes of inputs, versions."""
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -10,6 +11,8 @@ from servemark.quantities import RATES, SECONDS, SHARES, above, at_least, exact_
 AUTO = "auto"
 MAX_CANCELLED = 0.5
 """Largest share of requests that are given up: the others are measured."""
+MAX_RUNS = 100
+"""Of a range."""
 T = TypeVar("T")
 
 
@@ -90,6 +93,26 @@ def bounds(what: str, given: str) -> tuple[float, float] | str:
 def bounds_text(value: tuple[float, float] | str) -> str:
     """Write what `bounds` reads."""
     return value if isinstance(value, str) else ":".join(map(text_of, value))
+
+
+def span(each: Callable[[str, str], float]) -> Callable[[str, str], tuple[float, ...]]:
+    """Return a reader of START:END[:STEP], which gives the values; both ends belong to it. `each` reads a number."""
+
+    def read(flag: str, text: str) -> tuple[float, ...]:
+        example = f"{flag} 1:16:5"
+        parts = [each(flag, part) for part in text.split(":")]
+        if len(parts) not in (2, 3):
+            raise OptionError(f"{flag} {text!r} is not START:END[:STEP]", fix=f"write it like {example}")
+        start, end, step = parts if len(parts) == 3 else (*parts, 1)
+        if step <= 0 or end < start:
+            raise OptionError(f"{flag} {text!r} needs START <= END and a STEP above 0", fix=f"write it like {example}")
+        # The end belongs to the range also where floating-point steps fall short of it by a hair.
+        count = math.floor((end - start) / step + 1e-9) + 1
+        if count > MAX_RUNS:
+            raise OptionError(f"{flag} {text!r} asks for {count} runs, at most {MAX_RUNS}", fix="raise STEP")
+        return tuple(start + index * step for index in range(count))
+
+    return read
 
 
 def shapes(what: str, given: str) -> dict[str, tuple[int, ...]]:

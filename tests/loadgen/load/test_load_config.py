@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 
 from loadgen.load.load_config import LoadConfig, in_zoo, out_of_range
-from servemark.documents.flags import arguments
 from servemark.documents.load import ConstantRate
 from servemark.documents.request import RunRequest
 from servemark.errors import OptionError
 from servemark.workload import Tensor
-from tests.support.load_config import config
+from tests.support.load_config import arguments, config
 
 
 def test_credentials_are_not_part_of_the_request(tmp_path: Path) -> None:

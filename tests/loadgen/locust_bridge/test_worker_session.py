@@ -14,7 +14,7 @@ from loadgen.distributed.messages import MESSAGE
 from loadgen.load.load_config import LoadConfig, in_zoo
 from loadgen.locust_bridge import worker_session
 from loadgen.locust_bridge.worker_session import WorkerSession
-from servemark.documents.flags import add_arguments
+from servemark.documents.flags import locust_arguments
 from tests.support.load_config import request_of
 
 
@@ -46,7 +46,9 @@ def session(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> WorkerSession:
     """A session that has begun, of a worker with files of its own."""
     monkeypatch.setitem(vars(argument_parser), "default_args_dict", argument_parser.default_args_dict)
     parser = ArgumentParser()
-    add_arguments(parser, ["ranking_tiny"], locust=False)
+    for option, settings in locust_arguments(["ranking_tiny"]):
+        settings.pop("include_in_web_ui", None)
+        parser.add_argument(option.spelled, **settings)
     options = parser.parse_args(["--model-repository", "/here", "--seed", "1", "--duration", "1"])
     environment = Environment(parsed_options=options)
     environment.runner = runner

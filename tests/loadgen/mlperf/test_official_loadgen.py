@@ -17,7 +17,7 @@ from loadgen.mlperf.official_loadgen import (
 )
 from loadgen.mlperf.plan import MULTI_STREAM_SAMPLES
 from loadgen.sut.channel import Payload
-from servemark.documents.commands import MlperfScenario
+from servemark.documents.commands.measure import MlperfScenario
 from servemark.errors import ResultError, ServerError
 from servemark.results.schema.mlperf import Plan
 from tests.golden.load import Load, payloads

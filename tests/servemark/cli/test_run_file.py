@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from servemark.cli import run
+from servemark.cli import _explained, run
 from servemark.documents.load import ClosedLoop, ConstantRate, Distribution, MaxRate
 from servemark.documents.request import RunRequest
 from servemark.errors import OptionError
@@ -40,7 +40,8 @@ def requests(monkeypatch: pytest.MonkeyPatch) -> list[RunRequest]:
         found.append(request)
         raise OptionError("not run")
 
-    monkeypatch.setattr(run, "resolved", stop)
+    for module in (run, _explained):
+        monkeypatch.setattr(module, "resolved", stop)
     return found
 
 
@@ -100,3 +101,16 @@ def test_an_option_of_the_command_line_is_not_looked_for_in_the_file(servemark: 
     code, _, err = servemark("run", "ranking_tiny", "--config", "run.yaml", "--duration", "soon")
     assert code == BAD_INPUT
     assert err.startswith("servemark: --duration 'soon' is not a number")
+
+
+@pytest.mark.parametrize("command", ["run", "explain"])
+def test_the_users_own_files_are_in_the_request_for_a_rerun(
+    command: str, servemark: Servemark, tmp_path: Path, requests: list[RunRequest]
+) -> None:
+    files = [str(tmp_path / "a.py"), str(tmp_path / "b.py")]
+    own = ["--workload-file", "a.py", "--workload-file", "b.py", "--imports-dir"]
+    servemark(command, "ranking_tiny", *own, str(tmp_path))
+    servemark(command, "ranking_tiny", *own, "none")
+    assert [[*request.workload_files] for request in requests] == [files, files]
+    assert [request.imports_dir for request in requests] == [str(tmp_path), ""]  # a folder that is there
+    assert [request.live.explain for request in requests] == [command == "explain"] * 2

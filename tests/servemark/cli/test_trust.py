@@ -10,8 +10,6 @@ import msgspec
 import pytest
 
 from servemark.cli import _trust, build, run
-from servemark.cli._trust import Declared, declared
-from servemark.documents.fields import RUN as RUN_COMMAND
 from servemark.documents.fields import Names
 from servemark.documents.files import text_of
 from servemark.documents.flags import OPTIONS, Option, request_of
@@ -23,9 +21,8 @@ from tests.support.command_line import BAD_INPUT, Servemark
 from tests.support.locust_run import server_of
 from tests.support.measured import evenly, load_result
 
-RUN = build().commands["run"]
-NAMING = {n: o for n, o in OPTIONS.items() if o.flag.names is not Names.NOTHING}
-DECLARED = declared(RUN)
+RUN: Any = build().commands["run"]
+NAMING = {n: o for n, o in OPTIONS.items() if o.names is not Names.NOTHING}
 VALUES: dict[str, dict[str, Any]] = {
     "metrics_port": {"metrics_port": "9999"},
     "endpoint_type": {"endpoint_type": "/somewhere", "url": "http://h:1"},
@@ -57,16 +54,8 @@ def result_with(folder: Path, **options: Any) -> Path:
     return folder
 
 
-def test_every_option_of_a_run_says_what_it_names() -> None:
-    passed_over = {"help", "config_file", "trust"}
-    assert DECLARED.keys() == {parameter.name for parameter in RUN.params} - passed_over
-    for name, option in OPTIONS.items():
-        if RUN_COMMAND in option.flag.commands or name in {"engine", "precision", "workload_file", "imports_dir"}:
-            assert DECLARED[name].names is option.flag.names
-
-
-def test_an_option_that_says_nothing_is_asked_for() -> None:
-    assert _trust.NOT_DECLARED.asked("x")
+def test_a_run_takes_every_option_of_a_request() -> None:
+    assert {*OPTIONS} <= {*RUN.options}
 
 
 @pytest.mark.parametrize("option", NAMING.values(), ids=NAMING)
@@ -78,7 +67,7 @@ def test_what_a_result_names_waits_for_a_yes(
     result = result_with(tmp_path, **VALUES.get(option.name, {option.name: value}))
     code, out, err = servemark("rerun", str(result))
     assert (code, out, stopped) == (BAD_INPUT, "", [])
-    assert f"{option.flag.names}: {option.spelled} " in err
+    assert f"{option.names}: {option.spelled} " in err
     assert "add --trust" in err
     _, _, err = servemark("rerun", str(result), "--trust")
     assert "add --trust" not in err
@@ -242,7 +231,7 @@ class TestConfig:
 
 
 def test_a_declaration_counts_for_each_value() -> None:
-    assert not Declared(Names.NOTHING, DECLARED["url"].plain).asked("/x")
-    assert DECLARED["engine_option"].asked(("compile=true", "a=/x"))
-    assert DECLARED["engine_option"].asked(["a=true\n"])
-    assert not DECLARED["engine_option"].asked(["a=true", "b=4", "c"])
+    option = OPTIONS["engine_option"]
+    assert option.asked(("compile=true", "a=/x"))
+    assert option.asked(["a=true\n"])
+    assert not option.asked(["a=true", "b=4", "c"])

@@ -1,15 +1,14 @@
-"""The flags that fields make: what they name, what the parsers and the commands make of them."""
+"""The options that fields make: what they name, and what Locust's parser makes of them."""
 
-import re
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser
+from typing import Annotated, Any, Literal
 
 import pytest
 
-from servemark.cli import build
-from servemark.cli._load_flags import takes_load
-from servemark.documents.fields import ALL, RUN, Names
-from servemark.documents.flags import OPTIONS, Option, add_arguments, arguments, from_locust, request_of
+from servemark.documents.fields import File, Host, Names, Program, Word, names_of
+from servemark.documents.flags import OPTIONS, Option, from_locust, locust_arguments, request_of
 from servemark.documents.load import ClosedLoop, ConstantRate
+from tests.support.load_config import arguments
 
 KINDS = {
     "FILE": {Names.PATH},
@@ -31,52 +30,42 @@ WORD_OR_FILE = {"input_data": "zero", "endpoint_type": "kserve-v1"}
 
 
 @pytest.mark.parametrize("option", OPTIONS.values(), ids=OPTIONS)
-def test_a_flag_names_what_its_metavar_shows(option: Option) -> None:
-    flag = option.flag
-    if flag.metavar in KINDS:
-        assert flag.names in KINDS[flag.metavar]
+def test_an_option_names_what_its_metavar_shows(option: Option) -> None:
+    metavar = option.flag.metavar
+    if metavar in KINDS:
+        assert option.names in KINDS[metavar]
     elif option.name in WORD_OR_FILE:
-        assert flag.names is Names.PATH
-        assert not re.fullmatch(flag.plain, "inputs.npz")
-        assert re.fullmatch(flag.plain, WORD_OR_FILE[option.name])
+        assert option.names is Names.PATH
+        assert option.asked("inputs.npz")
+        assert not option.asked(WORD_OR_FILE[option.name])
     else:
-        assert flag.names is Names.NOTHING
-        assert not flag.plain
+        assert option.names is Names.NOTHING
+        assert not option.asked("anything")
 
 
-@pytest.mark.parametrize("command", sorted(ALL))
-def test_a_command_takes_the_flags_that_say_so(command: str) -> None:
-    parameters = [parameter.name for parameter in build().commands[command].params]
-    said = {name for name, option in OPTIONS.items() if command in option.flag.commands}
-    assert said <= {*parameters}
-    assert "load" not in parameters
-    assert len(parameters) == len(set(parameters))
-
-
-def test_the_defaults_of_a_command_hold_for_what_is_not_given() -> None:
-    seen: list[tuple[str, Namespace]] = []
-
-    @takes_load(RUN, duration="8")
-    def command(name: str, *, load: Namespace) -> None:
-        seen.append((name, load))
-
-    names = [name for name, option in OPTIONS.items() if RUN in option.flag.commands]
-    given = {name: OPTIONS[name].value for name in names}
-    command(name="a", **given | {"duration": "8", "slo": ["p99:50", "p50:5"], "url": "h:1"})
-    [(name, load)] = seen
-    assert (name, load.duration, load.url) == ("a", "8", "h:1")
-    assert request_of(vars(load)).objectives.slo == "p99:50,p50:5"
-
-
-def test_an_unknown_default_is_a_mistake() -> None:
-    with pytest.raises(TypeError, match="no_such"):
-        takes_load(RUN, no_such="1")
+@pytest.mark.parametrize(
+    ("kind", "names"),
+    [
+        (str, Names.PROGRAM),
+        (str | None, Names.PROGRAM),
+        (dict[Word, str], Names.PROGRAM),
+        (Annotated[str, "said nothing"], Names.PROGRAM),
+        (Word, Names.NOTHING),
+        (tuple[Host, ...], Names.HOST),
+        (Annotated[File, "said"] | None, Names.PATH),
+        (tuple[Program, ...], Names.PROGRAM),
+        (int | None, Names.NOTHING),
+        (Literal["a", "b"], Names.NOTHING),
+    ],
+)
+def test_a_text_of_which_nothing_is_said_may_name_a_program(kind: Any, names: Names) -> None:
+    assert names_of(kind)[0] is names
 
 
 class LocustParser(ArgumentParser):
     """Takes Locust's own keyword, and has its own options, without importing Locust."""
 
-    hidden: set[str]
+    hidden: set[str] = set()  # noqa: RUF012 - of one parser
 
     def add_argument(self, *names: str, include_in_web_ui: bool = True, **options: object) -> None:  # type: ignore[override]
         action = super().add_argument(*names, **options)  # type: ignore[arg-type]
@@ -85,11 +74,11 @@ class LocustParser(ArgumentParser):
 
 
 def test_locusts_parser_keeps_its_own_options_and_shows_some_flags_in_its_web_ui() -> None:
-    LocustParser.hidden = set()
     parser = LocustParser()
     parser.add_argument("--users", dest="num_users", type=int, default=None)
     parser.add_argument("--host", default=None)
-    add_arguments(parser, ["ranking", "other"])
+    for option, settings in locust_arguments(["ranking", "other"]):
+        parser.add_argument(option.spelled, **settings)
     options = parser.parse_args(["--users", "4", "--url", "h:1"])
     assert (options.num_users, options.host, options.model) == (4, "h:1", "ranking")
     assert parser.parse_args(["--concurrency", "3"]).num_users == 3
@@ -116,6 +105,7 @@ def test_a_command_line_has_what_is_given() -> None:
 
 
 def test_values_that_come_again_are_joined() -> None:
-    parser = ArgumentParser()
-    add_arguments(parser, [""], locust=False)
+    parser = LocustParser()
+    for option, settings in locust_arguments([]):
+        parser.add_argument(option.spelled, **settings)
     assert parser.parse_args(["--slo", "p50:5", "--slo", "p99:20"]).slo == "p50:5,p99:20"

@@ -14,7 +14,7 @@ from loadgen.load.order import Order
 from servemark.cli import _explained
 from servemark.cli import run as command
 from servemark.documents.files import read_request, text_of
-from servemark.documents.flags import arguments, options_of, parse, request_of
+from servemark.documents.flags import options_of, request_of
 from servemark.documents.live import Live
 from servemark.documents.load import ClosedLoop, ConstantRate, Distribution, MaxRate, Stage, Stages, Trace
 from servemark.documents.request import Inputs, Limits, Objectives, RunRequest, changed
@@ -24,6 +24,7 @@ from servemark.results import directory
 from servemark.workload.agreement import PRECISIONS
 from tests.servemark.documents.strategies import requests
 from tests.support.command_line import Servemark
+from tests.support.load_config import arguments, parse
 from tests.support.measured import evenly, load_result
 
 
@@ -173,11 +174,11 @@ def test_a_request_is_made_with_keyword_arguments() -> None:
         (["--slo", "cold-start:5"], "--slo cold-start is about a server's start"),
         (["--cold-start", "--warmup", "3"], "--cold-start excludes --warmup"),
         (["--cold-start", "--at", "3:true"], "--cold-start excludes --at"),
-        (["--cold-start", "--max-rate", "auto", "--slo", "p99:20"], "--cold-start excludes --max-rate"),
+        (["--cold-start", "--max-rate", "--slo", "p99:20"], "--cold-start excludes --max-rate"),
         (["--cold-start", "--workers", "2"], "--cold-start excludes --workers"),
         (["--cold-start", "--explain"], "--cold-start excludes --explain"),
         (["--cold-start", "--in-process"], "--in-process has no server"),
-        (["--at", "3:true", "--max-rate", "auto", "--slo", "p99:20"], "--at excludes --max-rate"),
+        (["--at", "3:true", "--max-rate", "--slo", "p99:20"], "--at excludes --max-rate"),
         (["--abort-on", "cold-start:5"], "--abort-on has no cold-start"),
         (["--max-error-rate", "2"], "--max-error-rate 2 is above 1"),
     ],

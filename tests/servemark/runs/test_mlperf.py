@@ -2,7 +2,7 @@
 
 import pytest
 
-from servemark.documents.commands import MlperfScenario
+from servemark.documents.commands.measure import MlperfScenario
 from servemark.results.schema.mlperf import Plan
 from servemark.runs.mlperf import loadgen_constraint
 

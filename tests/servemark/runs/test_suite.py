@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from servemark import workload
-from servemark.documents.commands import Suite
+from servemark.documents.commands.measure import Suite
 from servemark.errors import OptionError
 from servemark.results.saved import Saved
 from servemark.results.schema.suite import SuiteRow, not_reached
@@ -160,7 +160,7 @@ def test_published_cases_are_those_that_the_engine_has() -> None:
 
 def planned(suite: str, engine: str, **chosen: Any) -> suite_plan.Plan:
     """A plan of one request in flight, of models that nobody has exported."""
-    return suite_plan.plan(suite, engine, Path("nowhere"), Suite(concurrency=1, **chosen))
+    return suite_plan.plan(suite, engine, Path("nowhere"), Suite(name=suite, concurrency=1, **chosen))
 
 
 def test_some_of_a_suite() -> None:

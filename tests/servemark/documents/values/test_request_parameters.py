@@ -4,12 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servemark.documents.flags import arguments
-from servemark.documents.flags import parse as parse_flags
 from servemark.documents.server import Server
 from servemark.documents.values.request_parameters import parse, written
 from servemark.errors import OptionError
-from tests.support.load_config import config
+from tests.support.load_config import arguments, config
+from tests.support.load_config import parse as parse_flags
 
 TEXT = "max_tokens:256:int,greedy:false:bool,temperature:0.7:double,stop:a,b:c:string"
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from servemark.documents.flags import parse
 from servemark.documents.request import Inputs
 from servemark.errors import OptionError
+from tests.support.load_config import parse
 
 
 def read(*flags: str) -> Inputs:

@@ -1,0 +1,186 @@
+"""Documents of the commands that prepare a measurement."""
+
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+from servemark.documents import fields
+from servemark.documents.commands.shared import Command, Json, Repository, Workload, path
+from servemark.documents.fields import IMPORT, MODELS
+from servemark.documents.live import LOOPBACK, MAX_PORT
+from servemark.documents.request import DEFAULT_ENGINE, PRECISIONS, Engine, Precision
+from servemark.documents.server import Device, EngineOptions, Instances
+from servemark.paths import DATA_ROOT, MODEL_REPOSITORY
+from servemark.quantities import SECONDS
+
+
+class Doctor(Command, frozen=True, kw_only=True):
+    """Show what this machine can do: CPU, GPU, Triton, engines, energy meters, ports.
+
+    Exit code 0 if models can be exported, served and loaded here, else 3. Where nothing for that is installed, or with
+    --generator: 0 if load can be sent from here. Example: servemark doctor --json
+    """
+
+    generator: Annotated[bool, fields.switch("A machine that only sends load: no Triton, engines and exports.")] = False
+    json: Json = False
+
+
+class List(Command, frozen=True, kw_only=True):
+    """Show the workloads: task, suites, size, cost, interface, metric. Or the figures: unit, direction, meaning.
+
+    A figure can be an objective (--slo), fail a comparison (--fail-on) and be followed (history --metric).
+
+    Example: servemark list --suite aibench
+    """
+
+    TAKES: ClassVar = frozenset({MODELS})
+    what: Annotated[str, fields.argument("`figures`: what a result may hold, in place of workloads.", "[figures]")] = ""
+    suite: Annotated[str, fields.text("Only the workloads of this suite, like aibench or ai-matrix.")] = ""
+    json: Json = False
+
+
+class Import(Command, frozen=True, kw_only=True):
+    """Import a model file: from then on every command takes its name.
+
+    Example: servemark import my_model.onnx --name my_model --shape image:3,224,224
+    """
+
+    TAKES: ClassVar = frozenset({IMPORT, MODELS})
+    path: Annotated[
+        Path,
+        fields.argument("ONNX file, torch.export program (.pt2), SavedModel or Triton entry.", "PATH", read=path),
+    ]
+    name: Annotated[str, fields.text("What it is called from now on; else the file's name.", metavar="NAME")] = ""
+    input_data: Annotated[
+        str, fields.text("Real requests (.json, .npz, folder); random ones without.", metavar="PATH")
+    ] = ""
+    max_batch: Annotated[
+        int | None,
+        fields.whole(
+            "Most samples in a request; 0: its tensors have no batch dimension; else 32.", least=0, optional=True
+        ),
+    ] = None
+    force: Annotated[bool, fields.switch("Import again what has this name.")] = False
+    json: Json = False
+
+
+class Export(Command, frozen=True, kw_only=True):
+    """Export workloads, check each against eager PyTorch, and write Triton repository entries.
+
+    Example: servemark export ranking resnet50 --engine onnxruntime
+    """
+
+    TAKES: ClassVar = frozenset({MODELS})
+    workloads: Annotated[
+        tuple[str, ...],
+        fields.argument("Workloads; `servemark list` shows them.", "[WORKLOAD]...", many=True, completion="workload"),
+    ] = ()
+    engine: Annotated[
+        tuple[str, ...], fields.text("Inference engine; may be given again.", repeatable=True, many=True)
+    ] = ()
+    precision: Annotated[
+        tuple[str, ...],
+        fields.text(f"{', '.join(PRECISIONS)}; may be given again.", metavar="P", repeatable=True, many=True),
+    ] = ()
+    all_workloads: Annotated[bool, fields.switch("Export every workload.", name="all")] = False
+    force: Annotated[bool, fields.switch("Export again, and overwrite an edited config.pbtxt.")] = False
+    weights: Annotated[
+        str,
+        fields.text("Weights (.safetensors, state_dict) from now on; `seeded`: random ones.", metavar="FILE"),
+    ] = ""
+    model_repository: Repository = MODEL_REPOSITORY
+    json: Json = False
+
+
+class Serving(Command, frozen=True, kw_only=True):
+    """Options of `servemark serve`: where an engine runs, and where Triton listens."""
+
+    device: Device = ""
+    engine_options: EngineOptions = ()
+    instances: Instances = None
+    http_port: Annotated[
+        int, fields.whole("KServe v2 over HTTP; 0 picks a free port.", least=0, most=MAX_PORT, metavar="PORT")
+    ] = 8000
+    grpc_port: Annotated[
+        int, fields.whole("KServe v2 over gRPC; 0 picks a free port.", least=0, most=MAX_PORT, metavar="PORT")
+    ] = 8001
+    metrics_port: Annotated[
+        int, fields.whole("Prometheus metrics; 0 picks a free port.", least=0, most=MAX_PORT, metavar="PORT")
+    ] = 8002
+    host: Annotated[str, fields.text("Address to listen on.")] = LOOPBACK
+    mode: Annotated[str, fields.text("auto, embedded, native (tritonserver on PATH) or docker.")] = "auto"
+    start_timeout_s: Annotated[
+        float, fields.number("Give up when not ready by then.", units=SECONDS, least=0, metavar="S")
+    ] = 120.0
+    otlp: Annotated[
+        str, fields.text("Collector (OTLP, HTTP) for spans of requests that carry a traceparent.", metavar="URL")
+    ] = ""
+
+
+class Serve(Serving, frozen=True, kw_only=True):
+    """Serve exported workloads and hand-written pipelines with Triton until Ctrl-C.
+
+    Example: servemark serve ranking resnet50 --engine onnxruntime
+    """
+
+    TAKES: ClassVar = frozenset({MODELS})
+    names: Annotated[
+        tuple[str, ...],
+        fields.argument(
+            "Workloads, or other directories of the model repository.",
+            "WORKLOAD...",
+            many=True,
+            completion="workload",
+        ),
+    ]
+    engine: Engine = DEFAULT_ENGINE
+    precision: Precision = "fp32"
+    model_repository: Repository = MODEL_REPOSITORY
+    with_parent: Annotated[bool, fields.switch("End when the parent process ends.", hidden=True)] = False
+    json: Json = False
+
+
+class ServersInstall(Command, frozen=True, kw_only=True):
+    """Make the environment of each product in the user's cache, from pins with hashes. pip takes minutes for some.
+
+    Example: servemark servers install mlserver
+    """
+
+    SHORT: ClassVar = "Make the environments of products."
+    names: Annotated[tuple[str, ...], fields.argument("Products, like mlserver.", "NAME...", many=True)]
+    json: Json = False
+
+
+class Servers(Command, frozen=True, kw_only=True):
+    """List the servers that `compare --servers` or `--url` takes: what each can do, and whether it was tried.
+
+    Example: servemark servers
+
+    Example: servemark servers install mlserver litserve
+    """
+
+    PARTS: ClassVar = {"install": ServersInstall}
+    ALONE: ClassVar = True
+    json: Json = False
+
+
+class Data(Command, frozen=True, kw_only=True):
+    """Fetch a data set into DATA_ROOT/KEY in its official layout, where it can be had. Without a KEY, list all.
+
+    Example: servemark data ml-100k
+    """
+
+    key: Annotated[str, fields.argument("Data set, like ml-100k. Else all are listed.", "[KEY]")] = ""
+    data_root: Annotated[Path, fields.folder("Where data sets lie, one folder for each.", DATA_ROOT, read=path)] = (
+        DATA_ROOT
+    )
+    json: Json = False
+
+
+class Init(Command, frozen=True, kw_only=True):
+    """Write run.yaml and locustfile.py, a start for a workload, into the working directory.
+
+    Example: servemark init ranking && servemark run --config run.yaml
+    """
+
+    workload: Workload
+    force: Annotated[bool, fields.switch("Replace files that are there.")] = False

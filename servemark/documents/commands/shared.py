@@ -1,0 +1,86 @@
+"""Options that several commands have, and the types that their documents extend."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+from msgspec import Struct
+
+from servemark.documents import fields
+from servemark.documents.fields import Word
+from servemark.documents.flags import Value, request_of
+from servemark.documents.load import AUTO
+from servemark.documents.request import RunRequest
+from servemark.errors import OptionError
+from servemark.paths import MODEL_REPOSITORY, RESULTS
+
+
+def path(_: str, given: str) -> Path:
+    """Read a path."""
+    return Path(given)
+
+
+Json = Annotated[bool, fields.switch("Print one JSON document, and nothing else but errors.")]
+Report = Annotated[bool, fields.switch("Write report.html, one self-contained page, beside the result.")]
+Verbose = Annotated[bool, fields.switch("Show every constraint and figure.", short="-v")]
+Trust = Annotated[
+    bool,
+    fields.switch(
+        "Take the programs, paths and hosts that a result, or another's --config, names; else they are asked for."
+    ),
+]
+SuiteName = Annotated[str, fields.argument("aibench, ai-matrix, subset, own or all.", "SUITE")]
+Workload = Annotated[
+    Word, fields.argument("Workload; `servemark list` shows them.", "WORKLOAD", name="model", completion="workload")
+]
+Only = Annotated[
+    tuple[str, ...],
+    fields.text("Only this one of the suite; more than once.", metavar="WORKLOAD", repeatable=True, many=True),
+]
+Out = Annotated[Path, fields.folder("Where results are made.", RESULTS, read=path)]
+Repository = Annotated[Path, fields.folder("Triton model repository.", MODEL_REPOSITORY, read=path)]
+OneDevice = Annotated[str, fields.text("cpu or cuda:N.", metavar="DEVICE")]
+Resume = Annotated[str, fields.text("Go on with one that was cut short, with the same options.", metavar="DIR")]
+NoCeilings = Annotated[bool, fields.switch("Leave out the ceilings, and the shares of them.")]
+TUNE_BUDGET_S = 540.0
+"""Time budget of the trials of one tuning."""
+
+
+class Command(Struct, frozen=True, kw_only=True):
+    """One command as it is asked for."""
+
+    TAKES: ClassVar[frozenset[str]] = frozenset()
+    """The options of a request that it takes, by their `commands`."""
+    USUAL: ClassVar[Mapping[str, str]] = {}
+    """Its own defaults of those."""
+    SHORT: ClassVar[str] = ""
+    """Its line in the help of the command that it is a part of."""
+    PARTS: ClassVar[Mapping[str, type["Command"]]] = {}
+    """Commands below it."""
+    ALONE: ClassVar[bool] = False
+    """It does something without one of them too."""
+    PASSES_ON: ClassVar[bool] = False
+    """Options that it does not know go to its last argument."""
+    given: Mapping[str, Value] = {}
+    """The values of those, by name; those at their defaults too."""
+
+
+class Loaded(Command, frozen=True, kw_only=True):
+    """A command with options of a load."""
+
+    def request(self, workload: str, **more: Value) -> RunRequest:
+        """Make the request of a run, with other values of some options. Raises OptionError."""
+        return request_of({**self.given, "model": workload, **more})
+
+    def require_scoring(self, *, given: bool) -> None:
+        """Refuse a language model where no answers are scored. Raises OptionError."""
+        if self.given["language_model"] and not given:
+            raise OptionError("--language-model decodes answers that are scored, and none are", fix="add --quality")
+
+    def require_fixed_warmup(self) -> None:
+        """Refuse a warm-up that each turn of several ends by itself. Raises OptionError."""
+        if self.given["warmup"] == AUTO:
+            raise OptionError(
+                "--warmup auto would give each turn another warm-up",
+                fix="give seconds, like --warmup 1: what answers first is warmed before its turns besides",
+            )

@@ -1,0 +1,202 @@
+"""Documents of the commands that explain what was measured."""
+
+from typing import Annotated, ClassVar
+
+from servemark.documents import fields
+from servemark.documents.commands.measure import Asked
+from servemark.documents.commands.shared import (
+    Command,
+    Json,
+    NoCeilings,
+    OneDevice,
+    Only,
+    Out,
+    Report,
+    Repository,
+    SuiteName,
+    Workload,
+)
+from servemark.documents.fields import MODELS, Word
+from servemark.documents.request import Precision
+from servemark.errors import OptionError
+from servemark.paths import MODEL_REPOSITORY, RESULTS
+from servemark.quantities import SECONDS, whole
+
+PROFILE_BUDGET_S = 600.0
+
+
+class Explain(Asked, frozen=True, kw_only=True):
+    """Say why requests are slow, the usual and the slowest, in one sentence, with the change that would help.
+
+    Of 440 causes that were planted, 428 were named rightly (docs/results/explained.txt). --try measures the change.
+
+    Example: servemark explain ranking --request-rate 400 --duration 30 --try
+
+    Example: servemark explain resnet50 --concurrency 4 --duration 20 --ladder
+    """
+
+    workload: Annotated[
+        Word,
+        fields.argument(
+            "Workload to run and explain, or a result directory of `run --explain`.",
+            "WORKLOAD|RESULT",
+            name="model",
+            completion="workload",
+        ),
+    ]
+    try_it: Annotated[
+        bool, fields.switch("Measure the fix against now, in interleaved rounds on one server.", name="try")
+    ] = False
+    ladder: Annotated[
+        bool, fields.switch("Measure the latency rung by rung, from the engine's operators to p99 under the load.")
+    ] = False
+    rounds: Annotated[int, fields.whole("Interleaved rounds of --try and --ladder; 5 have an interval.")] = 5
+
+
+class Profile(Command, frozen=True, kw_only=True):
+    """Time one warm inference by operator and layer, as each engine's own profiler sees it, and measure its memory.
+
+    The result directory also gets the timeline for speedscope and for Chrome's trace viewer. Exit code 2: an engine
+    could not be profiled.
+
+    Example: servemark profile resnet50 --report
+
+    Example: servemark profile ranking -b 8 --engine onnxruntime --batches 1,2,4,8
+    """
+
+    TAKES: ClassVar = frozenset({MODELS})
+    workload: Workload
+    precision: Precision = "fp32"
+    engine: Annotated[
+        tuple[str, ...],
+        fields.text(
+            "Engine; may come again.", metavar="ENGINE", repeatable=True, many=True, shown_default="those installed"
+        ),
+    ] = ()
+    batch_size: Annotated[int, fields.whole("Samples of the inference.", short="-b")] = 1
+    batches: Annotated[
+        str,
+        fields.text(
+            "Batch sizes of the memory curve, like 1,2,4,8; none: no memory.", metavar="B,...", shown_default="-b"
+        ),
+    ] = ""
+    device: OneDevice = "cpu"
+    no_ceilings: NoCeilings = False
+    budget_s: Annotated[
+        float, fields.number("Leave out what is not done by then.", units=SECONDS, least=1, metavar="S")
+    ] = PROFILE_BUDGET_S
+    out: Out = RESULTS
+    model_repository: Repository = MODEL_REPOSITORY
+    report: Report = False
+    json: Json = False
+
+    @property
+    def memory_batches(self) -> list[int]:
+        """The batch sizes of which the memory is measured. Raises OptionError."""
+        if self.batches == "none":
+            return []
+        return [whole("--batches", each, 1) for each in self.batches.split(",")] if self.batches else [self.batch_size]
+
+
+class Calibrate(Command, frozen=True, kw_only=True):
+    """Measure how wrong this load generator is on this machine, and others beside it.
+
+    A golden server on loopback has known delays, and logs what really came. Exit code 2: the machine is too unquiet to
+    tell; 4: an error is beyond the limits.
+
+    Example: servemark calibrate --peers wrk,hey --report
+    """
+
+    peers: Annotated[
+        str, fields.text("Others beside it, like wrk,hey; all: what is installed; none.", metavar="P,...")
+    ] = "all"
+    cases: Annotated[str, fields.text("Some of the cases, like stall,queue; all.", metavar="C,...")] = "all"
+    full: Annotated[bool, fields.switch("Longer loads, and three rounds.")] = False
+    out: Out = RESULTS
+    report: Report = False
+    json: Json = False
+
+
+class Characterise(Command, frozen=True, kw_only=True):
+    """Measure each workload of a suite on each engine, cluster them, and test which few stand for all.
+
+    The result directory gets the data of each figure as CSV. Exit code 2: a workload failed somewhere. Ctrl-C keeps
+    what there is, and --resume goes on with it.
+
+    Example: servemark characterise aibench --report
+
+    Example: servemark characterise own --engines onnxruntime,openvino@int8 --size 2
+    """
+
+    TAKES: ClassVar = frozenset({MODELS})
+    suite: SuiteName
+    engines: Annotated[
+        str,
+        fields.text(
+            "Engines, a reduced precision behind @: onnxruntime,openvino@int8. Features are of the first.",
+            metavar="E,...",
+            shown_default="those installed",
+        ),
+    ] = ""
+    batches: Annotated[str, fields.text("Batch sizes beside 1, like 4,16; none.", metavar="B,...")] = "8"
+    size: Annotated[int, fields.whole("Number of workloads that stand for all.")] = 3
+    starts: Annotated[
+        int, fields.whole("Fresh server starts of each workload; variation needs 4. 0: none.", least=0)
+    ] = 4
+    seeds: Annotated[int, fields.whole("Seeds that t-SNE is run with.")] = 10
+    duration_s: Annotated[
+        float, fields.number("Seconds of each measurement, at the least.", units=SECONDS, least=0.1, metavar="S")
+    ] = 3.0
+    device: OneDevice = "cpu"
+    only: Only = ()
+    no_ceilings: NoCeilings = False
+    resume: Annotated[
+        str,
+        fields.text("Go on with this one, which keeps its own options.", metavar="DIR"),
+    ] = ""
+    out: Out = RESULTS
+    model_repository: Repository = MODEL_REPOSITORY
+    report: Report = False
+    json: Json = False
+
+
+class Synthesise(Command, frozen=True, kw_only=True):
+    """Make a network whose layers have the statistics of the given workloads, and hold it against them.
+
+    The result directory gets NAME.py, a workload file: `servemark run NAME --workload-file DIR/NAME.py`.
+
+    Example: servemark synthesise googlenet vgg16 resnet50 resnet152 densenet121 --name cnns
+
+    Example: servemark synthesise googlenet resnet50 --engines onnxruntime,openvino --held-out vgg16
+
+    Example: servemark synthesise transformer nmt --name translators
+    """
+
+    TAKES: ClassVar = frozenset({MODELS})
+    workloads: Annotated[
+        tuple[str, ...], fields.argument("Workloads that it shall stand for.", "WORKLOAD...", many=True)
+    ]
+    name: Annotated[str, fields.text("Name of the network, a workload from then on.", metavar="NAME")] = "synthetic"
+    seed: Annotated[int, fields.whole("Seed of the search.", least=0)] = 0
+    engines: Annotated[
+        str,
+        fields.text("Also time it beside its workloads on these, like onnxruntime,openvino@int8.", metavar="E,..."),
+    ] = ""
+    batches: Annotated[str, fields.text("Batch sizes beside 1 for that; none.", metavar="B,...")] = "8"
+    held_out: Annotated[
+        tuple[str, ...],
+        fields.text(
+            "Workload that it is not made of, to be timed as well; may come again.",
+            metavar="WORKLOAD",
+            repeatable=True,
+            many=True,
+        ),
+    ] = ()
+    out: Out = RESULTS
+    model_repository: Repository = MODEL_REPOSITORY
+    report: Report = False
+    json: Json = False
+
+    def __post_init__(self) -> None:
+        if self.held_out and not self.engines:
+            raise OptionError("--held-out is for times", fix="add --engines onnxruntime,openvino")
