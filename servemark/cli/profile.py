@@ -19,14 +19,7 @@ def profile(options: Profile) -> int:
     if missing := [name for name in engines if name not in found]:
         raise OptionError(f"{missing[0]} is not installed for {options.device}", fix="servemark doctor shows what is")
     orders = [
-        Order(
-            options.workload,
-            name,
-            options.model_repository,
-            options.batch_size,
-            options.precision,
-            options.device,
-        )
+        Order(options.workload, name, options.model_repository, options.batch_size, options.precision, options.device)
         for name in engines
     ]
     ceilings, batches = not options.no_ceilings, options.memory_batches

@@ -20,12 +20,7 @@ from servemark.views.kinds.tuning import comment
 from servemark.views.render.terminal import show
 from servemark.workload import get
 
-CODES = {
-    "better": ExitCode.VALID,
-    "same": ExitCode.VALID,
-    "missed": ExitCode.SLO_MISSED,
-    "undecided": ExitCode.INVALID,
-}
+CODES = {"better": ExitCode.VALID, "same": ExitCode.VALID, "missed": ExitCode.SLO_MISSED, "undecided": ExitCode.INVALID}
 
 
 def tune(options: Tune) -> int:

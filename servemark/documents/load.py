@@ -112,8 +112,7 @@ class ClosedLoop(_Load, frozen=True, kw_only=True, tag="closed-loop"):
     """`concurrency` users: each sends its next request when one is answered, after a think time where there is one."""
 
     concurrency: Annotated[
-        int,
-        fields.whole("Closed loop: requests in flight.", commands=LOADS | {QUALITY}, locust_dest="num_users"),
+        int, fields.whole("Closed loop: requests in flight.", commands=LOADS | {QUALITY}, locust_dest="num_users")
     ] = 1
     think_time_s: Annotated[
         tuple[Annotated[float, Meta(ge=0)], Annotated[float, Meta(ge=0)]],
@@ -247,11 +246,7 @@ class MaxRate(_Load, frozen=True, kw_only=True, tag="max-rate"):
         """Return the load of one of its runs. All have the same warm-up: near the limit `auto` might never end."""
         warmup = SAME_WARMUP_S if self.warmup == AUTO else self.warmup
         return ConstantRate(
-            rate=rate,
-            distribution=self.distribution,
-            gamma_cv=self.gamma_cv,
-            duration_s=self.duration_s,
-            warmup=warmup,
+            rate=rate, distribution=self.distribution, gamma_cv=self.gamma_cv, duration_s=self.duration_s, warmup=warmup
         )
 
 

@@ -52,8 +52,7 @@ DEFAULT_STRING_LENGTH = 128
 
 
 Engine = Annotated[
-    Word,
-    fields.text("Inference engine, by Triton's backend name.", in_web_ui=True, commands=ALL - {COMPARE}),
+    Word, fields.text("Inference engine, by Triton's backend name.", in_web_ui=True, commands=ALL - {COMPARE})
 ]
 Precision = Annotated[
     Literal["fp32", "fp16", "bf16", "int8", "fp8"],
@@ -124,8 +123,7 @@ class Objectives(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         ),
     ] = 0.01
     quality: Annotated[
-        bool,
-        fields.switch("Score the answers by the labels of the data set (--input-data dataset).", commands=LOADS),
+        bool, fields.switch("Score the answers by the labels of the data set (--input-data dataset).", commands=LOADS)
     ] = False
     language_model: Annotated[
         File,
@@ -184,8 +182,7 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         ),
     ] = None
     max_in_flight: Annotated[
-        int,
-        fields.whole("Open loop: most requests in flight; others wait.", commands=MEASURED | {MLPERF}),
+        int, fields.whole("Open loop: most requests in flight; others wait.", commands=MEASURED | {MLPERF})
     ] = 1024
     abort_on: Annotated[
         Word,
@@ -252,8 +249,7 @@ class RunRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = ()
     imports_dir: Annotated[
         # Of a folder's models the files run in an engine, as far as that can be trusted.
-        Program,
-        fields.folder("Where `servemark import` keeps models.", IMPORTS, of_locust=False, commands={MODELS}),
+        Program, fields.folder("Where `servemark import` keeps models.", IMPORTS, of_locust=False, commands={MODELS})
     ] = ""
     server: Server = field(default_factory=Server)
     load: Load = field(default_factory=ClosedLoop)

@@ -49,10 +49,7 @@ EngineOptions = Annotated[
 Instances = Annotated[
     Count | None,
     fields.whole(
-        optional=True,
-        help_="Instances of the model on each device.",
-        of_locust=False,
-        commands={RUN, MLPERF, QUALITY},
+        optional=True, help_="Instances of the model on each device.", of_locust=False, commands={RUN, MLPERF, QUALITY}
     ),
 ]
 MOST_SEQUENCES = 1 << 32
@@ -115,52 +112,27 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         bool, fields.switch("A new connection for each request; the result has the times of its parts.", commands=LOADS)
     ] = False
     request_compression: Annotated[
-        Compression,
-        fields.choice("none, or gzip: requests, compressed before the run.", COMPRESSIONS, commands=LOADS),
+        Compression, fields.choice("none, or gzip: requests, compressed before the run.", COMPRESSIONS, commands=LOADS)
     ] = "none"
     response_compression: Annotated[
-        Compression,
-        fields.choice("none, or gzip: answers, where the server compresses.", COMPRESSIONS, commands=LOADS),
+        Compression, fields.choice("none, or gzip: answers, where the server compresses.", COMPRESSIONS, commands=LOADS)
     ] = "none"
     headers: Annotated[
         File,
-        fields.text(
-            "Headers of every request, one Name: value a line.",
-            metavar="FILE",
-            of_host=True,
-            commands=SERVED,
-        ),
+        fields.text("Headers of every request, one Name: value a line.", metavar="FILE", of_host=True, commands=SERVED),
     ] = ""
     tls_ca: Annotated[
         File,
-        fields.text(
-            "PEM: the CA to trust instead of the system's.",
-            metavar="FILE",
-            of_host=True,
-            commands=SERVED,
-        ),
+        fields.text("PEM: the CA to trust instead of the system's.", metavar="FILE", of_host=True, commands=SERVED),
     ] = ""
     tls_insecure: Annotated[
-        bool,
-        fields.switch("Do not verify the server's certificate: anybody may answer in its place.", commands=SERVED),
+        bool, fields.switch("Do not verify the server's certificate: anybody may answer in its place.", commands=SERVED)
     ] = False
     client_cert: Annotated[
-        File,
-        fields.text(
-            "PEM: the client's certificate (mutual TLS).",
-            metavar="FILE",
-            of_host=True,
-            commands=SERVED,
-        ),
+        File, fields.text("PEM: the client's certificate (mutual TLS).", metavar="FILE", of_host=True, commands=SERVED)
     ] = ""
     client_key: Annotated[
-        File,
-        fields.text(
-            "PEM: the client's key, if in another file.",
-            metavar="FILE",
-            of_host=True,
-            commands=SERVED,
-        ),
+        File, fields.text("PEM: the client's key, if in another file.", metavar="FILE", of_host=True, commands=SERVED)
     ] = ""
     shared_memory: Annotated[
         Literal["none", "system", "cuda"],
@@ -172,8 +144,7 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         ),
     ] = "none"
     model_name: Annotated[
-        Word,
-        fields.text("Model name on the server (default: WORKLOAD_ENGINE).", commands={RUN, QUALITY}),
+        Word, fields.text("Model name on the server (default: WORKLOAD_ENGINE).", commands={RUN, QUALITY})
     ] = ""
     model_version: Annotated[
         Word, fields.text("Its version; else the server chooses.", metavar="V", short="-x", commands=SERVED)
@@ -222,8 +193,7 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         ),
     ] = AUTO
     output_tensor_format: Annotated[
-        TensorFormat,
-        fields.choice("HTTP: the same for the answers.", TENSOR_FORMATS, metavar="F", commands=SERVED),
+        TensorFormat, fields.choice("HTTP: the same for the answers.", TENSOR_FORMATS, metavar="F", commands=SERVED)
     ] = AUTO
     request_parameters: Annotated[
         Parameters,
@@ -257,8 +227,7 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         ),
     ] = 0.0
     num_of_sequences: Annotated[
-        int,
-        fields.whole("Open loop: concurrent sequences. (Closed loop: use --concurrency.)", commands=SERVED),
+        int, fields.whole("Open loop: concurrent sequences. (Closed loop: use --concurrency.)", commands=SERVED)
     ] = 4
     start_sequence_id: Annotated[
         int, fields.whole("Correlation id of the first sequence.", most=UINT64, commands=SERVED)

@@ -67,8 +67,7 @@ class Compare(Loaded, frozen=True, kw_only=True):
     ] = ""
     rounds: Annotated[int, fields.whole("Interleaved rounds.")] = 5
     until_decided: Annotated[
-        bool,
-        fields.switch("Stop once each engine is told apart from the first, or equal; --rounds is the most."),
+        bool, fields.switch("Stop once each engine is told apart from the first, or equal; --rounds is the most.")
     ] = False
     server_per_turn: Annotated[bool, fields.switch("A server of its own for each turn.")] = False
     skip_unavailable: Annotated[bool, fields.switch("Leave out what cannot be used here, and say why.")] = False
@@ -100,8 +99,7 @@ class Compare(Loaded, frozen=True, kw_only=True):
     ] = 5.0
     allow_invalid: Annotated[bool, fields.switch("Judge runs too that are not fit to be compared.")] = False
     markdown: Annotated[
-        str,
-        fields.text("Saved results: write the answer and the table as Markdown.", metavar="FILE"),
+        str, fields.text("Saved results: write the answer and the table as Markdown.", metavar="FILE")
     ] = ""
     json: Json = False
 
@@ -177,8 +175,7 @@ class Tune(Loaded, frozen=True, kw_only=True):
         bool, fields.switch("Go on where other work disturbs each of the first three runs at a rate.")
     ] = False
     resume: Annotated[
-        str,
-        fields.text("Go on with a tuning, with its flags; the budget may differ.", metavar="DIR"),
+        str, fields.text("Go on with a tuning, with its flags; the budget may differ.", metavar="DIR")
     ] = ""
     url: Annotated[str, fields.text("None: it starts its own.", short="-u", hidden=True)] = ""
     report: Report = False

@@ -71,8 +71,7 @@ class Run(Asked, frozen=True, kw_only=True):
         ),
     ]
     concurrency_range: Annotated[
-        tuple[float, ...],
-        _span("One run for each concurrency.", lambda flag, text: whole(flag, text, 1)),
+        tuple[float, ...], _span("One run for each concurrency.", lambda flag, text: whole(flag, text, 1))
     ] = ()
     request_rate_range: Annotated[
         tuple[float, ...], _span("One run for each rate.", lambda flag, text: number(flag, text, RATES))

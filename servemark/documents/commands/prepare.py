@@ -46,8 +46,7 @@ class Import(Command, frozen=True, kw_only=True):
 
     TAKES: ClassVar = frozenset({IMPORT, MODELS})
     path: Annotated[
-        Path,
-        fields.argument("ONNX file, torch.export program (.pt2), SavedModel or Triton entry.", "PATH", read=path),
+        Path, fields.argument("ONNX file, torch.export program (.pt2), SavedModel or Triton entry.", "PATH", read=path)
     ]
     name: Annotated[str, fields.text("What it is called from now on; else the file's name.", metavar="NAME")] = ""
     input_data: Annotated[
@@ -84,8 +83,7 @@ class Export(Command, frozen=True, kw_only=True):
     all_workloads: Annotated[bool, fields.switch("Export every workload.", name="all")] = False
     force: Annotated[bool, fields.switch("Export again, and overwrite an edited config.pbtxt.")] = False
     weights: Annotated[
-        str,
-        fields.text("Weights (.safetensors, state_dict) from now on; `seeded`: random ones.", metavar="FILE"),
+        str, fields.text("Weights (.safetensors, state_dict) from now on; `seeded`: random ones.", metavar="FILE")
     ] = ""
     model_repository: Repository = MODEL_REPOSITORY
     json: Json = False
@@ -126,10 +124,7 @@ class Serve(Serving, frozen=True, kw_only=True):
     names: Annotated[
         tuple[str, ...],
         fields.argument(
-            "Workloads, or other directories of the model repository.",
-            "WORKLOAD...",
-            many=True,
-            completion="workload",
+            "Workloads, or other directories of the model repository.", "WORKLOAD...", many=True, completion="workload"
         ),
     ]
     engine: Engine = DEFAULT_ENGINE

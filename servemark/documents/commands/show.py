@@ -72,8 +72,7 @@ class DashboardsUp(Command, frozen=True, kw_only=True):
 
     SHORT: ClassVar = "Start Prometheus and Grafana until Ctrl-C."
     entry: Annotated[
-        str,
-        fields.argument("Entry of the model repository that Triton serves; in containers alone.", "[ENTRY]"),
+        str, fields.argument("Entry of the model repository that Triton serves; in containers alone.", "[ENTRY]")
     ] = f"ranking_{DEFAULT_ENGINE}"
     metrics: Scraped = GENERATOR
     triton_metrics: TritonScraped = TRITON

@@ -150,10 +150,7 @@ class Characterise(Command, frozen=True, kw_only=True):
     device: OneDevice = "cpu"
     only: Only = ()
     no_ceilings: NoCeilings = False
-    resume: Annotated[
-        str,
-        fields.text("Go on with this one, which keeps its own options.", metavar="DIR"),
-    ] = ""
+    resume: Annotated[str, fields.text("Go on with this one, which keeps its own options.", metavar="DIR")] = ""
     out: Out = RESULTS
     model_repository: Repository = MODEL_REPOSITORY
     report: Report = False
@@ -179,8 +176,7 @@ class Synthesise(Command, frozen=True, kw_only=True):
     name: Annotated[str, fields.text("Name of the network, a workload from then on.", metavar="NAME")] = "synthetic"
     seed: Annotated[int, fields.whole("Seed of the search.", least=0)] = 0
     engines: Annotated[
-        str,
-        fields.text("Also time it beside its workloads on these, like onnxruntime,openvino@int8.", metavar="E,..."),
+        str, fields.text("Also time it beside its workloads on these, like onnxruntime,openvino@int8.", metavar="E,...")
     ] = ""
     batches: Annotated[str, fields.text("Batch sizes beside 1 for that; none.", metavar="B,...")] = "8"
     held_out: Annotated[
