@@ -32,18 +32,13 @@ def kernels(options: Kernels) -> int:
         return int(ExitCode.VALID)
     if options.resume:
         folder = found(options.resume)
-        document = running.resumed(folder)
-        cases, method = _of_document(document)
+        cases, method, document = _of_document(running.asked(folder))
     else:
         cases, method, document = _begun(options)
         name = options.workload or document["suite"]
         folder = results.new_directory(options.out, f"kernels-{name}")
     note(f"{len(cases)} cases into {shown(folder)}; to go on after Ctrl-C: --resume {shown(folder)}")
-    try:
-        running.go_on(folder, document, cases, method, anew=options.new_ceilings)
-    except KeyboardInterrupt:
-        note(f"ended after {len(document['cases'])} of {len(cases)} cases, which servemark show {shown(folder)} shows")
-        raise
+    running.run(folder, document, cases, method, anew=options.new_ceilings, resume=bool(options.resume))
     if options.json:
         results.print_json(document)
     else:
@@ -96,8 +91,8 @@ def _with_published(cases: list[Case]) -> list[Case]:
     return [replace(case, published=tuple(known.get(case.kernel, ()))) for case in cases]
 
 
-def _of_document(document: KernelsDocument) -> tuple[list[Case], Method]:
-    """Return the cases of a run that was cut short. Raises OptionError on another machine, or another suite."""
+def _of_document(document: KernelsDocument) -> tuple[list[Case], Method, KernelsDocument]:
+    """Return what a run that was cut short asks for here. Raises OptionError."""
     known, families = document["traced"], document["families"]
     if known:
         cases, _ = _traced(known["workload"], known["batch_size"], families, Device.named(document["device"]))
@@ -106,25 +101,9 @@ def _of_document(document: KernelsDocument) -> tuple[list[Case], Method]:
     cases = cases_in(document["precisions"], cases, document["libraries"])
     if document["published"]:
         cases = _with_published(cases)
-    done = [(case["family"], case["label"], case["precision"], case["library"]) for case in document["cases"]]
-    planned = [(case.family, case.kernel.label(), case.precision, case.library) for case in cases]
     method = Method(Device.named(document["device"]), document["cache"], document["case_limit_s"])
-    here = running.begin(document["suite"], cases, method)
-    differing = [
-        f"{words} was {was}, is {now}"
-        for words, was, now in (
-            ("the CPU", document["environment"]["cpu"], here["environment"]["cpu"]),
-            ("the number of threads", document["threads"], here["threads"]),
-            ("the library", document["library"], here["library"]),
-            ("the number of cases", document["planned"], here["planned"]),
-        )
-        if was != now
-    ]
-    if planned[: len(done)] != done:
-        differing.append("the cases are others")
-    if differing:
-        raise OptionError(f"the run cannot go on: {'; '.join(differing)}", fix="start a new one, without --resume")
-    return cases, method
+    here = running.begin(document["suite"], cases, method, known, published=document["published"])
+    return cases, method, here
 
 
 def _show_list() -> None:

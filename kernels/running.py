@@ -1,12 +1,12 @@
-"""A run of many cases: progress, a result that is complete after each of them, and going on where one stopped.
+"""A run of many cases: what it asks for, its ceilings, and how long it takes."""
 
-The folder of a run that is to go on may be damaged, or somebody else's: nothing in it is trusted.
-"""
-
-import time
+import functools
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Annotated, TypedDict
+
+import msgspec
 
 from kernels.ceilings.ceiling import ceiling_of, cost_s
 from kernels.ceilings.kept import FILE, Kept, machine_of
@@ -18,12 +18,12 @@ from kernels.measurement.device import Device
 from kernels.measurement.measure import measure
 from kernels.measurement.other_work import busy_share, taken, watching
 from kernels.measurement.precisions import PRECISIONS
-from kernels.measurement.progress import Progress, duration
+from servemark.campaign import ANEW, Campaign, Progress, Turn, asked_of
 from servemark.errors import OptionError, ResultError
 from servemark.machine.cpu_time import QUIET_SHARE
 from servemark.machine.own_process import Ended, OwnProcess
 from servemark.output import note
-from servemark.quantities import one_of
+from servemark.quantities import duration_text, one_of
 from servemark.results import directory as results
 from servemark.results.schema.header import opening
 from servemark.results.schema.kernels import Ceiling, KernelCase, KernelsDocument, Traced
@@ -44,7 +44,6 @@ SLOW_TFLOPS, SLOW_GBPS, SLOW_CALL_US = {"cpu": 0.03, "gpu": 5.0}, {"cpu": 5.0, "
 """A modest core, or GPU, as long as no ceiling is known."""
 MAX_LIMIT_S = 86_400.0
 MAX_BATCH = 1 << 20
-ANEW = "start a new run, without --resume"
 
 
 @explained
@@ -89,76 +88,92 @@ def begin(
     }
 
 
-def go_on(
-    folder: Path, document: KernelsDocument, cases: Sequence[Case], method: Method, *, anew: bool = False
+def run(
+    folder: Path,
+    document: KernelsDocument,
+    cases: Sequence[Case],
+    method: Method,
+    *,
+    anew: bool = False,
+    resume: bool = False,
 ) -> KernelsDocument:
-    """Measure what the document lacks, and write it to `result.json` after each case.
+    """Measure what the folder's journal lacks, and write the document to `result.json` after each case.
 
     Ceilings are kept beside the folder for the next run; `anew` measures them again. Raises KeyboardInterrupt, with
-    what has been measured in the files.
+    what has been measured in the files, OptionError, ResultError.
     """
-    results.write(folder, document)
-    left = cases[len(document["cases"]) :]
-    machine = machine_of(method.device, document["environment"])
-    busy = busy_share()
-    kept = Kept(folder.absolute().parent / FILE, machine, anew=anew)
-    missing = _missing(document, cases, method)
-    before_s = START_S + sum(
-        cost_s(each, method.device, kept, first=not document["ceilings"] and each == missing[0]) for each in missing
-    )
-    progress = Progress(before_s + _costs(left, document, method))
-    note(f"about {duration(progress.left_s)} on quiet cores, of which {duration(before_s)} before the first case")
-    if busy > QUIET_SHARE:
-        note(f"other work uses {busy:.0%} of the cores now: it takes longer, and times are upper bounds")
-    with OwnProcess() as process:
-        for precision in missing:
-            _ceiling(Source(process, method, kept, precision, progress), document)
-            results.write(folder, document)
+
+    def write(partial: str | None) -> None:
+        document["partial"], document["spent_s"] = partial is not None, campaign.spent_s
+        if document["traced"]:
+            document["traced"] = _summed(document["traced"], document["cases"])
+        results.write(folder, document)
+
+    with Campaign(folder, document, write, resume=resume) as campaign, OwnProcess() as process:
+        _measure_ceilings(campaign, process, document, cases, method, anew=anew)
         bandwidths = document["ceilings"][0]["bandwidths"] if document["ceilings"] else []
         held = held_bytes(bandwidths, method.device.cache_bytes)
         document["held_mib"] = held / MIB if bandwidths else None
         method = replace(method, device=replace(method.device, cache_bytes=held))
-        progress.left_s = _costs(left, document, method)
-        begun, spent_s = time.monotonic(), document["spent_s"]
-        for number, case in enumerate(left, start=len(cases) - len(left) + 1):
+        turns = []
+        for case in cases:
             ceiling = _ceiling_of(case, document)
-            expected_s = case_cost_s(case, ceiling, method)
-            found = _case(process, case, method, ceiling)
+            make = functools.partial(_case, process, case, method, ceiling)
+            turns.append(Turn(str(case), make, case_cost_s(case, ceiling, method)))
+        campaign.expect(turn.cost_s for turn in turns)
+        for _, found in campaign.turns(turns, KernelCase, line):
             document["cases"].append(found)
-            document["spent_s"] = spent_s + time.monotonic() - begun
-            document["partial"] = number < len(cases)
-            if document["traced"]:
-                document["traced"] = _summed(document["traced"], document["cases"])
-            results.write(folder, document)
-            note(f"[{number}/{len(cases)}] {case}: {line(found)}{progress.done(expected_s)}")
     return document
 
 
-def _ceiling(source: Source, document: KernelsDocument) -> None:
-    """Give the document the ceilings of a precision, or say that it has none."""
+def _measure_ceilings(
+    campaign: Campaign,
+    process: OwnProcess,
+    document: KernelsDocument,
+    cases: Sequence[Case],
+    method: Method,
+    *,
+    anew: bool,
+) -> None:
+    """Give the document the ceilings of each precision in which a case can run, and say how long all of it takes."""
+    able = {case.precision for case in cases if refusal(case, method.device) is None}
+    precisions = [each for each in document["precisions"] if each in able]
+    file = campaign.folder.absolute().parent / FILE
+    kept = Kept(file, machine_of(method.device, document["environment"]), anew=anew)
+    before_s = START_S + sum(cost_s(each, method.device, kept, first=each == precisions[0]) for each in precisions)
+    progress = Progress(before_s + sum(case_cost_s(case, None, method) for case in cases))
+    about = duration_text(progress.left_s)
+    note(f"about {about} on quiet cores, of which {duration_text(before_s)} before the first case")
+    if (busy := busy_share()) > QUIET_SHARE:
+        note(f"other work uses {busy:.0%} of the cores now: it takes longer, and times are upper bounds")
+    for precision in precisions:
+        make = functools.partial(_ceilings, Source(process, method, kept, precision, progress), document)
+        found = campaign.turn(f"ceilings of {precision}", make, Ceilings)
+        if words := next((words for each in found["found"] if (words := _impossible(each))), None):
+            raise ResultError(f"{campaign.folder} is damaged: {words}", fix=ANEW)
+        document["ceilings"] += found["found"]
+        document["ceilings_left_out"] = [*dict.fromkeys((*document["ceilings_left_out"], *found["left_out"]))]
+
+
+class Ceilings(TypedDict):
+    """The ceilings of a precision, of which there may be none, and parts of them that were left out."""
+
+    found: Annotated[list[Ceiling], msgspec.Meta(max_length=1)]
+    left_out: list[str]
+
+
+def _ceilings(source: Source, document: KernelsDocument) -> Ceilings:
+    """Measure the ceilings of a precision, or say that it has none."""
     found = ceiling_of(source, next(iter(document["ceilings"]), None))
-    document["ceilings_left_out"] = [*dict.fromkeys((*document.get("ceilings_left_out", ()), *source.left_out))]
     if found is None:
         note(f"ceilings of {source.precision}: not measured, so its cases have no share of them")
-        return
-    document["ceilings"].append(found)
-    if source.reused:
+    elif source.reused:
         note(f"ceilings of {source.precision}: kept since {found.get('measured')}; --new-ceilings measures them again")
-
-
-def _missing(document: KernelsDocument, cases: Sequence[Case], method: Method) -> list[str]:
-    """Precisions without ceilings in which a case can run."""
-    known = {ceiling["precision"] for ceiling in document["ceilings"]}
-    able = {case.precision for case in cases if refusal(case, method.device) is None}
-    return [each for each in document["precisions"] if each in able - known]
+    return {"found": [] if found is None else [found], "left_out": source.left_out}
 
 
 def _ceiling_of(case: Case, document: KernelsDocument) -> Ceiling | None:
     return next((each for each in document["ceilings"] if each["precision"] == case.precision), None)
-
-
-def _costs(cases: Sequence[Case], document: KernelsDocument, method: Method) -> float:
-    return sum(case_cost_s(case, _ceiling_of(case, document), method) for case in cases)
 
 
 @explained
@@ -216,14 +231,11 @@ def _modest(device: Device) -> Ceiling:
     }
 
 
-def resumed(folder: Path) -> KernelsDocument:
-    """Read a run that was cut short. Raises ResultError, and OptionError where it is none, is whole or is damaged."""
-    file = folder / results.RESULT_FILE
-    document = results.read_as(file, KernelsDocument)
-    if not document["partial"]:
-        raise OptionError(f"{folder} is whole: {document['planned']} cases", fix=f"servemark show {folder}")
+def asked(folder: Path) -> KernelsDocument:
+    """Read the document that a run was begun with. Raises ResultError, and OptionError where it is damaged."""
+    document = results.typed(asked_of(folder), folder, KernelsDocument)
     if words := _nonsense(document):
-        raise ResultError(f"{file} is damaged: {words}", fix=ANEW)
+        raise ResultError(f"{folder} is damaged: {words}", fix=ANEW)
     for name in document["precisions"]:
         one_of("precision", name, PRECISIONS)
     for name in document["libraries"]:
@@ -243,10 +255,7 @@ def _nonsense(document: KernelsDocument) -> str | None:
     traced = document["traced"]
     if traced and not 0 < traced["batch_size"] <= MAX_BATCH:
         return f"batch_size is {traced['batch_size']}"
-    names = [ceiling["precision"] for ceiling in document["ceilings"]]
-    if len({*names}) < len(names):
-        return f"ceilings are of {names}"
-    return next((words for ceiling in document["ceilings"] if (words := _impossible(ceiling))), None)
+    return None
 
 
 def _impossible(ceiling: Ceiling) -> str | None:

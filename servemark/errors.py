@@ -88,6 +88,9 @@ class NoResultError(Exception):
         self.exit_code = exit_code
         self.said = said
 
+    def __reduce__(self) -> tuple[type["NoResultError"], tuple[int, str]]:
+        return type(self), (self.exit_code, self.said)
+
 
 class ResultError(ServemarkError):
     """A result that cannot be written or read."""

@@ -1,13 +1,12 @@
 """An export in a process of its own."""
 
-import signal
 from pathlib import Path
 from typing import NamedTuple
 
 from exporters.pipeline.export import ExportReport, export
 from servemark import interrupts
 from servemark.errors import ArtifactError
-from servemark.machine.own_process import UNGUARDED, Ended, OwnProcess
+from servemark.machine.own_process import UNGUARDED, Ended, OwnProcess, a_command
 from servemark.repository.entry import Entry
 from servemark.workload import get
 
@@ -41,23 +40,20 @@ class Task(NamedTuple):
             )
 
 
-def export_isolated(task: Task) -> ExportReport:
-    """Make it in a process of its own: its memory ends with it and its peak is its own, and so is a crash."""
-    with OwnProcess(_begin) as process:
+def export_isolated(task: Task, timeout_s: float | None = None) -> ExportReport:
+    """Make it in a process of its own: its memory ends with it and its peak is its own, and so is a crash.
+
+    Raises ServemarkError.
+    """
+    with OwnProcess(a_command) as process:
         try:
-            return process.run(task.export)
+            return process.run(task.export, timeout_s=timeout_s)
         except Ended as error:
             if error.unguarded:
                 raise ArtifactError(
                     UNGUARDED, fix="put everything but imports and functions below that line"
                 ) from error
             raise ArtifactError(
-                "the export was killed, as the system does when memory runs out",
+                f"the export did not end: {error}",
                 fix=f"{task.entry.export_command()}, with more memory free",
             ) from error
-
-
-def _begin() -> None:
-    """Note signals, and end with the command."""
-    interrupts.install()
-    interrupts.end_with_parent(signal.SIGTERM)

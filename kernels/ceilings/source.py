@@ -7,7 +7,7 @@ from kernels.ceilings.parts import Part
 from kernels.ceilings.working_sets import words
 from kernels.measurement.case import Method, Unmeasured
 from kernels.measurement.other_work import taken, watching
-from kernels.measurement.progress import Progress
+from servemark.campaign import Progress
 from servemark.machine.own_process import Ended, OwnProcess
 from servemark.output import note
 

@@ -18,8 +18,9 @@ from statistics import quantiles
 from benchmarks.rig.aims import Aim
 from kernels.measurement.case import Case, Method, cases_in
 from kernels.measurement.device import Device
-from kernels.running import begin, go_on
+from kernels.running import begin, run
 from kernels.suites import cases_of
+from servemark.campaign import interleaved
 from servemark.compare.saved.differences import Gate
 from servemark.compare.saved.kernels import PROBES, WHOLE, WITHOUT, compare_kernels
 from servemark.results import directory as results
@@ -33,15 +34,17 @@ def measured(suite: str, cases: Sequence[Case], count: int, *, apart: bool) -> l
     """Measure the runs. In turns they take the cases in this order, and the next one in the other."""
     method = Method(Device.named("cpu"))
     with tempfile.TemporaryDirectory() as out:
-        runs = [(Path(out) / str(number), begin(suite, cases, method)) for number in range(count)]
-        for folder, _ in runs:
+        folders = [Path(out) / str(number) for number in range(count)]
+        for folder in folders:
             folder.mkdir()
         if apart:
-            return [go_on(folder, document, cases, method) for folder, document in runs]
+            return [run(folder, begin(suite, cases, method), cases, method) for folder in folders]
+        found: dict[Path, KernelsDocument] = {}
         for number in range(1, len(cases) + 1):
-            for folder, document in runs if number % 2 else runs[::-1]:
-                go_on(folder, document, cases[:number], method)
-        return [document for _, document in runs]
+            for folder in interleaved(folders, number):
+                begun = begin(suite, cases, method)
+                found[folder] = run(folder, begun, cases[:number], method, resume=number > 1)
+        return [found[folder] for folder in folders]
 
 
 def lines(runs: Sequence[KernelsDocument]) -> Iterator[str]:

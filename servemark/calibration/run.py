@@ -1,6 +1,7 @@
 """A calibration: cases by load generators that take turns, and the document of it."""
 
 import contextlib
+import functools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -11,13 +12,14 @@ from servemark.calibration.cases import Case
 from servemark.calibration.measure import able, measure, serving, unseen_ms
 from servemark.calibration.subject import SUBJECT
 from servemark.calibration.verdict import calibrated, verdict
+from servemark.campaign import Campaign, Turn, interleaved
 from servemark.machine import idle_states, scheduling
 from servemark.machine.cpu_time import CannotTell, Watch
 from servemark.machine.scheduling import Priority
 from servemark.output import note
-from servemark.quantities import duration_text
+from servemark.quantities import duration_text, figure
 from servemark.results import directory as results
-from servemark.results.schema.calibration import Calibration
+from servemark.results.schema.calibration import Calibration, CalibrationRow
 from servemark.results.schema.header import opening
 from servemark.stats.percentiles import percentile_key
 
@@ -30,14 +32,14 @@ _SHORT_START_S = 0.3
 _PROBE_S = 2.0
 
 
+def cost_s(case: Case, meter: Peer) -> float:
+    """Seconds that a load generator takes in a case."""
+    return case.load.seconds + _START_S.get(meter.name, _SHORT_START_S) if able(case, meter) else 0.0
+
+
 def planned_s(cases: Sequence[Case], meters: Sequence[Peer], rounds: int) -> float:
     """Seconds that it takes."""
-    times = (
-        case.load.seconds + _START_S.get(meter.name, _SHORT_START_S)
-        for case in cases
-        for meter in meters
-        if able(case, meter)
-    )
+    times = (cost_s(case, meter) for case in cases for meter in meters)
     return _PROBE_S + rounds * (len(cases) * _SHORT_START_S + sum(times))
 
 
@@ -48,33 +50,52 @@ def in_time(cases: Sequence[Case], meters: Sequence[Peer]) -> list[Peer]:
     ]
 
 
-def calibrate(cases: Sequence[Case], meters: Sequence[Peer], out: Path, *, full: bool) -> tuple[Path, Calibration]:
-    """Measure all, and write the result after each row. A signal ends it with what there is, marked partial."""
+def calibrate(
+    cases: Sequence[Case], meters: Sequence[Peer], out: Path, *, full: bool, resume: Path | None = None
+) -> tuple[Path, Calibration]:
+    """Measure all, or what the folder to `resume` lacks, and write the result after each row.
+
+    A signal ends it with what there is, marked partial. Raises OptionError, ResultError, KeyboardInterrupt.
+    """
     cases = [replace(case, load=case.load._replace(seconds=case.seconds(full=full))) for case in cases]
     rounds = FULL_ROUNDS if full else 1
     note(
         f"{len(cases)} cases with {', '.join(meter.name for meter in meters)}: "
         f"about {duration_text(planned_s(cases, meters, rounds))}"
     )
-    directory = results.new_directory(out, "calibration")
+    directory = resume or results.new_directory(out, "calibration")
     document = begun(cases, meters, full=full, rounds=rounds)
-    with _awake() as awake:
+    others = _others()
+
+    def write(partial: str | None) -> None:
+        document["golden"]["other_cpu_share"] = others()
+        document["partial"] = partial is not None
+        results.write(directory, judged(document, cases, meters))
+
+    with Campaign(directory, document, write, resume=bool(resume)) as campaign, _awake() as awake:
         document["golden"]["cores_awake"] = awake
-        try:
-            document["golden"]["unseen_p50_ms"], document["golden"]["unseen_p99_ms"] = unseen_ms()
-            others = _others()
-            for case, number in [(case, number) for number in range(1, rounds + 1) for case in cases]:
-                with serving(case) as server:
-                    # They take turns; each other round backwards, so that drift hits all alike.
-                    for meter in meters if number % 2 else meters[::-1]:
-                        note(f"{case.name}: {meter.name}")
-                        document["rows"].append(measure(case, meter, number, server))
-                        document["golden"]["other_cpu_share"] = others()
-                        results.write(directory, judged(document, cases, meters))
-            document["partial"] = False
-        finally:
-            results.write(directory, judged(document, cases, meters))
+        document["golden"]["unseen_p50_ms"], document["golden"]["unseen_p99_ms"] = unseen_ms()
+        campaign.expect(cost_s(case, meter) for _ in range(rounds) for case in cases for meter in meters)
+        for number, case in [(number, case) for number in range(1, rounds + 1) for case in cases]:
+            with serving(case) as server:
+                turns = [
+                    Turn(
+                        f"round {number}, {case.name}: {meter.name}",
+                        functools.partial(measure, case, meter, number, server),
+                        cost_s(case, meter),
+                    )
+                    for meter in interleaved(meters, number)
+                ]
+                for _, row in campaign.turns(turns, CalibrationRow, _line):
+                    document["rows"].append(row)
     return directory, document
+
+
+def _line(row: CalibrationRow) -> str:
+    if "reason" in row:
+        return row["reason"]
+    reported, true = row["reported_ms"].get("p50"), row["true_ms"].get("p50")
+    return f"p50 {figure(reported)} ms, in truth {figure(true)} ms"
 
 
 def begun(cases: Sequence[Case], meters: Sequence[Peer], *, full: bool, rounds: int) -> Calibration:

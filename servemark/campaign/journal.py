@@ -6,19 +6,18 @@ A folder to go on with may be damaged, or somebody else's: nothing in it is trus
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import is_dataclass
+from dataclasses import is_dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, cast, get_type_hints, is_typeddict
 
 import msgspec
 
 from servemark import files
 from servemark.errors import OptionError, ResultError
 from servemark.results.directory import JOURNAL
-from servemark.results.kinds import conformed
 
-OTHERWISE = frozenset({"created", "command", "environment"})
-"""Keys of a document's header that may differ when a campaign goes on."""
+OTHERWISE = frozenset({"created", "command", "environment", "busy_share"})
+"""Keys of what a campaign was asked for that may differ when it goes on; of the environment only the CPU may not."""
 ANEW = "start a new one, without --resume"
 T = TypeVar("T")
 
@@ -52,11 +51,12 @@ class Journal:
 
     def outcome(self, name: str, kind: type[T]) -> T:
         """Return the outcome of a turn as its kind. Raises ResultError if it is none."""
-        found = self.turns[name].outcome
+        outcome = self.turns[name].outcome
         try:
-            return msgspec.convert(found, kind) if is_dataclass(kind) else conformed(found, kind)
+            found = msgspec.convert(outcome, kind)
         except ValueError as error:
             raise ResultError(f"{self._path} is damaged: {error}", fix=ANEW) from error
+        return cast(T, _with_reasons(found, outcome, kind))
 
     def _append(self, line: Mapping[str, Any]) -> None:
         """Append a line by one synced write, so that it is there whole or not at all."""
@@ -73,6 +73,16 @@ class Journal:
             ) from error
 
 
+def _with_reasons(found: Any, outcome: Any, kind: Any) -> Any:
+    """Give groups of figures, itself or in its fields, the keys that their types do not name: the reasons."""
+    if is_typeddict(kind):
+        return outcome
+    if not is_dataclass(kind):
+        return found
+    groups = [name for name, hint in get_type_hints(kind).items() if is_typeddict(hint)]
+    return replace(found, **{name: outcome[name] for name in groups})
+
+
 def asked_of(folder: Path) -> dict[str, Any]:
     """Read what a campaign was asked for. Raises ResultError."""
     return _read(folder / JOURNAL)[0]
@@ -82,10 +92,11 @@ def _past(path: Path, asked: Mapping[str, Any]) -> dict[str, Line]:
     """Read the turns of a journal. Raises OptionError if it was asked for something else, ResultError."""
     first, lines = _read(path, mend=True)
     now = msgspec.json.decode(msgspec.json.encode(asked))
+    before, here = ({**_cpu(each), **{key: each[key] for key in each.keys() - OTHERWISE}} for each in (first, now))
     changed = [
-        f"{key} was {first.get(key)!r:.80} and is {now.get(key)!r:.80}"
-        for key in sorted({*first, *now} - OTHERWISE)
-        if first.get(key) != now.get(key)
+        f"{key} was {before.get(key)!s:.80} and is {here.get(key)!s:.80}"
+        for key in sorted({*before, *here})
+        if before.get(key) != here.get(key)
     ]
     if changed:
         raise OptionError(
@@ -94,18 +105,22 @@ def _past(path: Path, asked: Mapping[str, Any]) -> dict[str, Line]:
     return {line.turn: line for line in lines}
 
 
+def _cpu(asked: Mapping[str, Any]) -> dict[str, Any]:
+    environment = asked.get("environment")
+    return {"the CPU": environment.get("cpu")} if isinstance(environment, dict) else {}
+
+
 def _read(path: Path, *, mend: bool = False) -> tuple[dict[str, Any], list[Line]]:
     """Read what was asked for, and the turns, without a line that a loss of power cut; `mend` cuts it off.
 
     Raises ResultError.
     """
     try:
-        with files.opened(path) as file:
-            data = file.read(files.DOCUMENT_BYTES)
+        data = files.content(path, files.DOCUMENT_BYTES)
         if mend and not data.endswith(b"\n"):
             os.truncate(path, data.rfind(b"\n") + 1)
     except OSError as error:
-        raise ResultError(f"{path} cannot be read: {error.strerror}", fix="name the folder of a campaign") from error
+        raise ResultError(f"{path} cannot be read: {error.strerror}", fix="name a result directory") from error
     try:
         first, *lines = data.split(b"\n")[:-1]
         asked = msgspec.json.decode(first, type=dict[str, Any])

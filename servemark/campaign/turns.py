@@ -78,6 +78,8 @@ class Campaign:
         self.folder, self._write = folder, write
         self._journal = Journal(folder, asked, resume=resume)
         self._count, self._planned, self._progress = 0, 0, Progress(0.0)
+        self._fresh = False
+        """True when a turn has been made: until then the document of before has more."""
         self.spent_s = 0.0
         """Time that the turns took, those before a resumption among them."""
         if resume:
@@ -93,7 +95,8 @@ class Campaign:
             results.discard(self.folder)
             return
         reason = None if kind is None else INTERRUPTED if issubclass(kind, KeyboardInterrupt) else FAILED
-        self._write(reason)
+        if reason is None or self._fresh:
+            self._write(reason)
         if reason:
             note(f"partial result: {shown(self.folder)}; it goes on with --resume {shown(self.folder)}")
 
@@ -113,6 +116,7 @@ class Campaign:
             return self._journal.outcome(name, kind)
         begun = time.monotonic()
         outcome = make()
+        self._fresh = True
         seconds = time.monotonic() - begun
         self.spent_s += seconds
         if lasts(outcome):

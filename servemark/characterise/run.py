@@ -3,30 +3,34 @@
 The document is complete after each step. A step that fails is a reason in it, and going on tries it again.
 """
 
+import functools
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 from kernels.ceilings.kept import FILE, Kept, machine_of
 from kernels.measurement.device import Device
 from kernels.measurement.other_work import taken, watching
+from servemark.campaign import GOES_ON, Campaign, Turn
 from servemark.characterise.analysis import analyse, failure_of, first_engine
 from servemark.characterise.measure import ENGINE_S, measure_batches
 from servemark.characterise.statistics import require_package
+from servemark.characterise.tables import every
 from servemark.compare.interleaved.contenders import Contender, parse_contenders
 from servemark.documents.commands.understand import Characterise
+from servemark.documents.load import ClosedLoop
 from servemark.errors import OptionError
 from servemark.figures.registry import value_of, why_unknown
+from servemark.machine.own_process import ERRORS, apart, words
 from servemark.output import note
 from servemark.profiling.document import engine_profile, failed
 from servemark.profiling.engines import profilers
 from servemark.profiling.measure import Order
-from servemark.profiling.run import ERRORS, apart, ceilings_of, installed, words
-from servemark.quantities import duration_text, figure, one_of, text_of, whole
+from servemark.profiling.run import ceilings_of, installed, tell
+from servemark.quantities import duration_text, figure, one_of, whole
 from servemark.repository.entry import FULL, Entry
 from servemark.results import directory as results
-from servemark.results.kinds import conformed
 from servemark.results.schema.characterisation import (
     Characterisation,
     CharacterisedWorkload,
@@ -37,8 +41,8 @@ from servemark.results.schema.characterisation import (
 from servemark.results.schema.header import opening
 from servemark.results.schema.profile import EngineProfile
 from servemark.results.schema.run import Result
-from servemark.runs import suite
 from servemark.runs.entries import export_where_needed
+from servemark.runs.suite import load_apart
 from servemark.runs.suite_plan import members
 from servemark.stats.unknown import explained, or_unknown, unknown, unknown_group
 from servemark.workload import get
@@ -47,6 +51,8 @@ STEP_S = 900.0
 """Longest time of a workload on an engine (s)."""
 START_S = 8.0
 """About how long a fresh server takes beside its measured seconds (s)."""
+START_WARMUP_S = 0.5
+T = TypeVar("T")
 
 
 def begin(name: str, options: Characterise) -> Characterisation:
@@ -129,81 +135,70 @@ def _row(name: str) -> CharacterisedWorkload:
 class Characterised:
     """A suite that is being characterised in a folder."""
 
-    def __init__(self, document: Characterisation, folder: Path, repository: Path) -> None:
+    def __init__(self, document: Characterisation, folder: Path, repository: Path, *, resume: bool = False) -> None:
+        """Begin, or go on with what the folder's journal has. Raises OptionError, ResultError."""
         self.document, self._folder, self._repository = document, folder, repository
         self._contenders = parse_contenders(",".join(document["engines"]), FULL)
+        self._campaign = Campaign(folder, document, self._write, resume=resume)
 
     def run(self, *, ceilings: bool) -> None:
         """Do what is not done yet. Raises KeyboardInterrupt; what there is by then is analysed and written."""
-        document, before_s, begun = self.document, self.document["spent_s"], time.monotonic()
-        document["partial"] = True
-        steps = [*self._lacking()]
-        about_s = sum(ENGINE_S if contender else START_S + document["duration_s"] for _, contender in steps)
-        note(
-            f"{len(document['rows'])} workloads, {len(steps)} steps that are not done yet: "
-            f"about {duration_text(about_s)}, missing exports on top"
-        )
-        try:
-            if ceilings and steps and document["ceiling"] is None:
+        document = self.document
+        with self._campaign as campaign:
+            rows, starts = document["rows"], range(1, document["starts"] + 1)
+            about_s = campaign.expect(
+                [ENGINE_S] * len(rows) * len(self._contenders)
+                + [START_S + document["duration_s"]] * len(rows) * len(starts)
+            )
+            note(f"{len(rows)} workloads: about {duration_text(about_s)}, missing exports on top")
+            if ceilings:
                 self._measure_ceiling()
-            for number, (row, contender) in enumerate(steps, start=1):
-                what = contender.label if contender else f"server start {len(row['starts']) + 1}"
-                found = self._step(row, contender)
-                spent_s = time.monotonic() - begun
-                left = duration_text(spent_s / number * (len(steps) - number))
-                note(f"[{number}/{len(steps)}] {row['workload']}, {what}: {found} (about {left} left)")
-                document["spent_s"] = before_s + spent_s
-                self.write()
-            document["partial"] = False
-        finally:
+            for row in rows:
+                engines = [self._turn(row, each.label, self._on_engine, each) for each in self._contenders]
+                for _, on in campaign.turns(engines, OnEngine, _line, lasts=lambda each: failure_of(each) is None):
+                    row["engines"].append(on)
+                if row["engines"] and failure_of(row["engines"][0]) is None:
+                    tell(row, export_s=_export_s(self._order(row, self._contenders[0]).entry))
+            # Fresh server starts in rounds, so that drift hits all workloads alike.
+            for number in starts:
+                ran = [row for row in rows if first_engine(row) is not None]
+                turns = [self._turn(row, f"server start {number}", self._start) for row in ran]
+                made = campaign.turns(turns, Start, _start_line, lasts=lambda each: each["failure"] is None)
+                for row, (_, start) in zip(ran, made, strict=False):
+                    row["starts"].append(start)
+
+    def _turn(self, row: CharacterisedWorkload, name: str, make: Callable[..., T], *more: Contender) -> Turn[T]:
+        cost_s = ENGINE_S if more else START_S + self.document["duration_s"]
+        return Turn(f"{row['workload']}, {name}", functools.partial(make, row, *more), cost_s)
+
+    def _write(self, partial: str | None) -> None:
+        document = self.document
+        document["partial"], document["spent_s"] = partial is not None, self._campaign.spent_s
+        if partial != GOES_ON:
             analysis, prediction = analyse(document)
-            _tell(document, analysis=analysis, prediction=prediction)
-            self.write()
+            tell(document, analysis=analysis, prediction=prediction)
+            for table, data in every(document).items():
+                results.write_atomically(self._folder / f"{table}.csv", data.to_csv())
+        results.write(self._folder, document)
 
-    def write(self) -> None:
-        """Write the document so far."""
-        results.write(self._folder, self.document)
-
-    def _lacking(self) -> Iterator[tuple[CharacterisedWorkload, Contender | None]]:
-        """Steps that are not done, a failed one among them: engines of each workload, then rounds of server starts."""
-        rows = self.document["rows"]
-        for row in rows:
-            row["engines"] = [each for each in row["engines"] if failure_of(each) is None]
-            row["starts"] = [each for each in row["starts"] if not each["failure"]]
-            done = {each["engine"] for each in row["engines"]}
-            yield from ((row, each) for each in self._contenders if each.label not in done)
-        for number in range(self.document["starts"]):
-            yield from ((row, None) for row in rows if len(row["starts"]) <= number)
-
-    def _step(self, row: CharacterisedWorkload, contender: Contender | None) -> str:
-        """Take a step; what came of it, in a few words."""
-        if contender is None:
-            if first_engine(row) is None:
-                return "left out: it failed on the first engine"
-            start = self._start(row["workload"])
-            row["starts"].append(start)
-            return start["failure"] or f"{figure(start['inferences_per_s'])} inferences/s"
-        on = self._on_engine(row, contender)
-        row["engines"] = sorted([*row["engines"], on], key=lambda each: self.document["engines"].index(each["engine"]))
-        return failure_of(on) or f"{figure(on['batches'][0]['ms'])} ms"
-
-    def _on_engine(self, row: CharacterisedWorkload, contender: Contender) -> OnEngine:
-        """Measure a workload on an engine; a failure is a word in it."""
-        document, name = self.document, row["workload"]
-        order = Order(
-            name,
+    def _order(self, row: CharacterisedWorkload, contender: Contender) -> Order:
+        document = self.document
+        return Order(
+            row["workload"],
             contender.engine,
             self._repository,
             precision=contender.precision,
             device=document["device"],
             rounds_s=document["duration_s"],
         )
+
+    def _on_engine(self, row: CharacterisedWorkload, contender: Contender) -> OnEngine:
+        """Measure a workload on an engine; a failure is a word in it."""
+        document, name, order = self.document, row["workload"], self._order(row, contender)
         begun, watch = time.monotonic(), watching()
         batches: list[TimedBatch] = []
         try:
             export_where_needed([name], contender.engine, self._repository, contender.precision)
-            if contender.label == document["engines"][0]:
-                _tell(row, export_s=_export_s(order.entry))
             begun, watch = time.monotonic(), watching()
             sizes = [each for each in document["batches"][1:] if each <= get(name).max_batch]
             timed = apart(measure_batches, order, sizes, timeout_s=STEP_S)
@@ -212,34 +207,33 @@ class Characterised:
             found = failed(contender.engine, words(error))
         return _on_engine(contender.label, found, batches, taken(watch), time.monotonic() - begun)
 
-    def _start(self, name: str) -> Start:
+    def _start(self, row: CharacterisedWorkload) -> Start:
         """Load the first engine on a server of its own, in a process of its own."""
         contender, document = self._contenders[0], self.document
         begun = time.monotonic()
-        asked = ["run", name, "--engine", contender.engine, "--precision", contender.precision, "--json"]
-        asked += ["--concurrency", "1", "--duration", text_of(document["duration_s"]), "--warmup", "0.5"]
-        asked += ["--request-timeout", f"{suite.REQUEST_TIMEOUT_S}", "--model-repository", str(self._repository)]
-        asked += ["--device", document["device"], "--out", str(self._folder / "starts")]
-        ran, failure = suite.command(asked, suite.RUN_TIMEOUT_S)
-        spent_s = time.monotonic() - begun
-        if ran is None or ran["figures"] is None:
-            return _started(None, spent_s, failure or "it measured nothing")
-        return _started(conformed(ran, Result), spent_s, "")
+        load = ClosedLoop(concurrency=1, duration_s=document["duration_s"], warmup=START_WARMUP_S)
+        asked = {"engine": contender.engine, "precision": contender.precision, "device": document["device"]}
+        try:
+            result = load_apart(row["workload"], load, self._repository, self._folder / "starts", **asked)
+        except ERRORS as error:
+            return _started(None, time.monotonic() - begun, words(error))
+        return _started(result, time.monotonic() - begun, "")
 
     def _measure_ceiling(self) -> None:
         document = self.document
         device = Device.named(document["device"])
-        kept = Kept(self._folder.parent / FILE, machine_of(device, document["environment"]))
+        kept = Kept(self._folder.absolute().parent / FILE, machine_of(device, document["environment"]))
         found, _ = ceilings_of(device, kept, FULL)
         if found is not None:
-            _tell(document, ceiling=found)
+            tell(document, ceiling=found)
 
 
-def _tell(group: Any, **figures: object) -> None:
-    """Give a group figures that were not known before, or the reasons why they are not known now."""
-    for key in figures:
-        group.pop(f"{key}_reason", None)
-    group.update(explained(lambda: figures)())
+def _line(on: OnEngine) -> str:
+    return failure_of(on) or f"{figure(on['batches'][0]['ms'])} ms"
+
+
+def _start_line(start: Start) -> str:
+    return start["failure"] or f"{figure(start['inferences_per_s'])} inferences/s"
 
 
 def _export_s(entry: Entry) -> float | None:

@@ -1,12 +1,11 @@
 """`servemark characterise`: what a suite is made of, and which few of its workloads stand for all."""
 
-from pathlib import Path
-
+from servemark.campaign import asked_of
 from servemark.characterise.run import Characterised, begin
-from servemark.characterise.tables import every
 from servemark.cli._report import conclude, write_report
 from servemark.documents.commands.understand import Characterise
 from servemark.errors import ExitCode, OptionError
+from servemark.paths import found
 from servemark.results import directory as results
 from servemark.results.saved import Saved
 from servemark.results.schema.characterisation import Characterisation
@@ -17,21 +16,20 @@ def characterise(options: Characterise) -> int:
     """Characterise a suite; the exit code."""
     name = options.suite
     if options.resume:
-        folder = Path(options.resume)
-        document = results.read_as(folder, Characterisation)
+        folder = found(options.resume)
+        document = results.typed(asked_of(folder), folder, Characterisation)
         if document["suite"] != name:
             raise OptionError(f"{folder} is of the suite {document['suite']}, not {name}", fix="name that suite")
     else:
         document = begin(name, options)
         folder = results.new_directory(options.out, f"characterise-{name}")
-    found = Characterised(document, folder, options.model_repository)
+    suite = Characterised(document, folder, options.model_repository, resume=bool(options.resume))
     try:
-        found.run(ceilings=not options.no_ceilings)
-    finally:
-        for table, data in every(document).items():
-            results.write_atomically(folder / f"{table}.csv", data.to_csv())
-        if document["partial"] and options.report:
+        suite.run(ceilings=not options.no_ceilings)
+    except KeyboardInterrupt:
+        if options.report and (folder / results.RESULT_FILE).exists():
             write_report(folder)
+        raise
     conclude(folder, document, report=options.report, json=options.json)
     failed = any(not check.ok for check in checks(Saved(folder.name, dict(document), folder)))
     return int(ExitCode.INVALID if failed else ExitCode.VALID)

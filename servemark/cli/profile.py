@@ -3,6 +3,7 @@
 from servemark.cli._report import conclude
 from servemark.documents.commands.understand import Profile
 from servemark.errors import ExitCode, OptionError
+from servemark.paths import resumed
 from servemark.profiling.engines import profilers
 from servemark.profiling.measure import Order
 from servemark.profiling.run import installed
@@ -22,8 +23,14 @@ def profile(options: Profile) -> int:
         Order(options.workload, name, options.model_repository, options.batch_size, options.precision, options.device)
         for name in engines
     ]
-    ceilings, batches = not options.no_ceilings, options.memory_batches
-    directory, document = run(orders, batches, options.out, ceilings=ceilings, budget_s=options.budget_s)
+    directory, document = run(
+        orders,
+        options.memory_batches,
+        options.out,
+        ceilings=not options.no_ceilings,
+        budget_s=options.budget_s,
+        resume=resumed(options.resume),
+    )
     conclude(directory, document, report=options.report, json=options.json)
     left_out = document["partial"] or any(each["latency_ms"] is None for each in document["engines"])
     return int(ExitCode.INVALID if left_out else ExitCode.VALID)

@@ -14,10 +14,10 @@ from servemark.campaign import interleaved
 from servemark.documents.load import ClosedLoop
 from servemark.errors import ServemarkError
 from servemark.figures.registry import value_of
-from servemark.machine.own_process import OwnProcess
+from servemark.machine.own_process import ERRORS, OwnProcess, words
 from servemark.output import note
 from servemark.profiling.measure import Measured, Order, measure
-from servemark.profiling.run import ERRORS, installed, words
+from servemark.profiling.run import installed
 from servemark.profiling.timeline import wall_us
 from servemark.quantities import figure
 from servemark.results import directory

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Self, TypeVar
 
 from servemark import interrupts
+from servemark.errors import NoResultError, ServemarkError
 
 GRACE_S = 3.0
 """Time to end by itself: what it has registered, such as semaphores, is then given back, and its drafts are removed."""
@@ -22,6 +23,8 @@ UNGUARDED = 'this script has no `if __name__ == "__main__":`, so it would run ag
 _UNGUARDED = 87
 """Exit code of such a process."""
 T = TypeVar("T")
+WORDS = 300
+"""Most characters of an error's words."""
 
 
 class Ended(Exception):  # noqa: N818 - an event: the next call goes on
@@ -33,6 +36,25 @@ class Ended(Exception):  # noqa: N818 - an event: the next call goes on
     def __init__(self, words: str, *, unguarded: bool = False) -> None:
         super().__init__(words)
         self.unguarded = unguarded
+
+
+ERRORS = (
+    Ended,
+    ServemarkError,
+    NoResultError,
+    RuntimeError,
+    ValueError,
+    KeyError,
+    AssertionError,
+    MemoryError,
+    OSError,
+)
+"""Of engines and of what is called in a process of its own, where they are a word in a document."""
+
+
+def words(error: BaseException) -> str:
+    """Return the first line of an error's words."""
+    return (str(error).strip().partition("\n")[0] or type(error).__name__)[:WORDS]
 
 
 def first_to_go() -> None:
@@ -98,6 +120,18 @@ class OwnProcess:
                 process.join(GRACE_S)
                 process.kill()
             self._pool, self._processes = None, []
+
+
+def apart(call: Callable[..., T], *arguments: object, timeout_s: float, begin: Callable[[], None] = first_to_go) -> T:
+    """Call in a process of its own, which ends with the call. Raises what the call raises, Ended, KeyboardInterrupt."""
+    with OwnProcess(begin) as process:
+        return process.run(call, *arguments, timeout_s=timeout_s)
+
+
+def a_command() -> None:
+    """Note signals, and end with the command."""
+    interrupts.install()
+    interrupts.end_with_parent(signal.SIGTERM)
 
 
 def _exit_code(process: BaseProcess) -> int | None:

@@ -1,8 +1,9 @@
 """A profile as a whole: ceilings, then each engine in a process of its own; complete after each of them."""
 
+import functools
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,16 +14,16 @@ from kernels.measurement.case import Method
 from kernels.measurement.device import Device
 from kernels.measurement.other_work import taken, watching
 from kernels.measurement.precisions import PRECISIONS
-from kernels.measurement.progress import Progress, duration
-from servemark.errors import ServemarkError
+from servemark.campaign import GOES_ON, Campaign, Progress
 from servemark.frameworks.installed import distribution_of
-from servemark.machine.own_process import Ended, OwnProcess
+from servemark.machine.own_process import ERRORS, Ended, OwnProcess, apart, words
 from servemark.output import note
 from servemark.profiling import traces
 from servemark.profiling.document import engine_profile, failed
 from servemark.profiling.engines import profilers
 from servemark.profiling.measure import Measured, Order, measure
 from servemark.profiling.memory import measure_memory
+from servemark.quantities import duration_text
 from servemark.repository.entry import FULL
 from servemark.results import directory as results
 from servemark.results.schema.header import opening
@@ -33,42 +34,10 @@ from servemark.stats.unknown import explained, or_unknown, unknown
 from servemark.workload import get
 from servers.engines import engine_module
 
+T = TypeVar("T")
 LOAD_S, MEMORY_S = 10.0, 8.0
 """Time to import an engine and load a model, for each profile and each figure of memory (s); most take less."""
 _LEFT_OUT = "the time was over: raise --budget"
-ERRORS = (Ended, ServemarkError, RuntimeError, ValueError, KeyError, AssertionError, MemoryError, OSError)
-"""Of engines, that are a word in the document."""
-T = TypeVar("T")
-
-
-@dataclass
-class Profiles:
-    """Engines to be profiled, and those that have been."""
-
-    orders: Sequence[Order]
-    batches: Sequence[int]
-    document: Profile
-    folder: Path
-    deadline_s: float
-    measured: dict[str, Measured]
-
-    def left_s(self) -> float:
-        """Seconds until the time is over. Raises Ended then."""
-        left = self.deadline_s - time.monotonic()
-        if left <= 0:
-            raise Ended(_LEFT_OUT)
-        return left
-
-    def tell(self, key: str, value: object) -> None:
-        """Give the document a figure that was not known before, or why it is not known now."""
-        kept = {name: each for name, each in self.document.items() if name != f"{key}_reason"}
-        made: Any = explained(lambda: {**kept, key: value})()
-        self.document = made
-
-    def write(self) -> None:
-        """Write the document and the traces so far."""
-        results.write(self.folder, self.document)
-        traces.write(self.folder, self.measured)
 
 
 def installed(device: str) -> list[str]:
@@ -83,41 +52,54 @@ def planned_s(orders: Sequence[Order], batches: Sequence[int], ceilings_s: float
 
 
 def profile(
-    orders: Sequence[Order], batches: Sequence[int], out: Path, *, ceilings: bool, budget_s: float
+    orders: Sequence[Order],
+    batches: Sequence[int],
+    out: Path,
+    *,
+    ceilings: bool,
+    budget_s: float,
+    resume: Path | None = None,
 ) -> tuple[Path, Profile]:
-    """Profile the engines of these orders, which differ in nothing else. Raises OptionError.
+    """Profile the engines of these orders, which differ in nothing else, or what the folder to `resume` lacks of them.
 
-    Ctrl-C raises KeyboardInterrupt; what there is by then lies in the folder, marked partial.
+    Ctrl-C raises KeyboardInterrupt; what there is by then lies in the folder, marked partial. Raises OptionError.
     """
-    begun = time.monotonic()
-    first = orders[0]
+    deadline_s, first = time.monotonic() + budget_s, orders[0]
     for batch in {first.batch_size, *batches}:
         replace(first, batch_size=batch).inputs()  # before anything is begun
     device = Device.named(first.device)
     document = begin(first)
-    kept = Kept(out.absolute() / FILE, machine_of(device, document["environment"]))
+    folder = resume or results.new_directory(out, f"profile-{first.workload}")
+    kept = Kept(folder.absolute().parent / FILE, machine_of(device, document["environment"]))
     precision = first.precision if first.precision in PRECISIONS else FULL
     ceilings_s = cost_s(precision, device, kept, first=True) if ceilings else 0.0
-    note(f"{', '.join(each.engine for each in orders)}: about {duration(planned_s(orders, batches, ceilings_s))}")
-    folder = results.new_directory(out, f"profile-{first.workload}")
-    found = Profiles(orders, batches, document, folder, begun + budget_s, {})
-    watch = watching()
-    try:
-        found.write()
+    note(f"{', '.join(each.engine for each in orders)}: about {duration_text(planned_s(orders, batches, ceilings_s))}")
+    watch, measured = watching(), dict[str, Measured]()
+
+    def write(partial: str | None) -> None:
+        document["partial"] = partial is not None or _LEFT_OUT in str(document["engines"])
+        document["spent_s"] = campaign.spent_s
+        tell(document, other_cpu_share=taken(watch))
+        results.write(folder, document)
+        traces.write(folder, measured)
+
+    asked = {**document, "engines": [each.engine for each in orders], "batches": [*batches]}
+    with Campaign(folder, asked, write, resume=bool(resume)) as campaign:
         if ceilings:
-            ceiling, found.document["ceiling_left_out"] = ceilings_of(device, kept, precision)
+            ceiling, document["ceiling_left_out"] = ceilings_of(device, kept, precision)
             if ceiling is not None:
-                found.tell("ceiling", ceiling)
-            found.write()
+                tell(document, ceiling=ceiling)
         for order in orders:
-            _profile_engine(found, order)
-            found.document["spent_s"] = time.monotonic() - begun
-            found.write()
-        found.document["partial"] = _LEFT_OUT in str(found.document["engines"])
-    finally:
-        found.tell("other_cpu_share", taken(watch))
-        found.write()
-    return folder, found.document
+            _profile_engine(campaign, document, measured, order, batches, deadline_s)
+            write(GOES_ON)
+    return folder, document
+
+
+def tell(group: Any, **figures: object) -> None:
+    """Give a group figures that were not known before, or the reasons why they are not known now."""
+    for key in figures:
+        group.pop(f"{key}_reason", None)
+    group.update(explained(lambda: figures)())
 
 
 @explained
@@ -149,37 +131,39 @@ def ceilings_of(device: Device, kept: Kept, precision: str) -> tuple[Ceiling | N
         return ceiling_of(source), source.left_out
 
 
-def _profile_engine(found: Profiles, order: Order) -> None:
+def _profile_engine(
+    campaign: Campaign,
+    document: Profile,
+    measured: dict[str, Measured],
+    order: Order,
+    batches: Sequence[int],
+    deadline_s: float,
+) -> None:
     """Give the document one engine: its inference, then its memory; a failure is a word in it."""
+    engine = order.engine
+
+    def in_time(measure: Callable[[Order], T], order: Order) -> T:
+        left_s = deadline_s - time.monotonic()
+        if left_s <= 0:
+            raise Ended(_LEFT_OUT)
+        export_where_needed([order.workload], engine, order.repository, order.precision)
+        return apart(measure, order, timeout_s=left_s)
+
     try:
-        found.left_s()
-        export_where_needed([order.workload], order.engine, order.repository, order.precision)
-        note(f"{order.engine}: one inference, with and without its profiler in turns")
-        measured = apart(measure, order, timeout_s=found.left_s())
+        note(f"{engine}: one inference, with and without its profiler in turns")
+        measured[engine] = campaign.turn(engine, functools.partial(in_time, measure, order), Measured)
     except ERRORS as error:
-        reason = words(error)
-        note(f"{order.engine}: {reason}")
-        found.document["engines"].append(failed(order.engine, reason))
+        note(f"{engine}: {words(error)}")
+        document["engines"].append(failed(engine, words(error)))
         return
-    found.measured[order.engine] = measured
     memory: list[ProfiledMemory] = []
-    found.document["engines"].append(engine_profile(order.engine, measured, found.document["ceiling"]))
-    for batch in found.batches:
+    document["engines"].append(engine_profile(engine, measured[engine], document["ceiling"]))
+    for batch in batches:
+        name = f"{engine}: memory at batch {batch}"
         try:
-            note(f"{order.engine}: memory at batch {batch}")
-            order_of_batch = replace(order, batch_size=batch)
-            memory.append(apart(measure_memory, order_of_batch, timeout_s=found.left_s()))
+            note(name)
+            make = functools.partial(in_time, measure_memory, replace(order, batch_size=batch))
+            memory.append(campaign.turn(name, make, ProfiledMemory))
         except ERRORS as error:
-            note(f"{order.engine}: no memory at batch {batch}: {words(error)}")
-        found.document["engines"][-1]["memory"] = memory
-
-
-def apart(measure: Callable[..., T], *arguments: object, timeout_s: float) -> T:
-    """Measure in a process of its own, which ends with it."""
-    with OwnProcess() as process:
-        return process.run(measure, *arguments, timeout_s=timeout_s)
-
-
-def words(error: BaseException) -> str:
-    """Return the first line of what an error says."""
-    return (str(error).strip().partition("\n")[0] or type(error).__name__)[:300]
+            note(f"{name}: none, {words(error)}")
+        document["engines"][-1]["memory"] = memory

@@ -1,33 +1,33 @@
 """A whole suite unattended, past any workload that fails, with one table at the end."""
 
-import json
+import functools
 import os
 import shutil
-import subprocess
-import sys
-import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import psutil
 
+from loadgen.load.load_config import LoadConfig
 from servemark import interrupts
-from servemark.errors import ExitCode
+from servemark.campaign import Campaign, Turn
+from servemark.documents.load import ClosedLoop
+from servemark.documents.request import RunRequest, changed
 from servemark.figures.registry import count_of, value_of
-from servemark.output import note
-from servemark.quantities import text_of
+from servemark.machine.own_process import ERRORS, a_command, apart, words
+from servemark.output import ERRORS as SAY_ERRORS
+from servemark.output import SAYS, note
+from servemark.quantities import figure
 from servemark.repository.entry import Entry
 from servemark.results import directory as results
 from servemark.results.constraint_kinds import broken, of_the_server
-from servemark.results.kinds import conformed
 from servemark.results.schema.header import opening
 from servemark.results.schema.run import Result
 from servemark.results.schema.suite import SuiteDocument, SuiteRow, not_reached
 from servemark.results.verdict import failed_constraints, said
-from servemark.runs.locust_process import stopping
-from servemark.runs.suite_plan import Case, Plan, left_s, measured_flops_per_s
+from servemark.runs.locust_process import drive
+from servemark.runs.server import server_for
+from servemark.runs.suite_plan import Case, Plan, measured_flops_per_s
 
 EXPORT_TIMEOUT_S = 1800
 RUN_TIMEOUT_S = 900
@@ -35,76 +35,113 @@ REQUEST_TIMEOUT_S = 300
 """The heaviest models take tens of seconds for a request on two cores."""
 
 
-OnRow = Callable[[Path, SuiteDocument, float | None], None]
-"""Called after each row with the result directory, the document so far, and the seconds left (None: no row)."""
+OnRow = Callable[[Path, SuiteDocument], None]
+"""Called after each row, and at the end, with the result directory and the document so far."""
 
 
 def run_suite(
-    plan: Plan, out: Path, *, remove: bool = False, on_row: OnRow = lambda *_: None
+    plan: Plan, out: Path, *, resume: Path | None = None, remove: bool = False, on_row: OnRow = lambda *_: None
 ) -> tuple[Path, SuiteDocument]:
     """Export and load every case of a plan; return the result directory and the document.
 
-    suite.json is complete after each row. With `remove` an exported model is removed after its last case. Raises
-    ResultError.
+    suite.json is complete after each row, also after Ctrl-C, which raises KeyboardInterrupt. To `resume` a directory
+    makes the cases that it lacks, failed ones among them. With `remove` an exported model is removed after its last
+    case. Raises ResultError, OptionError.
     """
-    cases, engine, repository = plan.cases, plan.engine, plan.repository
-    directory = results.new_directory(out, f"suite-{plan.suite}")
+    directory = resume or results.new_directory(out, f"suite-{plan.suite}")
     document: SuiteDocument = {
         **opening(),
         "kind": "suite",
         "suite": plan.suite,
-        "engine": engine,
+        "engine": plan.engine,
         "concurrency": plan.options.concurrency,
         "duration_s": plan.options.duration_s,
         "warmup_s": plan.options.warmup_s,
         "published": plan.options.published,
         "rows": [],
+        "partial": True,
     }
-    load = ["--concurrency", f"{plan.options.concurrency}", "--duration", text_of(plan.options.duration_s)]
-    load += [
-        "--warmup",
-        text_of(plan.options.warmup_s),
-        "--request-timeout",
-        f"{REQUEST_TIMEOUT_S}",
-        "--out",
-        str(directory),
-    ]
-    rows = document["rows"]
-    refused: dict[tuple[str, str], str] = {}
-    costs = plan.costs_s(measured_flops_per_s())
-    note(plan.whole(costs))
-    begun = time.monotonic()
-    for number, case in enumerate(cases, start=1):
-        note(f"[{number}/{len(cases)}] {case}")
-        if case.artifact in refused:  # at another batch, which the export does not know of
-            rows.append({**_unreached(case), "failure": refused[case.artifact]})
-        else:
-            rows.append(_row(case, engine, load, repository))
-        if rows[-1]["failure"] and rows[-1]["export_s"] is None:
-            refused[case.artifact] = rows[-1]["failure"]
-        if remove and not any(each.artifact == case.artifact for each in cases[number:]):
-            shutil.rmtree(Entry(repository, case.workload.name, engine, case.precision).folder, ignore_errors=True)
-        # After each workload, so that a crash loses none of those before.
+
+    def write(partial: str | None) -> None:
+        document["partial"] = partial is not None
         results.write_atomically(directory / "suite.json", results.to_json(document))
-        on_row(directory, document, left_s(costs, number, time.monotonic() - begun) if number < len(cases) else None)
+        on_row(directory, document)
+
+    refused: dict[tuple[str, str], str] = {}
+    turns = [
+        Turn(str(case), functools.partial(_row, case, plan, directory, refused), cost)
+        for case, cost in zip(plan.cases, plan.costs_s(measured_flops_per_s()), strict=True)
+    ]
+    note(plan.whole([turn.cost_s for turn in turns]))
+    asked = {**document, "cases": [turn.name for turn in turns]}
+    with Campaign(directory, asked, write, resume=bool(resume)) as campaign:
+        campaign.expect(turn.cost_s for turn in turns)
+        made = campaign.turns(turns, SuiteRow, line, lasts=lambda row: row["failure"] is None)
+        for number, (case, (_, row)) in enumerate(zip(plan.cases, made, strict=False), start=1):
+            document["rows"].append(row)
+            if remove and not any(each.artifact == case.artifact for each in plan.cases[number:]):
+                entry = Entry(plan.repository, case.workload.name, plan.engine, case.precision)
+                shutil.rmtree(entry.folder, ignore_errors=True)
     return directory, document
 
 
-def _row(case: Case, engine: str, load: list[str], repository: Path) -> SuiteRow:
-    """Export and run one workload, each as a process of its own: its memory ends with it, and so does its crash."""
-    row = _unreached(case)
-    common = [case.workload.name, "--engine", engine, "--precision", case.precision]
-    common += ["--model-repository", str(repository), "--json"]
-    exported, failure = command(["export", *common], EXPORT_TIMEOUT_S)
-    if exported is None or failure:
-        return {**row, "failure": f"export: {failure}"}
-    manifest = exported["exports"][0]
-    row["export_s"], row["peak_rss_mib"] = manifest["seconds"], manifest["peak_rss_mib"]
-    row["export_up_to_date"], row["busy_share"] = manifest["up_to_date"], psutil.cpu_percent(interval=1.0) / 100
-    ran, failure = command(["run", *common, "--batch-size", f"{case.batch}", *load], RUN_TIMEOUT_S)
-    if ran is None or ran["figures"] is None:
-        return {**row, "failure": f"run: {failure}"}
-    return _measured(row, conformed(ran, Result))
+def line(row: SuiteRow) -> str:
+    """Say how a case came out."""
+    if row["failure"]:
+        return f"FAILED  {row['failure']}"
+    return f"{row['verdict']}  {row['requests']:,} requests, {figure(row['inferences_per_s'])} inferences/s"
+
+
+def _row(case: Case, plan: Plan, directory: Path, refused: dict[tuple[str, str], str]) -> SuiteRow:
+    """Export and run one workload, each in a process of its own: its memory ends with it, and so does its crash."""
+    row, name = _unreached(case), case.workload.name
+    if case.artifact in refused:  # at another batch, which the export does not know of
+        return {**row, "failure": refused[case.artifact]}
+    from exporters.pipeline.isolated import Task, export_isolated
+
+    try:
+        task = Task(name, plan.engine, case.precision, plan.repository, force=False)
+        exported = export_isolated(task, EXPORT_TIMEOUT_S)
+    except ERRORS as error:
+        refused[case.artifact] = failure = f"export: {words(error)}"
+        return {**row, "failure": failure}
+    row["export_s"], row["peak_rss_mib"] = exported.manifest["seconds"], exported.manifest["peak_rss_mib"]
+    row["export_up_to_date"], row["busy_share"] = exported.up_to_date, psutil.cpu_percent(interval=1.0) / 100
+    options = plan.options
+    load = ClosedLoop(concurrency=options.concurrency, duration_s=options.duration_s, warmup=options.warmup_s)
+    asked = {"engine": plan.engine, "precision": case.precision, "batch_size": case.batch}
+    try:
+        return _measured(row, load_apart(name, load, plan.repository, directory, **asked))
+    except ERRORS as error:
+        return {**row, "failure": f"run: {words(error)}"}
+
+
+def load_apart(workload: str, load: ClosedLoop, repository: Path, out: Path, **more: object) -> Result:
+    """Load a model of a repository at a server of its own, in a process of its own; the run's directory is in `out`.
+
+    `more` are other fields of the request, its engine among them. Raises Ended, ServemarkError, NoResultError,
+    KeyboardInterrupt.
+    """
+    request = changed(
+        RunRequest(workload=workload, load=load),
+        model_repository=str(repository),
+        out=str(out),
+        request_timeout_s=REQUEST_TIMEOUT_S,
+        **more,
+    )
+    return apart(_load, request, timeout_s=RUN_TIMEOUT_S, begin=_begin)
+
+
+def _begin() -> None:
+    """Begin like a command that is watched by the one that has started it, and print errors alone."""
+    os.environ |= {interrupts.WATCHER: str(os.getppid()), SAYS: SAY_ERRORS}
+    a_command()
+
+
+def _load(request: RunRequest) -> Result:
+    """Load the model in this process. Raises ServemarkError, NoResultError."""
+    with server_for([LoadConfig.of(request)]) as [served]:
+        return drive(served)
 
 
 def _unreached(case: Case) -> SuiteRow:
@@ -132,26 +169,3 @@ def _measured(row: SuiteRow, result: Result) -> SuiteRow:
         "verdict": said(result["verdict"]),
         "failure": f"run: {', '.join(sorted(unusable))}" if unusable else None,
     }
-
-
-def command(arguments: list[str], timeout_s: float) -> tuple[dict[str, Any] | None, str | None]:
-    """Run a command of ours; its JSON, or the last words of its errors."""
-    with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
-        with interrupts.held_back():
-            command, watched = [sys.executable, "-m", "servemark", *arguments], {interrupts.WATCHER: str(os.getpid())}
-            process = subprocess.Popen(command, stdout=output, stderr=errors, env=os.environ | watched)
-        try:
-            with stopping([process]):
-                code = interrupts.wait(process, timeout_s)
-        except subprocess.TimeoutExpired:
-            return None, f"not done within {timeout_s:g} s"
-        output.seek(0)
-        errors.seek(0)
-        try:
-            document: dict[str, Any] | None = json.load(output)
-        except ValueError:
-            document = None
-        last = errors.read().strip().splitlines()[-3:]
-    failed = code not in (ExitCode.VALID, ExitCode.INVALID, ExitCode.SLO_MISSED)
-    words = "; ".join(line.strip() for line in last).removeprefix("servemark: ")
-    return document, (words or f"exit code {code}") if failed or document is None else None

@@ -157,11 +157,6 @@ def published_cases(chosen: Sequence[Workload], engine: str, precisions: Sequenc
     return cases
 
 
-def left_s(costs: Sequence[float], done: int, spent_s: float) -> float:
-    """About how long the cases that are left take (s), as those that are done turned out."""
-    return sum(costs[done:]) * (spent_s / sum(costs[:done]) if done else 1.0)
-
-
 def measured_flops_per_s() -> float:
     """Measure a large fp32 product on this CPU. Models reach less, and a GPU more."""
     matrix = np.ones((SIDE, SIDE), np.float32)

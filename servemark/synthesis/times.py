@@ -11,10 +11,10 @@ from scipy import stats
 from servemark.characterise.measure import ENGINE_S, measure_batches
 from servemark.compare.interleaved.contenders import Contender, parse_contenders
 from servemark.documents.commands.understand import Synthesise
+from servemark.machine.own_process import ERRORS, apart, words
 from servemark.output import note
 from servemark.profiling.document import engine_profile
 from servemark.profiling.measure import Order as Profiled
-from servemark.profiling.run import ERRORS, apart, words
 from servemark.quantities import figure, whole
 from servemark.repository.entry import FULL
 from servemark.results.schema.synthesis import CategoryShare, HeldOut, Synthesis, TimedContext

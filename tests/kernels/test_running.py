@@ -12,10 +12,11 @@ import pytest
 
 from kernels.measurement.case import Case, Method
 from kernels.measurement.device import Device
-from kernels.running import CALLS, FIXED_S, NOTHING_S, START_S, begin, case_cost_s, resumed
+from kernels.running import CALLS, FIXED_S, NOTHING_S, START_S, asked, begin, case_cost_s
 from kernels.suites import cases_of
 from servemark.errors import ServemarkError
 from servemark.machine.own_process import OwnProcess
+from servemark.results.directory import JOURNAL
 from tests.support.command_line import BAD_INPUT, Servemark
 from tests.support.saved_documents import ceiling, kernels
 
@@ -52,18 +53,17 @@ def honest() -> dict[str, Any]:
     return found
 
 
-def saved(folder: Path, document: object) -> Path:
-    (folder / "result.json").write_text(json.dumps(document))
+def saved(folder: Path, document: dict[str, Any]) -> Path:
+    """Write the journal of a run that has measured the ceilings."""
+    ceilings: dict[str, object] = {"found": document.get("ceilings"), "left_out": []}
+    turn = {"turn": "ceilings of fp32", "seconds": 1.0, "outcome": ceilings}
+    lines = ({**document, "ceilings": []}, turn) if "ceilings" in document else (document, turn)
+    (folder / JOURNAL).write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     return folder
 
 
 def test_an_honest_run_is_read(tmp_path: Path, honest: dict[str, Any]) -> None:
-    assert resumed(saved(tmp_path, honest)) == honest
-
-
-def test_so_is_one_of_an_earlier_version(tmp_path: Path, honest: dict[str, Any]) -> None:
-    older = {key: value for key, value in honest.items() if key not in {"held_mib", "ceilings_left_out"}}
-    assert resumed(saved(tmp_path, older)) == older
+    assert asked(saved(tmp_path, honest)) == {**honest, "ceilings": []}
 
 
 DAMAGES: dict[str, Change] = {
@@ -131,32 +131,32 @@ def test_a_damaged_document_is_refused_with_words(
 ) -> None:
     document = copy.deepcopy(honest)
     change(document)
-    before = saved(tmp_path, document).joinpath("result.json").read_bytes()
+    before = saved(tmp_path, document).joinpath(JOURNAL).read_bytes()
     done = servemark("kernels", "--resume", str(tmp_path))
     assert (done.code, "Traceback" in done.err, "\x1b" in done.err) == (BAD_INPUT, False, False), done.err
     assert "servemark: " in done.err
-    assert (tmp_path / "result.json").read_bytes() == before
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [(JOURNAL, before)]
 
 
-@pytest.mark.parametrize("key", ["suite", "device", "cache", "threads", "ceilings", "cases", "planned", "library"])
+@pytest.mark.parametrize("key", ["suite", "device", "cache", "threads", "families", "cases", "planned", "library"])
 @pytest.mark.parametrize("value", [None, 5, "x", [], {}, [[]], -1, 1e308, True, "x" * 10**6], ids=lambda v: f"{v!r:.9}")
 def test_any_value_anywhere_is_refused_or_right(
     tmp_path: Path, honest: dict[str, Any], key: str, value: object
 ) -> None:
     folder = saved(tmp_path, {**honest, key: value})
     with contextlib.suppress(ServemarkError):
-        assert resumed(folder)[key] == value  # type: ignore[literal-required]
+        assert asked(folder)[key] == value  # type: ignore[literal-required]
 
 
 @pytest.mark.parametrize("text", ["", "null", "[]", "5", "{}", "[" * 10**5, '{"kind":' * 10**5, "\x00", "\udcff"])
 def test_a_file_that_is_no_document_is_refused(servemark: Servemark, tmp_path: Path, text: str) -> None:
-    (tmp_path / "result.json").write_text(text, errors="surrogateescape")
+    (tmp_path / JOURNAL).write_text(text, errors="surrogateescape")
     done = servemark("kernels", "--resume", str(tmp_path))
     assert (done.code, "Traceback" in done.err) == (BAD_INPUT, False), done.err
 
 
 def test_neither_a_fifo_nor_a_device_nor_a_huge_file_is_read(servemark: Servemark, tmp_path: Path) -> None:
-    file = tmp_path / "result.json"
+    file = tmp_path / JOURNAL
 
     def make_huge() -> None:
         with file.open("w") as open_file:

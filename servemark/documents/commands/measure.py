@@ -150,6 +150,7 @@ class Suite(Command, frozen=True, kw_only=True):
         float, fields.number("Seconds before, which do not count.", units=SECONDS, least=0, metavar="S")
     ] = 1.0
     out: Out = RESULTS
+    resume: Resume = ""
     remove: Annotated[bool, fields.switch("Remove each exported model after its run.")] = False
     dry_run: Annotated[bool, fields.switch("Say what would run and about how long it takes, and run nothing.")] = False
     model_repository: Repository = MODEL_REPOSITORY

@@ -13,6 +13,7 @@ from servemark.documents.commands.shared import (
     Out,
     Report,
     Repository,
+    Resume,
     SuiteName,
     Workload,
 )
@@ -85,6 +86,7 @@ class Profile(Command, frozen=True, kw_only=True):
     budget_s: Annotated[
         float, fields.number("Leave out what is not done by then.", units=SECONDS, least=1, metavar="S")
     ] = PROFILE_BUDGET_S
+    resume: Resume = ""
     out: Out = RESULTS
     model_repository: Repository = MODEL_REPOSITORY
     report: Report = False
@@ -112,6 +114,7 @@ class Calibrate(Command, frozen=True, kw_only=True):
     ] = "all"
     cases: Annotated[str, fields.text("Some of the cases, like stall,queue; all.", metavar="C,...")] = "all"
     full: Annotated[bool, fields.switch("Longer loads, and three rounds.")] = False
+    resume: Resume = ""
     out: Out = RESULTS
     report: Report = False
     json: Json = False

@@ -69,3 +69,4 @@ class SuiteDocument(Header):
     warmup_s: Annotated[float, "Seconds before the measured interval."]
     published: Annotated[bool, "Whether each workload ran at AI Matrix's batches and precisions."]
     rows: Annotated[list[SuiteRow], "One row for each workload."]
+    partial: Annotated[bool, "true: it was cut short."]

@@ -94,6 +94,8 @@ def converted(document: dict[str, Any]) -> dict[str, Any]:
         found["request"] = {**document["request"], "live": live}
     if "metrics" in document:
         found |= _measured(document)
+    if document.get("kind") == "suite":
+        found["partial"] = False
     if "mix" in document and isinstance(document["mix"], list):
         found["mix"] = [{**part, **_measured(part)} for part in document["mix"]]
     if document.get("stages"):

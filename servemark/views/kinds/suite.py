@@ -14,6 +14,7 @@ from servemark.views.blocks import Article, Badge, Block, Check, Figure, Lines, 
 from servemark.views.drawing.axis import logarithmic
 from servemark.views.drawing.plot import Bar, ends
 from servemark.views.plots.circumstances import environment, made
+from servemark.views.verdict import cut_short
 from servemark.views.wording import cells
 from servemark.workload import ai_matrix
 
@@ -51,7 +52,7 @@ def article(saved: Saved) -> Article:
             Section("Throughput", lambda: _throughput(rows)),
             Section("Environment", lambda: environment(document)),
         ],
-        badges=[Badge("FAILED", "bad")] if failed else [],
+        badges=[*([Badge("FAILED", "bad")] if failed else []), *cut_short(document["partial"])],
         made=made(document),
     )
 
@@ -59,13 +60,6 @@ def article(saved: Saved) -> Article:
 def name_of(row: SuiteRow) -> str:
     """The case that a row is of; documents before `--published` have neither precision nor batch."""
     return suite_case(row["workload"], row.get("precision", "fp32"), row.get("batch_size", 1))
-
-
-def line(row: SuiteRow) -> str:
-    """One workload's outcome, while the others are still to come."""
-    if row["failure"]:
-        return f"FAILED  {row['failure']}"
-    return f"{row['verdict']}  {row['requests']:,} requests, {figure(row['inferences_per_s'])} inferences/s"
 
 
 def notes(document: SuiteDocument, rows: Sequence[SuiteRow]) -> list[str]:

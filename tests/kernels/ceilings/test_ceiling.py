@@ -15,7 +15,7 @@ from kernels.ceilings.source import Source
 from kernels.ceilings.working_sets import held_bytes
 from kernels.measurement.case import MIB, Method, Unmeasured
 from kernels.measurement.device import USUAL_CACHE_BYTES, Device
-from kernels.measurement.progress import Progress
+from servemark.campaign import Progress
 from servemark.machine.own_process import Ended, OwnProcess
 from servemark.results.schema.kernels import Ceiling
 

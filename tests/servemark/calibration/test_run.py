@@ -3,9 +3,7 @@
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
-
-import pytest
+from typing import ClassVar
 
 from loadgen.peers import Peer, PeerFigures, PeerLoad
 from servemark.calibration import run
@@ -73,17 +71,6 @@ def test_a_known_error_is_found(tmp_path: Path) -> None:
     assert "reported 0.00 times the failures" in document["meters"][0]["wrong"]
     assert not document["partial"]
     assert "resets: silent reported nothing" in shown(document)
-
-
-def test_what_was_measured_before_ctrl_c_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*_: Any) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(run, "measure", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        run.calibrate([NAMED["floor"]], [Client()], tmp_path, full=False)
-    [kept] = tmp_path.iterdir()
-    assert validated(directory.read(kept))["partial"]
 
 
 def test_the_usual_calibration_ends_within_three_minutes() -> None:

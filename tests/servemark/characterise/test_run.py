@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
+from servemark.campaign import asked_of
 from servemark.characterise import run
 from servemark.characterise.analysis import failure_of
-from servemark.errors import ArtifactError, OptionError
+from servemark.errors import ArtifactError, OptionError, ServerError
+from servemark.results import directory as results
 from servemark.results.directory import read_as
 from servemark.results.schema.characterisation import Characterisation
 from servemark.results.schema.header import reason_of
-from servemark.runs import suite
 from servemark.workload import get
 from tests.support.characterised import NAMES, options
 from tests.support.command_line import Servemark
@@ -60,7 +61,11 @@ def test_a_tiny_suite_is_measured_and_told(
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(run, "export_where_needed", lambda *_: None)
-    monkeypatch.setattr(suite, "command", lambda *_: (None, "no server"))
+
+    def no_server(*_: Any, **__: Any) -> None:
+        raise ServerError("no server")
+
+    monkeypatch.setattr(run, "load_apart", no_server)
     return tmp_path
 
 
@@ -78,19 +83,9 @@ def test_a_failure_is_a_row_and_going_on_tries_it_again(folder: Path, monkeypatc
     assert len(asked) == 2 * len(NAMES)
     assert {failure_of(each) for row in saved["rows"] for each in row["engines"]} == {"it is damaged"}
     assert "0 workloads ran" in str(reason_of(saved, "analysis"))
-    run.Characterised(saved, folder, folder).run(ceilings=False)
+    again = results.typed(asked_of(folder), folder, Characterisation)
+    run.Characterised(again, folder, folder, resume=True).run(ceilings=False)
     assert len(asked) == 4 * len(NAMES)
-
-
-def test_a_signal_keeps_what_there_is(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def stopped(*_: Any, timeout_s: float) -> Any:  # noqa: ARG001 - as it is called
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(run, "apart", stopped)
-    document = run.begin("aibench", options())
-    with pytest.raises(KeyboardInterrupt):
-        run.Characterised(document, folder, folder).run(ceilings=False)
-    assert read_as(folder, Characterisation)["partial"]
 
 
 @pytest.mark.parametrize(

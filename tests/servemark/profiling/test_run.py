@@ -68,6 +68,12 @@ def test_a_signal_keeps_what_there_is(orders: list[Order], tmp_path: Path, monke
     document = saved(tmp_path / "results")
     assert document["partial"]
     assert [each["engine"] for each in document["engines"]] == ["onnxruntime"]
+    answering({"onnxruntime": KeyboardInterrupt()}, monkeypatch)
+    [folder] = (tmp_path / "results").iterdir()
+    _, again = run.profile(orders, [], tmp_path / "results", ceilings=False, budget_s=60, resume=folder)
+    assert [each["engine"] for each in again["engines"]] == ["onnxruntime", "openvino"]
+    assert again["engines"][0] == document["engines"][0]
+    assert not again["partial"]
 
 
 def test_nothing_begins_for_a_batch_that_cannot_be(orders: list[Order], tmp_path: Path) -> None:

@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 
+from exporters.pipeline import isolated
 from servemark import workload
 from servemark.documents.commands.measure import Suite
-from servemark.errors import OptionError
+from servemark.errors import ArtifactError, OptionError
 from servemark.results.saved import Saved
 from servemark.results.schema.suite import SuiteRow, not_reached
 from servemark.runs import suite, suite_plan
 from servemark.views.blocks import Table
-from servemark.views.kinds.suite import PUBLISHED_COLUMNS, line
+from servemark.views.kinds.suite import PUBLISHED_COLUMNS
 from servemark.views.kinds.suite import article as suite_page
 from servemark.views.render.markdown import to_markdown
 from servemark.workload import ai_matrix, aibench
@@ -54,7 +55,7 @@ def document(*rows: SuiteRow, published: bool = False) -> Any:
         "duration_s": 5.0,
         "warmup_s": 1.0,
     }
-    head["published"] = published
+    head |= {"published": published, "partial": False}
     head["command"] = ["servemark", "suite", "all", "--only", "din"]
     return {**head, "created": "2026-11-20T12:00:00+00:00", "environment": environment, "rows": rows}
 
@@ -185,11 +186,6 @@ def test_a_plan_says_what_it_takes() -> None:
     assert found.costs_s(1e18) == pytest.approx([51, 21, 21])  # warm-up and interval have a least length
 
 
-def test_what_is_left_follows_what_was_done() -> None:
-    assert suite_plan.left_s([10, 10, 20], 0, 0.0) == 40
-    assert suite_plan.left_s([10, 10, 20], 2, 60.0) == 60
-
-
 def test_a_dry_run_runs_nothing(tmp_path: Path, servemark: Servemark) -> None:
     line = ["suite", "subset", "--out", str(tmp_path), "--model-repository", str(tmp_path), "--dry-run"]
     shown = servemark(*line).out.splitlines()
@@ -203,15 +199,15 @@ def test_an_export_that_failed_is_not_tried_again_for_each_batch(
 ) -> None:
     asked: list[str] = []
 
-    def refuse(arguments: list[str], _: float) -> tuple[None, str]:
-        asked.append(arguments[0])
-        return None, "no room"
+    def refuse(task: Any, _: float) -> None:
+        asked.append(task.workload)
+        raise ArtifactError("no room", fix="make some")
 
-    monkeypatch.setattr(suite, "command", refuse)
+    monkeypatch.setattr(isolated, "export_isolated", refuse)
     monkeypatch.setattr(suite, "measured_flops_per_s", lambda: 1e10)
     chosen = planned("ai-matrix", "onnxruntime", published=True, precision=["fp32"], only=["resnet50"])
     _, found = suite.run_suite(chosen, tmp_path)
-    assert asked == ["export"]
+    assert asked == ["resnet50"]
     assert [(row["batch_size"], row["failure"]) for row in found["rows"]] == [
         (batch, "export: no room") for batch in (16, 32, 64)
     ]
@@ -219,8 +215,8 @@ def test_an_export_that_failed_is_not_tried_again_for_each_batch(
 
 
 def test_a_line_for_each_outcome() -> None:
-    assert line(GOOD) == "VALID  9,400 requests, 1,877 inferences/s"
-    assert line(FAILED) == "FAILED  export: no room"
+    assert suite.line(GOOD) == "VALID  9,400 requests, 1,877 inferences/s"
+    assert suite.line(FAILED) == "FAILED  export: no room"
 
 
 def test_a_suite_exports_and_loads_and_goes_on_past_a_failure(
