@@ -13,7 +13,6 @@ from loadgen.driver.traffic import Traffic
 from loadgen.evaluation.evidence import evidence_of_recorder, so_far
 from loadgen.evaluation.observations import observe, seen
 from loadgen.load.load_config import LoadConfig
-from loadgen.load.scenario import TraceReplay
 from loadgen.measurement.measurement import ActiveLoad, Measured, Measurement
 from loadgen.measurement.recorder import Recorder
 from servemark import __version__, interrupts
@@ -101,7 +100,7 @@ class Live:
 
     def _requested_rate(self, recorder: Recorder, traffic: Traffic, now: int) -> Iterator[Sample]:
         config = self._measurement.config
-        if isinstance(config.scenario, TraceReplay):
+        if config.scenario.trace:
             before, self._scheduled = self._scheduled, (now, traffic.scheduled)
             if before is not None and now > before[0]:
                 yield Sample.of(catalog.REQUESTED_RATE, (traffic.scheduled - before[1]) * 1e9 / (now - before[0]))
@@ -128,7 +127,7 @@ def run_labels(config: LoadConfig, header: PendingResult, directory: Path) -> di
         "engine": header["engine"] or config.engine,
         "precision": header["precision"] or config.precision,
         "device": header["device"] or "",
-        "scenario": config.scenario.mode,
+        "scenario": config.scenario.words.mode,
         "run": directory.as_posix() if not directory.is_absolute() else directory.name,
     }
 

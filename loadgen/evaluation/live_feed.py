@@ -10,7 +10,6 @@ from loadgen.driver.traffic import Traffic
 from loadgen.evaluation.evidence import so_far
 from loadgen.evaluation.live import standing
 from loadgen.evaluation.observations import seen
-from loadgen.load.scenario import TraceReplay
 from loadgen.measurement.measurement import Measurement
 from loadgen.measurement.recorder import Recorder
 from servemark.results.objectives import judge_objective
@@ -81,7 +80,7 @@ def figures_now(measurement: Measurement, now: int, before: Histogram) -> tuple[
 
 def _asked_rate(measurement: Measurement, elapsed_s: float) -> float | None:
     config = measurement.config
-    if not config.open_loop or isinstance(config.scenario, TraceReplay):
+    if not config.open_loop or config.scenario.trace:
         return None
     return config.scenario.warmup_rate if elapsed_s < 0 else config.scenario.stage_at(elapsed_s).rate
 

@@ -8,11 +8,10 @@ from loadgen.driver.event_loop import GENERATOR_ERROR
 from loadgen.evaluation.details import receive_clock
 from loadgen.kserve.server_statistics import BACKEND_DIED, restarted
 from loadgen.load.load_config import LoadConfig
-from loadgen.load.scenario import Stages, TraceReplay
 from loadgen.measurement.measurement import Measured, worker_name
 from loadgen.measurement.recorder import Recorder
 from loadgen.measurement.windows import Window
-from servemark.documents.load import Stage
+from servemark.documents.load import Stage, Stages, Trace
 from servemark.figures.evidence import Evidence
 from servemark.figures.latency import moved_by_late_sending
 from servemark.figures.throughput import NOT_BEGUN
@@ -54,7 +53,7 @@ def observe(
     good = recorder.scheduled - recorder.errors.total()
     # Scheduled inside and answered inside, or carried in and answered inside: the difference is the growth.
     growth = good - recorder.completed
-    changing = isinstance(config.scenario, Stages | TraceReplay) or bool(config.live.at) or config.server.cold_start
+    changing = isinstance(config.scenario.load, Stages | Trace) or bool(config.live.at) or config.server.cold_start
     long_stages = [
         windows
         for stage, windows in windows_of_stages(config, recorder)
@@ -83,8 +82,8 @@ def observe(
         growth_of_windows=() if changing else _growth(recorder.windows),
         schedule_delay_p99_ms=_shown_p99(recorder.schedule_delay),
         generator_delay_p99_ms=_shown_p99(recorder.schedule_delay.without(recorder.waited_delay)),
-        lower=config.scenario.lower,
-        longer=config.scenario.longer if measured.interrupted is None else "let the run go on",
+        lower=config.scenario.words.lower,
+        longer=config.scenario.words.longer if measured.interrupted is None else "let the run go on",
         relief=config.scenario.relief,
         not_realtime=_not_realtime(measured.granted),
         latency_p99_ms=_p99(recorder.latency),
@@ -118,9 +117,9 @@ def _skipped(config: LoadConfig, measured: Measured, *, judged_stages: int, long
         skipped[Kind.STEADY_STATE] = "commands were run beside the load (--at)"
     elif config.server.cold_start:
         skipped[Kind.STEADY_STATE] = "a cold start is not steady from its first second on (--cold-start)"
-    elif isinstance(config.scenario, TraceReplay):
+    elif config.scenario.trace:
         skipped[Kind.STEADY_STATE] = "the rate of a trace changes by itself"
-    elif isinstance(config.scenario, Stages) and not judged_stages:
+    elif isinstance(config.scenario.load, Stages) and not judged_stages:
         shortest = f"stages at one rate, of {FEWEST * SHORTEST_WINDOW_S:g} s or more"
         overloaded = "in all of them requests piled up, or a pile was worked off" if long_stages else "there is none"
         skipped[Kind.STEADY_STATE] = f"it is judged within {shortest}: {overloaded}"
@@ -213,7 +212,7 @@ def _backlog_changes(windows: Sequence[Window]) -> bool:
 
 def windows_of_stages(config: LoadConfig, recorder: Recorder) -> list[tuple[Stage, list[Window]]]:
     """The stages of a scenario that has some, each with its windows."""
-    if not isinstance(config.scenario, Stages):
+    if not isinstance(config.scenario.load, Stages):
         return []
     windows = iter(recorder.windows)
     counts = config.scenario.windows_per_stage

@@ -10,13 +10,13 @@ import numpy as np
 
 from loadgen.load.arrivals import Users
 from loadgen.load.order import Order, Startup
-from loadgen.load.scenario import ClosedLoop, Scenario, scenario_of
+from loadgen.load.scenario import Scenario, scenario_of
 from loadgen.load.share import Share
 from loadgen.transport.access import Access
 from loadgen.transport.server_url import METRICS, metrics_url, normal_urls, protocol_of
 from servemark.documents import request as documents
 from servemark.documents.live import Live
-from servemark.documents.load import NO_PAUSE, Load
+from servemark.documents.load import NO_PAUSE, ClosedLoop, Load
 from servemark.documents.request import DATASET, SYNTHETIC, RunRequest
 from servemark.documents.saved_load import title
 from servemark.documents.server import Server
@@ -294,16 +294,16 @@ class LoadConfig:
     @property
     def open_loop(self) -> bool:
         """Tell whether a schedule decides when requests go out."""
-        return not isinstance(self.scenario, ClosedLoop)
+        return not isinstance(self.scenario.load, ClosedLoop)
 
     @property
     def concurrency(self) -> int | None:
         """Requests that a closed loop keeps in flight, None for an open one."""
-        return self.scenario.load.concurrency if isinstance(self.scenario, ClosedLoop) else None
+        return self.scenario.load.concurrency if isinstance(self.scenario.load, ClosedLoop) else None
 
     def users(self, share: Share) -> Users:
         """This share of the users of a closed loop; one where there is none."""
-        pause = self.scenario.load.think_time_s if isinstance(self.scenario, ClosedLoop) else NO_PAUSE
+        pause = self.scenario.load.think_time_s if isinstance(self.scenario.load, ClosedLoop) else NO_PAUSE
         return Users(share.count(self.concurrency or 1), pause, f"{self.seed} {share.index}")
 
     @property

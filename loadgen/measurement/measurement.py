@@ -12,7 +12,6 @@ from loadgen.driver.timed_commands import TimedCommands
 from loadgen.driver.traffic import Traffic
 from loadgen.inputs.sources import golden_of
 from loadgen.load.load_config import LoadConfig
-from loadgen.load.scenario import Stages, TraceReplay
 from loadgen.load.warm_up import WarmUpOutcome
 from loadgen.measurement.interval_edges import Boundaries, Energy, Reading, Statistics, Timed
 from loadgen.measurement.machine_use import MachineUse
@@ -21,6 +20,7 @@ from loadgen.measurement.recorder import Recorder
 from loadgen.measurement.server_windows import ServerWindows
 from loadgen.sut.target import Placement, Target
 from servemark import interrupts
+from servemark.documents.load import Stages, Trace
 from servemark.documents.values import timed_commands
 from servemark.documents.values.exporters import parse_all
 from servemark.errors import OptionError
@@ -204,7 +204,7 @@ class Measurement:
             raise
         boundaries = Boundaries(statistics, energy, machine, *sending.readings)
         measured = self.measured = Measured(sending.recorder, statistics, energy, machine)
-        if isinstance(self.config.scenario, Stages | TraceReplay):
+        if isinstance(self.config.scenario.load, Stages | Trace):
             measured.server_windows = ServerWindows(self.target, available=statistics.available)
         try:
             sending.run(partial(self._tick, sending, boundaries, measured, commands))

@@ -125,5 +125,5 @@ def interval_from(config: LoadConfig, start_ns: int) -> Interval:
     """The measured interval of a schedule that begins then."""
     measured_from = start_ns + int(config.warmup_s * 1e9)
     edges = tuple(measured_from + round(edge * 1e9) for edge in config.scenario.window_edges_s)
-    by_second = config.scenario.mode == "trace" or bool(config.live.at) or config.server.cold_start
+    by_second = config.scenario.trace is not None or bool(config.live.at) or config.server.cold_start
     return Interval(measured_from, measured_from + int(config.duration_s * 1e9), config.windows, edges, by_second)

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from loadgen.load.load_config import LoadConfig
-from loadgen.load.scenario import ConstantRate
 from servemark.compare.interleaved.hosting import Participant
 from servemark.compare.interleaved.validity import (
     MAX_DURATION_S,
@@ -14,6 +13,7 @@ from servemark.compare.interleaved.validity import (
     search_length_s,
 )
 from servemark.compare.interleaved.warm_up import EngineWarmUp
+from servemark.documents.load import ConstantRate
 from servemark.output import note
 from servemark.quantities import figure
 from servemark.results.objectives import Objectives, highest_percentile
@@ -124,7 +124,7 @@ def _round_s(participants: Sequence[Participant], warmed: Mapping[str, EngineWar
     requests = requests_needed(closed=not config.open_loop, percentile=highest_percentile(config.slo))
     slowest = min(warmed, key=lambda label: warmed[label].rate)
     rate, who = warmed[slowest].rate, f"{slowest} answers about {figure(warmed[slowest].rate)}"
-    if isinstance(config.scenario, ConstantRate):
+    if isinstance(config.scenario.load, ConstantRate):
         rate, who = config.scenario.rate, f"there are {config.scenario.rate:g}"
     length_s = round_length_s(requests, rate)
     why = f"{who} requests/s; a round's verdict needs {requests:,}"

@@ -25,7 +25,7 @@ def scenario(*flags: str) -> Scenario:
 
 @pytest.mark.parametrize("flags", [("--concurrency", "2"), ("--request-rate", "5"), ("--stages", "10:5")])
 def test_a_remedy_names_the_flag_that_made_the_load(flags: tuple[str, str]) -> None:
-    assert flags[0] in scenario(*flags).lower
+    assert flags[0] in scenario(*flags).words.lower
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_bad_scenarios(flags: list[str], words: str) -> None:
 
 def test_stages_make_the_duration_the_windows_and_the_mean_rate() -> None:
     found = scenario("--stages", "2:100,0.5:0,12:50", "--warmup", "1", "--duration", "99")
-    assert (found.mode, found.duration_s) == ("stages", 14.5)
+    assert (found.words.mode, found.duration_s) == ("stages", 14.5)
     assert found.rate == pytest.approx((200 + 600) / 14.5)
     assert found.windows_per_stage == [4, 1, 10]
     edges = found.window_edges_s
