@@ -59,9 +59,16 @@ def _with_navigation(_app: Any, docname: str, source: list[str]) -> None:
         return
     source[0] += "\n\n```{toctree}\n:hidden:\n\ndocs/index\nCONTRIBUTING\nCHANGELOG\nSECURITY\n```\n"
     for caption, folder in SECTIONS.items():
-        pages = sorted(path.relative_to(CHECKOUT).with_suffix("") for path in (HERE / folder).rglob("*.md"))
-        entries = "\n".join(map(str, pages))
+        pages = sorted((HERE / folder).rglob("*.md"), key=_place)
+        entries = "\n".join(str(page.relative_to(CHECKOUT).with_suffix("")) for page in pages)
         source[0] += f"\n\n```{{toctree}}\n:hidden:\n:caption: {caption}\n\n{entries}\n```\n"
+
+
+def _place(page: Path) -> tuple[int, Path]:
+    """Return where the index names a page; those that it does not name come last."""
+    index = (HERE / "index.md").read_text()
+    place = index.find(f"({page.relative_to(HERE)})")
+    return (len(index) if place < 0 else place), page
 
 
 def _first_page(app: Any, failure: Exception | None) -> None:

@@ -8,6 +8,6 @@ from servemark.paths import CHECKOUT
 
 
 def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
-    build = [sys.executable, "-m", "sphinx", "-q", "-n", "-W", "--keep-going", "-b", "dummy", "-c", "docs"]
+    build = [sys.executable, "-m", "sphinx", "-q", "-n", "-W", "--keep-going", "-b", "html", "-c", "docs"]
     done = subprocess.run([*build, ".", str(tmp_path)], cwd=CHECKOUT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
