@@ -2,8 +2,11 @@
 
 import importlib
 import re
+import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 
 from servemark.cli import build
@@ -74,10 +77,28 @@ def _anchors(page: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(CHECKOUT)))
-def test_commands_exist(page: Path) -> None:
-    blocks = "\n".join(re.findall(r"^```.*?^```", page.read_text(), re.MULTILINE | re.DOTALL))
-    commands = set(re.findall(r"^(?:\$ )?servemark ([a-z]+)", blocks, re.MULTILINE))
-    assert commands <= set(build().commands)
+def test_commands_can_be_typed(page: Path) -> None:
+    """Each command of a block or a sentence exists, and takes the options that stand there."""
+    wrong = {}
+    for line in _commands(page.read_text()):
+        command: click.Command = build()
+        arguments = shlex.split(line, comments=True)
+        try:
+            while isinstance(command, click.Group) and (arguments or not command.invoke_without_command):
+                command = command.commands[arguments.pop(0)]
+            command.make_parser(click.Context(command, **command.context_settings)).parse_args(arguments)
+        except (KeyError, IndexError, click.UsageError) as error:
+            wrong[line] = str(error)
+    assert not wrong
+
+
+def _commands(text: str) -> Iterator[str]:
+    """Yield what follows `servemark` in each command, as far as a shell gives it to the program."""
+    block = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+    blocks = "\n".join(block.findall(text)).replace("\\\n", " ")
+    found = re.findall(r"^(?:\$ )?servemark (.+)$", blocks, re.MULTILINE)
+    for line in found + re.findall(r"`servemark ([a-z][^`]*)`", block.sub("", text)):
+        yield re.split(r" (?:&&|&|\|\||\||>>?)(?: |$)", line)[0]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(CHECKOUT)))
