@@ -15,7 +15,7 @@ STAMP=$VENV/setup.stamp
 FOR_GPU=$VENV/setup.gpu # is there: the packages for a GPU
 NEEDED_GB=12            # the environment takes 8, its largest wheels pass through the same disk
 TENSORRT=tensorrt==10.16.1.11 # 10, which ONNX Runtime's TensorRT provider asks for
-TORCH='torch|torchvision|torchmetrics|triton|onnxruntime|tensorflow_cpu|cuda-[a-z]+|nvidia-(cu[a-z]+|nccl|nvjitlink|nvshmem|nvtx)[a-z0-9-]*'
+TORCH='torch|torchvision|torchmetrics|triton|tensorrt-[a-z0-9-]+|onnxruntime|tensorflow_cpu|cuda-[a-z]+|nvidia-(cu[a-z]+|nccl|nvjitlink|nvshmem|nvtx)[a-z0-9-]*'
 
 fail() {
     printf 'setup: %s\n' "$1" >&2

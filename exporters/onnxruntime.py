@@ -29,6 +29,7 @@ REFUSED = {
 FROM_ONNX = ("fp16", "int8")
 READS = ("pytorch",)
 DEVICE = "cpu"
+WITHOUT_GPU = True
 
 OPSET, IR_VERSION = 18, 10
 """Of the year 2024: ONNX Runtime 1.19 and later, and with it NVIDIA's containers since 24.09, read both."""

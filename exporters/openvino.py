@@ -31,6 +31,7 @@ REFUSED = {"fp8": "on a CPU OpenVINO would compute it in a wider type: fp8 in na
 FROM_ONNX = PRECISIONS
 READS = ("tensorflow",)
 DEVICE = "cpu"
+WITHOUT_GPU = True
 
 FIX = "use fp32, fp16 or bf16"
 COMPUTES_IN = {"fp32": "f32", "fp16": "f32", "bf16": "bf16", "int8": "f32"}

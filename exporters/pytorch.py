@@ -31,6 +31,7 @@ REFUSED = {
 FROM_ONNX = ()
 READS = ()
 DEVICE = "cpu"
+WITHOUT_GPU = True
 
 
 def write(job: Job) -> Mapping[str, object]:

@@ -24,6 +24,7 @@ REFUSED = {
 FROM_ONNX = PRECISIONS
 READS = ()
 DEVICE = "cpu"
+WITHOUT_GPU = True
 
 SIGNATURE = "serving_default"
 

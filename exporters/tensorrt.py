@@ -1,23 +1,16 @@
-"""TensorRT: a serialised plan, built from the ONNX file for the GPU it is built on.
+"""TensorRT: a serialised plan, built from the ONNX file for the GPU it is built on."""
 
-The network is strongly typed, as TensorRT 11 asks: it computes in what the ONNX file says, so a reduced precision
-starts from an ONNX file in that precision. One optimisation profile covers batch 1 to the workload's largest.
-"""
-
-import itertools
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
-from zlib import crc32
 
-import numpy as np
-
+from exporters import _tensorrt
 from exporters.pipeline.job import Job
 from exporters.pipeline.parity import Run
 from servemark.errors import ArtifactError
-from servemark.frameworks.tensorrt import MESSAGES, Plan, last_message, logger, require_tensorrt
-from servemark.workload import Arrays, Workload
+from servemark.frameworks.tensorrt import TENSORRT, Plan, reason, require_gpu
+from servemark.workload import Workload
 
 if TYPE_CHECKING:
     import tensorrt as trt
@@ -25,114 +18,34 @@ if TYPE_CHECKING:
 ARTIFACT = "model.plan"
 PACKAGES = ("tensorrt",)
 EXTRA = "tensorrt"
-PRECISIONS = ("fp32", "fp16", "bf16", "int8", "fp8")
+PRECISIONS = _tensorrt.PRECISIONS
 REFUSED: Mapping[str, str] = {}
 FROM_ONNX = PRECISIONS
 READS = ()
-DEVICE = "cuda:0"
-MIN_CAPABILITY = {"bf16": (8, 0), "fp8": (8, 9)}
-"""The compute capability that a precision's instructions come with (CUDA C++ Programming Guide, "Compute
-Capabilities"): Ampere's first and Ada's."""
-
-TYPICAL_BATCH = 8
-"""Batch size that the plan is tuned for, if the workload allows it."""
-WORKSPACE_BYTES = 8 << 30
-SIZES_FROM = 200
-"""Number of the workload's samples from which varying sizes (frames, words) get their range."""
-Range = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
-
-
-def profile(workload: Workload) -> dict[str, Range]:
-    """Give each input's smallest, typical and largest shape, the batch first where there is one."""
-    rng = np.random.default_rng(crc32(f"profile {workload.name}".encode()))
-    variable = any(tensor.variable_axes for tensor in workload.inputs)
-    samples = list(itertools.islice(workload.samples(rng), SIZES_FROM if variable else 1))
-    batches = (1, min(TYPICAL_BATCH, workload.max_batch), workload.max_batch)
-    leading = [(batch,) if workload.batched else () for batch in batches]
-    ranges = {}
-    for tensor in workload.inputs:
-        sizes = np.array([sample[tensor.name].shape for sample in samples], np.int64).reshape(len(samples), -1)
-        shapes = (sizes.min(axis=0), np.sort(sizes, axis=0)[len(sizes) // 2], sizes.max(axis=0))
-        smallest, typical, largest = ((*first, *map(int, shape)) for first, shape in zip(leading, shapes, strict=True))
-        ranges[tensor.name] = (smallest, typical, largest)
-    return ranges
+DEVICE = _tensorrt.DEVICE
+WITHOUT_GPU = False
 
 
 def write(job: Job) -> Mapping[str, object]:
     """Build model.plan; build.log and the timing cache are kept. Raises ArtifactError where the GPU cannot do it."""
-    require_tensorrt()
-    import tensorrt as trt
+    require_gpu(TENSORRT)
     import torch
 
-    _check_capability(job.precision)
-    MESSAGES.clear()
-    builder = trt.Builder(logger())
-    network = builder.create_network(1 << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED))
-    parser = trt.OnnxParser(network, logger())
-    source, converted = network_file(job, job.path.with_name("source.onnx"))
-    read = parser.parse_from_file(str(source))
-    job.path.with_name("source.onnx").unlink(missing_ok=True)
-    if not read:
-        reasons = "; ".join(str(parser.get_error(index)) for index in range(parser.num_errors))
-        raise ArtifactError(f"TensorRT {trt.__version__} cannot read {job.workload.name}: {reasons}")
-    ranges = profile(job.workload)
-    config = _config(builder, ranges)
+    _tensorrt.check_capability(job.precision)
+    build = _tensorrt.Build(TENSORRT, job)
     gpu = torch.cuda.get_device_name(0)
-    timings = job.path.parents[3] / ".tensorrt" / f"{gpu.replace(' ', '_')}-{trt.__version__}.timing"
-    cache = _timings(config, timings)
-    plan = builder.build_serialized_network(network, config)
-    (job.path.parents[1] / "build.log").write_text("\n".join(MESSAGES) + "\n")
-    if plan is None:
-        raise ArtifactError(f"TensorRT {trt.__version__} cannot build {job.workload.name}: {last_message()}")
-    job.path.write_bytes(plan)
+    version = build.module.__version__
+    timings = job.path.parents[3] / ".tensorrt" / f"{gpu.replace(' ', '_')}-{version}.timing"
+    cache = _timings(build.config, timings)
+    written = build.write()
     _keep(timings, cache)
-    return {"tensorrt": trt.__version__, "gpu": gpu, "profile": ranges, "layers": network.num_layers, **converted}
+    return {"tensorrt": version, "gpu": gpu, **written}
 
 
-def network_file(job: Job, target: Path) -> tuple[Path, Mapping[str, object]]:
-    """Give the ONNX file in the job's precision, made as `target` where that is reduced, and what was converted."""
-    if job.precision in {"fp16", "bf16"}:
-        from exporters.onnx_passes.half import to_half
-
-        return target, to_half(job.origin, target, job.precision)
-    if job.precision == "int8":
-        from exporters.onnx_passes.quantisation import to_int8
-
-        return target, to_int8(job.origin, target, job.calibration(), symmetric=True)
-    if job.precision == "fp8":
-        from exporters.onnx_passes.float8 import to_fp8
-
-        return target, to_fp8(job.origin, target, job.calibration())
-    return job.origin, {}
-
-
-def _check_capability(precision: str) -> None:
-    """Check that the first GPU has instructions for a precision, before anything is converted. Raises ArtifactError."""
-    import torch
-
-    found, least = torch.cuda.get_device_capability(0), MIN_CAPABILITY.get(precision, (0, 0))
-    if found < least:
-        able = [each for each in PRECISIONS if MIN_CAPABILITY.get(each, (0, 0)) <= found]
-        raise ArtifactError(
-            f"{torch.cuda.get_device_name(0)} has no {precision}: its compute capability is {found[0]}.{found[1]}, "
-            f"{precision} begins with {least[0]}.{least[1]}",
-            fix=f"use {', '.join(able)}, or another GPU",
-        )
-
-
-def _config(builder: "trt.Builder", ranges: Mapping[str, Range]) -> "trt.IBuilderConfig":
-    import tensorrt as trt
-
-    config = builder.create_builder_config()
-    config.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, WORKSPACE_BYTES)
-    config.clear_flag(trt.BuilderFlag.TF32)  # fp32 means fp32
-    config.profiling_verbosity = trt.ProfilingVerbosity.DETAILED
-    shapes = builder.create_optimization_profile()
-    for name, (smallest, typical, largest) in ranges.items():
-        shapes.set_shape(name, smallest, typical, largest)
-    if config.add_optimization_profile(shapes) < 0:
-        raise ArtifactError(f"TensorRT does not take the profile {ranges}: {last_message()}")
-    return config
+def load(path: Path, workload: Workload) -> Run:
+    """Load the plan on the first GPU."""
+    inputs, outputs = ([tensor.name for tensor in each] for each in (workload.inputs, workload.outputs))
+    return _tensorrt.answering(Plan(TENSORRT, path, DEVICE, inputs, outputs, graphs=False), workload)
 
 
 def _timings(config: "trt.IBuilderConfig", file: Path) -> "trt.ITimingCache":
@@ -144,7 +57,7 @@ def _timings(config: "trt.IBuilderConfig", file: Path) -> "trt.ITimingCache":
         cache = config.create_timing_cache(timings)
         if cache is not None and config.set_timing_cache(cache, False):
             return cache
-    raise ArtifactError(f"TensorRT makes no timing cache: {last_message()}")
+    raise ArtifactError(f"TensorRT makes no timing cache: {reason()}")
 
 
 def _keep(file: Path, cache: "trt.ITimingCache") -> None:
@@ -153,17 +66,3 @@ def _keep(file: Path, cache: "trt.ITimingCache") -> None:
     draft = file.with_name(f"{file.name}.{os.getpid()}")
     draft.write_bytes(cache.serialize())
     draft.replace(file)
-
-
-def load(path: Path, workload: Workload) -> Run:
-    """Load the plan on the first GPU."""
-    import torch
-
-    names = [tensor.name for tensor in workload.outputs]
-    plan = Plan(path, DEVICE, [tensor.name for tensor in workload.inputs], names, graphs=False)
-
-    def run(inputs: Arrays) -> Arrays:
-        answer = plan.run({name: torch.from_numpy(array) for name, array in inputs.items()})
-        return {name: answer[name].cpu().numpy() for name in names}
-
-    return run

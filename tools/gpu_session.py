@@ -22,7 +22,8 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from servemark.errors import ExitCode
+from servemark.errors import ExitCode, ServerError
+from servemark.frameworks.tensorrt_rtx import require_capable
 from servemark.machine.gpus import boards
 from servemark.paths import CHECKOUT
 
@@ -32,24 +33,24 @@ MIN_S = 45.0
 GRACE_S = 30.0
 """From an interruption, at which pytest and servemark write what they have, to the end."""
 DEVICE = "cuda:0"
-ENGINES = ("pytorch", "onnxruntime", "tensorrt", "tensorflow")
+ENGINES = ("pytorch", "onnxruntime", "tensorrt", "tensorrt_rtx", "tensorflow")
 MEASURED = (ExitCode.VALID, ExitCode.INVALID, ExitCode.SLO_MISSED)
 """Any verdict is a result."""
 COMPARISONS = {
     "engines": [
         "resnet50",
-        "pytorch,pytorch@fp16,onnxruntime,onnxruntime:cudnn_conv_algo_search=HEURISTIC,onnxruntime:cuda_graph=true,"
-        "tensorrt,tensorrt@fp16,tensorflow",
+        "pytorch,pytorch@fp16,onnxruntime,onnxruntime:cudnn_conv_algo_search=HEURISTIC,onnxruntime:cuda_graph=false,"
+        "tensorrt,tensorrt@fp16,tensorrt_rtx,tensorrt_rtx@fp16,tensorflow",
     ],
     "cuda_graphs": [
         "ranking",
         "pytorch,pytorch:compile=true:cuda_graph=true,"
-        "onnxruntime,onnxruntime:cuda_graph=true,tensorrt,tensorrt:cuda_graph=true",
+        "onnxruntime:cuda_graph=false,onnxruntime:cuda_graph=true,tensorrt,tensorrt:cuda_graph=true,"
+        "tensorrt_rtx,tensorrt_rtx:cuda_graph=true",
     ],
     "precisions": [
         "resnet50",
-        "pytorch,pytorch@bf16,onnxruntime:cuda_graph=true,onnxruntime@fp16:cuda_graph=true,"
-        "tensorrt,tensorrt@fp16,tensorrt@int8,tensorrt@fp8",
+        "pytorch,pytorch@bf16,onnxruntime,onnxruntime@fp16,tensorrt,tensorrt@fp16,tensorrt@int8,tensorrt@fp8",
     ],
 }
 """Stage -> a workload and its contenders."""
@@ -71,6 +72,11 @@ def unusable(engine: str) -> str | None:
     """Say why an engine cannot use a GPU here; None where nothing speaks against it."""
     if engine == "tensorrt" and importlib.util.find_spec("tensorrt") is None:
         return "tensorrt is not installed: make setup GPU=1"
+    if engine == "tensorrt_rtx":
+        try:
+            require_capable(DEVICE)
+        except ServerError as error:
+            return error.what
     if engine == "tensorflow":
         for name in ("tensorflow-cpu", "tensorflow_cpu"):
             if _installed(name):

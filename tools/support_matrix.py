@@ -44,6 +44,8 @@ KINDS = {
 }
 """Class of each reason, by a phrase of the ArtifactError."""
 
+BUILT = ("layers", "plan_mb", "build_s")
+"""Facts of a plan that is made where it cannot be run."""
 UNTRIED = {"ok": None, "kind": "untried", "reason": "not tried yet"}
 NO_GPU = {"ok": None, "kind": "device", "reason": "not tried: no GPU"}
 NO_VNNI = "not told: it differs from eager PyTorch on a CPU without VNNI, and was not tried on another"
@@ -62,6 +64,10 @@ from [support.json](support.json), which has how far the outputs agree. {machine
 - What is not listed was not tried, or the engine refuses that precision for all models. No engine falls back to another
   precision. [engines.md](engines.md) says what each means.
 - CPUs without VNNI may saturate in int8. What failed on such a CPU alone counts as not tried.
+"""
+PLANS = """\
+The engine's own parser and builder made these plans on a machine without a GPU; no GPU has run them yet. A cell has the
+plan's layers, its size and the seconds that building took on 2 cores, which did other work too.
 """
 
 
@@ -133,7 +139,7 @@ class Record:
         self._cells |= found
         machine = environment.collect()
         for each in (Cell(n, e, p) for n in names() for e in exporters.engines() for p in exporters.precisions(e)):
-            untried = UNTRIED if machine["gpus"] or exporters.exporter(each.engine).DEVICE == "cpu" else NO_GPU
+            untried = UNTRIED if machine["gpus"] or exporters.exporter(each.engine).WITHOUT_GPU else NO_GPU
             self._cells.setdefault(each, {**asdict(each), "size": self._size, **untried})
         record = {
             "created": datetime.now(UTC).date().isoformat(),
@@ -150,7 +156,7 @@ class Record:
 
 def _versions(packages: dict[str, str]) -> dict[str, str]:
     wanted = ("torch", "onnx", "onnxruntime", "openvino", "nncf", "tensorflow", "tensorflow-cpu", "tensorrt")
-    return {name: packages[name] for name in wanted if name in packages}
+    return {name: packages[name] for name in (*wanted, "tensorrt-rtx-cu13-bindings") if name in packages}
 
 
 def _tries(cells: list[Cell], size: str, source: Path, limit_s: float) -> Iterator[tuple[Cell, dict[str, Any]]]:
@@ -160,7 +166,7 @@ def _tries(cells: list[Cell], size: str, source: Path, limit_s: float) -> Iterat
         repository = Path(folder)
         worker: ProcessPoolExecutor | None = None
         for cell in cells:
-            if exporters.exporter(cell.engine).DEVICE != "cpu" and not gpus:
+            if not (gpus or exporters.exporter(cell.engine).WITHOUT_GPU):
                 yield cell, NO_GPU
                 continue
             name = cell.workload if size == "full" else f"{cell.workload}_tiny"
@@ -198,6 +204,8 @@ def attempt(workload: str, engine: str, precision: str, repository: Path) -> dic
     except Exception as error:
         return {"ok": False, "kind": "other", "reason": _short(f"{type(error).__name__}: {error}", workload)}
     agreement = report.manifest["output_agreement"]
+    if agreement is None:
+        return {"ok": True, "built": {key: report.manifest["format"][key] for key in BUILT}}
     return {
         "ok": True,
         "max_rel": agreement["max_rel_error"],
@@ -247,11 +255,21 @@ def render(record: Mapping[str, Any]) -> str:
     reasons: list[str] = []
     packages = ", ".join(f"{name} {version}" for name, version in record["packages"].items())
     machine = f"Last run {record['created']}: {record['cpu']}, Python {record['python']}, {packages}"
-    tried = sorted({engine for (_, engine, _), cell in cells.items() if cell["ok"] is not None})
+    workloads = sorted({workload for workload, _, _ in cells})
+    built = sorted({engine for (_, engine, _), cell in cells.items() if "built" in cell})
+    tried = sorted({engine for (_, engine, _), cell in cells.items() if cell["ok"] is not None} - {*built})
     rows = [
         [workload, *(_cell([cells.get((workload, each, one)) for one in engines[each]], reasons) for each in tried)]
-        for workload in sorted({workload for workload, _, _ in cells})
+        for workload in workloads
     ]
+    plans = []
+    for engine in built:
+        plans.append(f"## Built for {engine}\n\n{PLANS}")
+        found = [
+            [workload, *(_plan(cells.get((workload, engine, one)), reasons) for one in engines[engine])]
+            for workload in workloads
+        ]
+        plans.append(_table(["workload", *engines[engine]], found))
     refused = [
         f"- No {precision} on {engine}: {reason}."
         for engine in engines
@@ -263,6 +281,7 @@ def render(record: Mapping[str, Any]) -> str:
             HEAD.format(machine=machine),
             _counts(cells, engines),
             _table(["workload", *tried], rows),
+            *plans,
             "## Precisions that an engine refuses\n",
             *refused,
             "\n## Reasons\n",
@@ -285,7 +304,8 @@ def _counts(cells: Mapping[tuple[str, str, str], Mapping[str, Any]], engines: Ma
 
 
 def _share(cells: Sequence[Mapping[str, Any]]) -> str:
-    return f"{sum(bool(cell['ok']) for cell in cells)} of {len(cells)}" if cells else "-"
+    built = "built: " if any("built" in cell for cell in cells) else ""
+    return f"{built}{sum(bool(cell['ok']) for cell in cells)} of {len(cells)}" if cells else "-"
 
 
 def _cell(cells: Sequence[Mapping[str, Any] | None], reasons: list[str]) -> str:
@@ -300,12 +320,28 @@ def _cell(cells: Sequence[Mapping[str, Any] | None], reasons: list[str]) -> str:
             continue
         words = f"not {cell['precision']}{tiny}"
         if cell["kind"] != "agreement":
-            text = str(cell["reason"]).replace("|", "\\|")
-            if text not in reasons:
-                reasons.append(text)
-            words += f" [{reasons.index(text) + 1}]"
+            words += _number(cell, reasons)
         fails.append(words)
     return ", ".join([" ".join(runs), *fails] if runs else fails) or "-"
+
+
+def _plan(cell: Mapping[str, Any] | None, reasons: list[str]) -> str:
+    """Return the size of a plan that was built, or the reason why there is none."""
+    if cell is None or cell["ok"] is None:
+        return "-"
+    tiny = "\\*" if cell["size"] == "tiny" else ""
+    if not cell["ok"]:
+        return f"no{tiny}{_number(cell, reasons)}"
+    made = cell["built"]
+    return f"{made['layers']:,}, {made['plan_mb']} MB, {made['build_s']} s{tiny}"
+
+
+def _number(cell: Mapping[str, Any], reasons: list[str]) -> str:
+    """Return the number of a refusal's reason on the page."""
+    text = str(cell["reason"]).replace("|", "\\|")
+    if text not in reasons:
+        reasons.append(text)
+    return f" [{reasons.index(text) + 1}]"
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

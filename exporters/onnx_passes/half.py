@@ -5,7 +5,8 @@ them) stays in float32: float16 cannot tell two pixels apart above 2,048, bfloat
 size, a scale or an index. What an operator has in no half type stays in float32 behind casts.
 """
 
-from collections.abc import Iterator, Mapping
+import itertools
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -38,6 +39,9 @@ FLOAT32_OPERATORS = {
     "TopK",
 }
 """Operators that stay in float32: ONNX or ONNX Runtime, on one device or another, has them in no half precision."""
+NOT_IN_BFLOAT16 = {"ConvTranspose", "GRU"}
+"""Operators that stay in float32 beside bfloat16, since TensorRT builds them in float16 only. So does what lies between
+a GRU and the weights before and after it: behind casts there TensorRT-RTX 1.7 loses a sequence's length."""
 REDUCING = {"ScatterElements", "ScatterND"}
 """Operators that ONNX Runtime has in half precision only where they do not reduce."""
 DIVIDING = {"BatchNormalization", "Div"}
@@ -55,8 +59,11 @@ def to_half(source: Path, target: Path, precision: str) -> dict[str, object]:
     opset = graphs.opset_of(model)
     nodes = list(graphs.every_node(model))
     wide = {node for node in nodes if _stays(node, half)} | _exact(model, half)
+    if precision == "bf16":
+        wide |= _beside([node for node in nodes if node.op_type == "GRU"])
     wide |= {inner for node in wide for inner in _inside(node)}
     plan = {node: NONE if node in wide else ports(node, half, opset) for node in nodes}
+    numbers = itertools.count()
     # the graphs within a node that stays in float32 have its types
     for node in nodes:
         if plan[node] == NONE and graphs_of(node):
@@ -69,12 +76,12 @@ def to_half(source: Path, target: Path, precision: str) -> dict[str, object]:
             node.attributes[attribute.name] = attribute
         for index, value in enumerate(node.inputs):
             if value is not None and is_full(value) and (value in halves) != (index in plan[node].inputs):
-                cast = _cast(value, half if index in plan[node].inputs else FULL)
+                cast = _cast(value, half if index in plan[node].inputs else FULL, numbers)
                 _graph(node).insert_before(node, cast)
                 node.replace_input_with(index, cast.outputs[0])
         for graph in graphs_of(node):
-            _cast_outputs(graph, halves, FULL if plan[node] == NONE else half)
-    _cast_outputs(model.graph, halves, FULL)
+            _cast_outputs(graph, halves, FULL if plan[node] == NONE else half, numbers)
+    _cast_outputs(model.graph, halves, FULL, numbers)
     for value in halves:
         value.dtype = half
         if value.const_value is not None:
@@ -95,6 +102,7 @@ def _stays(node: ir.Node, half: ir.DataType) -> bool:
     reduces = node.op_type in REDUCING and "reduction" in node.attributes
     return (
         node.op_type in FLOAT32_OPERATORS
+        or (half == HALVES["bf16"] and node.op_type in NOT_IN_BFLOAT16)
         or (reduces and node.attributes["reduction"].as_string() != "none")
         or (node.op_type in DIVIDING and any(_exceeds(value, half) for value in node.inputs))
     )
@@ -109,22 +117,39 @@ def _exceeds(value: ir.Value | None, half: ir.DataType) -> bool:
 
 def _exact(model: ir.Model, half: ir.DataType) -> set[ir.Node]:
     """Find the nodes between the last weights and the outputs, the regions of interest, sizes or indices."""
-    waiting: list[ir.Value | None] = [*model.graph.outputs]
+    ends: list[ir.Value | None] = [*model.graph.outputs]
     opset = graphs.opset_of(model)
     for node in graphs.every_node(model):
-        waiting += [node.inputs[1]] if node.op_type == "RoiAlign" else exact_inputs(node, half, opset)
+        ends += [node.inputs[1]] if node.op_type == "RoiAlign" else exact_inputs(node, half, opset)
+    return _until_weights([maker for value in ends if value is not None and (maker := value.producer())], _makers)
+
+
+def _beside(nodes: Collection[ir.Node]) -> set[ir.Node]:
+    """Find the nodes between these and the weights before and after."""
+    before = _until_weights([maker for node in nodes for maker in _makers(node)], _makers)
+    return before | _until_weights([reader for node in nodes for reader in _readers(node)], _readers)
+
+
+def _until_weights(starts: Collection[ir.Node], step: Callable[[ir.Node], Iterable[ir.Node]]) -> set[ir.Node]:
+    """Walk a graph from these nodes on, as far as those that multiply with weights, which are left out."""
     found: set[ir.Node] = set()
+    waiting = list(starts)
     while waiting:
-        value = waiting.pop()
-        made_by = value.producer() if value is not None else None
-        if (
-            made_by is not None
-            and made_by not in found
-            and not WEIGHTED & {made_by.op_type, *(inner.op_type for inner in _inside(made_by))}
-        ):
-            found.add(made_by)
-            waiting += [value for each in (made_by, *_inside(made_by)) for value in each.inputs]
+        node = waiting.pop()
+        if node not in found and not WEIGHTED & {node.op_type, *(inner.op_type for inner in _inside(node))}:
+            found.add(node)
+            waiting += step(node)
     return found
+
+
+def _makers(node: ir.Node) -> list[ir.Node]:
+    """List the nodes that make what a node, or one within it, reads."""
+    read = [value for each in (node, *_inside(node)) for value in each.inputs if value is not None]
+    return [made_by for value in read if (made_by := value.producer()) is not None]
+
+
+def _readers(node: ir.Node) -> list[ir.Node]:
+    return [use.node for value in node.outputs for use in value.uses()]
 
 
 def _narrow_weights(model: ir.Model, plan: Mapping[ir.Node, Ports], halves: set[ir.Value], half: ir.DataType) -> None:
@@ -143,11 +168,11 @@ def _narrow_weights(model: ir.Model, plan: Mapping[ir.Node, Ports], halves: set[
                     use.node.replace_input_with(use.idx, copy)
 
 
-def _cast_outputs(graph: ir.Graph, halves: set[ir.Value], kind: ir.DataType) -> None:
+def _cast_outputs(graph: ir.Graph, halves: set[ir.Value], kind: ir.DataType, numbers: Iterator[int]) -> None:
     """Let a graph answer in `kind`; its outputs keep their names."""
     for index, value in enumerate(graph.outputs):
         if is_full(value) and (value in halves) == (kind == FULL):
-            cast = _cast(value, kind)
+            cast = _cast(value, kind, numbers)
             graph.append(cast)
             answer = graph.outputs[index] = cast.outputs[0]
             answer.name, value.name = value.name, answer.name
@@ -155,10 +180,12 @@ def _cast_outputs(graph: ir.Graph, halves: set[ir.Value], kind: ir.DataType) -> 
                 halves.add(answer)
 
 
-def _cast(value: ir.Value, kind: ir.DataType) -> ir.Node:
-    node = ir.node("Cast", [value], {"to": kind.value})
+def _cast(value: ir.Value, kind: ir.DataType, numbers: Iterator[int]) -> ir.Node:
+    """Make a cast with a name: without one TensorRT warns, and its profile has layers without names."""
+    name = f"{value.name}_{kind.name}_{next(numbers)}"
+    node = ir.node("Cast", [value], {"to": kind.value}, name=name)
     answer = node.outputs[0]
-    answer.name, answer.dtype, answer.shape = f"{value.name}_{kind.name}_{id(node)}", kind, value.shape
+    answer.name, answer.dtype, answer.shape = name, kind, value.shape
     return node
 
 

@@ -142,10 +142,14 @@ def _write(
                 format_ = module.write(job)
     agreement = workload.agreement.at(draft.precision)
     overflows = draft.precision == "int8" and module.DEVICE == "cpu" and int8_overflows()
-    with step(f"{draft.model}: checking its answers"):
-        with loading(draft):
-            run = module.load(artifact, workload)
-        discrepancies, checked = parity.measure(run, job.golden, workload, agreement, overflows=overflows)
+    try:
+        with step(f"{draft.model}: checking its answers"):
+            with loading(draft):
+                run = module.load(artifact, workload)
+            discrepancies, checked = parity.measure(run, job.golden, workload, agreement, overflows=overflows)
+        unchecked = None
+    except parity.UncheckedError as error:
+        discrepancies, checked, unchecked = {}, None, error.what
     draft.config.write_text(config)
     draft.write_golden(job.golden)
     manifest = {
@@ -162,7 +166,8 @@ def _write(
         **({"source": workload.source.facts} if workload.source else {}),
         "format": format_,
         "agreement": asdict(agreement),
-        "output_agreement": agreement_figures(checked, workload, draft.precision)[0],
+        "output_agreement": agreement_figures(checked, workload, draft.precision)[0] if checked else None,
+        "unchecked": unchecked,
         "parity": {
             f"batch_{size}": {name: asdict(each) for name, each in outputs.items()}
             for size, outputs in discrepancies.items()

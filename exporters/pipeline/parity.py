@@ -19,6 +19,11 @@ from servemark.workload.agreement import (
 )
 from servemark.workload.golden_check import GoldenCheck
 
+
+class UncheckedError(ArtifactError):
+    """An artifact that can be made on this machine but not run, with the reason: its answers are compared elsewhere."""
+
+
 Run = Callable[[Arrays], Arrays]
 """Runs an artifact on one batch."""
 

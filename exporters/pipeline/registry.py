@@ -33,6 +33,8 @@ class Exporter(Protocol):
     """The engines, besides ONNX's, whose fp32 artifact can take the module's place where a model is an imported one."""
     DEVICE: str
     """Device of the model in config.pbtxt: `cpu`, or `cuda:0` for an engine that runs nowhere else."""
+    WITHOUT_GPU: bool
+    """It writes on a machine without a GPU too."""
 
     def write(self, job: Job) -> Mapping[str, object]:
         """Write `job.path` with a dynamic batch dimension; returns what the manifest should say of its format.
@@ -42,7 +44,7 @@ class Exporter(Protocol):
         """
 
     def load(self, path: Path, workload: Workload) -> Run:
-        """Load the artifact as it was written, on `DEVICE`, for the parity check."""
+        """Load the artifact as it was written, on `DEVICE`, for the parity check. Raises UncheckedError."""
 
 
 @cache

@@ -128,11 +128,12 @@ def _servers() -> Iterator[Check]:
 
 
 def _engines() -> Iterator[Check]:
+    from exporters import exporter
     from servers.engines import engine_module, engine_names
 
     for engine in engine_names():
-        package = engine_module(engine).PACKAGE
-        yield _packages(f"engine: {engine}", (package,), package, needed=engine == DEFAULT_ENGINE)
+        packages = (engine_module(engine).PACKAGE,)
+        yield _packages(f"engine: {engine}", packages, exporter(engine).EXTRA, needed=engine == DEFAULT_ENGINE)
     yield _packages("export", EXPORT_PACKAGES, "export", needed=True)
 
 

@@ -62,7 +62,9 @@ def _line(report: "ExportReport") -> str:
     name, manifest = report.folder.name, report.manifest
     if report.up_to_date:
         return f"{name}: up to date"
-    parity = f"{agreement_words(manifest['output_agreement'])} against {manifest['reference']}"
+    parity = f"not compared with {manifest['reference']}, because {manifest['unchecked']}"
+    if agreement := manifest["output_agreement"]:
+        parity = f"{agreement_words(agreement)} against {manifest['reference']}"
     own = f", weights {manifest['weights']['path']}" if manifest["weights"] else ""
     kept = "; your edited config.pbtxt was kept (--force overwrites it)" if report.config_kept else ""
     anew = f" (made anew: {report.outdated})" if report.outdated else ""

@@ -4,7 +4,11 @@ import importlib.util
 from importlib.metadata import PackageNotFoundError, version
 
 EXPORT_OR_SERVE = ("torch", "onnx", "onnxruntime", "pytriton")
-DISTRIBUTIONS = {"onnxruntime": ("onnxruntime-gpu", "onnxruntime"), "tensorflow": ("tensorflow", "tensorflow-cpu")}
+DISTRIBUTIONS = {
+    "onnxruntime": ("onnxruntime-gpu", "onnxruntime"),
+    "tensorflow": ("tensorflow", "tensorflow-cpu"),
+    "tensorrt_rtx_bindings": ("tensorrt-rtx-cu13-bindings",),
+}
 """Package -> the distributions of it, the one for GPUs first: where both are installed its files lie on top."""
 
 

@@ -1,14 +1,16 @@
 """A TensorRT plan on one GPU: deserialised, bound by tensor name, run on a CUDA stream.
 
-The name-based API (`set_input_shape`, `set_tensor_address`, `execute_async_v3`) is the same in TensorRT 10 and 11.
-Device memory, streams and CUDA graphs are PyTorch's. Exporters use it for the parity check, the engine for serving.
+The name-based API (`set_input_shape`, `set_tensor_address`, `execute_async_v3`) is the same in TensorRT 10 and 11, and
+in TensorRT-RTX; an `Edition` says what differs. Device memory, streams and CUDA graphs are PyTorch's. Exporters use it
+for the parity check, the engines for serving.
 """
 
 import functools
+import importlib
 from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from servemark.errors import ArtifactError, ServerError
 
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
 
 TorchTensors = dict[str, "torch.Tensor"]
 Shapes = tuple[tuple[int, ...], ...]
-INSTALL = "pip install -e '.[tensorrt]' on a machine with an NVIDIA driver"
 ALIGNMENT_BYTES = 256
 """Of every tensor's address (NvInferRuntime.h, `setTensorAddress`). PyTorch's own allocations have it."""
 MAX_GRAPHS = 32
@@ -35,40 +36,94 @@ TORCH_DTYPES = {
 }
 """TensorRT's names of datatypes -> torch's."""
 MESSAGES: deque[str] = deque(maxlen=10_000)
-"""TensorRT's messages in this process, such as `ERROR: ...`; VERBOSE messages are left out."""
+"""TensorRT's messages since the last work began, such as `ERROR: ...`; VERBOSE messages are left out."""
 
 
-def require_tensorrt() -> None:
-    """Check that TensorRT and a GPU are there. Raises ServerError."""
+class Module(Protocol):
+    """Names that servemark uses of an edition's module (see tests/doubles/stubs/tensorrt.pyi)."""
+
+    __version__: str
+    Builder: "type[trt.Builder]"
+    BuilderFlag: "type[trt.BuilderFlag]"
+    ComputeCapability: "type[trt.ComputeCapability]"
+    """Of TensorRT-RTX alone."""
+    DynamicShapesKernelSpecializationStrategy: "type[trt.DynamicShapesKernelSpecializationStrategy]"
+    """Of TensorRT-RTX alone."""
+    ExecutionContextAllocationStrategy: "type[trt.ExecutionContextAllocationStrategy]"
+    ILogger: "type[trt.ILogger]"
+    IProfiler: "type[trt.IProfiler]"
+    MemoryPoolType: "type[trt.MemoryPoolType]"
+    NetworkDefinitionCreationFlag: "type[trt.NetworkDefinitionCreationFlag]"
+    OnnxParser: "type[trt.OnnxParser]"
+    ProfilingVerbosity: "type[trt.ProfilingVerbosity]"
+    Runtime: "type[trt.Runtime]"
+
+    def init_libnvinfer_plugins(self, logger: "trt.ILogger", namespace: str) -> bool:
+        """Register the plugins of this process, such as that of RoiAlign."""
+
+
+class Edition(NamedTuple):
+    """A product of NVIDIA's with TensorRT's interface."""
+
+    title: str
+    module: str
+    """Name of its Python module."""
+    install: str
+
+    def load(self) -> Module:
+        """Import its module. Raises ServerError."""
+        try:
+            found: Module = importlib.import_module(self.module)
+        except ImportError as error:
+            raise ServerError(f"{self.title} cannot be used: {error}", fix=self.install) from error
+        return found
+
+
+TENSORRT = Edition("TensorRT", "tensorrt", "pip install -e '.[tensorrt]' on a machine with an NVIDIA driver")
+
+
+def require_gpu(edition: Edition) -> None:
+    """Check that an edition of TensorRT and a GPU are there. Raises ServerError."""
+    edition.load()
     try:
-        import tensorrt  # noqa: F401
         import torch
     except ImportError as error:
-        raise ServerError(f"TensorRT cannot be used: {error}", fix=INSTALL) from error
+        raise ServerError(f"device memory is PyTorch's: {error}", fix="pip install -e '.[torch]'") from error
     if not torch.cuda.is_available():
-        raise ServerError("TensorRT needs an NVIDIA GPU, torch sees none", fix="servemark doctor shows what it finds")
+        raise ServerError(
+            f"{edition.title} needs an NVIDIA GPU, torch sees none", fix="servemark doctor shows what it finds"
+        )
 
 
 @functools.cache
-def logger() -> "trt.ILogger":
-    """Make the logger, which writes to MESSAGES: TensorRT keeps the first one of a process for all that follow."""
-    import tensorrt as trt
+def logger(edition: Edition) -> "trt.ILogger":
+    """Make the logger, which writes to MESSAGES: TensorRT keeps the first one of a process for all that follow.
 
-    class Messages(trt.ILogger):
+    The plugins are registered with it: a parser or a plan that asks for one does not do that by itself.
+    """
+    module = edition.load()
+
+    class Messages(module.ILogger):  # type: ignore[misc,name-defined]  # a class of the edition's module
         def __init__(self) -> None:
-            trt.ILogger.__init__(self)
+            module.ILogger.__init__(self)
 
         def log(self, severity: "trt.ILogger.Severity", msg: str) -> None:
-            if severity != trt.ILogger.Severity.VERBOSE:
+            if severity.name != "VERBOSE":
                 MESSAGES.append(f"{severity.name}: {msg}")
 
-    return Messages()
+    made: trt.ILogger = Messages()
+    if not module.init_libnvinfer_plugins(made, ""):
+        raise ServerError(f"{edition.title} cannot register its plugins: {reason()}", fix=edition.install)
+    return made
 
 
-def last_message() -> str:
-    """Return TensorRT's last error, else its last message."""
+def reason() -> str:
+    """Return the first error since MESSAGES was cleared, else the last message.
+
+    What follows a cause, such as a CUDA error while its remains are tidied up, would hide it.
+    """
     errors = [message for message in MESSAGES if message.startswith(("ERROR", "INTERNAL_ERROR"))]
-    return (errors or [*MESSAGES] or ["TensorRT gave no reason"])[-1]
+    return (errors or [*MESSAGES][-1:] or ["TensorRT gave no reason"])[0]
 
 
 class Graph(NamedTuple):
@@ -83,26 +138,35 @@ class Graph(NamedTuple):
 class Plan:
     """One plan with a stream of its own. Calls of `run` must not overlap."""
 
-    def __init__(self, path: Path, device: str, inputs: Sequence[str], outputs: Sequence[str], *, graphs: bool) -> None:
+    def __init__(
+        self,
+        edition: Edition,
+        path: Path,
+        device: str,
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        *,
+        graphs: bool,
+    ) -> None:
         """Load a plan on a device such as `cuda:0`.
 
         With `graphs` each combination of input shapes is captured as a CUDA graph when it first comes (at most
         `MAX_GRAPHS`; the rest runs without). Raises ServerError without a GPU, ArtifactError where the plan was built
         by another TensorRT or for another GPU, or has other tensors.
         """
-        require_tensorrt()
-        import tensorrt as trt
+        require_gpu(edition)
         import torch
 
         self._torch, self._device = torch, torch.device(device)
         torch.cuda.set_device(self._device)  # a plan and its contexts belong to the GPU that is current
-        self._runtime = trt.Runtime(logger())
         MESSAGES.clear()
+        self._edition, self.module = edition, edition.load()
+        self._runtime = self.module.Runtime(logger(edition))
         engine = self._runtime.deserialize_cuda_engine(path.read_bytes())
         if engine is None:
             raise ArtifactError(
-                f"{path} cannot be loaded: {last_message()}",
-                fix="export it on this GPU with this TensorRT, with --force",
+                f"{path} cannot be loaded: {reason()}",
+                fix=f"export it on this GPU with this {edition.title}, with --force",
             )
         names = {engine.get_tensor_name(index) for index in range(engine.num_io_tensors)}
         if names != {*inputs, *outputs}:
@@ -115,12 +179,13 @@ class Plan:
         self._engine, self._stream = engine, torch.cuda.Stream(self._device)
         # Of intermediate results, for all contexts: they run one after the other.
         self._memory = torch.empty(engine.device_memory_size_v2, dtype=torch.uint8, device=self._device)
-        self._context = self._new_context()
+        self._context = self._with_memory()
         self._graphs: dict[Shapes, Graph] | None = {} if graphs else None
 
     def run(self, inputs: "Mapping[str, torch.Tensor]") -> TorchTensors:
         """Answer one batch; tensors may lie on the host or the device, answers lie on the device and are complete."""
         shapes: Shapes = tuple(tuple(inputs[name].shape) for name in self._inputs)
+        MESSAGES.clear()
         with self._torch.cuda.device(self._device), self._torch.cuda.stream(self._stream):
             # What the caller's stream is still writing must be there before this one reads it.
             self._stream.wait_stream(self._torch.cuda.default_stream(self._device))
@@ -135,19 +200,22 @@ class Plan:
         self._stream.synchronize()
         return answer
 
-    def report(self, profiler: Any) -> None:
+    def report(self, profiler: "trt.IProfiler") -> None:
         """Have each run report its layers' times, for which it waits. Not with CUDA graphs."""
-        context: Any = self._context
-        context.profiler = profiler
+        self._context.profiler = profiler
 
-    def _new_context(self) -> "trt.IExecutionContext":
-        import tensorrt as trt
-
-        context = self._engine.create_execution_context(trt.ExecutionContextAllocationStrategy.USER_MANAGED)
+    def _with_memory(self) -> "trt.IExecutionContext":
+        context = self._new_context()
         if context is None:
-            raise ServerError(f"TensorRT cannot make an execution context: {last_message()}")
+            raise ServerError(f"{self._edition.title} cannot make an execution context: {reason()}")
         context.set_device_memory(self._memory.data_ptr(), self._memory.numel())
         return context
+
+    def _new_context(self) -> "trt.IExecutionContext | None":
+        return self._engine.create_execution_context(self.module.ExecutionContextAllocationStrategy.USER_MANAGED)
+
+    def _require_capturable(self, context: "trt.IExecutionContext") -> None:
+        """Check that a context that has run can be captured, where its edition says so. Raises ServerError."""
 
     def _place(self, name: str, tensor: "torch.Tensor") -> "torch.Tensor":
         """Copy an input to the device, or to an address that TensorRT takes, where it is not at one already."""
@@ -160,8 +228,11 @@ class Plan:
         """Tell a context where its inputs lie and of which shapes they are; make its outputs."""
         for name, tensor in inputs.items():
             if not context.set_input_shape(name, tuple(tensor.shape)):
-                raise ServerError(f"{name} {list(tensor.shape)} lies outside the plan's profile: {last_message()}")
-        missing = context.infer_shapes()
+                raise ServerError(f"{name} {list(tensor.shape)} lies outside the plan's profile: {reason()}")
+        try:
+            missing = context.infer_shapes()
+        except RuntimeError as error:  # all but a missing shape
+            raise ServerError(f"{self._edition.title} cannot tell the plan's shapes: {reason()}") from error
         if missing:
             raise ServerError(f"the plan does not know the shape of {', '.join(missing)}")
         shapes = {name: tuple(context.get_tensor_shape(name)) for name in self._outputs}
@@ -176,23 +247,24 @@ class Plan:
         }
         for name, tensor in {**inputs, **outputs}.items():
             if not context.set_tensor_address(name, tensor.data_ptr()):
-                raise ServerError(f"TensorRT does not take {name} at {tensor.data_ptr():#x}: {last_message()}")
+                raise ServerError(f"{self._edition.title} does not take {name} at {tensor.data_ptr():#x}: {reason()}")
         return outputs
 
     def _enqueue(self, context: "trt.IExecutionContext") -> None:
         if not context.execute_async_v3(self._stream.cuda_stream):
-            raise ServerError(f"TensorRT could not run: {last_message()}")
+            raise ServerError(f"{self._edition.title} could not run: {reason()}")
 
     def _capture(self, inputs: TorchTensors) -> Graph:
         """Capture a graph of these shapes, in a context of its own: another shape would change what a graph refers to.
 
         Source: TensorRT documentation, "CUDA Graphs".
         """
-        context = self._new_context()
+        context = self._with_memory()
         inputs = {name: tensor.clone() for name, tensor in inputs.items()}  # those given may be the caller's own
         outputs = self._bind(context, inputs)
         self._enqueue(context)  # what a new shape defers to the first run must not be in the graph
         self._stream.synchronize()
+        self._require_capturable(context)
         graph = self._torch.cuda.CUDAGraph()
         try:
             # Other instances' threads may go on allocating.
@@ -200,7 +272,7 @@ class Plan:
                 self._enqueue(context)
         except (ServerError, RuntimeError) as error:
             raise ServerError(
-                f"the plan cannot be captured as a CUDA graph: {last_message()}; {error}",
+                f"the plan cannot be captured as a CUDA graph: {reason()}; {error}",
                 fix="leave out --engine-option cuda_graph",
             ) from error
         return Graph(graph, context, inputs, outputs)

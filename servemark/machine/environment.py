@@ -36,6 +36,7 @@ PACKAGES = (
     "torchvision",
     "triton",
     "tensorrt",
+    "tensorrt-rtx-cu13-bindings",
     "tensorflow",
     "tensorflow-cpu",
     "openvino",

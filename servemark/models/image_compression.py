@@ -116,8 +116,9 @@ def network(sizes: Sizes) -> "nn.Module":
                 features, decoder = self.unfold(code, decoder)
                 added = torch.tanh(self.picture(features)) / 2
                 residual, picture = residual - added, picture + added
-                codes.append(code.to(torch.uint8))
-            return torch.stack(codes, dim=1), picture.clamp(0, 1)
+                codes.append(code)
+            # cast once, at the end: TensorRT has bytes at inputs and outputs only
+            return torch.stack(codes, dim=1).to(torch.uint8), picture.clamp(0, 1)
 
     return Codec()
 

@@ -20,7 +20,7 @@ from servemark.machine.own_process import ERRORS, Ended, OwnProcess, apart, word
 from servemark.output import note
 from servemark.profiling import traces
 from servemark.profiling.document import engine_profile, failed
-from servemark.profiling.engines import profilers
+from servemark.profiling.engines import profiler_module, profilers
 from servemark.profiling.measure import Measured, Order, measure
 from servemark.profiling.memory import measure_memory
 from servemark.quantities import duration_text
@@ -42,7 +42,7 @@ _LEFT_OUT = "the time was over: raise --budget"
 
 def installed(device: str) -> list[str]:
     """The engines that can be profiled on a device here."""
-    names = [name for name in profilers() if (name == "tensorrt") == (device != "cpu")]
+    names = [name for name in profilers() if (device != "cpu") == profiler_module(name).ON_GPU]
     return [name for name in names if distribution_of(engine_module(name).PACKAGE)]
 
 

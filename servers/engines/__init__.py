@@ -33,7 +33,7 @@ class EngineModule(Protocol):
     ARTIFACT: str
     """The file name Triton expects in a model's version directory."""
     PACKAGE: str
-    """The distribution that it runs on, which is also the extra of pyproject.toml that installs it."""
+    """The package that it runs on."""
 
     def load(
         self, artifact: Path, device: str, inputs: Sequence[str], outputs: Sequence[str], options: Mapping[str, str]

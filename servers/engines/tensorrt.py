@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from servemark.errors import ServerError
-from servemark.frameworks.tensorrt import Plan
+from servemark.frameworks.tensorrt import TENSORRT, Plan
 from servemark.workload import Arrays
 from servers.engines import check_options, flag
 
@@ -18,15 +18,12 @@ OPTIONS = ("intra_op_thread_count", "cuda_graph")
 
 
 class TensorRT:
-    """One plan with its execution context."""
+    """One plan with its execution context; `name` and `provider` are those of its edition of TensorRT."""
 
-    name = "tensorrt"
-
-    def __init__(self, plan: Plan, device: str, outputs: Sequence[str], *, graphs: bool) -> None:
+    def __init__(self, plan: Plan, device: str, outputs: Sequence[str], *, name: str, provider: str) -> None:
         import torch
 
-        self.device = device
-        self.provider = "TensorRT with CUDA graphs" if graphs else "TensorRT"
+        self.name, self.provider, self.device = name, provider, device
         self.plan = plan
         self.scalars = plan.scalars
         self._outputs = list(outputs)
@@ -41,12 +38,19 @@ class TensorRT:
         return self.plan.run(inputs)
 
 
+def check_device(device: str, title: str) -> None:
+    """Raise ServerError for a CPU."""
+    if device == "cpu":
+        raise ServerError(f"{title} runs on NVIDIA GPUs only, cpu was asked for", fix="--device cuda:0")
+
+
 def load(
     artifact: Path, device: str, inputs: Sequence[str], outputs: Sequence[str], options: Mapping[str, str]
 ) -> TensorRT:
     """Load a plan; option `cuda_graph=true` replays CUDA graphs. Raises ServerError without a GPU, ArtifactError."""
     check_options(options, OPTIONS)
-    if device == "cpu":
-        raise ServerError("TensorRT runs on NVIDIA GPUs only, cpu was asked for", fix="--device cuda:0")
+    check_device(device, TENSORRT.title)
     graphs = flag(options, "cuda_graph")
-    return TensorRT(Plan(artifact, device, inputs, outputs, graphs=graphs), device, outputs, graphs=graphs)
+    plan = Plan(TENSORRT, artifact, device, inputs, outputs, graphs=graphs)
+    provider = "TensorRT with CUDA graphs" if graphs else "TensorRT"
+    return TensorRT(plan, device, outputs, name="tensorrt", provider=provider)

@@ -6,6 +6,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from typing_extensions import get_protocol_members
+
 import exporters
 from exporters.pipeline.registry import Exporter
 from servemark import workload
@@ -35,5 +37,4 @@ class Exports:
 
 def variant(module: Exporter, **changes: Any) -> Any:
     """The module with some of its names changed."""
-    names = ("ARTIFACT", "PACKAGES", "EXTRA", "PRECISIONS", "REFUSED", "FROM_ONNX", "READS", "DEVICE", "write", "load")
-    return SimpleNamespace(**{name: getattr(module, name) for name in names} | changes)
+    return SimpleNamespace(**{name: getattr(module, name) for name in get_protocol_members(Exporter)} | changes)

@@ -73,14 +73,16 @@ def test_without_a_gpu_nothing_is_tried(monkeypatch: pytest.MonkeyPatch, capsys:
 
 
 def test_comparisons_are_of_what_can_use_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu_session, "unusable", {"tensorrt": "no", "tensorflow": "no"}.get)
+    monkeypatch.setattr(gpu_session, "unusable", {"tensorrt": "no", "tensorrt_rtx": "no", "tensorflow": "no"}.get)
     compared = {stage.name: stage.command for stage in gpu_session.stages() if "compare" in stage.command}
     assert list(compared) == [*gpu_session.COMPARISONS]
     engines = {name: command[command.index("--engines") + 1] for name, command in compared.items()}
     for name, (_, asked) in gpu_session.COMPARISONS.items():
         usable = [each for each in asked.split(",") if each.startswith(("pytorch", "onnxruntime"))]
         assert engines[name].split(",") == usable
-    monkeypatch.setattr(gpu_session, "unusable", {"tensorrt": "no", "tensorflow": "no", "onnxruntime": "no"}.get)
+    monkeypatch.setattr(
+        gpu_session, "unusable", {"tensorrt": "no", "tensorrt_rtx": "no", "tensorflow": "no", "onnxruntime": "no"}.get
+    )
     compared = {stage.name: stage.command for stage in gpu_session.stages() if "compare" in stage.command}
     assert all("onnxruntime" not in ",".join(command) for command in compared.values())
     monkeypatch.setattr(gpu_session, "unusable", lambda engine: None if engine == "tensorflow" else "no")

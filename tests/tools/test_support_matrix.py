@@ -123,7 +123,10 @@ def test_a_cell_says_what_runs_and_what_does_not(found: list[dict[str, Any]], sh
 def test_a_refusal_has_its_reason_and_a_success_its_figures(record: Any) -> None:
     for cell in record["cells"]:
         assert cell["size"] in {"tiny", "full"}
-        if cell["ok"]:
+        if cell.get("built"):
+            assert cell["built"]["layers"] > 10
+            assert cell["built"]["plan_mb"] > 0
+        elif cell["ok"]:
             assert 0 <= cell["top1_samples"] <= cell["samples"] <= 16
             assert cell["seconds"] > 0
         else:

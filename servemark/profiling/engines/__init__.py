@@ -1,7 +1,7 @@
 """Each engine's own profiler: a module with the engine's name, which the package finds as `servers.engines` does.
 
-A module says which profiler it asks (`PROFILER`), why it tells no rounds of loops (`NO_STEPS`, None where it does),
-and loads an engine with it (`load`).
+A module says which profiler it asks (`PROFILER`), of what (`ON_GPU`), why it tells no rounds of loops (`NO_STEPS`, None
+where it does), and loads an engine with it (`load`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,6 +39,8 @@ class ProfilerModule(Protocol):
     """Interface of a module here."""
 
     PROFILER: str
+    ON_GPU: bool
+    """It profiles a GPU, not a CPU."""
     NO_STEPS: str | None
 
     def load(self, entry: Entry, device: str, inputs: Arrays) -> Profiler:

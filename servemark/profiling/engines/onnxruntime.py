@@ -17,6 +17,7 @@ from servemark.workload import Arrays
 from servers.engines.onnxruntime import KEEP_WEIGHTS, PROFILE, STOP_SPINNING, OnnxRuntime
 
 PROFILER = "ONNX Runtime's profile of a session (enable_profiling)"
+ON_GPU = False
 NO_STEPS = None
 ALONE = {STOP_SPINNING: "1"}
 _ENDING = "_kernel_time"

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import openvino
 
 PROFILER = "OpenVINO's profiling info (PERF_COUNT), the mean over the rounds in whole microseconds"
+ON_GPU = False
 NO_STEPS = "OpenVINO reports a loop as one operator"
 
 _PRODUCT = "/WithoutBiases"

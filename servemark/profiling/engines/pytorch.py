@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import torch
 
 PROFILER = "torch.profiler"
+ON_GPU = False
 NO_STEPS = None
 _LOOK_AHEAD = 4
 """Nodes that may stand between two operators of the profile without being seen there."""

@@ -17,6 +17,7 @@ from servemark.workload import Arrays
 from servers.engines.tensorflow import TensorFlow
 
 PROFILER = "TensorFlow's profiler (tf.profiler, host tracer)"
+ON_GPU = False
 NO_STEPS = None
 _WITH_OPERATORS = 2
 """Level of the host tracer at which each node is an event."""

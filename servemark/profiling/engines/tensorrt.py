@@ -2,9 +2,10 @@
 
 import re
 import time
-from typing import Any
+from typing import TYPE_CHECKING
 
 from servemark.errors import OptionError
+from servemark.frameworks.tensorrt import Module
 from servemark.profiling.categories import known
 from servemark.profiling.engines import loaded, modules_of
 from servemark.profiling.timeline import Event, Inference
@@ -12,7 +13,11 @@ from servemark.repository.entry import Entry
 from servemark.workload import Arrays
 from servers.engines.tensorrt import TensorRT
 
+if TYPE_CHECKING:
+    import tensorrt as trt
+
 PROFILER = "TensorRT's layer profiler (IProfiler)"
+ON_GPU = True
 NO_STEPS = "TensorRT reports no order of a loop's rounds"
 
 
@@ -25,7 +30,7 @@ class Profiler:
         assert isinstance(reporting, TensorRT)
         self._reporting, self._layers = reporting, list[tuple[str, float]]()
         self._modules, self._found = modules_of(entry), list[Inference]()
-        reporting.plan.report(_reporter(self._layers))
+        reporting.plan.report(_reporter(reporting.plan.module, self._layers))
 
     def profiled(self, inputs: Arrays) -> float:
         self._layers.clear()
@@ -60,16 +65,13 @@ def operator_of(layer: str) -> str:
     return next((word for word in words if known(word)), layer)
 
 
-def _reporter(found: list[tuple[str, float]]) -> Any:
-    import tensorrt
-
-    trt: Any = tensorrt  # its stubs here lack the profiler
-
-    class Reporter(trt.IProfiler):  # type: ignore[misc]
+def _reporter(module: Module, found: list[tuple[str, float]]) -> "trt.IProfiler":
+    class Reporter(module.IProfiler):  # type: ignore[misc,name-defined]  # a class of the edition's module
         def __init__(self) -> None:
-            trt.IProfiler.__init__(self)
+            module.IProfiler.__init__(self)
 
         def report_layer_time(self, layer_name: str, ms: float) -> None:
             found.append((layer_name, ms))
 
-    return Reporter()
+    made: trt.IProfiler = Reporter()
+    return made

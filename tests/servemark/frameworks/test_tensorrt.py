@@ -8,7 +8,7 @@ import torch
 
 from servemark.errors import ArtifactError, ServerError
 from servemark.frameworks import tensorrt
-from servemark.frameworks.tensorrt import Plan
+from servemark.frameworks.tensorrt import TENSORRT, Plan
 from tests.doubles.tensorrt import ALIGNMENT_BYTES, COLUMNS, LARGEST_BATCH, FakeTensorRT
 
 
@@ -25,7 +25,7 @@ def trt(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeTensorRT]:
 def plan(folder: Path, *, graphs: bool = False, content: bytes = b"twice", output: str = "Y") -> Plan:
     path = folder / "model.plan"
     path.write_bytes(content)
-    return Plan(path, "cpu", ["X"], [output], graphs=graphs)
+    return Plan(TENSORRT, path, "cpu", ["X"], [output], graphs=graphs)
 
 
 def batch(rows: int, value: float) -> torch.Tensor:
@@ -89,3 +89,9 @@ def test_refusals_are_in_tensorrts_words(tmp_path: Path) -> None:
         plan(tmp_path, output="Z")
     with pytest.raises(ServerError, match=r"X is torch.int64, the plan takes torch.float32"):
         plan(tmp_path).run({"X": batch(1, 1.0).long()})
+
+
+def test_what_is_wrong_with_shapes_is_an_error_of_ours(tmp_path: Path, trt: FakeTensorRT) -> None:
+    trt.shapes_are_faulty = True
+    with pytest.raises(ServerError, match="cannot tell the plan's shapes: ERROR: inferShapes: a dimension is negative"):
+        plan(tmp_path).run({"X": batch(1, 1.0)})

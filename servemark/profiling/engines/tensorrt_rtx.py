@@ -1,0 +1,9 @@
+"""TensorRT-RTX: its layer profiler, which is TensorRT's."""
+
+from servemark.profiling.engines.tensorrt import load
+
+__all__ = ["load"]
+
+PROFILER = "TensorRT-RTX's layer profiler (IProfiler)"
+ON_GPU = True
+NO_STEPS = "TensorRT-RTX reports no order of a loop's rounds"
