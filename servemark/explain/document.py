@@ -139,12 +139,15 @@ def queueing(evidence: Evidence) -> Queueing:
     replayed = replay(served.queued, setup, measured_service(batches), endless=True)
     undisturbed = replay(served.queued, setup, lambda _, size: usual(size) + batches.handover, endless=True)
     passed = max(int(batches.end.max() - batches.start.min()), 1)
+    change = batches.cost_of_change() if setup.instances == 1 else None
     return {
         "instances": setup.instances,
         "max_batch": setup.max_batch,
         "queue_delay_ms": setup.delay_ns / 1e6,
         "utilization": float((batches.service + batches.handover).sum()) / (passed * setup.instances),
         "batch_mean": float(batches.size.mean()),
+        "execution_ms": float(batches.service.mean()) / 1e6,
+        "size_change_ms": None if change is None else change / 1e6,
         "wait_p99_ms": p99_ms((served.started - served.queued).astype(float)),
         "replayed_wait_p99_ms": _wait_ms(replayed, served.queued),
         "undisturbed_wait_p99_ms": _wait_ms(undisturbed, served.queued),

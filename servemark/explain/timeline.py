@@ -83,6 +83,22 @@ class Batches:
         """Usual service of each size (ns)."""
         return Usual(self.size, self.service.astype(float))
 
+    def cost_of_change(self) -> float | None:
+        """Measure how much longer a batch takes whose size is another than the one before (ns), on one instance.
+
+        None where no size was executed often enough both after its own and after another. Of several sizes it is the
+        mean, each with the weight of its rarer kind.
+        """
+        size, service = self.size[1:], self.service[1:].astype(float)
+        changed = size != self.size[:-1]
+        costs, weights = list[float](), list[int]()
+        for each in np.unique(size):
+            after, same = service[(size == each) & changed], service[(size == each) & ~changed]
+            if min(len(after), len(same)) >= FEWEST_OF_SIZE:
+                costs.append(float(np.median(after) - np.median(same)))
+                weights.append(min(len(after), len(same)))
+        return float(np.average(costs, weights=weights)) if costs else None
+
 
 def _handover(batches: Times, ready: Times) -> float:
     """Median gap before batches that were `ready` (ns) when the last one before them ended; 0 where there are few."""

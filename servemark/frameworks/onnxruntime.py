@@ -1,10 +1,13 @@
-"""ONNX Runtime as its exporter and its engine share it: a setting, and strings, which are text there."""
+"""ONNX Runtime as its exporter and its engine share it: a setting, a model's operators, and strings, which are text."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+
+from servemark.protobuf import Messages
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -16,6 +19,16 @@ FP16_ON_CPU = ("optimization.disable_specified_optimizers", "MatmulTransposeFusi
 ERRORS = 3
 """ONNX Runtime's number for the severity of errors."""
 _STRING = "tensor(string)"
+_ONNX = Messages(
+    "onnx",
+    {
+        "Model": "graph Graph 7",
+        "Graph": "node Node* 1",
+        "Node": "op_type string 4, attribute Attribute* 5",
+        "Attribute": "g Graph 6, graphs Graph* 11",
+    },
+)
+"""Fields that tell a file's operators; weights are skipped. Servers have no package onnx."""
 _read: Any = np.vectorize(bytes.decode, otypes=[np.object_])
 _write: Any = np.vectorize(str.encode, otypes=[np.object_])
 
@@ -29,6 +42,17 @@ def import_onnxruntime() -> Any:
 
     onnxruntime.set_default_logger_severity(ERRORS)
     return onnxruntime
+
+
+def operators(file: Path) -> set[str]:
+    """Name the operators of an ONNX file, those in loops and branches included. Raises DecodeError."""
+    found: set[str] = set()
+    graphs = [_ONNX.parse("Model", file.read_bytes()).graph]
+    while graphs:
+        for node in graphs.pop().node:
+            found.add(node.op_type)
+            graphs += [graph for each in node.attribute for graph in (each.g, *each.graphs)]
+    return found
 
 
 class Session:

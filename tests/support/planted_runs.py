@@ -45,6 +45,8 @@ class Synthetic:
     """Share of time that a thread waits for a core because of other work."""
     cold_s: float = 0.0
     """Executions take ten times as long in the first seconds."""
+    change_ms: float = 0.0
+    """An execution takes so much longer if its size is another than the one before."""
     slow_every: int = 0
     """Each so many executions one takes six times as long."""
     seed: int = 1
@@ -90,9 +92,12 @@ class Synthetic:
     def _service(self, rng: np.random.Generator, count: int) -> Callable[[int, int], float]:
         factor: Iterator[float] = iter(rng.lognormal(0, 0.05, count).tolist())
         number = iter(range(1, count + 1))
+        before = [0]
 
         def service(begin: int, size: int) -> float:
             own = self.service_ms * MS * (1 + self.grows * (size - 1)) * next(factor)
+            own += self.change_ms * MS * (size != before[0])
+            before[0] = size
             own *= 10 if begin < START + self.cold_s * 1e9 else 1
             own *= 6 if self.slow_every and next(number) % self.slow_every == 0 else 1
             end = begin + own / (1 - self.other_share) + self.output_ms * MS

@@ -40,6 +40,14 @@ class Queueing(TypedDict):
     queue_delay_ms: Annotated[float, "Configured queue delay (ms)."]
     utilization: Annotated[float, "Share of the instances' time in which they executed batches."]
     batch_mean: Annotated[float, "Mean number of requests in a batch."]
+    execution_ms: NotRequired[Annotated[float, "Mean time in which a batch is executed (ms)."]]
+    size_change_ms: NotRequired[
+        Annotated[
+            float | None,
+            "How much longer a batch takes whose size is another than the one before (ms). Null: several instances, or "
+            "too few such batches.",
+        ]
+    ]
     wait_p99_ms: Annotated[float, "p99 of the measured wait in the queue (ms)."]
     replayed_wait_p99_ms: Annotated[float, "The same of the replay, with the service times as measured (ms)."]
     undisturbed_wait_p99_ms: Annotated[

@@ -95,6 +95,20 @@ def test_a_batch_that_is_always_full_is_too_large_and_not_delayed() -> None:
     assert told["fixes"][0]["p99_ms"] < 0.5 * told["p99_ms"]
 
 
+def test_what_a_change_of_the_batch_size_costs_is_said() -> None:
+    """As ONNX Runtime's choice of convolutions on a GPU does."""
+    batched = Setup(1, 8)
+    found = Synthetic(rate=30, service_ms=5, change_ms=600, seconds=200, setup=batched).explained()
+    queue = found["queueing"]
+    assert queue is not None
+    assert queue["size_change_ms"] == pytest.approx(600, rel=0.05)
+    assert "each change of the batch size costs 60" in found["sentence"]
+    free = Synthetic(rate=150, service_ms=5, setup=batched).explained()
+    assert "change of the batch size" not in free["sentence"]
+    assert free["queueing"] is not None
+    assert abs(free["queueing"]["size_change_ms"] or 0) < 0.5
+
+
 def test_requests_that_the_end_of_the_load_left_waiting_are_no_cause() -> None:
     short = replace(FULL, rate=15, seconds=12)
     waited = short.evidence()

@@ -10,11 +10,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 import torch
+from onnx import TensorProto, helper, numpy_helper
 
 from servemark.errors import ServerError
+from servemark.workload.engine import Engine
 from servers.engines import load_engine
 from servers.engines._device_session import MAX_GRAPHS, DeviceSession
 from servers.engines.onnxruntime import OnnxRuntimeOnGpu
@@ -153,3 +156,97 @@ def test_one_provider_captures_and_says_why_it_cannot(
     assert error.value.fix == "leave out --engine-option cuda_graph"
     capturing = [name for name, settings in started["providers"] if any("cuda_graph" in key for key in settings)]
     assert capturing == [started["providers"][0][0]]
+
+
+def convolving(folder: Path, *more: str) -> Path:
+    """A model of a convolution, and of further operators that are only read."""
+    sizes: list[str | int | None] = ["batch", 3, 8, 8]
+    nodes = [helper.make_node("Conv", ["X", "W"], ["Y"], kernel_shape=[1, 1])]
+    nodes += [helper.make_node(operator, ["Y"], [f"{operator}_Y"]) for operator in more]
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, sizes) for name in ("X", "Y")]
+    weights = numpy_helper.from_array(np.ones((3, 3, 1, 1), np.float32), "W")
+    onnx.save(helper.make_model(helper.make_graph(nodes, "g", values[:1], values[1:], [weights])), folder / "m.onnx")
+    return folder / "m.onnx"
+
+
+Asked = dict[str, Any]
+
+
+@pytest.fixture
+def sessions(started: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> list[Asked]:
+    """The CUDA provider's settings of each session that is tried; one with graphs is refused if `refuses` is set."""
+    tried: list[Asked] = []
+    started["refuses"] = False
+
+    def start(_path: str, _settings: object, *, providers: list[tuple[str, Asked]], **_: Any) -> Any:
+        tried.append(dict(providers)["CUDAExecutionProvider"])
+        if started["refuses"] and "enable_cuda_graph" in tried[-1]:
+            raise RuntimeError("operators are assigned to the CPU")
+        node = SimpleNamespace(name="X", shape=["batch"], type="tensor(float)")
+        return SimpleNamespace(
+            get_providers=lambda: ["CUDAExecutionProvider"],
+            get_inputs=lambda: [node],
+            get_outputs=lambda: [SimpleNamespace(name="Y", type="tensor(float)")],
+            get_provider_graph_assignment_info=list,
+        )
+
+    monkeypatch.setattr(onnxruntime, "InferenceSession", start)
+    return tried
+
+
+def on_gpu(artifact: Path, **options: str) -> Engine:
+    return load_engine("onnxruntime", artifact, inputs=["X"], outputs=["Y"], device="cuda:0", options=options)
+
+
+def test_a_model_with_convolutions_keeps_a_graph_for_each_batch_size(tmp_path: Path, sessions: list[Asked]) -> None:
+    loaded = on_gpu(convolving(tmp_path))
+    assert [each.get("enable_cuda_graph") for each in sessions] == ["1"]
+    assert loaded.provider == "CUDAExecutionProvider with CUDA graphs"
+
+
+@pytest.mark.parametrize("operator", [None, "NonZero"])
+def test_where_none_can_be_captured_no_kernel_is_tried(
+    tmp_path: Path, sessions: list[Asked], started: dict[str, Any], operator: str | None
+) -> None:
+    """ONNX Runtime refuses the one when it loads it; the other would fail while it runs."""
+    started["refuses"] = operator is None
+    loaded = on_gpu(convolving(tmp_path, *([operator] if operator else [])))
+    assert len(sessions) == (2 if operator is None else 1)
+    assert sessions[-1].get("enable_cuda_graph") is None
+    assert sessions[-1]["cudnn_conv_algo_search"] == "HEURISTIC"
+    assert loaded.provider == "CUDAExecutionProvider with cudnn_conv_algo_search=HEURISTIC"
+
+
+@pytest.mark.parametrize("options", [{"cuda_graph": "false"}, {"cudnn_conv_algo_search": "EXHAUSTIVE"}])
+def test_what_is_asked_for_is_done(tmp_path: Path, sessions: list[Asked], options: dict[str, str]) -> None:
+    on_gpu(convolving(tmp_path), **options)
+    (asked,) = sessions
+    assert "enable_cuda_graph" not in asked
+    assert asked.get("cudnn_conv_algo_search") == options.get("cudnn_conv_algo_search")
+
+
+def test_a_change_of_the_batch_size_costs_once_for_each_size_with_graphs(
+    session: Callable[..., DeviceSession], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The double's convolutions are chosen anew at each change, unless a graph that is there is replayed."""
+    bound = DeviceSession._bound
+    searches: list[int] = []
+    before, captured = [0], set[int]()
+
+    def run(self: DeviceSession, inputs: Any, outputs: Any = None, graph: int = -1) -> Any:
+        rows = len(inputs["X"])
+        if graph not in captured and rows != before[0]:
+            searches.append(rows)
+            before[0] = rows
+        captured.update({graph} - {-1})
+        return bound(self, inputs, outputs, graph)
+
+    monkeypatch.setattr(DeviceSession, "_bound", run)
+    sizes = [1, 5, 1, 5, 1, 5, 1, 5]
+    for graphs, wanted in ((False, sizes), (True, [1, 5])):
+        searches.clear()
+        before[0] = 0
+        loaded = session(graphs=graphs)
+        for rows in sizes:
+            loaded.run({"X": torch.ones(rows, 8)})
+        assert searches == wanted
