@@ -218,19 +218,14 @@ def _parameter(option: Option, usual: str | None) -> click.Parameter:
     words = "required" if option.required else f"default: {shown}" if shown else ""
     help_ = flag.help + (f"  [{words}]" if words else "")
     complete = _completed(flag.completion) if flag.completion else None
-    settings: dict[str, Any] = {"metavar": flag.metavar, "help": help_, "default": None, "shell_complete": complete}
+    settings: dict[str, Any] = {"help": help_, "default": None, "type": click.UNPROCESSED, "shell_complete": complete}
     if flag.positional:
-        return click.Argument(
-            [option.name], nargs=-1 if flag.many else 1, required=False, type=click.UNPROCESSED, **settings
-        )
-    if flag.switch:
-        settings |= {"is_flag": True, "metavar": None}
+        many = -1 if option.kind.many else 1
+        return click.Argument([option.name], nargs=many, required=False, metavar=option.metavar, **settings)
+    if option.switch:
+        settings |= {"is_flag": True, "type": click.BOOL}
     else:
-        settings |= {
-            "type": click.UNPROCESSED,
-            "multiple": flag.repeatable,
-            "metavar": flag.metavar or option.name.upper(),
-        }
+        settings |= {"multiple": option.repeatable, "metavar": option.metavar}
     return click.Option([option.name, option.spelled, *filter(None, [flag.short])], hidden=flag.hidden, **settings)
 
 

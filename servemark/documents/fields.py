@@ -1,22 +1,24 @@
-"""Declares a field of a request once: its unit, its bounds, its help, and the flag that sets it.
+"""Declares a field once: its type says which values it has and what they name, an option how they are given.
 
-A field's annotation holds what these functions return. msgspec checks documents by it and makes the JSON Schema;
-`servemark.documents.flags` makes the command lines.
+A field's annotation holds both. msgspec checks documents by it and makes the JSON Schema; `servemark.documents.flags`
+and `servemark.cli` make the command lines.
 """
 
 import inspect
+import math
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_origin
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from msgspec import Meta, Struct
 
 from servemark import quantities
 from servemark.errors import OptionError
-from servemark.quantities import INT64, PLAIN, text_of
+from servemark.quantities import INT64, PLAIN
 
 
 class Names(StrEnum):
@@ -31,11 +33,123 @@ class Names(StrEnum):
     """An address that is asked, that data go to, or that listens."""
 
 
+RUN, COMPARE, TUNE, MLPERF, QUALITY = "run", "compare", "tune", "mlperf", "quality"
+LOADS = frozenset({RUN, COMPARE})
+"""Commands that let the user choose the load."""
+MEASURED = LOADS | {TUNE}
+"""Commands whose own generator measures the load."""
+SERVED = LOADS | {MLPERF, QUALITY}
+"""Commands that may ask a server that runs already."""
+ALL = SERVED | {TUNE}
+IMPORT = "import"
+MODELS = "models"
+"""Of every command that takes a workload: where the user's own models are."""
+
 _EMPTY = re.compile("")
+MAX_PORT = 65_535
 Word = Annotated[str, Names.NOTHING]
 Program = Annotated[str, Names.PROGRAM]
 File = Annotated[str, Names.PATH]
 Host = Annotated[str, Names.HOST]
+Count = Annotated[int, Meta(ge=1, le=INT64)]
+"""A number of things, at least one."""
+Natural = Annotated[int, Meta(ge=0, le=INT64)]
+Port = Annotated[int, Meta(ge=0, le=MAX_PORT)]
+Positive = Annotated[float, Meta(gt=0)]
+NotNegative = Annotated[float, Meta(ge=0)]
+Share = Annotated[float, Meta(ge=0, le=1)]
+MAX_SEED = (1 << 62) - 1
+"""The runs of a series count seeds on from the first, and LoadGen takes three of 64 bits that are made of one."""
+Read = Callable[[str, str], Any]
+"""Reads a value: what it is called in errors, and its text. Raises OptionError."""
+
+
+@dataclass(frozen=True)
+class Flag:
+    """The option of a field, besides what the field's type says of it. Its value is text; an empty one is not given."""
+
+    help: str
+    units: Mapping[str, str] = field(default_factory=lambda: PLAIN)
+    """Of a number: each suffix, and its factor."""
+    read: Read | None = None
+    """Another way to read it than that of its type."""
+    write: Callable[[Any], str] | None = None
+    name: str = ""
+    """The name with underscores, where it is not the field's without its unit."""
+    metavar: str | None = None
+    short: str = ""
+    """The commands' short form, or their other name; Locust has its own."""
+    positional: bool = False
+    """An argument, which goes by its place."""
+    completion: str = ""
+    """The names that a shell completes its beginning to: those of workloads, or of suites of kernels."""
+    hidden: bool = False
+    """The help does not list it."""
+    repeatable: bool = False
+    """It may be given again; its values are joined by commas."""
+    commands: Collection[str] = ALL
+    """Those whose documents take it besides their own fields, if it is a field of a request."""
+    locust_dest: str = ""
+    """Another name for this option of Locust's own."""
+    of_locust: bool = True
+    """Locustfiles take it."""
+    in_web_ui: bool = False
+    of_host: bool = False
+    """A path that may differ on every host of a distributed run."""
+    shown_default: str = ""
+    """The default of an empty value, as the help shows it."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A field's type as an option reads it."""
+
+    base: Any
+    """bool, int, float, str or Path; another one is read by the option itself."""
+    many: bool = False
+    """Each value that is given stays one of its own."""
+    choices: tuple[str, ...] = ()
+    bounds: Mapping[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, annotation: Any) -> "Kind":
+        """Read an annotation; of a union the first part counts."""
+        meta = [each for each in getattr(annotation, "__metadata__", ()) if isinstance(each, Meta)]
+        plain = annotation.__origin__ if hasattr(annotation, "__metadata__") else annotation
+        origin, parts = get_origin(plain), get_args(plain)
+        if origin is Literal:
+            return cls(str, choices=parts)
+        if origin in {Union, UnionType}:
+            return cls.of(parts[0])
+        if origin is tuple and parts[1:] == (...,):
+            part = cls.of(parts[0])
+            return replace(part, many=part.base in {str, Path})
+        if isinstance(plain, type) and issubclass(plain, StrEnum):
+            return cls(plain, choices=tuple(plain))
+        bounds = [(name, getattr(each, name)) for each in meta for name in ("gt", "ge", "le")]
+        return cls(plain, bounds={name: bound for name, bound in bounds if bound is not None})
+
+    def read(self, what: str, given: str, units: Mapping[str, str]) -> Any:
+        """Read a value. Raises OptionError."""
+        if self.choices:
+            quantities.one_of(what, given, self.choices)
+            return next(each for each in self.choices if each == given)
+        if self.base is int:
+            return quantities.whole(what, given, int(self.bounds["ge"]), int(self.bounds["le"]))
+        if self.base is float:
+            return self._number(what, given, units)
+        return Path(given) if self.base is Path else given
+
+    def _number(self, what: str, given: str, units: Mapping[str, str]) -> float:
+        if "gt" in self.bounds:
+            found = quantities.above(what, given, self.bounds["gt"], units)
+        elif "ge" in self.bounds:
+            found = quantities.at_least(what, given, self.bounds["ge"], units)
+        else:
+            found = quantities.number(what, given, units)
+        if found > self.bounds.get("le", math.inf):
+            raise OptionError(f"{what} {found:g} is above {self.bounds['le']:g}", fix=f"lower {what}")
+        return found
 
 
 def names_of(kind: Any) -> tuple[Names, re.Pattern[str]]:
@@ -52,149 +166,30 @@ def names_of(kind: Any) -> tuple[Names, re.Pattern[str]]:
     return next((each for each in map(names_of, parts) if each[0] is not Names.NOTHING), (Names.NOTHING, _EMPTY))
 
 
-RUN, COMPARE, TUNE, MLPERF, QUALITY = "run", "compare", "tune", "mlperf", "quality"
-LOADS = frozenset({RUN, COMPARE})
-"""Commands that let the user choose the load."""
-MEASURED = LOADS | {TUNE}
-"""Commands whose own generator measures the load."""
-SERVED = LOADS | {MLPERF, QUALITY}
-"""Commands that may ask a server that runs already."""
-ALL = SERVED | {TUNE}
-IMPORT = "import"
-MODELS = "models"
-"""Of every command that takes a workload: where the user's own models are."""
-
-Count = Annotated[int, Meta(ge=1, le=INT64)]
-"""A number of things, at least one."""
-MAX_SEED = (1 << 62) - 1
-"""The runs of a series count seeds on from the first, and LoadGen takes three of 64 bits that are made of one."""
-Read = Callable[[str, str], Any]
-"""Reads a value: what it is called in errors, and its text. Raises OptionError."""
-
-
-@dataclass(frozen=True)
-class Flag:
-    """The flag of a field. Its value is text, or on and off for a `switch`; an empty text is not given."""
-
-    help: str
-    read: Read
-    write: Callable[[Any], str] = str
-    name: str = ""
-    """The name with underscores, where it is not the field's without its unit."""
-    metavar: str | None = None
-    choices: Sequence[str] = ()
-    short: str = ""
-    """The commands' short form, or their other name; Locust has its own."""
-    positional: bool = False
-    """An argument, which goes by its place."""
-    completion: str = ""
-    """The names that a shell completes its beginning to: those of workloads, or of suites of kernels."""
-    hidden: bool = False
-    """The help does not list it."""
-    switch: bool = False
-    repeatable: bool = False
-    """It may be given again; its values are joined by commas."""
-    many: bool = False
-    """Repeatable, and each value stays a text of its own."""
-    commands: Collection[str] = ALL
-    """Those whose documents take it besides their own fields, if it is a field of a request."""
-    locust_dest: str = ""
-    """Another name for this option of Locust's own."""
-    of_locust: bool = True
-    """Locustfiles take it."""
-    in_web_ui: bool = False
-    of_host: bool = False
-    """A path that may differ on every host of a distributed run."""
-    shown_default: str = ""
-    """The default of an empty value, as the help shows it."""
-
-
-def flag_of(kind: type[Struct], field: str) -> Flag | None:
+def flag_of(kind: type[Struct], name: str) -> Flag | None:
     """Return the flag that a field declares."""
-    for each in getattr(annotation_of(kind, field), "__metadata__", ()):
+    for each in getattr(annotation_of(kind, name), "__metadata__", ()):
         if isinstance(each, Meta) and each.extra is not None:
             found: Flag = each.extra["flag"]
             return found
     return None
 
 
-def annotation_of(kind: type[Struct], field: str) -> Any:
+def annotation_of(kind: type[Struct], name: str) -> Any:
     """Return the annotation of a field, which may be inherited."""
-    return next(found[field] for found in map(inspect.get_annotations, kind.__mro__) if field in found)
+    return next(found[name] for found in map(inspect.get_annotations, kind.__mro__) if name in found)
 
 
-def _meta(flag: Flag, **bounds: float | None) -> Meta:
-    given: dict[str, Any] = {name: bound for name, bound in bounds.items() if bound is not None}
-    return Meta(description=flag.help, extra={"flag": flag}, **given)
-
-
-def text(help_: str, *, read: Read | None = None, **more: Any) -> Meta:
-    """Declare a field that is a text, or that is read from one."""
-    return _meta(Flag(help_, read or (lambda _, given: given), **more))
+def option(help_: str, **more: Any) -> Meta:
+    """Declare an option of a field; its type says which values it has."""
+    return Meta(description=help_, extra={"flag": Flag(help_, **more)})
 
 
 def argument(help_: str, metavar: str, **more: Any) -> Meta:
-    """Declare a field that is an argument of a command, not an option; `many`: all that are left."""
-    return text(help_, metavar=metavar, positional=True, repeatable=more.get("many", False), **more)
+    """Declare a field that is an argument of a command, which takes all that are left where the field has many."""
+    return option(help_, metavar=metavar, positional=True, **more)
 
 
 def folder(help_: str, below: Path, **more: Any) -> Meta:
     """Declare a field that is a folder; an empty text stands for this one below SERVEMARK_HOME."""
-    return text(help_, **{"metavar": "DIR", "shown_default": str(below), **more})
-
-
-def choice(help_: str, choices: Sequence[str], **more: Any) -> Meta:
-    """Declare a field that is one of a few words."""
-
-    def read(what: str, given: str) -> str:
-        quantities.one_of(what, given, choices)
-        return next(each for each in choices if each == given)
-
-    return _meta(Flag(help_, read, choices=tuple(choices), **more))
-
-
-def switch(help_: str, **more: Any) -> Meta:
-    """Declare a field that is on or off."""
-    return _meta(Flag(help_, lambda _, given: given, switch=True, **more))
-
-
-def whole(help_: str, *, least: int = 1, most: int = INT64, optional: bool = False, **more: Any) -> Meta:
-    """Declare a field that is a whole number. The type of an `optional` one has the bounds itself.
-
-    msgspec has no bound above INT64: the group of a field that may lie there checks it.
-    """
-
-    def read(what: str, given: str) -> int:
-        return quantities.whole(what, given, least, most)
-
-    bounds = {} if optional else {"ge": least, "le": most if most <= INT64 else None}
-    return _meta(Flag(help_, read, **{"metavar": "N", **more}), **bounds)
-
-
-def number(
-    help_: str,
-    *,
-    units: Mapping[str, str] = PLAIN,
-    least: float | None = None,
-    above: float | None = None,
-    most: float | None = None,
-    optional: bool = False,
-    read: Read | None = None,
-    **more: Any,
-) -> Meta:
-    """Declare a field that is a number with a unit. The type of an `optional` one has the bounds itself."""
-
-    def plain(what: str, given: str) -> float:
-        if above is not None:
-            found = quantities.above(what, given, above, units)
-        elif least is not None:
-            found = quantities.at_least(what, given, least, units)
-        else:
-            found = quantities.number(what, given, units)
-        if most is not None and found > most:
-            raise OptionError(f"{what} {found:g} is above {most:g}", fix=f"lower {what}")
-        return found
-
-    more = {"write": text_of, **more}
-    bounds = {} if optional else {"gt": above, "ge": least, "le": most}
-    return _meta(Flag(help_, read or plain, **more), **bounds)
+    return option(help_, metavar="DIR", shown_default=str(below), **more)

@@ -11,7 +11,7 @@ import yaml
 
 from servemark import files
 from servemark.documents.fields import flag_of
-from servemark.documents.flags import KINDS, OPTIONS
+from servemark.documents.flags import KINDS, OPTIONS, options_in
 from servemark.documents.load import Stage
 from servemark.documents.request import GROUPS, RunRequest
 from servemark.errors import OptionError, parsing
@@ -98,12 +98,12 @@ class _Reader:
             return [self.group(each, Stage, f"{place}[{n}]") for n, each in enumerate(node.value)]
         if not isinstance(node, yaml.ScalarNode):
             return yaml.SafeLoader("").construct_document(node)
-        flag = flag_of(kind, name)
-        if node.tag == _NOTHING or flag is None or flag.switch:
+        option = next((each for each in options_in(kind, "load").values() if each.field == name), None)
+        if node.tag == _NOTHING or option is None or option.switch:
             known = {_NOTHING: None, _BOOLEAN: yaml.SafeLoader.bool_values.get(node.value.lower())}
             return known.get(node.tag, node.value)
         try:
-            return msgspec.to_builtins(flag.read(place, str(node.value)))
+            return msgspec.to_builtins(option.read(str(node.value), place))
         except OptionError as error:
             raise self.error(node, error.what, error.fix) from error
 

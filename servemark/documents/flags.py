@@ -9,10 +9,11 @@ from typing import Any, TypeVar, get_args
 
 import msgspec
 
-from servemark.documents.fields import Flag, Names, annotation_of, flag_of, names_of
+from servemark.documents.fields import MAX_PORT, Flag, Kind, Names, annotation_of, flag_of, names_of
 from servemark.documents.load import ClosedLoop, ConstantRate, Load, MaxRate, Stages, Trace
 from servemark.documents.request import GROUPS, RunRequest
 from servemark.errors import OptionError
+from servemark.quantities import PERCENT, RATES, SECONDS, text_of
 
 Value = str | bool | Sequence[str] | None
 """A flag's value on a command line: several texts where it was given again, None or an empty text: nothing."""
@@ -43,6 +44,8 @@ SECTIONS = {
 _PASSED_OVER = {"duration", "request_distribution"}
 """Flags that kinds of load without them pass over: stages and traces have their own length and gaps."""
 _UNITS = ("_s", "_hz")
+METAVARS = {"S": SECONDS, "R": RATES, "PERCENT": PERCENT}
+_NAMED = {Names.PATH: "FILE", Names.HOST: "URL"}
 Made = TypeVar("Made", bound=msgspec.Struct)
 
 
@@ -56,6 +59,7 @@ class Option:
     """The request's part that has the field; empty: the request itself."""
     field: str
     flag: Flag
+    kind: Kind
     value: Value
     """Its value where it is not given; None: it has to be."""
     names: Names
@@ -65,7 +69,7 @@ class Option:
     @property
     def spelled(self) -> str:
         """The option as the command line has it; of an argument what the help calls it."""
-        return self.flag.metavar or "" if self.flag.positional else f"--{self.name.replace('_', '-')}"
+        return self.metavar if self.flag.positional else f"--{self.name.replace('_', '-')}"
 
     @property
     def required(self) -> bool:
@@ -87,19 +91,40 @@ class Option:
         """Its attribute of Locust's parsed options."""
         return self.flag.locust_dest or self.name
 
-    def read(self, given: Any) -> Any:
-        """Read a value. Raises OptionError."""
+    @property
+    def switch(self) -> bool:
+        """True if it is on or off, without a value."""
+        return self.kind.base is bool
+
+    @property
+    def repeatable(self) -> bool:
+        """True if it may be given again."""
+        return self.flag.repeatable or self.kind.many
+
+    @property
+    def metavar(self) -> str:
+        """The word that stands for its value."""
+        by_unit = next((word for word, units in METAVARS.items() if units is self.flag.units), None)
+        number = "PORT" if self.kind.bounds.get("le") == MAX_PORT else "N" if self.kind.base is int else ""
+        named = _NAMED.get(self.names, "") if self.kind.base is str and not self.plain.pattern else ""
+        return self.flag.metavar or by_unit or number or named or self.name.upper()
+
+    def read(self, given: Any, what: str = "") -> Any:
+        """Read a value; `what` is its name in errors. Raises OptionError."""
         if isinstance(given, list | tuple):
-            if self.flag.many:
-                return tuple(self.flag.read(self.spelled, each) for each in given)
-            return self.flag.read(self.spelled, ",".join(given))
-        return self.flag.read(self.spelled, given)
+            return tuple(self.read(each) for each in given) if self.kind.many else self.read(",".join(given))
+        if self.switch:
+            return given
+        if self.flag.read:
+            return self.flag.read(what or self.spelled, given)
+        return self.kind.read(what or self.spelled, given, self.flag.units)
 
     def write(self, value: Any) -> Value:
         """Write a value as `read` takes it."""
-        if self.flag.many:
-            return [self.flag.write(each) for each in value]
-        return value if isinstance(value, bool) else "" if value is None else self.flag.write(value)
+        if isinstance(value, bool) or value is None:
+            return value or False if self.switch else ""
+        write = self.flag.write or (text_of if self.kind.base is float else str)
+        return [write(each) for each in value] if self.kind.many else write(value)
 
 
 def options_in(kind: type[msgspec.Struct], group: str = OWN) -> dict[str, Option]:
@@ -118,7 +143,8 @@ def options_in(kind: type[msgspec.Struct], group: str = OWN) -> dict[str, Option
         default = None if (group == "load" and name in KINDS) or field.required else field.default
         if field.default_factory is not msgspec.NODEFAULT:
             default = field.default_factory()
-        option = Option(name, group, field.name, flag, None, *names_of(annotation_of(kind, field.name)))
+        annotation = annotation_of(kind, field.name)
+        option = Option(name, group, field.name, flag, Kind.of(annotation), None, *names_of(annotation))
         required = field.required and group == OWN
         found[name] = option if required else replace(option, value=option.write(default))
     return found
@@ -216,22 +242,22 @@ def locust_arguments(models: Sequence[str]) -> Iterator[tuple[Option, dict[str, 
         settings: dict[str, Any] = {
             "dest": option.dest,
             "help": flag.help,
-            "default": None if flag.many else argparse.SUPPRESS if flag.locust_dest else option.value,
+            "default": None if option.kind.many else argparse.SUPPRESS if flag.locust_dest else option.value,
         }
         if option.name == "model":
             named = f"{', '.join(models)} (or <name>_tiny)" if models else "the name of any model on the server"
             settings |= {"default": models[0] if models else "", "help": f"Workload: {named}."}
         if not flag.in_web_ui:
             settings["include_in_web_ui"] = False
-        if flag.switch:
+        if option.switch:
             settings["action"] = "store_true"
-        elif flag.choices:
-            settings["choices"] = list(flag.choices)
+        elif option.kind.choices:
+            settings["choices"] = list(option.kind.choices)
         else:
-            if flag.repeatable:
-                settings["action"] = "append" if flag.many else _Joined
+            if option.repeatable:
+                settings["action"] = "append" if option.kind.many else _Joined
             # Locust itself computes with its number of users.
-            settings |= {"metavar": flag.metavar, "type": int if flag.locust_dest == "num_users" else str}
+            settings |= {"metavar": option.metavar, "type": int if flag.locust_dest == "num_users" else str}
         yield option, settings
 
 

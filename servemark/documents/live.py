@@ -5,7 +5,20 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from servemark.documents import fields
-from servemark.documents.fields import LOADS, MEASURED, MLPERF, RUN, Count, File, Host, Names, Program, Word
+from servemark.documents.fields import (
+    LOADS,
+    MEASURED,
+    MLPERF,
+    RUN,
+    Count,
+    File,
+    Host,
+    Names,
+    NotNegative,
+    Port,
+    Program,
+    Word,
+)
 from servemark.documents.values import exporters, timed_commands
 from servemark.errors import OptionError
 from servemark.paths import RESULTS
@@ -16,7 +29,6 @@ GENERATOR = f"{LOOPBACK}:9464"
 """Address at which a run is expected to show its metrics: the port that OpenTelemetry's Prometheus exporters use."""
 TRITON = f"{LOOPBACK}:8002"
 """Address at which Triton shows its own metrics."""
-MAX_PORT = 65_535
 MAX_SAMPLING_RATE_HZ = 100.0
 
 
@@ -25,11 +37,11 @@ class Live(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     out: Annotated[File, fields.folder("Where result directories are made.", RESULTS)] = ""
     request_log: Annotated[
-        bool, fields.switch("Keep each request's times: requests.csv in the result.", commands=MEASURED)
+        bool, fields.option("Keep each request's times: requests.csv in the result.", commands=MEASURED)
     ] = False
     explain: Annotated[
         bool,
-        fields.switch(
+        fields.option(
             "Explain the slowest requests: the server's trace of each (Triton), the queue replayed.",
             of_locust=False,
             commands={RUN},
@@ -37,87 +49,71 @@ class Live(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = False
     at: Annotated[
         tuple[Program, ...],
-        fields.text(
+        fields.option(
             "Run a command at this second of the measured interval; the result says how long the latency took to "
             "recover from it; may come again.",
             metavar="S:COMMAND",
-            repeatable=True,
-            many=True,
             of_locust=False,
             commands={RUN},
         ),
     ] = ()
     power_command: Annotated[
         Program,
-        fields.text(
+        fields.option(
             "Meter energy by this command: one figure in watts a line, until it is ended.",
             metavar="CMD",
             commands=MEASURED,
         ),
     ] = ""
     power_boundary: Annotated[
-        Word, fields.text("What that command meters; wall if not given.", metavar="NAME", commands=MEASURED)
+        Word, fields.option("What that command meters; wall if not given.", metavar="NAME", commands=MEASURED)
     ] = ""
     scrape: Annotated[
         tuple[Host, ...],
-        fields.text(
+        fields.option(
             "Prometheus exporter read once a second beside the run, like node=http://HOST:9100/metrics#node_load; "
             "may come again.",
             metavar="NAME=URL[#PREFIX,...]",
-            repeatable=True,
-            many=True,
             of_locust=False,
             commands={RUN},
         ),
     ] = ()
     sampling_rate_hz: Annotated[
-        float,
-        fields.number(
-            "Readings of CPU, GPU and power a second, for series.json; 0: none.",
-            least=0,
-            most=MAX_SAMPLING_RATE_HZ,
-            metavar="HZ",
-            commands=MEASURED,
+        Annotated[float, Meta(ge=0, le=MAX_SAMPLING_RATE_HZ)],
+        fields.option(
+            "Readings of CPU, GPU and power a second, for series.json; 0: none.", metavar="HZ", commands=MEASURED
         ),
     ] = 10.0
     metrics_port: Annotated[
-        Annotated[int, Meta(ge=0, le=MAX_PORT), Names.HOST] | None,
-        fields.whole(
-            optional=True,
-            help_="Prometheus metrics of the run while it goes on, at this port; 0: a free one.",
-            least=0,
-            most=MAX_PORT,
+        Annotated[Port, Names.HOST] | None,
+        fields.option(
+            "Prometheus metrics of the run while it goes on, at this port; 0: a free one.",
             metavar="PORT",
             commands=MEASURED | {MLPERF},
         ),
     ] = None
     metrics_host: Annotated[
-        Host, fields.text("Where that port listens.", metavar="HOST", commands=MEASURED | {MLPERF})
+        Host, fields.option("Where that port listens.", metavar="HOST", commands=MEASURED | {MLPERF})
     ] = LOOPBACK
     metrics_grace_s: Annotated[
-        float,
-        fields.number(
+        NotNegative,
+        fields.option(
             "Leave the final metrics at that port for so long after the run, or until Ctrl-C.",
             units=SECONDS,
-            least=0,
-            metavar="S",
             commands=MEASURED | {MLPERF},
         ),
     ] = 0.0
     otlp: Annotated[
         Host,
-        fields.text(
+        fields.option(
             "Send the metrics to this OpenTelemetry collector (HTTP), every 5 s and at the end.",
-            metavar="URL",
             commands=MEASURED | {MLPERF},
         ),
     ] = ""
     otlp_sample: Annotated[
         Count | None,
-        fields.whole(
-            optional=True,
-            help_="HTTP: one in N requests carries a W3C traceparent, and its span goes to --otlp.",
-            commands=LOADS | {MLPERF},
+        fields.option(
+            "HTTP: one in N requests carries a W3C traceparent, and its span goes to --otlp.", commands=LOADS | {MLPERF}
         ),
     ] = None
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from servemark.documents import fields
-from servemark.documents.fields import LOADS, MEASURED, QUALITY, RUN, File
+from servemark.documents.fields import LOADS, MEASURED, QUALITY, RUN, Count, File, NotNegative, Positive
 from servemark.documents.values import texts
 from servemark.errors import OptionError
 from servemark.quantities import RATES, SECONDS
@@ -29,21 +29,15 @@ class Distribution(StrEnum):
 
 
 Duration = Annotated[
-    float,
-    fields.number(
-        "Measured seconds; a closed loop may go on longer.",
-        units=SECONDS,
-        above=0,
-        metavar="S",
-        commands=MEASURED,
-        in_web_ui=True,
+    Positive,
+    fields.option(
+        "Measured seconds; a closed loop may go on longer.", units=SECONDS, commands=MEASURED, in_web_ui=True
     ),
 ]
 WarmUp = Annotated[
     Annotated[float, Meta(ge=0)] | Literal["auto"],
-    fields.number(
+    fields.option(
         "Seconds before that, which do not count; auto: until the latency is steady.",
-        optional=True,
         read=texts.warm_up,
         write=texts.warm_up_text,
         metavar="S",
@@ -53,9 +47,8 @@ WarmUp = Annotated[
 ]
 Gaps = Annotated[
     Distribution,
-    fields.choice(
+    fields.option(
         "Gaps between arrivals: poisson, constant or gamma (bursts).",
-        tuple(Distribution),
         name="request_distribution",
         metavar="D",
         commands=LOADS,
@@ -64,14 +57,8 @@ Gaps = Annotated[
 ]
 GammaCv = Annotated[
     Annotated[float, Meta(ge=MIN_CV, le=MAX_CV)] | None,
-    fields.number(
-        "gamma: stdev/mean of the gaps; 1 is Poisson, 2 if not given.",
-        least=MIN_CV,
-        most=MAX_CV,
-        optional=True,
-        metavar="CV",
-        commands=LOADS,
-        in_web_ui=True,
+    fields.option(
+        "gamma: stdev/mean of the gaps; 1 is Poisson, 2 if not given.", metavar="CV", commands=LOADS, in_web_ui=True
     ),
 ]
 
@@ -82,11 +69,10 @@ class Stage(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
     With `to_rate` it is a ramp: the rate changes evenly from `rate` to that.
     """
 
-    duration_s: Annotated[float, fields.number("Length of the stage (s).", units=SECONDS, above=0)]
-    rate: Annotated[float, fields.number("Arrivals per second.", units=RATES, least=0)]
+    duration_s: Annotated[Positive, fields.option("Length of the stage (s).", units=SECONDS)]
+    rate: Annotated[NotNegative, fields.option("Arrivals per second.", units=RATES)]
     to_rate: Annotated[
-        Annotated[float, Meta(ge=0)] | None,
-        fields.number("Arrivals per second at the end of a ramp.", units=RATES, least=0, optional=True),
+        Annotated[float, Meta(ge=0)] | None, fields.option("Arrivals per second at the end of a ramp.", units=RATES)
     ] = None
 
     @property
@@ -112,11 +98,11 @@ class ClosedLoop(_Load, frozen=True, kw_only=True, tag="closed-loop"):
     """`concurrency` users: each sends its next request when one is answered, after a think time where there is one."""
 
     concurrency: Annotated[
-        int, fields.whole("Closed loop: requests in flight.", commands=LOADS | {QUALITY}, locust_dest="num_users")
+        Count, fields.option("Closed loop: requests in flight.", commands=LOADS | {QUALITY}, locust_dest="num_users")
     ] = 1
     think_time_s: Annotated[
         tuple[Annotated[float, Meta(ge=0)], Annotated[float, Meta(ge=0)]],
-        fields.text(
+        fields.option(
             "Closed loop: pause of each of them before its next request, drawn evenly between the two.",
             read=texts.think_time,
             write=texts.think_time_text,
@@ -140,13 +126,11 @@ class ConstantRate(_Load, frozen=True, kw_only=True, tag="constant-rate"):
     """An open loop at one rate."""
 
     rate: Annotated[
-        float,
-        fields.number(
+        Positive,
+        fields.option(
             "Open loop: requests/s on a schedule; without it a closed loop.",
             name="request_rate",
             units=RATES,
-            above=0,
-            metavar="R",
             commands=LOADS,
             in_web_ui=True,
         ),
@@ -165,7 +149,7 @@ class Stages(_Load, frozen=True, kw_only=True, tag="stages"):
 
     stages: Annotated[
         tuple[Stage, ...],
-        fields.text(
+        fields.option(
             "Open loop in steps and ramps, seconds:rate, like 10:100,10:100-400.",
             read=lambda what, given: texts.stages(what, given, Stage),
             write=texts.stages_text,
@@ -191,20 +175,15 @@ class Trace(_Load, frozen=True, kw_only=True, tag="trace"):
 
     file: Annotated[
         File,
-        fields.text(
-            "Open loop from a CSV or JSONL file of arrival times.",
-            name="arrival_trace",
-            metavar="FILE",
-            commands=LOADS,
-            in_web_ui=True,
+        fields.option(
+            "Open loop from a CSV or JSONL file of arrival times.", name="arrival_trace", commands=LOADS, in_web_ui=True
         ),
     ]
     speed: Annotated[
-        float,
-        fields.number(
+        Positive,
+        fields.option(
             "Replay speed factor of a trace; 1 if not given.",
             name="trace_speed",
-            above=0,
             metavar="X",
             commands=LOADS,
             in_web_ui=True,
@@ -218,7 +197,7 @@ class MaxRate(_Load, frozen=True, kw_only=True, tag="max-rate"):
 
     bounds: Annotated[
         tuple[float, float] | Literal["auto"],
-        fields.text(
+        fields.option(
             "Search for the highest rate that meets --slo, between two rates.",
             name="max_rate",
             read=texts.bounds,
@@ -234,7 +213,7 @@ class MaxRate(_Load, frozen=True, kw_only=True, tag="max-rate"):
     warmup: WarmUp = AUTO
     despite_busy: Annotated[
         bool,
-        fields.switch(
+        fields.option(
             "Search on where other work disturbs each of the first three runs.", commands={RUN}, of_locust=False
         ),
     ] = False

@@ -25,7 +25,10 @@ from servemark.documents.fields import (
     Count,
     File,
     Names,
+    Natural,
+    Positive,
     Program,
+    Share,
     Word,
 )
 from servemark.documents.live import Live
@@ -33,7 +36,6 @@ from servemark.documents.load import AUTO, ClosedLoop, Load, MaxRate
 from servemark.documents.server import Server
 from servemark.documents.values import texts
 from servemark.errors import OptionError
-from servemark.machine.scheduling import Priority
 from servemark.paths import DATA_ROOT, IMPORTS
 from servemark.quantities import SECONDS, SHARES
 from servemark.results.objectives import COLD_START, COUNTED, RECOVERY, parse_objectives, written
@@ -41,39 +43,37 @@ from servemark.results.objectives import COLD_START, COUNTED, RECOVERY, parse_ob
 DEFAULT_ENGINE = "onnxruntime"
 PRECISIONS = ("fp32", "fp16", "bf16", "int8", "fp8")
 ON, OFF = "on", "off"
-PRIORITIES = (AUTO, *Priority)
-"""Priorities of the sending thread: the best that is permitted for an open loop, or one by name."""
-CPU_LATENCY = (AUTO, ON, OFF)
 PROCESS_CLOCK = "process"
-RECEIVE_CLOCKS = (AUTO, PROCESS_CLOCK)
 SYNTHETIC, DRAWN, DATASET = "synthetic", ("random", "zero"), "dataset"
 """Inputs that are not a file."""
 DEFAULT_STRING_LENGTH = 128
 
 
 Engine = Annotated[
-    Word, fields.text("Inference engine, by Triton's backend name.", in_web_ui=True, commands=ALL - {COMPARE})
+    Word, fields.option("Inference engine, by Triton's backend name.", in_web_ui=True, commands=ALL - {COMPARE})
 ]
 Precision = Annotated[
     Literal["fp32", "fp16", "bf16", "int8", "fp8"],
-    fields.choice(f"What the engine computes in: {', '.join(PRECISIONS)}.", PRECISIONS, metavar="P", in_web_ui=True),
+    fields.option(f"What the engine computes in: {', '.join(PRECISIONS)}.", metavar="P", in_web_ui=True),
 ]
 
 
 class Inputs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The content of the requests that are sent."""
 
-    batch_size: Annotated[int, fields.whole("Samples in a request.", short="-b", in_web_ui=True)] = 1
-    seed: Annotated[int, fields.whole("Seed of schedule and inputs.", least=0, most=MAX_SEED, in_web_ui=True)] = 0
+    batch_size: Annotated[Count, fields.option("Samples in a request.", short="-b", in_web_ui=True)] = 1
+    seed: Annotated[
+        Annotated[int, Meta(ge=0, le=MAX_SEED)], fields.option("Seed of schedule and inputs.", in_web_ui=True)
+    ] = 0
     input_data: Annotated[
         Annotated[str, Names.PATH, re.compile("|".join((SYNTHETIC, *DRAWN, DATASET)))],
-        fields.text(
+        fields.option(
             "synthetic, random, zero, dataset, or a path (.json, .npz, folder of .npz, real data).", in_web_ui=True
         ),
     ] = SYNTHETIC
     shape: Annotated[
         dict[Word, tuple[int, ...]],
-        fields.text(
+        fields.option(
             "random, zero: an input's sizes without the batch, where the model leaves them open; may come again.",
             read=texts.shapes,
             write=texts.shapes_text,
@@ -84,7 +84,7 @@ class Inputs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = {}
     input_range: Annotated[
         dict[Word, tuple[int | float, int | float]],
-        fields.text(
+        fields.option(
             "random: an input's least and greatest value; may come again.",
             read=texts.ranges,
             write=texts.ranges_text,
@@ -93,11 +93,11 @@ class Inputs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             commands=ALL | {IMPORT},
         ),
     ] = {}
-    string_length: Annotated[int, fields.whole("random: letters of each string.", least=0, commands=ALL | {IMPORT})] = (
+    string_length: Annotated[Natural, fields.option("random: letters of each string.", commands=ALL | {IMPORT})] = (
         DEFAULT_STRING_LENGTH
     )
     string_data: Annotated[
-        Word, fields.text("random: this string instead, in each element.", metavar="TEXT", commands=ALL | {IMPORT})
+        Word, fields.option("random: this string instead, in each element.", metavar="TEXT", commands=ALL | {IMPORT})
     ] = ""
     data_root: Annotated[File, fields.folder("Where data sets lie, one folder for each.", DATA_ROOT, of_host=True)] = ""
 
@@ -107,7 +107,7 @@ class Objectives(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     slo: Annotated[
         Word,
-        fields.text(
+        fields.option(
             "Objectives of any figures, like p99:20ms,errors:0.001,server.queue:2ms; MET or MISSED.",
             read=lambda _, given: written(parse_objectives(given)),
             metavar="FIGURE:LIMIT",
@@ -117,40 +117,27 @@ class Objectives(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         ),
     ] = ""
     max_error_rate: Annotated[
-        float,
-        fields.number(
-            "Largest failed share of a valid run.", units=SHARES, least=0, most=1, metavar="X", commands=MEASURED
-        ),
+        Share, fields.option("Largest failed share of a valid run.", units=SHARES, metavar="X", commands=MEASURED)
     ] = 0.01
     quality: Annotated[
-        bool, fields.switch("Score the answers by the labels of the data set (--input-data dataset).", commands=LOADS)
+        bool, fields.option("Score the answers by the labels of the data set (--input-data dataset).", commands=LOADS)
     ] = False
     language_model: Annotated[
         File,
-        fields.text(
+        fields.option(
             "Decode what is scored by a beam search with this KenLM model (.arpa or binary), not greedily.",
-            metavar="FILE",
             commands=SERVED,
         ),
     ] = ""
     lm_alpha: Annotated[
-        float | None,
-        fields.number(
-            optional=True, help_="Weight of the language model; 0.5 if not given.", metavar="X", commands=SERVED
-        ),
+        float | None, fields.option("Weight of the language model; 0.5 if not given.", metavar="X", commands=SERVED)
     ] = None
     lm_beta: Annotated[
         float | None,
-        fields.number(
-            optional=True,
-            help_="Added to a text's score for each word; 1.5 if not given.",
-            metavar="X",
-            commands=SERVED,
-        ),
+        fields.option("Added to a text's score for each word; 1.5 if not given.", metavar="X", commands=SERVED),
     ] = None
     beam_width: Annotated[
-        Count | None,
-        fields.whole(optional=True, help_="Texts that the beam search keeps; 100 if not given.", commands=SERVED),
+        Count | None, fields.option("Texts that the beam search keeps; 100 if not given.", commands=SERVED)
     ] = None
 
     def __post_init__(self) -> None:
@@ -163,17 +150,15 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Limits of the process that sends the load."""
 
     request_timeout_s: Annotated[
-        float,
-        fields.number(
+        Positive,
+        fields.option(
             "A request unanswered this long after its schedule fails, or after it waited for --max-in-flight.",
             units=SECONDS,
-            above=0,
-            metavar="S",
         ),
     ] = 30.0
     request_cancellation: Annotated[
         tuple[Annotated[float, Meta(gt=0, le=texts.MAX_CANCELLED)], Annotated[float, Meta(ge=0)]] | None,
-        fields.text(
+        fields.option(
             "Give a share of the requests up where no answer comes so long after they were sent, like 0.05:0.2.",
             read=texts.cancellation,
             write=texts.cancellation_text,
@@ -182,11 +167,11 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         ),
     ] = None
     max_in_flight: Annotated[
-        int, fields.whole("Open loop: most requests in flight; others wait.", commands=MEASURED | {MLPERF})
+        Count, fields.option("Open loop: most requests in flight; others wait.", commands=MEASURED | {MLPERF})
     ] = 1024
     abort_on: Annotated[
         Word,
-        fields.text(
+        fields.option(
             "End the run early, as INVALID, where what is measured so far breaks a limit, like errors:0.1,p99:500ms.",
             metavar="pXX:MS,...",
             commands=MEASURED,
@@ -194,33 +179,30 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = ""
     sender_priority: Annotated[
         Literal["auto", "realtime", "slice", "normal"],
-        fields.choice(
+        fields.option(
             "Sending thread: auto (open loop: the best permitted), realtime, slice, normal.",
-            PRIORITIES,
             metavar="P",
             commands=MEASURED,
         ),
     ] = AUTO
     cpu_latency_qos: Annotated[
         Literal["auto", "on", "off"],
-        fields.choice(
+        fields.option(
             "Cores kept out of idle states while it sends: auto (a virtual machine, the server elsewhere), on, off.",
-            CPU_LATENCY,
             metavar="Q",
             commands=MEASURED,
         ),
     ] = AUTO
     receive_clock: Annotated[
         Literal["auto", "process"],
-        fields.choice(
+        fields.option(
             "What tells when answers came: auto (the kernel's packet stamps where there are some), process.",
-            RECEIVE_CLOCKS,
             metavar="C",
             commands=MEASURED,
         ),
     ] = AUTO
     workers: Annotated[
-        int, fields.whole("Processes that send the load, each a share of it.", of_locust=False, commands={RUN})
+        Count, fields.option("Processes that send the load, each a share of it.", of_locust=False, commands={RUN})
     ] = 1
 
     def __post_init__(self) -> None:
@@ -232,23 +214,20 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class RunRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything that is asked of one run."""
 
-    workload: Annotated[Word, fields.text("Workload.", name="model", in_web_ui=True, commands=())] = ""
+    workload: Annotated[Word, fields.option("Workload.", name="model", in_web_ui=True, commands=())] = ""
     engine: Engine = DEFAULT_ENGINE
     precision: Precision = "fp32"
     workload_files: Annotated[
         tuple[Program, ...],
-        fields.text(
+        fields.option(
             "Python file of a workload of your own, or a folder of them; may be given again.",
             name="workload_file",
             metavar="PATH",
-            repeatable=True,
-            many=True,
             of_locust=False,
             commands={MODELS},
         ),
     ] = ()
     imports_dir: Annotated[
-        # Of a folder's models the files run in an engine, as far as that can be trusted.
         Program, fields.folder("Where `servemark import` keeps models.", IMPORTS, of_locust=False, commands={MODELS})
     ] = ""
     server: Server = field(default_factory=Server)

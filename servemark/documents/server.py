@@ -6,7 +6,21 @@ from typing import Annotated, Literal
 from msgspec import Struct
 
 from servemark.documents import fields
-from servemark.documents.fields import ALL, COMPARE, LOADS, MLPERF, QUALITY, RUN, SERVED, Count, File, Host, Names, Word
+from servemark.documents.fields import (
+    ALL,
+    COMPARE,
+    LOADS,
+    MLPERF,
+    QUALITY,
+    RUN,
+    SERVED,
+    Count,
+    File,
+    Host,
+    Names,
+    Share,
+    Word,
+)
 from servemark.documents.load import AUTO
 from servemark.documents.values import texts
 from servemark.documents.values.request_parameters import Parameters, check_parameters
@@ -14,13 +28,8 @@ from servemark.documents.values.request_parameters import parse as parse_paramet
 from servemark.documents.values.request_parameters import written as parameters_text
 from servemark.errors import OptionError
 from servemark.paths import MODEL_REPOSITORY
-from servemark.quantities import INT64, SHARES, UINT64
+from servemark.quantities import INT64, SHARES, UINT64, whole
 
-PROTOCOLS = ("", "http", "grpc")
-SHARED_MEMORY = ("none", "system", "cuda")
-"""In the requests and answers, or in memory that the server maps too: POSIX shared memory, or a GPU's."""
-COMPRESSIONS = ("none", "gzip")
-TENSOR_FORMATS = (AUTO, "binary", "json")
 Tensors = dict[Word, tuple[Word, tuple[int, ...]]]
 """Name -> datatype and shape, as a server's metadata would have them."""
 TensorFormat = Literal["auto", "binary", "json"]
@@ -28,7 +37,7 @@ Compression = Literal["none", "gzip"]
 
 Device = Annotated[
     Word,
-    fields.text(
+    fields.option(
         "cpu or cuda:N; else what the model's config.pbtxt says.", metavar="DEVICE", of_locust=False, commands=ALL
     ),
 ]
@@ -36,21 +45,17 @@ _EngineOption = Annotated[str, Names.PROGRAM, re.compile(r"[a-z0-9_]+(=(true|fal
 """Triton's EXECUTION_ENV_PATH names a Python to run."""
 EngineOptions = Annotated[
     tuple[_EngineOption, ...],
-    fields.text(
+    fields.option(
         "Engine's own parameter, like compile=true; may come again.",
         name="engine_option",
         metavar="KEY[=VALUE]",
-        repeatable=True,
-        many=True,
         of_locust=False,
         commands=ALL - {COMPARE},
     ),
 ]
 Instances = Annotated[
     Count | None,
-    fields.whole(
-        optional=True, help_="Instances of the model on each device.", of_locust=False, commands={RUN, MLPERF, QUALITY}
-    ),
+    fields.option("Instances of the model on each device.", of_locust=False, commands={RUN, MLPERF, QUALITY}),
 ]
 MOST_SEQUENCES = 1 << 32
 """More sequences than a run can begin: as many ids have to follow the first."""
@@ -63,9 +68,8 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     url: Annotated[
         Host,
-        fields.text(
+        fields.option(
             "A running server, http[s]://HOST:PORT or unix:/PATH; several take requests in turn. Else one is started.",
-            metavar="URL",
             short="-u",
             repeatable=True,
             locust_dest="host",
@@ -74,30 +78,27 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = ""
     metrics_url: Annotated[
         Host,
-        fields.text(
+        fields.option(
             "Prometheus metrics of that server; not given: /metrics at port 8002, where --url has Triton's own ports.",
-            metavar="URL",
             commands=SERVED,
         ),
     ] = ""
     server_processes: Annotated[
         tuple[Word, ...],
-        fields.text(
+        fields.option(
             "Another process of that server, where none that listens at --url is connected to it; may come again.",
             name="server_process",
             metavar="NAME|PID",
-            repeatable=True,
-            many=True,
             commands=LOADS | {MLPERF},
         ),
     ] = ()
     protocol: Annotated[
         Literal["", "http", "grpc"],
-        fields.choice("http or grpc; http unless --url is grpc[s]://.", PROTOCOLS, short="-i", commands=SERVED),
+        fields.option("http or grpc; http unless --url is grpc[s]://.", short="-i", commands=SERVED),
     ] = ""
     endpoint_type: Annotated[
         Annotated[str, Names.PATH, re.compile("[a-z0-9-]+")],
-        fields.text(
+        fields.option(
             "What a server without KServe v2 speaks: kserve-v1, tensorflow-serving (also over gRPC), torchserve, "
             "openai-embeddings, rerank, predict, bentoml, or a JSON file that describes it.",
             metavar="TYPE",
@@ -106,52 +107,49 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         ),
     ] = ""
     streaming: Annotated[
-        bool, fields.switch("gRPC: one stream for each connection instead of calls.", commands=SERVED)
+        bool, fields.option("gRPC: one stream for each connection instead of calls.", commands=SERVED)
     ] = False
     no_connection_reuse: Annotated[
-        bool, fields.switch("A new connection for each request; the result has the times of its parts.", commands=LOADS)
+        bool, fields.option("A new connection for each request; the result has the times of its parts.", commands=LOADS)
     ] = False
     request_compression: Annotated[
-        Compression, fields.choice("none, or gzip: requests, compressed before the run.", COMPRESSIONS, commands=LOADS)
+        Compression, fields.option("none, or gzip: requests, compressed before the run.", commands=LOADS)
     ] = "none"
     response_compression: Annotated[
-        Compression, fields.choice("none, or gzip: answers, where the server compresses.", COMPRESSIONS, commands=LOADS)
+        Compression, fields.option("none, or gzip: answers, where the server compresses.", commands=LOADS)
     ] = "none"
     headers: Annotated[
-        File,
-        fields.text("Headers of every request, one Name: value a line.", metavar="FILE", of_host=True, commands=SERVED),
+        File, fields.option("Headers of every request, one Name: value a line.", of_host=True, commands=SERVED)
     ] = ""
     tls_ca: Annotated[
-        File,
-        fields.text("PEM: the CA to trust instead of the system's.", metavar="FILE", of_host=True, commands=SERVED),
+        File, fields.option("PEM: the CA to trust instead of the system's.", of_host=True, commands=SERVED)
     ] = ""
     tls_insecure: Annotated[
-        bool, fields.switch("Do not verify the server's certificate: anybody may answer in its place.", commands=SERVED)
+        bool, fields.option("Do not verify the server's certificate: anybody may answer in its place.", commands=SERVED)
     ] = False
     client_cert: Annotated[
-        File, fields.text("PEM: the client's certificate (mutual TLS).", metavar="FILE", of_host=True, commands=SERVED)
+        File, fields.option("PEM: the client's certificate (mutual TLS).", of_host=True, commands=SERVED)
     ] = ""
     client_key: Annotated[
-        File, fields.text("PEM: the client's key, if in another file.", metavar="FILE", of_host=True, commands=SERVED)
+        File, fields.option("PEM: the client's key, if in another file.", of_host=True, commands=SERVED)
     ] = ""
     shared_memory: Annotated[
         Literal["none", "system", "cuda"],
-        fields.choice(
+        fields.option(
             "Tensors in messages (none), or in memory that the server sees too: system, cuda.",
-            SHARED_MEMORY,
             metavar="KIND",
             commands=LOADS,
         ),
     ] = "none"
     model_name: Annotated[
-        Word, fields.text("Model name on the server (default: WORKLOAD_ENGINE).", commands={RUN, QUALITY})
+        Word, fields.option("Model name on the server (default: WORKLOAD_ENGINE).", commands={RUN, QUALITY})
     ] = ""
     model_version: Annotated[
-        Word, fields.text("Its version; else the server chooses.", metavar="V", short="-x", commands=SERVED)
+        Word, fields.option("Its version; else the server chooses.", metavar="V", short="-x", commands=SERVED)
     ] = ""
     input_tensors: Annotated[
         Tensors,
-        fields.text(
+        fields.option(
             "Input of a model of which the server has no metadata; -1 in front of all shapes: batches; may come again.",
             name="input",
             read=texts.tensors,
@@ -163,7 +161,7 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = {}
     output_tensors: Annotated[
         Tensors,
-        fields.text(
+        fields.option(
             "Output of that model; may come again.",
             name="output",
             read=texts.tensors,
@@ -175,7 +173,7 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = {}
     bls_composing_models: Annotated[
         dict[Word, Word],
-        fields.text(
+        fields.option(
             "Also show statistics of these models, which the model calls (BLS). Ensembles are detected.",
             read=texts.versions,
             write=texts.versions_text,
@@ -185,19 +183,18 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = {}
     input_tensor_format: Annotated[
         TensorFormat,
-        fields.choice(
+        fields.option(
             "HTTP: auto, binary or json; auto: json where the server lists no binary_tensor_data.",
-            TENSOR_FORMATS,
             metavar="F",
             commands=SERVED,
         ),
     ] = AUTO
     output_tensor_format: Annotated[
-        TensorFormat, fields.choice("HTTP: the same for the answers.", TENSOR_FORMATS, metavar="F", commands=SERVED)
+        TensorFormat, fields.option("HTTP: the same for the answers.", metavar="F", commands=SERVED)
     ] = AUTO
     request_parameters: Annotated[
         Parameters,
-        fields.text(
+        fields.option(
             "A parameter of every request, for the model; type: bool, int, double or string; may come again.",
             name="request_parameter",
             read=lambda _, given: parse_parameters(given),
@@ -209,35 +206,34 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = {}
     sequence_length: Annotated[
         Count | None,
-        fields.whole(
-            optional=True,
-            help_="Requests per sequence; they share one correlation ID (stateful models).",
-            commands=SERVED,
-        ),
+        fields.option("Requests per sequence; they share one correlation ID (stateful models).", commands=SERVED),
     ] = None
     sequence_length_variation: Annotated[
-        float,
-        fields.number(
+        Share,
+        fields.option(
             "Lengths of sequences are drawn evenly from this share below to this share above.",
             units=SHARES,
-            least=0,
-            most=1,
             metavar="SHARE",
             commands=SERVED,
         ),
     ] = 0.0
     num_of_sequences: Annotated[
-        int, fields.whole("Open loop: concurrent sequences. (Closed loop: use --concurrency.)", commands=SERVED)
+        Count, fields.option("Open loop: concurrent sequences. (Closed loop: use --concurrency.)", commands=SERVED)
     ] = 4
     start_sequence_id: Annotated[
-        int, fields.whole("Correlation id of the first sequence.", most=UINT64, commands=SERVED)
+        int,
+        fields.option(
+            "Correlation id of the first sequence.",
+            commands=SERVED,
+            read=lambda what, given: whole(what, given, 1, UINT64),
+        ),
     ] = 1
     device: Device = ""
     engine_options: EngineOptions = ()
     instances: Instances = None
     cold_start: Annotated[
         bool,
-        fields.switch(
+        fields.option(
             "Start a server for each run, and measure from its first request on: load time, first answer, steady p99.",
             of_locust=False,
             commands={RUN},
@@ -245,7 +241,7 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = False
     in_process: Annotated[
         bool,
-        fields.switch(
+        fields.option(
             "No server: the engine in this process, the baseline of serving.", of_locust=False, commands={RUN, QUALITY}
         ),
     ] = False

@@ -1,16 +1,17 @@
 """Documents of the commands that compare."""
 
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
+
+from msgspec import Meta
 
 from servemark.documents import fields
-from servemark.documents.commands.shared import TUNE_BUDGET_S, Command, Json, Loaded, Report, Resume, Workload, path
-from servemark.documents.fields import COMPARE, MODELS, TUNE
+from servemark.documents.commands.shared import TUNE_BUDGET_S, Command, Json, Loaded, Report, Resume, Workload, existing
+from servemark.documents.fields import COMPARE, MODELS, TUNE, Count, NotNegative
 from servemark.documents.flags import request_of
 from servemark.documents.load import ClosedLoop, ConstantRate
 from servemark.documents.request import RunRequest
 from servemark.errors import OptionError
-from servemark.paths import found
 from servemark.quantities import PERCENT, SECONDS
 
 
@@ -36,70 +37,64 @@ class Compare(Loaded, frozen=True, kw_only=True):
     USUAL: ClassVar = {"duration": "", "warmup": "1"}
     what: Annotated[
         tuple[str, ...],
-        fields.argument("A workload, or two saved results.", "WORKLOAD | RESULT_A RESULT_B", name="model", many=True),
+        fields.argument("A workload, or two saved results.", "WORKLOAD | RESULT_A RESULT_B", name="model"),
     ]
     engines: Annotated[
-        str, fields.text("Engines; ENGINE[@PRECISION][:KEY=VALUE]. A is the first.", metavar="A,B[,C]")
+        str, fields.option("Engines; ENGINE[@PRECISION][:KEY=VALUE]. A is the first.", metavar="A,B[,C]")
     ] = ""
     servers: Annotated[
         str,
-        fields.text(
+        fields.option(
             "Server products with ONNX Runtime's entry; SERVER[:batching=off]. `servemark servers` lists them.",
             metavar="A,B[,C]",
         ),
     ] = ""
     sweep: Annotated[
         str,
-        fields.text(
+        fields.option(
             "Each engine with each combination: precision, instances, batch, engine options.",
             metavar="'KEY=A,B KEY=C,D'",
         ),
     ] = ""
     urls: Annotated[
         str,
-        fields.text(
+        fields.option(
             "Servers that run already, of one engine or of one of --engines each. A is the first.",
             metavar="[NAME=]A,[NAME=]B",
         ),
     ] = ""
     baseline: Annotated[
-        str, fields.text("A saved result: compare it with what `servemark baseline NAME` kept.", metavar="NAME")
+        str, fields.option("A saved result: compare it with what `servemark baseline NAME` kept.", metavar="NAME")
     ] = ""
-    rounds: Annotated[int, fields.whole("Interleaved rounds.")] = 5
+    rounds: Annotated[Count, fields.option("Interleaved rounds.")] = 5
     until_decided: Annotated[
-        bool, fields.switch("Stop once each engine is told apart from the first, or equal; --rounds is the most.")
+        bool, fields.option("Stop once each engine is told apart from the first, or equal; --rounds is the most.")
     ] = False
-    server_per_turn: Annotated[bool, fields.switch("A server of its own for each turn.")] = False
-    skip_unavailable: Annotated[bool, fields.switch("Leave out what cannot be used here, and say why.")] = False
+    server_per_turn: Annotated[bool, fields.option("A server of its own for each turn.")] = False
+    skip_unavailable: Annotated[bool, fields.option("Leave out what cannot be used here, and say why.")] = False
     max_rate: Annotated[
-        bool, fields.switch("Search each engine's highest rate that meets --slo, after the rounds.")
+        bool, fields.option("Search each engine's highest rate that meets --slo, after the rounds.")
     ] = False
-    tuned: Annotated[bool, fields.switch("Tune each engine for --slo first, as servemark tune does; writes none.")] = (
+    tuned: Annotated[bool, fields.option("Tune each engine for --slo first, as servemark tune does; writes none.")] = (
         False
     )
     tune_budget_s: Annotated[
-        float,
-        fields.number(
-            "Seconds to tune each engine; a trial that is under way then is finished.",
-            units=SECONDS,
-            least=1,
-            metavar="S",
-        ),
+        Annotated[float, Meta(ge=1)],
+        fields.option("Seconds to tune each engine; a trial that is under way then is finished.", units=SECONDS),
     ] = TUNE_BUDGET_S
     resume: Resume = ""
     fail_on: Annotated[
         str,
-        fields.text(
+        fields.option(
             "Exit 5 where B is worse, 2 where undecided: regression, or p99,throughput,errors,...", metavar="FIGURES"
         ),
     ] = ""
     threshold: Annotated[
-        float,
-        fields.number("Smallest difference that counts as a regression.", units=PERCENT, least=0, metavar="PERCENT"),
+        NotNegative, fields.option("Smallest difference that counts as a regression.", units=PERCENT)
     ] = 5.0
-    allow_invalid: Annotated[bool, fields.switch("Judge runs too that are not fit to be compared.")] = False
+    allow_invalid: Annotated[bool, fields.option("Judge runs too that are not fit to be compared.")] = False
     markdown: Annotated[
-        str, fields.text("Saved results: write the answer and the table as Markdown.", metavar="FILE")
+        str, fields.option("Saved results: write the answer and the table as Markdown.", metavar="FILE")
     ] = ""
     json: Json = False
 
@@ -164,20 +159,18 @@ class Tune(Loaded, frozen=True, kw_only=True):
     USUAL: ClassVar = {"duration": "6", "warmup": "1"}
     workload: Workload
     budget_s: Annotated[
-        float,
-        fields.number(
-            "Seconds for trials; one that is under way then is finished.", units=SECONDS, least=1, metavar="S"
-        ),
+        Annotated[float, Meta(ge=1)],
+        fields.option("Seconds for trials; one that is under way then is finished.", units=SECONDS),
     ] = TUNE_BUDGET_S
-    oversubscribe: Annotated[bool, fields.switch("Try instances times threads up to twice the cores.")] = False
-    dry_run: Annotated[bool, fields.switch("Measure all the same, and write nothing to the model repository.")] = False
+    oversubscribe: Annotated[bool, fields.option("Try instances times threads up to twice the cores.")] = False
+    dry_run: Annotated[bool, fields.option("Measure all the same, and write nothing to the model repository.")] = False
     despite_busy: Annotated[
-        bool, fields.switch("Go on where other work disturbs each of the first three runs at a rate.")
+        bool, fields.option("Go on where other work disturbs each of the first three runs at a rate.")
     ] = False
     resume: Annotated[
-        str, fields.text("Go on with a tuning, with its flags; the budget may differ.", metavar="DIR")
+        str, fields.option("Go on with a tuning, with its flags; the budget may differ.", metavar="DIR")
     ] = ""
-    url: Annotated[str, fields.text("None: it starts its own.", short="-u", hidden=True)] = ""
+    url: Annotated[str, fields.option("None: it starts its own.", short="-u", hidden=True)] = ""
     report: Report = False
     json: Json = False
 
@@ -190,23 +183,17 @@ class History(Command, frozen=True, kw_only=True):
     Example: servemark history results --metric p99 --fail-on regression -o history.html
     """
 
-    folder: Annotated[
-        Path, fields.argument("Folder with results, at any depth.", "DIR", read=lambda _, given: found(given))
-    ]
+    folder: Annotated[Path, fields.argument("Folder with results, at any depth.", "DIR", read=existing)]
     metric: Annotated[
-        str, fields.text("p99, throughput.inferences, max_rate, energy.per_inference, ...", metavar="M")
+        str, fields.option("p99, throughput.inferences, max_rate, energy.per_inference, ...", metavar="M")
     ] = "p99"
-    threshold: Annotated[
-        float, fields.number("Smaller changes do not count.", units=PERCENT, least=0, metavar="PERCENT")
-    ] = 5.0
+    threshold: Annotated[NotNegative, fields.option("Smaller changes do not count.", units=PERCENT)] = 5.0
     fail_on: Annotated[
-        str,
-        fields.choice(
-            "Exit 5 where a latest change is for the worse, 2 where undecided.", ("regression",), metavar="regression"
-        ),
-    ] = ""
-    allow_invalid: Annotated[bool, fields.switch("Use INVALID and partial results too.")] = False
-    out: Annotated[Path | None, fields.text("Write the plots as a page.", read=path, short="-o", metavar="FILE")] = None
+        Literal["regression"] | None,
+        fields.option("Exit 5 where a latest change is for the worse, 2 where undecided.", metavar="regression"),
+    ] = None
+    allow_invalid: Annotated[bool, fields.option("Use INVALID and partial results too.")] = False
+    out: Annotated[Path | None, fields.option("Write the plots as a page.", short="-o", metavar="FILE")] = None
     json: Json = False
 
 
@@ -218,8 +205,7 @@ class Baseline(Command, frozen=True, kw_only=True):
 
     name: Annotated[str, fields.argument("The baseline's name, like main.", "[NAME]")] = ""
     result: Annotated[
-        Path,
-        fields.argument("A result directory, or a folder of repeats.", "[RESULT]", read=lambda _, given: found(given)),
+        Path, fields.argument("A result directory, or a folder of repeats.", "[RESULT]", read=existing)
     ] = Path("results/latest")
-    force: Annotated[bool, fields.switch("Replace a baseline of this name.")] = False
+    force: Annotated[bool, fields.option("Replace a baseline of this name.")] = False
     json: Json = False

@@ -4,6 +4,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
+from msgspec import Meta
+
 from servemark.documents import fields
 from servemark.documents.commands.shared import (
     Command,
@@ -19,15 +21,16 @@ from servemark.documents.commands.shared import (
     Trust,
     Verbose,
     Workload,
+    existing,
 )
-from servemark.documents.fields import MLPERF, MODELS, QUALITY, Count, Word
+from servemark.documents.fields import MLPERF, MODELS, QUALITY, Count, NotNegative, Word
 from servemark.documents.fields import RUN as RUN_COMMAND
 from servemark.documents.flags import KINDS, OPTIONS
 from servemark.documents.load import MaxRate
 from servemark.documents.request import DEFAULT_ENGINE, Engine, RunRequest
 from servemark.documents.values import texts
 from servemark.errors import OptionError
-from servemark.paths import MODEL_REPOSITORY, RESULTS, found
+from servemark.paths import MODEL_REPOSITORY, RESULTS
 from servemark.quantities import RATES, SECONDS, number, text_of, whole
 
 DEFAULT_KERNELS = "quick"
@@ -35,7 +38,7 @@ DEFAULT_KERNELS = "quick"
 
 def _span(words: str, read: fields.Read) -> Any:
     """Declare a range of values, one run for each."""
-    return fields.text(words, read=texts.span(read), write=lambda _: "", metavar="S:E[:STEP]")
+    return fields.option(words, read=texts.span(read), write=lambda _: "", metavar="S:E[:STEP]")
 
 
 class Asked(Loaded, frozen=True, kw_only=True):
@@ -44,7 +47,7 @@ class Asked(Loaded, frozen=True, kw_only=True):
     TAKES: ClassVar = frozenset({RUN_COMMAND, MODELS})
     config: Annotated[
         str,
-        fields.text(
+        fields.option(
             "The request of a run as YAML; `servemark init` writes one. Command-line options override it.",
             metavar="FILE",
         ),
@@ -76,7 +79,7 @@ class Run(Asked, frozen=True, kw_only=True):
     request_rate_range: Annotated[
         tuple[float, ...], _span("One run for each rate.", lambda flag, text: number(flag, text, RATES))
     ] = ()
-    repeat: Annotated[int, fields.whole("Repeat each run, with the next seed.")] = 1
+    repeat: Annotated[Count, fields.option("Repeat each run, with the next seed.")] = 1
     resume: Resume = ""
 
     def points(self) -> list[dict[str, str]]:
@@ -130,29 +133,23 @@ class Suite(Command, frozen=True, kw_only=True):
     TAKES: ClassVar = frozenset({MODELS})
     name: SuiteName
     engine: Engine = DEFAULT_ENGINE
-    concurrency: Annotated[int, fields.whole("Requests in flight.")] = 2
-    published: Annotated[bool, fields.switch("ai-matrix: its batches, beside the figures that it publishes.")] = False
+    concurrency: Annotated[Count, fields.option("Requests in flight.")] = 2
+    published: Annotated[bool, fields.option("ai-matrix: its batches, beside the figures that it publishes.")] = False
     precision: Annotated[
         tuple[str, ...],
-        fields.text(
-            "With --published: only this one of fp32, fp16, int8; more than once.",
-            metavar="P",
-            repeatable=True,
-            many=True,
-            shown_default="all",
+        fields.option(
+            "With --published: only this one of fp32, fp16, int8; more than once.", metavar="P", shown_default="all"
         ),
     ] = ()
     only: Only = ()
     duration_s: Annotated[
-        float, fields.number("Measured seconds, at the least.", units=SECONDS, least=0.1, metavar="S")
+        Annotated[float, Meta(ge=0.1)], fields.option("Measured seconds, at the least.", units=SECONDS)
     ] = 5.0
-    warmup_s: Annotated[
-        float, fields.number("Seconds before, which do not count.", units=SECONDS, least=0, metavar="S")
-    ] = 1.0
+    warmup_s: Annotated[NotNegative, fields.option("Seconds before, which do not count.", units=SECONDS)] = 1.0
     out: Out = RESULTS
     resume: Resume = ""
-    remove: Annotated[bool, fields.switch("Remove each exported model after its run.")] = False
-    dry_run: Annotated[bool, fields.switch("Say what would run and about how long it takes, and run nothing.")] = False
+    remove: Annotated[bool, fields.option("Remove each exported model after its run.")] = False
+    dry_run: Annotated[bool, fields.option("Say what would run and about how long it takes, and run nothing.")] = False
     model_repository: Repository = MODEL_REPOSITORY
     report: Report = False
     json: Json = False
@@ -179,17 +176,15 @@ class Mlperf(Loaded, frozen=True, kw_only=True):
 
     TAKES: ClassVar = frozenset({MLPERF, MODELS})
     workload: Workload
-    scenario: Annotated[
-        str, fields.choice("SingleStream, MultiStream, Server or Offline.", tuple(MlperfScenario), metavar="S")
-    ]
-    target_qps: Annotated[float, fields.number("Server: arrivals/s.", units=RATES, least=0, metavar="R")] = 0.0
-    min_duration_s: Annotated[float, fields.number("The rules ask for 600.", units=SECONDS, least=0.1, metavar="S")] = (
-        60.0
-    )
-    min_queries: Annotated[int, fields.whole("LoadGen's early stopping judges fewer.")] = 100
+    scenario: Annotated[MlperfScenario, fields.option("SingleStream, MultiStream, Server or Offline.", metavar="S")]
+    target_qps: Annotated[NotNegative, fields.option("Server: arrivals/s.", units=RATES)] = 0.0
+    min_duration_s: Annotated[
+        Annotated[float, Meta(ge=0.1)], fields.option("The rules ask for 600.", units=SECONDS)
+    ] = 60.0
+    min_queries: Annotated[Count, fields.option("LoadGen's early stopping judges fewer.")] = 100
     accuracy: Annotated[
         bool,
-        fields.switch(
+        fields.option(
             "Accuracy mode: score the labelled data set once by its metric.", name="quality", short="--accuracy"
         ),
     ] = False
@@ -212,10 +207,8 @@ class Quality(Loaded, frozen=True, kw_only=True):
     TAKES: ClassVar = frozenset({QUALITY, MODELS})
     USUAL: ClassVar = {"input_data": "dataset", "concurrency": "4"}
     workload: Workload
-    samples: Annotated[
-        Count | None, fields.whole("Number of examples: a random subset, drawn by --seed.", optional=True)
-    ] = None
-    fresh: Annotated[bool, fields.switch("Begin anew, also where a run was interrupted.")] = False
+    samples: Annotated[Count | None, fields.option("Number of examples: a random subset, drawn by --seed.")] = None
+    fresh: Annotated[bool, fields.option("Begin anew, also where a run was interrupted.")] = False
     report: Report = False
     json: Json = False
 
@@ -232,44 +225,37 @@ class Kernels(Command, frozen=True, kw_only=True):
     """
 
     TAKES: ClassVar = frozenset({MODELS})
-    family: Annotated[tuple[str, ...], fields.argument("Families; all by default.", "[FAMILY]...", many=True)] = ()
+    family: Annotated[tuple[str, ...], fields.argument("Families; all by default.", "[FAMILY]...")] = ()
     suite: Annotated[
         str,
-        fields.text(
+        fields.option(
             "Table of sizes; --list shows them.", metavar="SUITE", shown_default=DEFAULT_KERNELS, completion="suite"
         ),
     ] = ""
     workload: Annotated[
-        Word, fields.text("Take the kernels that this workload executes.", metavar="WORKLOAD", completion="workload")
+        Word, fields.option("Take the kernels that this workload executes.", metavar="WORKLOAD", completion="workload")
     ] = ""
-    batch_size: Annotated[int, fields.whole("Samples of the inference of --workload.", short="-b")] = 1
+    batch_size: Annotated[Count, fields.option("Samples of the inference of --workload.", short="-b")] = 1
     device: OneDevice = "cpu"
     precision: Annotated[
         tuple[str, ...],
-        fields.text(
-            "fp32, tf32, bf16, fp16, int8, fp8; may come again.",
-            metavar="PRECISION",
-            repeatable=True,
-            many=True,
-            shown_default="fp32",
-        ),
+        fields.option("fp32, tf32, bf16, fp16, int8, fp8; may come again.", metavar="PRECISION", shown_default="fp32"),
     ] = ()
-    library: Annotated[str, fields.text("torch, onnxruntime, openvino, tensorflow: side by side.", metavar="A[,B]")] = (
-        "torch"
-    )
+    library: Annotated[
+        str, fields.option("torch, onnxruntime, openvino, tensorflow: side by side.", metavar="A[,B]")
+    ] = "torch"
     cache: Annotated[
-        Literal["hot", "cold"],
-        fields.choice("Whether calls find their data in the cache.", ("hot", "cold"), metavar="hot|cold"),
+        Literal["hot", "cold"], fields.option("Whether calls find their data in the cache.", metavar="hot|cold")
     ] = "hot"
     case_limit_s: Annotated[
-        float, fields.number("Skip a case that would take longer.", units=SECONDS, least=1, metavar="S")
+        Annotated[float, Meta(ge=1)], fields.option("Skip a case that would take longer.", units=SECONDS)
     ] = 60.0
-    published: Annotated[bool, fields.switch("Show DeepBench's published figures of the same sizes beside.")] = False
+    published: Annotated[bool, fields.option("Show DeepBench's published figures of the same sizes beside.")] = False
     out: Out = RESULTS
-    new_ceilings: Annotated[bool, fields.switch("Measure ceilings again that an earlier run has kept.")] = False
-    resume: Annotated[str, fields.text("Go on with a run that was cut short.", metavar="DIR")] = ""
+    new_ceilings: Annotated[bool, fields.option("Measure ceilings again that an earlier run has kept.")] = False
+    resume: Annotated[str, fields.option("Go on with a run that was cut short.", metavar="DIR")] = ""
 
-    listing: Annotated[bool, fields.switch("Show suites and families, and measure nothing.", name="list")] = False
+    listing: Annotated[bool, fields.option("Show suites and families, and measure nothing.", name="list")] = False
     report: Report = False
     json: Json = False
 
@@ -290,11 +276,9 @@ class Rerun(Command, frozen=True, kw_only=True):
     """
 
     PASSES_ON: ClassVar = True
-    result: Annotated[
-        Path, fields.argument("A result directory, or its result.json.", "RESULT", read=lambda _, given: found(given))
-    ]
-    options: Annotated[tuple[str, ...], fields.argument("Options of `run`.", "[OPTION]...", many=True)] = ()
+    result: Annotated[Path, fields.argument("A result directory, or its result.json.", "RESULT", read=existing)]
+    options: Annotated[tuple[str, ...], fields.argument("Options of `run`.", "[OPTION]...")] = ()
     print_only: Annotated[
-        bool, fields.switch("Print the options as a file for `run --config`, and run nothing.", name="print")
+        bool, fields.option("Print the options as a file for `run --config`, and run nothing.", name="print")
     ] = False
     trust: Trust = False

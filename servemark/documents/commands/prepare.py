@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Annotated, ClassVar
 
 from servemark.documents import fields
-from servemark.documents.commands.shared import Command, Json, Repository, Workload, path
-from servemark.documents.fields import IMPORT, MODELS
-from servemark.documents.live import LOOPBACK, MAX_PORT
+from servemark.documents.commands.shared import Command, Json, Repository, Workload
+from servemark.documents.fields import IMPORT, MODELS, Natural, NotNegative, Port
+from servemark.documents.live import LOOPBACK
 from servemark.documents.request import DEFAULT_ENGINE, PRECISIONS, Engine, Precision
 from servemark.documents.server import Device, EngineOptions, Instances
 from servemark.paths import DATA_ROOT, MODEL_REPOSITORY
@@ -20,7 +20,7 @@ class Doctor(Command, frozen=True, kw_only=True):
     --generator: 0 if load can be sent from here. Example: servemark doctor --json
     """
 
-    generator: Annotated[bool, fields.switch("A machine that only sends load: no Triton, engines and exports.")] = False
+    generator: Annotated[bool, fields.option("A machine that only sends load: no Triton, engines and exports.")] = False
     json: Json = False
 
 
@@ -34,7 +34,7 @@ class List(Command, frozen=True, kw_only=True):
 
     TAKES: ClassVar = frozenset({MODELS})
     what: Annotated[str, fields.argument("`figures`: what a result may hold, in place of workloads.", "[figures]")] = ""
-    suite: Annotated[str, fields.text("Only the workloads of this suite, like aibench or ai-matrix.")] = ""
+    suite: Annotated[str, fields.option("Only the workloads of this suite, like aibench or ai-matrix.")] = ""
     json: Json = False
 
 
@@ -46,19 +46,16 @@ class Import(Command, frozen=True, kw_only=True):
 
     TAKES: ClassVar = frozenset({IMPORT, MODELS})
     path: Annotated[
-        Path, fields.argument("ONNX file, torch.export program (.pt2), SavedModel or Triton entry.", "PATH", read=path)
+        Path, fields.argument("ONNX file, torch.export program (.pt2), SavedModel or Triton entry.", "PATH")
     ]
-    name: Annotated[str, fields.text("What it is called from now on; else the file's name.", metavar="NAME")] = ""
+    name: Annotated[str, fields.option("What it is called from now on; else the file's name.", metavar="NAME")] = ""
     input_data: Annotated[
-        str, fields.text("Real requests (.json, .npz, folder); random ones without.", metavar="PATH")
+        str, fields.option("Real requests (.json, .npz, folder); random ones without.", metavar="PATH")
     ] = ""
     max_batch: Annotated[
-        int | None,
-        fields.whole(
-            "Most samples in a request; 0: its tensors have no batch dimension; else 32.", least=0, optional=True
-        ),
+        Natural | None, fields.option("Most samples in a request; 0: its tensors have no batch dimension; else 32.")
     ] = None
-    force: Annotated[bool, fields.switch("Import again what has this name.")] = False
+    force: Annotated[bool, fields.option("Import again what has this name.")] = False
     json: Json = False
 
 
@@ -71,19 +68,16 @@ class Export(Command, frozen=True, kw_only=True):
     TAKES: ClassVar = frozenset({MODELS})
     workloads: Annotated[
         tuple[str, ...],
-        fields.argument("Workloads; `servemark list` shows them.", "[WORKLOAD]...", many=True, completion="workload"),
+        fields.argument("Workloads; `servemark list` shows them.", "[WORKLOAD]...", completion="workload"),
     ] = ()
-    engine: Annotated[
-        tuple[str, ...], fields.text("Inference engine; may be given again.", repeatable=True, many=True)
-    ] = ()
+    engine: Annotated[tuple[str, ...], fields.option("Inference engine; may be given again.")] = ()
     precision: Annotated[
-        tuple[str, ...],
-        fields.text(f"{', '.join(PRECISIONS)}; may be given again.", metavar="P", repeatable=True, many=True),
+        tuple[str, ...], fields.option(f"{', '.join(PRECISIONS)}; may be given again.", metavar="P")
     ] = ()
-    all_workloads: Annotated[bool, fields.switch("Export every workload.", name="all")] = False
-    force: Annotated[bool, fields.switch("Export again, and overwrite an edited config.pbtxt.")] = False
+    all_workloads: Annotated[bool, fields.option("Export every workload.", name="all")] = False
+    force: Annotated[bool, fields.option("Export again, and overwrite an edited config.pbtxt.")] = False
     weights: Annotated[
-        str, fields.text("Weights (.safetensors, state_dict) from now on; `seeded`: random ones.", metavar="FILE")
+        str, fields.option("Weights (.safetensors, state_dict) from now on; `seeded`: random ones.", metavar="FILE")
     ] = ""
     model_repository: Repository = MODEL_REPOSITORY
     json: Json = False
@@ -95,22 +89,14 @@ class Serving(Command, frozen=True, kw_only=True):
     device: Device = ""
     engine_options: EngineOptions = ()
     instances: Instances = None
-    http_port: Annotated[
-        int, fields.whole("KServe v2 over HTTP; 0 picks a free port.", least=0, most=MAX_PORT, metavar="PORT")
-    ] = 8000
-    grpc_port: Annotated[
-        int, fields.whole("KServe v2 over gRPC; 0 picks a free port.", least=0, most=MAX_PORT, metavar="PORT")
-    ] = 8001
-    metrics_port: Annotated[
-        int, fields.whole("Prometheus metrics; 0 picks a free port.", least=0, most=MAX_PORT, metavar="PORT")
-    ] = 8002
-    host: Annotated[str, fields.text("Address to listen on.")] = LOOPBACK
-    mode: Annotated[str, fields.text("auto, embedded, native (tritonserver on PATH) or docker.")] = "auto"
-    start_timeout_s: Annotated[
-        float, fields.number("Give up when not ready by then.", units=SECONDS, least=0, metavar="S")
-    ] = 120.0
+    http_port: Annotated[Port, fields.option("KServe v2 over HTTP; 0 picks a free port.")] = 8000
+    grpc_port: Annotated[Port, fields.option("KServe v2 over gRPC; 0 picks a free port.")] = 8001
+    metrics_port: Annotated[Port, fields.option("Prometheus metrics; 0 picks a free port.")] = 8002
+    host: Annotated[str, fields.option("Address to listen on.")] = LOOPBACK
+    mode: Annotated[str, fields.option("auto, embedded, native (tritonserver on PATH) or docker.")] = "auto"
+    start_timeout_s: Annotated[NotNegative, fields.option("Give up when not ready by then.", units=SECONDS)] = 120.0
     otlp: Annotated[
-        str, fields.text("Collector (OTLP, HTTP) for spans of requests that carry a traceparent.", metavar="URL")
+        str, fields.option("Collector (OTLP, HTTP) for spans of requests that carry a traceparent.", metavar="URL")
     ] = ""
 
 
@@ -124,13 +110,13 @@ class Serve(Serving, frozen=True, kw_only=True):
     names: Annotated[
         tuple[str, ...],
         fields.argument(
-            "Workloads, or other directories of the model repository.", "WORKLOAD...", many=True, completion="workload"
+            "Workloads, or other directories of the model repository.", "WORKLOAD...", completion="workload"
         ),
     ]
     engine: Engine = DEFAULT_ENGINE
     precision: Precision = "fp32"
     model_repository: Repository = MODEL_REPOSITORY
-    with_parent: Annotated[bool, fields.switch("End when the parent process ends.", hidden=True)] = False
+    with_parent: Annotated[bool, fields.option("End when the parent process ends.", hidden=True)] = False
     json: Json = False
 
 
@@ -141,7 +127,7 @@ class ServersInstall(Command, frozen=True, kw_only=True):
     """
 
     SHORT: ClassVar = "Make the environments of products."
-    names: Annotated[tuple[str, ...], fields.argument("Products, like mlserver.", "NAME...", many=True)]
+    names: Annotated[tuple[str, ...], fields.argument("Products, like mlserver.", "NAME...")]
     json: Json = False
 
 
@@ -165,9 +151,7 @@ class Data(Command, frozen=True, kw_only=True):
     """
 
     key: Annotated[str, fields.argument("Data set, like ml-100k. Else all are listed.", "[KEY]")] = ""
-    data_root: Annotated[Path, fields.folder("Where data sets lie, one folder for each.", DATA_ROOT, read=path)] = (
-        DATA_ROOT
-    )
+    data_root: Annotated[Path, fields.folder("Where data sets lie, one folder for each.", DATA_ROOT)] = DATA_ROOT
     json: Json = False
 
 
@@ -178,4 +162,4 @@ class Init(Command, frozen=True, kw_only=True):
     """
 
     workload: Workload
-    force: Annotated[bool, fields.switch("Replace files that are there.")] = False
+    force: Annotated[bool, fields.option("Replace files that are there.")] = False

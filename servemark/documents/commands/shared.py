@@ -12,20 +12,20 @@ from servemark.documents.flags import Value, request_of
 from servemark.documents.load import AUTO
 from servemark.documents.request import RunRequest
 from servemark.errors import OptionError
-from servemark.paths import MODEL_REPOSITORY, RESULTS
+from servemark.paths import MODEL_REPOSITORY, RESULTS, found
 
 
-def path(_: str, given: str) -> Path:
-    """Read a path."""
-    return Path(given)
+def existing(_: str, given: str) -> Path:
+    """Read a path that may lie below SERVEMARK_HOME."""
+    return found(given)
 
 
-Json = Annotated[bool, fields.switch("Print one JSON document, and nothing else but errors.")]
-Report = Annotated[bool, fields.switch("Write report.html, one self-contained page, beside the result.")]
-Verbose = Annotated[bool, fields.switch("Show every constraint and figure.", short="-v")]
+Json = Annotated[bool, fields.option("Print one JSON document, and nothing else but errors.")]
+Report = Annotated[bool, fields.option("Write report.html, one self-contained page, beside the result.")]
+Verbose = Annotated[bool, fields.option("Show every constraint and figure.", short="-v")]
 Trust = Annotated[
     bool,
-    fields.switch(
+    fields.option(
         "Take the programs, paths and hosts that a result, or another's --config, names; else they are asked for."
     ),
 ]
@@ -33,15 +33,12 @@ SuiteName = Annotated[str, fields.argument("aibench, ai-matrix, subset, own or a
 Workload = Annotated[
     Word, fields.argument("Workload; `servemark list` shows them.", "WORKLOAD", name="model", completion="workload")
 ]
-Only = Annotated[
-    tuple[str, ...],
-    fields.text("Only this one of the suite; more than once.", metavar="WORKLOAD", repeatable=True, many=True),
-]
-Out = Annotated[Path, fields.folder("Where results are made.", RESULTS, read=path)]
-Repository = Annotated[Path, fields.folder("Triton model repository.", MODEL_REPOSITORY, read=path)]
-OneDevice = Annotated[str, fields.text("cpu or cuda:N.", metavar="DEVICE")]
-Resume = Annotated[str, fields.text("Go on with one that was cut short, with the same options.", metavar="DIR")]
-NoCeilings = Annotated[bool, fields.switch("Leave out the ceilings, and the shares of them.")]
+Only = Annotated[tuple[str, ...], fields.option("Only this one of the suite; more than once.", metavar="WORKLOAD")]
+Out = Annotated[Path, fields.folder("Where results are made.", RESULTS)]
+Repository = Annotated[Path, fields.folder("Triton model repository.", MODEL_REPOSITORY)]
+OneDevice = Annotated[str, fields.option("cpu or cuda:N.", metavar="DEVICE")]
+Resume = Annotated[str, fields.option("Go on with one that was cut short, with the same options.", metavar="DIR")]
+NoCeilings = Annotated[bool, fields.option("Leave out the ceilings, and the shares of them.")]
 TUNE_BUDGET_S = 540.0
 """Time budget of the trials of one tuning."""
 

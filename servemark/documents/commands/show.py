@@ -4,17 +4,18 @@ from pathlib import Path
 from typing import Annotated, ClassVar
 
 from servemark.documents import fields
-from servemark.documents.commands.shared import Command, Json, Repository, Verbose, path
-from servemark.documents.live import GENERATOR, MAX_PORT, TRITON
+from servemark.documents.commands.shared import Command, Json, Repository, Verbose, existing
+from servemark.documents.fields import Port
+from servemark.documents.live import GENERATOR, TRITON
 from servemark.documents.request import DEFAULT_ENGINE
-from servemark.paths import MODEL_REPOSITORY, MONITORING, found
+from servemark.paths import MODEL_REPOSITORY, MONITORING
 from servemark.results.kinds import KINDS
 
 REQUEST = "request"
 Scraped = Annotated[
-    str, fields.text("Metrics of the generator: a run's --metrics-port on this machine.", metavar="HOST:PORT")
+    str, fields.option("Metrics of the generator: a run's --metrics-port on this machine.", metavar="HOST:PORT")
 ]
-TritonScraped = Annotated[str, fields.text("Triton's own metrics.", metavar="HOST:PORT")]
+TritonScraped = Annotated[str, fields.option("Triton's own metrics.", metavar="HOST:PORT")]
 
 
 class Show(Command, frozen=True, kw_only=True):
@@ -26,9 +27,7 @@ class Show(Command, frozen=True, kw_only=True):
     Example: servemark show results/latest -v
     """
 
-    result: Annotated[
-        Path, fields.argument("A result directory, or its JSON file.", "RESULT", read=lambda _, given: found(given))
-    ]
+    result: Annotated[Path, fields.argument("A result directory, or its JSON file.", "RESULT", read=existing)]
     json: Json = False
     verbose: Verbose = False
 
@@ -50,16 +49,11 @@ class Report(Command, frozen=True, kw_only=True):
     """
 
     results: Annotated[
-        tuple[Path, ...],
-        fields.argument(
-            "Result directories, or their JSON files.", "RESULT...", many=True, read=lambda _, given: found(given)
-        ),
+        tuple[Path, ...], fields.argument("Result directories, or their JSON files.", "RESULT...", read=existing)
     ]
-    out: Annotated[
-        Path | None, fields.text("Else stdout; html: report.html.", read=path, short="-o", metavar="FILE")
-    ] = None
-    form: Annotated[str, fields.text("html, md, csv, junit or parquet.", name="format", metavar="F")] = "html"
-    mlflow: Annotated[str, fields.text("Send each result to this MLflow server instead.", metavar="URL")] = ""
+    out: Annotated[Path | None, fields.option("Else stdout; html: report.html.", short="-o", metavar="FILE")] = None
+    form: Annotated[str, fields.option("html, md, csv, junit or parquet.", name="format", metavar="F")] = "html"
+    mlflow: Annotated[str, fields.option("Send each result to this MLflow server instead.", metavar="URL")] = ""
 
 
 class DashboardsUp(Command, frozen=True, kw_only=True):
@@ -76,15 +70,9 @@ class DashboardsUp(Command, frozen=True, kw_only=True):
     ] = f"ranking_{DEFAULT_ENGINE}"
     metrics: Scraped = GENERATOR
     triton_metrics: TritonScraped = TRITON
-    prometheus_port: Annotated[
-        int, fields.whole("Prometheus; 0 picks a free port.", least=0, most=MAX_PORT, metavar="PORT")
-    ] = 9090
-    grafana_port: Annotated[
-        int, fields.whole("Grafana, in containers; 0 picks a free port.", least=0, most=MAX_PORT, metavar="PORT")
-    ] = 3000
-    data: Annotated[Path, fields.folder("Folder of the files and of Prometheus's data.", MONITORING, read=path)] = (
-        MONITORING
-    )
+    prometheus_port: Annotated[Port, fields.option("Prometheus; 0 picks a free port.")] = 9090
+    grafana_port: Annotated[Port, fields.option("Grafana, in containers; 0 picks a free port.")] = 3000
+    data: Annotated[Path, fields.folder("Folder of the files and of Prometheus's data.", MONITORING)] = MONITORING
     model_repository: Repository = MODEL_REPOSITORY
     json: Json = False
 
@@ -96,10 +84,10 @@ class DashboardsExport(Command, frozen=True, kw_only=True):
     """
 
     SHORT: ClassVar = "Write dashboards, rules and provisioning to a folder."
-    folder: Annotated[Path, fields.argument("Folder to write to.", "DIR", read=path)]
+    folder: Annotated[Path, fields.argument("Folder to write to.", "DIR")]
     metrics: Scraped = GENERATOR
     triton_metrics: TritonScraped = TRITON
-    force: Annotated[bool, fields.switch("Overwrite files of another content.")] = False
+    force: Annotated[bool, fields.option("Overwrite files of another content.")] = False
     json: Json = False
 
 
@@ -111,12 +99,11 @@ class DashboardsLoad(Command, frozen=True, kw_only=True):
 
     SHORT: ClassVar = "Load the dashboards into a Grafana that runs."
     grafana: Annotated[str, fields.argument("Its URL, like http://127.0.0.1:3000.", "GRAFANA")]
-    prometheus: Annotated[str, fields.text("Prometheus, as Grafana reaches it.", metavar="URL")] = (
+    prometheus: Annotated[str, fields.option("Prometheus, as Grafana reaches it.", metavar="URL")] = (
         "http://127.0.0.1:9090"
     )
     token_file: Annotated[
-        Path | None,
-        fields.text("A service account's token. Else ~/.netrc names user and password.", read=path, metavar="FILE"),
+        Path | None, fields.option("A service account's token. Else ~/.netrc names user and password.", metavar="FILE")
     ] = None
     json: Json = False
 

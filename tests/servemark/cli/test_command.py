@@ -74,31 +74,31 @@ def test_an_option_reads_what_it_writes_and_refuses_what_is_not_of_its_kind(comm
         usual = command.kind.USUAL.get(option.name, option.value)
         if isinstance(usual, str) and usual:
             assert option.write(option.read(usual)) == usual
-        choices = option.flag.choices
+        choices = option.kind.choices
         assert [option.write(option.read(word)) for word in choices] == [*choices]
-        if choices or option.flag.metavar in NUMBERS:
+        if choices or option.metavar in NUMBERS:
             words = "is unknown" if choices else "is not a"
             with pytest.raises(OptionError, match=f"{option.spelled} 'nothing' {words}") as raised:
                 option.read("nothing")
             assert raised.value.fix
-        if option.flag.metavar in NUMBERS and not choices:
-            text, number = NUMBERS[option.flag.metavar]
+        if option.metavar in NUMBERS and not choices:
+            text, number = NUMBERS[option.metavar]
             assert option.read(text) in (number, (number, number))
 
 
 @EVERY
 def test_what_is_typed_is_in_the_document(command: Any) -> None:
     """Every option at once, each with its default or its first choice."""
-    switches = [each for each in command.options.values() if each.flag.switch]
-    words = [each for each in command.options.values() if not each.flag.switch and not each.flag.positional]
-    typed = {each.name: each.flag.choices[0] if each.required else each.value for each in words}
+    switches = [each for each in command.options.values() if each.switch]
+    words = [each for each in command.options.values() if not each.switch and not each.flag.positional]
+    typed = {each.name: each.kind.choices[0] if each.required else each.value for each in words}
     line = [f"{each.spelled}={typed[each.name]}" for each in words if typed[each.name]]
     places = ["x" for each in command.options.values() if each.flag.positional]
     with command.make_context(command.name, [*line, *(each.spelled for each in switches), *places]) as context:
         made = command.document(context)
     for option in command.own.values():
         value = option.write(getattr(made, option.field))
-        expected = True if option.flag.switch else typed.get(option.name, ["x"] if option.flag.many else "x")
+        expected = True if option.switch else typed.get(option.name, ["x"] if option.kind.many else "x")
         assert value == expected, option.name
     assert all(made.given[each.name] is True for each in switches if each.name in command.taken)
     assert made.given.keys() == command.taken.keys()

@@ -62,8 +62,8 @@ def test_a_run_takes_every_option_of_a_request() -> None:
 def test_what_a_result_names_waits_for_a_yes(
     option: Option, servemark: Servemark, tmp_path: Path, stopped: list[Any]
 ) -> None:
-    value = ["/somewhere"] if option.flag.many else "/somewhere"
-    assert not option.flag.switch
+    value = ["/somewhere"] if option.kind.many else "/somewhere"
+    assert not option.switch
     result = result_with(tmp_path, **VALUES.get(option.name, {option.name: value}))
     code, out, err = servemark("rerun", str(result))
     assert (code, out, stopped) == (BAD_INPUT, "", [])

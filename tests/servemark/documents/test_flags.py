@@ -31,7 +31,7 @@ WORD_OR_FILE = {"input_data": "zero", "endpoint_type": "kserve-v1"}
 
 @pytest.mark.parametrize("option", OPTIONS.values(), ids=OPTIONS)
 def test_an_option_names_what_its_metavar_shows(option: Option) -> None:
-    metavar = option.flag.metavar
+    metavar = option.metavar
     if metavar in KINDS:
         assert option.names in KINDS[metavar]
     elif option.name in WORD_OR_FILE:
