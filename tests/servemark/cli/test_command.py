@@ -84,6 +84,10 @@ def test_an_option_reads_what_it_writes_and_refuses_what_is_not_of_its_kind(comm
         if option.metavar in NUMBERS and not choices:
             text, number = NUMBERS[option.metavar]
             assert option.read(text) in (number, (number, number))
+        for bound, step, words in (("ge", -1, "must be at least"), ("gt", 0, "must be above"), ("le", 1, "is above")):
+            if bound in option.kind.bounds and not option.flag.read:
+                with pytest.raises(OptionError, match=rf"^{option.spelled} \S+ {words} \d"):
+                    option.read(f"{option.kind.bounds[bound] + step}")
 
 
 @EVERY
