@@ -3,7 +3,7 @@
 import re
 from typing import Annotated, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from servemark.documents import fields
 from servemark.documents.fields import (
@@ -221,7 +221,7 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         Count, fields.option("Open loop: concurrent sequences. (Closed loop: use --concurrency.)", commands=SERVED)
     ] = 4
     start_sequence_id: Annotated[
-        int,
+        Annotated[int, Meta(ge=1)],
         fields.option(
             "Correlation id of the first sequence.",
             commands=SERVED,
