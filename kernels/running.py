@@ -25,7 +25,7 @@ from servemark.machine.own_process import Ended, OwnProcess
 from servemark.output import note
 from servemark.quantities import duration_text, one_of
 from servemark.results import directory as results
-from servemark.results.schema.header import opening
+from servemark.results.schema.header import campaign_opening
 from servemark.results.schema.kernels import Ceiling, KernelCase, KernelsDocument, Traced
 from servemark.stats.unknown import explained, unknown
 
@@ -63,7 +63,7 @@ def begin(
         fix = "use another --precision, --device or --suite; `servemark kernels --list` shows what there is"
         raise OptionError(f"{device.name} can run none of the {len(cases)} cases: {reasons[0]}", fix=fix)
     return {
-        **opening(),
+        **campaign_opening(),
         "kind": "kernels",
         "suite": suite,
         "traced": traced,
@@ -83,8 +83,6 @@ def begin(
         "ceilings_left_out": [],
         "cases": [],
         "planned": len(cases),
-        "spent_s": 0.0,
-        "partial": True,
     }
 
 
@@ -104,7 +102,7 @@ def run(
     """
 
     def write(partial: str | None) -> None:
-        document["partial"], document["spent_s"] = partial is not None, campaign.spent_s
+        campaign.mark(document, partial)
         if document["traced"]:
             document["traced"] = _summed(document["traced"], document["cases"])
         results.write(folder, document)

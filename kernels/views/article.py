@@ -18,10 +18,10 @@ from kernels.views.tables import (
 from servemark.quantities import figure
 from servemark.results.saved import Saved
 from servemark.results.schema.kernels import Ceiling, KernelCase, KernelsDocument, Traced, named, title
-from servemark.views.blocks import Article, Badge, Block, Check, Figure, Lines, Section, Table
+from servemark.views.blocks import Article, Block, Check, Figure, Lines, Section, Table
 from servemark.views.drawing.axis import logarithmic
 from servemark.views.drawing.plot import Plot
-from servemark.views.plots.circumstances import environment, made
+from servemark.views.shape import shaped
 
 BOUNDS = ("compute", "cache", "memory", "latency")
 
@@ -32,7 +32,8 @@ def article(saved: Saved) -> Article:
     cases = document["cases"]
     measured = [case for case in cases if case["ms"]]
     each = Table(COLUMNS, [cells(case) for case in measured], f"{len(measured)} cases", folded=True)
-    return Article(
+    return shaped(
+        document,
         about=title(document),
         answer=outcome(document),
         sections=[
@@ -44,10 +45,8 @@ def article(saved: Saved) -> Article:
             Section("Roofline", lambda: _rooflines(document, measured)),
             Section("Published by DeepBench", _published(cases)),
             Section("Energy and clocks", [Lines(sensed(cases))]),
-            Section("Environment", lambda: environment(document)),
         ],
-        badges=[Badge("FAILED", "bad")] if any(case["status"] == "failed" for case in cases) else [],
-        made=made(document),
+        failed=any(case["status"] == "failed" for case in cases),
     )
 
 

@@ -20,7 +20,7 @@ from servemark.output import note
 from servemark.quantities import duration_text, figure
 from servemark.results import directory as results
 from servemark.results.schema.calibration import Calibration, CalibrationRow
-from servemark.results.schema.header import opening
+from servemark.results.schema.header import campaign_opening
 from servemark.stats.percentiles import percentile_key
 
 MOST_S = 240
@@ -69,7 +69,7 @@ def calibrate(
 
     def write(partial: str | None) -> None:
         document["golden"]["other_cpu_share"] = others()
-        document["partial"] = partial is not None
+        campaign.mark(document, partial)
         results.write(directory, judged(document, cases, meters))
 
     with Campaign(directory, document, write, resume=bool(resume)) as campaign, _awake() as awake:
@@ -101,7 +101,7 @@ def _line(row: CalibrationRow) -> str:
 def begun(cases: Sequence[Case], meters: Sequence[Peer], *, full: bool, rounds: int) -> Calibration:
     """Make the document, with nothing measured."""
     return {
-        **opening(),
+        **campaign_opening(),
         "kind": "calibration",
         "full": full,
         "rounds": rounds,
@@ -126,7 +126,6 @@ def begun(cases: Sequence[Case], meters: Sequence[Peer], *, full: bool, rounds: 
         "meters": [calibrated(meter, cases, ()) for meter in meters],
         "rows": [],
         "verdict": None,
-        "partial": True,
     }
 
 

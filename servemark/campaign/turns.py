@@ -144,6 +144,10 @@ class Campaign:
             number = f"[{self._count}/{max(self._planned, self._count)}] " if self._planned else ""
             note(f"{number}{turn.name}: {said(outcome)}{self._progress.done(turn.cost_s)}")
 
+    def mark(self, document: Any, partial: str | None) -> None:
+        """Give a document the keys of all campaigns: how long its turns took, whether it is partial, and why."""
+        document |= {"spent_s": self.spent_s, "partial": partial is not None, "partial_reason": partial}
+
     def below(self, name: str) -> Path:
         """Make the directory of a turn, in place of what an interrupted one has left there."""
         made = self.folder / name

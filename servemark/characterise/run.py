@@ -38,7 +38,7 @@ from servemark.results.schema.characterisation import (
     Start,
     TimedBatch,
 )
-from servemark.results.schema.header import opening
+from servemark.results.schema.header import campaign_opening
 from servemark.results.schema.profile import EngineProfile
 from servemark.results.schema.run import Result
 from servemark.runs.entries import export_where_needed
@@ -99,7 +99,7 @@ def _begun(
 ) -> Characterisation:
     early = "it is known at the end"
     return {
-        **opening(),
+        **campaign_opening(),
         "kind": "characterisation",
         "suite": name,
         "device": options.device,
@@ -113,8 +113,6 @@ def _begun(
         "rows": rows,
         "analysis": unknown(early),
         "prediction": unknown(early),
-        "spent_s": 0.0,
-        "partial": True,
     }
 
 
@@ -164,7 +162,7 @@ class Characterised:
                 ran = [row for row in rows if first_engine(row) is not None]
                 turns = [self._turn(row, f"server start {number}", self._start) for row in ran]
                 made = campaign.turns(turns, Start, _start_line, lasts=lambda each: each["failure"] is None)
-                for row, (_, start) in zip(ran, made, strict=False):
+                for (_, start), row in zip(made, ran, strict=True):
                     row["starts"].append(start)
 
     def _turn(self, row: CharacterisedWorkload, name: str, make: Callable[..., T], *more: Contender) -> Turn[T]:
@@ -173,7 +171,7 @@ class Characterised:
 
     def _write(self, partial: str | None) -> None:
         document = self.document
-        document["partial"], document["spent_s"] = partial is not None, self._campaign.spent_s
+        self._campaign.mark(document, partial)
         if partial != GOES_ON:
             analysis, prediction = analyse(document)
             tell(document, analysis=analysis, prediction=prediction)

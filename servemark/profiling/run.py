@@ -26,7 +26,7 @@ from servemark.profiling.memory import measure_memory
 from servemark.quantities import duration_text
 from servemark.repository.entry import FULL
 from servemark.results import directory as results
-from servemark.results.schema.header import opening
+from servemark.results.schema.header import campaign_opening
 from servemark.results.schema.kernels import Ceiling
 from servemark.results.schema.profile import Profile, ProfiledMemory
 from servemark.runs.entries import export_where_needed
@@ -77,8 +77,7 @@ def profile(
     watch, measured = watching(), dict[str, Measured]()
 
     def write(partial: str | None) -> None:
-        document["partial"] = partial is not None or _LEFT_OUT in str(document["engines"])
-        document["spent_s"] = campaign.spent_s
+        campaign.mark(document, partial or (_LEFT_OUT if _LEFT_OUT in str(document["engines"]) else None))
         tell(document, other_cpu_share=taken(watch))
         results.write(folder, document)
         traces.write(folder, measured)
@@ -107,7 +106,7 @@ def begin(order: Order) -> Profile:
     """The document before anything has been measured."""
     flops = get(order.workload).flops
     return {
-        **opening(),
+        **campaign_opening(),
         "kind": "profile",
         "workload": order.workload,
         "precision": order.precision,
@@ -118,8 +117,6 @@ def begin(order: Order) -> Profile:
         "ceiling_left_out": [],
         "other_cpu_share": unknown("it is known at the end"),
         "engines": [],
-        "spent_s": 0.0,
-        "partial": True,
     }
 
 

@@ -21,7 +21,7 @@ from servemark.quantities import figure
 from servemark.repository.entry import Entry
 from servemark.results import directory as results
 from servemark.results.constraint_kinds import broken, of_the_server
-from servemark.results.schema.header import opening
+from servemark.results.schema.header import campaign_opening
 from servemark.results.schema.run import Result
 from servemark.results.schema.suite import SuiteDocument, SuiteRow, not_reached
 from servemark.results.verdict import failed_constraints, said
@@ -50,7 +50,7 @@ def run_suite(
     """
     directory = resume or results.new_directory(out, f"suite-{plan.suite}")
     document: SuiteDocument = {
-        **opening(),
+        **campaign_opening(),
         "kind": "suite",
         "suite": plan.suite,
         "engine": plan.engine,
@@ -59,11 +59,10 @@ def run_suite(
         "warmup_s": plan.options.warmup_s,
         "published": plan.options.published,
         "rows": [],
-        "partial": True,
     }
 
     def write(partial: str | None) -> None:
-        document["partial"] = partial is not None
+        campaign.mark(document, partial)
         results.write_atomically(directory / "suite.json", results.to_json(document))
         on_row(directory, document)
 
@@ -77,7 +76,7 @@ def run_suite(
     with Campaign(directory, asked, write, resume=bool(resume)) as campaign:
         campaign.expect(turn.cost_s for turn in turns)
         made = campaign.turns(turns, SuiteRow, line, lasts=lambda row: row["failure"] is None)
-        for number, (case, (_, row)) in enumerate(zip(plan.cases, made, strict=False), start=1):
+        for number, ((_, row), case) in enumerate(zip(made, plan.cases, strict=True), start=1):
             document["rows"].append(row)
             if remove and not any(each.artifact == case.artifact for each in plan.cases[number:]):
                 entry = Entry(plan.repository, case.workload.name, plan.engine, case.precision)

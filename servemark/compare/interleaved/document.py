@@ -357,6 +357,7 @@ def document(
         "rounds_done": min(whole),
         "rows": made,
         "turns": [turn.to_dict() for turn in turns],
+        "spent_s": 0.0,
         "partial": partial is not None,
         "partial_reason": partial,
     }

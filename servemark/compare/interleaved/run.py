@@ -284,6 +284,7 @@ class Comparison:
         if not self.turns:
             return
         self.document = self._document(partial)
+        self.campaign.mark(self.document, partial)
         directory.write_atomically(self.folder / COMPARISON_FILE, directory.to_json(self.document))
         if partial != GOES_ON and self.document["rows"]:
             self._on_end(self.folder, self.document)

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal, NotRequired, TypedDict
 
-from servemark.results.schema.header import KIND, Header
+from servemark.results.schema.header import KIND, CampaignHeader
 
 Figures = dict[str, float | None]
 CalibrationOutcome = Literal["trusted", "not trusted", "undecided"]
@@ -89,7 +89,7 @@ class CalibrationVerdict(TypedDict):
     exit_code: Annotated[int, "Exit code of the command."]
 
 
-class Calibration(Header):
+class Calibration(CampaignHeader):
     """The certificate: load generators against a server whose delays are known."""
 
     kind: Annotated[Literal["calibration"], KIND]
@@ -100,4 +100,3 @@ class Calibration(Header):
     meters: Annotated[list[CalibratedMeter], "The load generators, servemark first."]
     rows: Annotated[list[CalibrationRow], "Each load generator in each case."]
     verdict: Annotated[CalibrationVerdict | None, "The verdict. Null: nothing was measured."]
-    partial: Annotated[bool, "true: it was cut short."]

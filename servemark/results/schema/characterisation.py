@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal, TypedDict
 
-from servemark.results.schema.header import KIND, Header
+from servemark.results.schema.header import KIND, CampaignHeader
 from servemark.results.schema.kernels import Ceiling
 from servemark.results.schema.profile import EngineProfile
 
@@ -100,7 +100,7 @@ class Prediction(TypedDict):
     claims: Annotated[list[Claim], "The subsets."]
 
 
-class Characterisation(Header):
+class Characterisation(CampaignHeader):
     """A suite characterised, and the few of its workloads that stand for all."""
 
     kind: Annotated[Literal["characterisation"], KIND]
@@ -116,5 +116,3 @@ class Characterisation(Header):
     rows: Annotated[list[CharacterisedWorkload], "The workloads."]
     analysis: Annotated[Analysis | None, "Clusters and the few that stand for all."]
     prediction: Annotated[Prediction | None, "Their claim, tested."]
-    spent_s: Annotated[float, "How long it took (s), exports included."]
-    partial: Annotated[bool, "true: it was cut short; `--resume` goes on."]

@@ -3,7 +3,7 @@
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from servemark.results.schema.details import Tolerance
-from servemark.results.schema.header import KIND, Header
+from servemark.results.schema.header import KIND, CampaignHeader, Header
 from servemark.results.schema.load import Scenario
 from servemark.results.schema.score import QualityOutcome
 from servemark.results.schema.search import RatePoint, TriedRate
@@ -316,7 +316,7 @@ class ComparisonHeader(Header):
     gate: NotRequired[Annotated[SavedComparison, "--fail-on: the second side against the first, by the rounds."]]
 
 
-class ComparisonDocument(ComparisonHeader):
+class ComparisonDocument(ComparisonHeader, CampaignHeader):
     """Engines side by side."""
 
     baseline: Annotated[str, "The engine that the others are compared with."]
@@ -330,5 +330,3 @@ class ComparisonDocument(ComparisonHeader):
     rounds_done: Annotated[int, "Whole rounds of every engine."]
     rows: Annotated[list[ComparisonRow], "One row for each engine."]
     turns: Annotated[list[ComparisonTurn], "Every run in the order in which it was made."]
-    partial: Annotated[bool, "true: the rounds were cut short, or go on."]
-    partial_reason: NotRequired[Annotated[str | None, "Why they were cut short."]]

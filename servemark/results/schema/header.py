@@ -4,7 +4,7 @@ import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Literal, TypedDict
+from typing import Annotated, Literal, NotRequired, TypedDict
 
 from servemark.machine.environment import Environment, collect
 
@@ -24,6 +24,14 @@ class Header(TypedDict):
     environment: Annotated[Environment, "The machine, its software and the state of the code."]
 
 
+class CampaignHeader(Header):
+    """Header of a document that grows with each turn of a campaign."""
+
+    partial: Annotated[bool, "true: it was cut short; `--resume` goes on."]
+    partial_reason: NotRequired[Annotated[str | None, "Why it is not whole. Null: it is."]]
+    spent_s: NotRequired[Annotated[float, "How long its turns took (s)."]]
+
+
 def command() -> list[str]:
     """This process's program and its arguments."""
     program = Path(sys.argv[0])
@@ -38,6 +46,20 @@ def opening() -> Header:
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": command(),
         "environment": collect(),
+    }
+
+
+def campaign_opening() -> CampaignHeader:
+    """The header of a campaign's document, before the first turn."""
+    begun = opening()
+    return {
+        "schema_version": begun["schema_version"],
+        "created": begun["created"],
+        "command": begun["command"],
+        "environment": begun["environment"],
+        "partial": True,
+        "partial_reason": None,
+        "spent_s": 0.0,
     }
 
 

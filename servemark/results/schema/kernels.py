@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import Annotated, Literal, NotRequired, TypedDict
 
-from servemark.results.schema.header import KIND, Header
+from servemark.results.schema.header import KIND, CampaignHeader
 
 Bound = Literal["compute", "cache", "memory", "latency"]
 Cache = Literal["hot", "cold"]
@@ -132,7 +132,7 @@ class Traced(TypedDict):
     unmapped: Annotated[list[Unmapped], "Operators that no family has, the longest first."]
 
 
-class KernelsDocument(Header):
+class KernelsDocument(CampaignHeader):
     """Kernels on one device."""
 
     kind: Annotated[Literal["kernels"], KIND]
@@ -158,8 +158,6 @@ class KernelsDocument(Header):
     ceilings_left_out: NotRequired[Annotated[list[str], "What of the ceilings was not measured, each with its reason."]]
     cases: Annotated[list[KernelCase], "Every case so far, in the suite's order."]
     planned: Annotated[int, "How many cases the suite has."]
-    spent_s: Annotated[float, "Time that the cases took (s)."]
-    partial: Annotated[bool, "Whether cases are missing: the run was cut short."]
 
 
 def title(document: KernelsDocument) -> str:

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal, TypedDict
 
-from servemark.results.schema.header import KIND, Header
+from servemark.results.schema.header import KIND, CampaignHeader
 from servemark.results.schema.kernels import Ceiling
 
 Limit = Literal["compute", "cache", "memory"]
@@ -109,7 +109,7 @@ class EngineProfile(TypedDict):
     memory: Annotated[list[ProfiledMemory], "Memory at each batch size."]
 
 
-class Profile(Header):
+class Profile(CampaignHeader):
     """One warm inference of a workload, by operator and layer, on each engine."""
 
     kind: Annotated[Literal["profile"], KIND]
@@ -122,5 +122,3 @@ class Profile(Header):
     ceiling_left_out: Annotated[list[str], "Parts of them that were not measured, each with its reason."]
     other_cpu_share: Annotated[float | None, "Share of the cores that other work took meanwhile."]
     engines: Annotated[list[EngineProfile], "The engines."]
-    spent_s: Annotated[float, "How long it took (s)."]
-    partial: Annotated[bool, "true: it was cut short."]

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal, TypedDict
 
-from servemark.results.schema.header import KIND, Header
+from servemark.results.schema.header import KIND, CampaignHeader
 
 
 class SuiteRow(TypedDict):
@@ -58,7 +58,7 @@ def not_reached(
     }
 
 
-class SuiteDocument(Header):
+class SuiteDocument(CampaignHeader):
     """A suite of workloads on one engine."""
 
     kind: Annotated[Literal["suite"], KIND]
@@ -69,4 +69,3 @@ class SuiteDocument(Header):
     warmup_s: Annotated[float, "Seconds before the measured interval."]
     published: Annotated[bool, "Whether each workload ran at AI Matrix's batches and precisions."]
     rows: Annotated[list[SuiteRow], "One row for each workload."]
-    partial: Annotated[bool, "true: it was cut short."]

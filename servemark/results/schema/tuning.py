@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal, TypedDict
 
-from servemark.results.schema.header import KIND, Header
+from servemark.results.schema.header import KIND, CampaignHeader
 from servemark.results.schema.run import REQUEST
 from servemark.results.schema.search import MaxRateSearch
 from servemark.stats.ratios import RatioFigures
@@ -74,7 +74,7 @@ Outcome = Literal["better", "same", "missed", "undecided"]
 Lacked = Literal["time", "machine", "generator", "server"]
 
 
-class TuningDocument(Header):
+class TuningDocument(CampaignHeader):
     """The document of a tuning."""
 
     kind: Annotated[Literal["tuning"], KIND]
@@ -86,7 +86,6 @@ class TuningDocument(Header):
     precision: Annotated[str, "Precision."]
     batch_size: Annotated[int, "Samples in a request."]
     budget_s: Annotated[float, "Time that was allowed (s)."]
-    spent_s: Annotated[float, "Time that the trials took (s)."]
     screens: Annotated[Screens, "How screening runs are made."]
     space: Annotated[SearchSpace, "The values that each setting may take."]
     present: Annotated[NamedCandidate, "The configuration that the tuning began with."]

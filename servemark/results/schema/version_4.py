@@ -94,7 +94,7 @@ def converted(document: dict[str, Any]) -> dict[str, Any]:
         found["request"] = {**document["request"], "live": live}
     if "metrics" in document:
         found |= _measured(document)
-    if document.get("kind") == "suite":
+    if document.get("kind") in {"suite", "tuning"}:
         found["partial"] = False
     if "mix" in document and isinstance(document["mix"], list):
         found["mix"] = [{**part, **_measured(part)} for part in document["mix"]]

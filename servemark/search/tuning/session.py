@@ -6,7 +6,7 @@ import statistics
 from pathlib import Path
 
 from loadgen.load.load_config import LoadConfig
-from servemark.campaign import Campaign
+from servemark.campaign import INTERRUPTED, Campaign
 from servemark.errors import ArtifactError, OptionError
 from servemark.machine import limits
 from servemark.paths import shown
@@ -60,7 +60,7 @@ def tune_entry(
             tuning = tune(Turns(campaign, bench), space, objective, budget_s, stop_when_busy=not despite_busy)
         except InterruptedTuning as cut:
             if any(standing.candidate == space.present for standing in cut.tuning.standings):
-                document = _document(config, cut.tuning, space, present, None, budget_s)
+                document = _document(config, cut.tuning, space, present, None, budget_s, INTERRUPTED)
                 cut.document = write_tuning(folder, document, written=None, reason="cut short")
             raise
         winner = _named(tuning.winner, bench.text(tuning.winner)) if tuning.winner else None
@@ -127,6 +127,7 @@ def _document(
     present: NamedCandidate,
     winner: NamedCandidate | None,
     budget_s: float,
+    partial: str | None = None,
 ) -> TuningDocument:
     before, ratio = tuning.standing(space.present), tuning.ratio
     after = tuning.standing(tuning.winner) if tuning.winner else None
@@ -142,6 +143,8 @@ def _document(
         "batch_size": config.batch_size,
         "budget_s": budget_s,
         "spent_s": round(tuning.spent_s, 3),
+        "partial": partial is not None,
+        "partial_reason": partial,
         "screens": _screens(),
         "space": space.to_dict(),
         "present": present,

@@ -8,8 +8,7 @@ from servemark.results.saved import Saved
 from servemark.results.schema.calibration import Calibration, CalibrationRow
 from servemark.results.schema.header import reason_of
 from servemark.views.blocks import Article, Badge, Check, Facts, Lines, Section, Table
-from servemark.views.plots.circumstances import environment, made
-from servemark.views.verdict import cut_short
+from servemark.views.shape import shaped
 
 _TONES = {"trusted": "good", "not trusted": "bad", "undecided": "open"}
 
@@ -25,7 +24,8 @@ def article(saved: Saved) -> Article:
     said = [f"{meter['name']}: {'; '.join(meter['wrong'])}" for meter in document["meters"] if meter["wrong"]]
     wrong = [Lines(said)] if said else []
     rounds = f"{document['rounds']} rounds" if document["rounds"] > 1 else "1 round"
-    return Article(
+    return shaped(
+        document,
         about=f"{len(document['cases'])} cases, {len(document['meters'])} load generators, {rounds}  |  calibration",
         answer=answer,
         sections=[
@@ -34,10 +34,8 @@ def article(saved: Saved) -> Article:
             Section("Arrivals beside their schedule", [_arrivals(document)], titled=True),
             Section("Without figures", [Lines(lines)] if (lines := [*_without(document)]) else [], titled=True),
             Section("How well the truth is known", [Facts([*_golden(document)])], titled=True),
-            Section("Environment", lambda: environment(document)),
         ],
-        badges=[*badges, *cut_short(document["partial"])],
-        made=made(document),
+        badges=badges,
     )
 
 

@@ -9,14 +9,13 @@ from servemark.quantities import duration_text, figure
 from servemark.results.saved import Saved
 from servemark.results.schema.characterisation import Characterisation
 from servemark.results.schema.header import reason_of
-from servemark.views.blocks import Article, Badge, Block, Check, Figure, Lines, Section, Table
+from servemark.views.blocks import Article, Block, Check, Figure, Lines, Section, Table
 from servemark.views.drawing.axis import linear, logarithmic
 from servemark.views.drawing.plot import Bar, Key, Plot, colour_of, ends
 from servemark.views.drawing.radar import radars
 from servemark.views.drawing.stacked import stacked
 from servemark.views.kinds.profile import COLOURS
-from servemark.views.plots.circumstances import environment, made
-from servemark.views.verdict import cut_short
+from servemark.views.shape import shaped
 from servemark.views.wording import listed
 from servemark.workload import aibench
 
@@ -31,7 +30,8 @@ def article(saved: Saved) -> Article:
     found = every(document)
     failed = [f"{each.subject}: {each.note}" for each in checks(saved) if not each.ok]
     first = document["engines"][0]
-    return Article(
+    return shaped(
+        document,
         about=f"{document['suite']}: {len(document['rows'])} workloads on {listed(document['engines'])}, "
         f"batches {listed([str(each) for each in document['batches']])}, {document['device']}  |  characterisation",
         answer=_answer(document),
@@ -69,10 +69,8 @@ def article(saved: Saved) -> Article:
                 titled=True,
             ),
             Section("What to know", [Lines([*_notes(document), *failed])], titled=True),
-            Section("Environment", lambda: environment(document)),
         ],
-        badges=[*([Badge("FAILED", "bad")] if failed else []), *cut_short(document["partial"])],
-        made=made(document),
+        failed=failed,
     )
 
 

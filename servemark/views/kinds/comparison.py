@@ -11,9 +11,9 @@ from servemark.results.schema.header import reason_of
 from servemark.views.blocks import Article, Block, Check, Facts, Lines, Section, Table
 from servemark.views.engines import RATIOS, RatioName, answer, device, layout, ratio_of
 from servemark.views.kinds import saved_comparison
-from servemark.views.plots.circumstances import environment, made
 from servemark.views.plots.engines import agreements, figures, in_flight, pareto, ratios
-from servemark.views.verdict import cut_short, validity
+from servemark.views.shape import shaped
+from servemark.views.verdict import validity
 from servemark.views.wording import (
     RANDOM_WEIGHTS,
     agreement_words,
@@ -35,7 +35,8 @@ def article(saved: Saved) -> Article:
     rows, gate = document["rows"], document.get("gate")
     said = [*(saved_comparison.answer(gate) if gate else []), *answer(document)]
     first = document["baseline"]
-    return Article(
+    return shaped(
+        document,
         about=heading(document),
         answer=said[0],
         explained=[*said[1:], *_invalid(rows)],
@@ -49,10 +50,9 @@ def article(saved: Saved) -> Article:
             Section("Speed against agreement", lambda: agreements(rows) if any(map(is_reduced, rows)) else []),
             Section("What to know", [Lines(notes(document))]),
             Section("Rounds", lambda: _rounds(document)),
-            Section("Environment", lambda: [*_not_measured(rows), *environment(document)]),
         ],
-        badges=[validity(all(row["verdict"]["valid"] for row in rows)), *cut_short(document["partial"])],
-        made=made(document),
+        badges=[validity(all(row["verdict"]["valid"] for row in rows))],
+        before_environment=_not_measured(rows),
     )
 
 

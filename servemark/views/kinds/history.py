@@ -11,7 +11,7 @@ from servemark.views.blocks import Article, Badge, Block, Check, Figure, Lines, 
 from servemark.views.drawing.axis import Axis, linear
 from servemark.views.drawing.plot import Plot
 from servemark.views.kinds.saved_comparison import TONES
-from servemark.views.plots.circumstances import environment, made
+from servemark.views.shape import shaped
 
 NEARLY = 0.1
 """Share of the evidence that shows a change, from which a report warns of it."""
@@ -28,16 +28,15 @@ def article(saved: Saved) -> Article:
     lines = [f"{name(each)}: {line}" for each in series for line in _changes(each)]
     lines += [f"without {found['metric']}: {line}" for line in found["missing"]]
     lines += [f"not read: {line}" for line in found["unreadable"]]
-    return Article(
+    return shaped(
+        found,
         about=f"{found['metric']} of the results below {found['folder']}",
         answer=answer(found),
         sections=[
             Section("Series", [table, Lines([*lines, *([Routine(_method(found))] if series else [])])]),
             *(Section(name(each), lambda each=each: _series(each, found)) for each in series),  # type: ignore[misc]
-            Section("Environment", lambda: environment(found)),
         ],
         badges=[Badge(found["outcome"].upper(), TONES.get(found["outcome"], "open"))],
-        made=made(found),
     )
 
 

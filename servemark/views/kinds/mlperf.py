@@ -9,7 +9,7 @@ from servemark.results.schema.mlperf import MlperfResult
 from servemark.results.verdict import failed_constraints, verdict_words
 from servemark.views.blocks import Article, Check, Facts, Lines, Section, Table
 from servemark.views.kinds.quality import score_words
-from servemark.views.plots.circumstances import environment, made
+from servemark.views.shape import shaped
 from servemark.views.verdict import badges, judged, meaning, verdict_of
 from servemark.views.wording import columns, values
 
@@ -25,7 +25,8 @@ def article(saved: Saved) -> Article:
     rates = [f"{key.replace('_', ' ')} {figure(official[key])}" for key in _RATES if key in official]
     answer = [f"MLPerf {result['scenario']}", *rates, verdict_words(failed_constraints(verdict), None)]
     scored = result["details"].get("quality")
-    return Article(
+    return shaped(
+        result,
         about=f"{result['workload']} on {place}  |  MLPerf {result['scenario']}, LoadGen {official['version']}",
         answer=", ".join(answer),
         explained=[*_bound(result), *meaning(verdict)],
@@ -35,10 +36,8 @@ def article(saved: Saved) -> Article:
             Section("Verdict", [verdict_of(verdict)]),
             Section("LoadGen's own figures", lambda: [_all(official, "All of its log", folded=True)]),
             Section("What was asked for", lambda: [_all(result["plan"], "")]),
-            Section("Environment", lambda: environment(result)),
         ],
-        badges=badges(verdict, partial=result["partial"]),
-        made=made(result),
+        badges=badges(verdict),
     )
 
 

@@ -8,12 +8,11 @@ from servemark.quantities import figure
 from servemark.results.saved import Saved
 from servemark.results.schema.header import figure_of, reason_of
 from servemark.results.schema.profile import EngineProfile, Profile, ProfiledLayer, ProfiledMemory, Rates
-from servemark.views.blocks import Article, Badge, Block, Check, Figure, Lines, Section, Table
+from servemark.views.blocks import Article, Block, Check, Figure, Lines, Section, Table
 from servemark.views.drawing.axis import linear
 from servemark.views.drawing.icicle import Branch, icicle
 from servemark.views.drawing.plot import Key, Plot, colour_of
-from servemark.views.plots.circumstances import environment, made
-from servemark.views.verdict import cut_short
+from servemark.views.shape import shaped
 
 COLOURS = {
     "convolution": 0,
@@ -38,7 +37,8 @@ def article(saved: Saved) -> Article:
     document = saved.of(Profile)
     done = [each for each in document["engines"] if each["latency_ms"] is not None]
     failed = [f"{each['engine']}: {reason_of(each, 'latency_ms')}" for each in document["engines"] if each not in done]
-    return Article(
+    return shaped(
+        document,
         about=f"{document['workload']}, batch {document['batch_size']}, {document['device']}, {document['precision']}"
         "  |  profile of one warm inference",
         answer=_answer(done),
@@ -49,10 +49,8 @@ def article(saved: Saved) -> Article:
             Section("Memory (MiB)", [_memory(done), _parts(done)], titled=True),
             Section("Memory by batch", lambda: _curves(done)),
             Section("What to know", [Lines([*_notes(document)])], titled=True),
-            Section("Environment", lambda: environment(document)),
         ],
-        badges=[*([Badge("FAILED", "bad")] if failed else []), *cut_short(document["partial"])],
-        made=made(document),
+        failed=failed,
     )
 
 

@@ -7,8 +7,7 @@ from servemark.results.saved import Saved
 from servemark.results.schema.quality import QualityResult
 from servemark.results.schema.score import QualityFigure, QualityScore
 from servemark.views.blocks import Article, Badge, Check, Lines, Section, Table
-from servemark.views.plots.circumstances import environment, made
-from servemark.views.verdict import cut_short
+from servemark.views.shape import shaped
 from servemark.views.wording import score
 
 _BADGES = {"met": Badge("TARGET MET", "good"), "missed": Badge("TARGET MISSED", "bad")}
@@ -20,16 +19,15 @@ def article(saved: Saved) -> Article:
     found = result["quality"]
     badges = [_BADGES[found["outcome"]]] if found and found["outcome"] in _BADGES else []
     rows = [_cells(each) for each in found["figures"]] if found else []
-    return Article(
+    return shaped(
+        result,
         about=_title(result),
         answer=against_target(found) if found else "nothing was scored",
         sections=[
             Section("Figures", [Table(("figure", "value", "95 % interval"), rows)]),
             Section("Data", [Lines(_lines(result))]),
-            Section("Environment", lambda: environment(result)),
         ],
-        badges=[*badges, *cut_short(result["partial"])],
-        made=made(result),
+        badges=badges,
     )
 
 

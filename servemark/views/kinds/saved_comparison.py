@@ -10,7 +10,7 @@ from servemark.results.schema.header import reason_of
 from servemark.views.blocks import Article, Badge, Check, Figure, Lines, Section, Table
 from servemark.views.drawing.axis import logarithmic
 from servemark.views.drawing.plot import Bar, ends
-from servemark.views.plots.circumstances import environment, made
+from servemark.views.shape import shaped
 
 SHOWN = 12
 """Maximum number of differing keys of the environments that are listed."""
@@ -21,17 +21,16 @@ def article(saved: Saved) -> Article:
     """The judgement of B, the figures in which it is worse, and the circumstances that differ."""
     found = saved.of(SavedComparison)
     first, *others = answer(found)
-    return Article(
+    return shaped(
+        found,
         about=f"{found['b']} against {found['a']}",
         answer=first,
         explained=others,
         sections=[
             *subjects(found),
             Section("What to know", [Lines(notes(found))]),
-            Section("Environment", lambda: environment(found)),
         ],
         badges=[Badge(found["outcome"].upper(), TONES.get(found["outcome"], "open"))],
-        made=made(found),
     )
 
 

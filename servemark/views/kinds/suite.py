@@ -10,11 +10,10 @@ from servemark.results.constraint_kinds import Kind
 from servemark.results.labels import suite_case
 from servemark.results.saved import Saved
 from servemark.results.schema.suite import SuiteDocument, SuiteRow
-from servemark.views.blocks import Article, Badge, Block, Check, Figure, Lines, Section, Table
+from servemark.views.blocks import Article, Block, Check, Figure, Lines, Section, Table
 from servemark.views.drawing.axis import logarithmic
 from servemark.views.drawing.plot import Bar, ends
-from servemark.views.plots.circumstances import environment, made
-from servemark.views.verdict import cut_short
+from servemark.views.shape import shaped
 from servemark.views.wording import cells
 from servemark.workload import ai_matrix
 
@@ -41,7 +40,8 @@ def article(saved: Saved) -> Article:
     counted = "cases" if document.get("published") else "workloads"
     # AI Matrix's own columns where its batches were run.
     columns, of_row = (PUBLISHED_COLUMNS, _beside_published) if document.get("published") else (COLUMNS, _cells)
-    return Article(
+    return shaped(
+        document,
         about=f"suite {document['suite']} on {document['engine']}, concurrency {document['concurrency']}, "
         f"{document['duration_s']:g} s each",
         answer=f"{len(rows) - len(failed)} of {len(rows)} {counted} ran, {valid} VALID",
@@ -50,10 +50,8 @@ def article(saved: Saved) -> Article:
             Section("Workloads", [Table(columns, [of_row(row) for row in rows], marked=failed)]),
             Section("What to know", [Lines(notes(document, rows))]),
             Section("Throughput", lambda: _throughput(rows)),
-            Section("Environment", lambda: environment(document)),
         ],
-        badges=[*([Badge("FAILED", "bad")] if failed else []), *cut_short(document["partial"])],
-        made=made(document),
+        failed=failed,
     )
 
 

@@ -8,7 +8,7 @@ from servemark.results.schema.synthesis import Candidate, CategoryShare, Synthes
 from servemark.views.blocks import Article, Check, Figure, Lines, Section, Table
 from servemark.views.drawing.axis import linear
 from servemark.views.drawing.plot import Bar, ends
-from servemark.views.plots.circumstances import environment, made
+from servemark.views.shape import shaped
 from servemark.views.wording import listed
 
 CLOSE, CLOSE_POINTS = 0.05, 5.0
@@ -20,11 +20,11 @@ def article(saved: Saved) -> Article:
     document = saved.of(Synthesis)
     ours, *others = document["candidates"]
     layers = listed([f"{each['layers']} of {each['kind']}" for each in ours["kinds"]])
-    return Article(
+    return shaped(
+        document,
         about=f"{document['name']}, a network for {listed(document['given'])} with layers: {layers}  |  "
         f"synthesis, seed {document['seed']}",
         answer=_answer(document),
-        explained=[],
         sections=[
             Section("Distributions of the layers", [_distances(document), Lines(_words(document))], titled=True),
             Section("Mean distance", lambda: [_mean_distances(document)]),
@@ -32,10 +32,7 @@ def article(saved: Saved) -> Article:
             Section("Time", [_times(document)] if document["contexts"] else [], titled=True),
             Section("Time by category", [_shares(document)] if document["shares"] else [], titled=True),
             Section("Workloads held out", [_held_out(document)] if document["held_out"] else [], titled=True),
-            Section("Environment", lambda: environment(document)),
         ],
-        badges=[],
-        made=made(document),
     )
 
 

@@ -11,7 +11,7 @@ from servemark.results.schema.tuning import CandidateFigures, TuningDocument
 from servemark.views.blocks import Article, Badge, Block, Check, Facts, Figure, Lines, Section, Table
 from servemark.views.drawing.axis import linear
 from servemark.views.drawing.plot import GOOD, Bar, ends
-from servemark.views.plots.circumstances import environment, made
+from servemark.views.shape import shaped
 
 SHOWN = 12
 """Rows of the table on a terminal."""
@@ -34,7 +34,8 @@ def article(saved: Saved) -> Article:
     head = ["candidate", "screened/s", "max rate/s", f"{slowest.name if slowest else ''} ms", "in rounds/s"]
     place = f"{document['workload']} on {document['engine']}, {document['device']}, {document['precision']}"
     asked = f"the highest Poisson rate with {document['request']['objectives']['slo']}"
-    return Article(
+    return shaped(
+        document,
         about=f"{place}: {asked}, batch {document['batch_size']}",
         answer=answer,
         sections=[
@@ -42,10 +43,8 @@ def article(saved: Saved) -> Article:
             Section("What was decided", [Lines(_notes(document))]),
             Section("Path of the search", lambda: _path(document)),
             Section("Configuration", lambda: _configurations(document)),
-            Section("Environment", lambda: environment(document)),
         ],
         badges=[Badge(document["outcome"].upper(), _TONES.get(document["outcome"], "open"))],
-        made=made(document),
     )
 
 

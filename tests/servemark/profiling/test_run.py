@@ -61,21 +61,6 @@ def test_what_is_not_done_in_time_is_left_out(
     assert document["partial"]
 
 
-def test_a_signal_keeps_what_there_is(orders: list[Order], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    answering({"openvino": KeyboardInterrupt()}, monkeypatch)
-    with pytest.raises(KeyboardInterrupt):
-        run.profile(orders, [], tmp_path / "results", ceilings=False, budget_s=60)
-    document = saved(tmp_path / "results")
-    assert document["partial"]
-    assert [each["engine"] for each in document["engines"]] == ["onnxruntime"]
-    answering({"onnxruntime": KeyboardInterrupt()}, monkeypatch)
-    [folder] = (tmp_path / "results").iterdir()
-    _, again = run.profile(orders, [], tmp_path / "results", ceilings=False, budget_s=60, resume=folder)
-    assert [each["engine"] for each in again["engines"]] == ["onnxruntime", "openvino"]
-    assert again["engines"][0] == document["engines"][0]
-    assert not again["partial"]
-
-
 def test_nothing_begins_for_a_batch_that_cannot_be(orders: list[Order], tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="takes batches up to"):
         run.profile(orders, [1 << 20], tmp_path / "results", ceilings=False, budget_s=60)
