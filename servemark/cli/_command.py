@@ -78,7 +78,7 @@ class DocumentCommand(click.Command):
         self.kind, self.body = kind, body
         self.own = options_in(kind)
         self.taken = {n: o for n, o in OPTIONS.items() if kind.TAKES & {*o.flag.commands} and n not in self.own}
-        self.options = self.own | self.taken
+        self.options = {**self.own, **self.taken}
         super().__init__(
             params=[_parameter(each, kind.USUAL.get(name)) for name, each in self.options.items()],
             help=inspect.cleandoc(kind.__doc__ or ""),

@@ -1,6 +1,7 @@
 """The command line of a request: its flags, made from its fields; read into a request and written from one."""
 
 import argparse
+import functools
 import inspect
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -43,7 +44,6 @@ SECTIONS = {
 """Part of a request -> the section of the help that has its options."""
 _PASSED_OVER = {"duration", "request_distribution"}
 """Flags that kinds of load without them pass over: stages and traces have their own length and gaps."""
-_UNITS = ("_s", "_hz")
 METAVARS = {"S": SECONDS, "R": RATES, "PERCENT": PERCENT}
 _NAMED = {Names.PATH: "FILE", Names.HOST: "URL"}
 Made = TypeVar("Made", bound=msgspec.Struct)
@@ -51,10 +51,10 @@ Made = TypeVar("Made", bound=msgspec.Struct)
 
 @dataclass(frozen=True)
 class Option:
-    """The flag of one field of a request."""
+    """The option of one field."""
 
     name: str
-    """The flag's name with underscores."""
+    """Its name with underscores."""
     group: str
     """The request's part that has the field; empty: the request itself."""
     field: str
@@ -127,7 +127,8 @@ class Option:
         return [write(each) for each in value] if self.kind.many else write(value)
 
 
-def options_in(kind: type[msgspec.Struct], group: str = OWN) -> dict[str, Option]:
+@functools.cache
+def options_in(kind: type[msgspec.Struct], group: str = OWN) -> Mapping[str, Option]:
     """Return the options of a document's fields by their names, those that it inherits last.
 
     `group` is the part of a request that the document is.
@@ -139,7 +140,7 @@ def options_in(kind: type[msgspec.Struct], group: str = OWN) -> dict[str, Option
         flag = flag_of(kind, field.name)
         if flag is None:
             continue
-        name = flag.name or next((field.name.removesuffix(u) for u in _UNITS if field.name.endswith(u)), field.name)
+        name = flag.name or re.sub("_(s|hz)$", "", field.name)
         default = None if (group == "load" and name in KINDS) or field.required else field.default
         if field.default_factory is not msgspec.NODEFAULT:
             default = field.default_factory()
