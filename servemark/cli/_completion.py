@@ -36,10 +36,8 @@ def _script() -> tuple[str, str]:
     shell = Path(os.environ.get("SHELL", "")).name
     kind = get_completion_class(shell)
     if kind is None or shell not in PLACES:
-        raise OptionError(
-            f"there is no completion for the shell {shell!r}",
-            fix=f"SHELL=bash servemark --show-completion; there are {', '.join(PLACES)}",
-        )
+        fix = f"SHELL=bash servemark --show-completion; there are {', '.join(PLACES)}"
+        raise OptionError(f"there is no completion for the shell {shell!r}", fix=fix)
     return shell, kind(click.Group(), {}, "servemark", "_SERVEMARK_COMPLETE").source()
 
 
