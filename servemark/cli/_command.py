@@ -77,7 +77,7 @@ class DocumentCommand(click.Command):
     def __init__(self, kind: type[Command], body: Callable[[Any], int | None], **settings: Any) -> None:
         self.kind, self.body = kind, body
         self.own = options_in(kind)
-        self.taken = {n: o for n, o in OPTIONS.items() if kind.TAKES & {*o.flag.commands} and n not in self.own}
+        self.taken = {n: o for n, o in OPTIONS.items() if kind.TAKES & {*o.commands} and n not in self.own}
         self.options = {**self.own, **self.taken}
         super().__init__(
             params=[_parameter(each, kind.USUAL.get(name)) for name, each in self.options.items()],

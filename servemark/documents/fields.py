@@ -87,8 +87,8 @@ class Flag:
     """The help does not list it."""
     repeatable: bool = False
     """It may be given again; its values are joined by commas."""
-    commands: Collection[str] = ALL
-    """Those whose documents take it besides their own fields, if it is a field of a request."""
+    commands: Collection[str] | None = None
+    """Those whose documents take it besides their own fields; not said: those that its group of a request says."""
     locust_dest: str = ""
     """Another name for this option of Locust's own."""
     of_locust: bool = True

@@ -4,13 +4,25 @@ import argparse
 import functools
 import inspect
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar, get_args
 
 import msgspec
 
-from servemark.documents.fields import MAX_PORT, Flag, Kind, Names, annotation_of, flag_of, names_of
+from servemark.documents.fields import (
+    ALL,
+    LOADS,
+    MAX_PORT,
+    MEASURED,
+    SERVED,
+    Flag,
+    Kind,
+    Names,
+    annotation_of,
+    flag_of,
+    names_of,
+)
 from servemark.documents.load import ClosedLoop, ConstantRate, Load, MaxRate, Stages, Trace
 from servemark.documents.request import GROUPS, RunRequest
 from servemark.errors import OptionError
@@ -26,9 +38,20 @@ KINDS: dict[str, type[Load]] = {
     "concurrency": ClosedLoop,
 }
 """Flag that chooses a kind of load -> the kind. Without one of them it is a closed loop."""
-MOST_USED = "Most used"
 OWN = "own"
 """The group of a command's own options, which are no part of a request."""
+COMMANDS: dict[str, Collection[str]] = {
+    OWN: (),
+    "": ALL,
+    "server": SERVED,
+    "load": LOADS,
+    "inputs": ALL,
+    "objectives": SERVED,
+    "limits": MEASURED,
+    "live": MEASURED,
+}
+"""Part of a request -> the commands that take its options, where an option does not say which."""
+MOST_USED = "Most used"
 FIRST = ("url", "engine", "precision", "request_rate", "concurrency", "duration", "batch_size", "slo")
 """Flags that most runs use, which the help shows before all others."""
 SECTIONS = {
@@ -75,6 +98,12 @@ class Option:
     def required(self) -> bool:
         """True if a command is not made without it; a kind of load is, but without its own option."""
         return self.group == OWN and self.value is None
+
+    @property
+    def commands(self) -> Collection[str]:
+        """Those whose documents take it besides their own fields."""
+        usual: Collection[str] = COMMANDS[self.group]
+        return usual if self.flag.commands is None else self.flag.commands
 
     @property
     def section(self) -> str:

@@ -4,8 +4,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from servemark.documents import fields
 from servemark.documents.fields import (
+    ALL,
     LOADS,
     MEASURED,
     MLPERF,
@@ -18,6 +18,8 @@ from servemark.documents.fields import (
     Port,
     Program,
     Word,
+    folder,
+    option,
 )
 from servemark.documents.values import exporters, timed_commands
 from servemark.errors import OptionError
@@ -35,13 +37,11 @@ MAX_SAMPLING_RATE_HZ = 100.0
 class Live(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Records of the run, and views of it while it goes on."""
 
-    out: Annotated[File, fields.folder("Where result directories are made.", RESULTS)] = ""
-    request_log: Annotated[
-        bool, fields.option("Keep each request's times: requests.csv in the result.", commands=MEASURED)
-    ] = False
+    out: Annotated[File, folder("Where result directories are made.", RESULTS, commands=ALL)] = ""
+    request_log: Annotated[bool, option("Keep each request's times: requests.csv in the result.")] = False
     explain: Annotated[
         bool,
-        fields.option(
+        option(
             "Explain the slowest requests: the server's trace of each (Triton), the queue replayed.",
             of_locust=False,
             commands={RUN},
@@ -49,7 +49,7 @@ class Live(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = False
     at: Annotated[
         tuple[Program, ...],
-        fields.option(
+        option(
             "Run a command at this second of the measured interval; the result says how long the latency took to "
             "recover from it; may come again.",
             metavar="S:COMMAND",
@@ -58,19 +58,12 @@ class Live(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         ),
     ] = ()
     power_command: Annotated[
-        Program,
-        fields.option(
-            "Meter energy by this command: one figure in watts a line, until it is ended.",
-            metavar="CMD",
-            commands=MEASURED,
-        ),
+        Program, option("Meter energy by this command: one figure in watts a line, until it is ended.", metavar="CMD")
     ] = ""
-    power_boundary: Annotated[
-        Word, fields.option("What that command meters; wall if not given.", metavar="NAME", commands=MEASURED)
-    ] = ""
+    power_boundary: Annotated[Word, option("What that command meters; wall if not given.", metavar="NAME")] = ""
     scrape: Annotated[
         tuple[Host, ...],
-        fields.option(
+        option(
             "Prometheus exporter read once a second beside the run, like node=http://HOST:9100/metrics#node_load; "
             "may come again.",
             metavar="NAME=URL[#PREFIX,...]",
@@ -80,24 +73,22 @@ class Live(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = ()
     sampling_rate_hz: Annotated[
         Annotated[float, Meta(ge=0, le=MAX_SAMPLING_RATE_HZ)],
-        fields.option(
-            "Readings of CPU, GPU and power a second, for series.json; 0: none.", metavar="HZ", commands=MEASURED
-        ),
+        option("Readings of CPU, GPU and power a second, for series.json; 0: none.", metavar="HZ"),
     ] = 10.0
     metrics_port: Annotated[
         Annotated[Port, Names.HOST] | None,
-        fields.option(
+        option(
             "Prometheus metrics of the run while it goes on, at this port; 0: a free one.",
             metavar="PORT",
             commands=MEASURED | {MLPERF},
         ),
     ] = None
-    metrics_host: Annotated[
-        Host, fields.option("Where that port listens.", metavar="HOST", commands=MEASURED | {MLPERF})
-    ] = LOOPBACK
+    metrics_host: Annotated[Host, option("Where that port listens.", metavar="HOST", commands=MEASURED | {MLPERF})] = (
+        LOOPBACK
+    )
     metrics_grace_s: Annotated[
         NotNegative,
-        fields.option(
+        option(
             "Leave the final metrics at that port for so long after the run, or until Ctrl-C.",
             units=SECONDS,
             commands=MEASURED | {MLPERF},
@@ -105,14 +96,14 @@ class Live(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = 0.0
     otlp: Annotated[
         Host,
-        fields.option(
+        option(
             "Send the metrics to this OpenTelemetry collector (HTTP), every 5 s and at the end.",
             commands=MEASURED | {MLPERF},
         ),
     ] = ""
     otlp_sample: Annotated[
         Count | None,
-        fields.option(
+        option(
             "HTTP: one in N requests carries a W3C traceparent, and its span goes to --otlp.", commands=LOADS | {MLPERF}
         ),
     ] = None

@@ -5,8 +5,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from servemark.documents import fields
-from servemark.documents.fields import LOADS, MEASURED, QUALITY, RUN, Count, File, NotNegative, Positive
+from servemark.documents.fields import LOADS, MEASURED, QUALITY, RUN, Count, File, NotNegative, Positive, option
 from servemark.documents.values import texts
 from servemark.errors import OptionError
 from servemark.quantities import RATES, SECONDS
@@ -30,13 +29,11 @@ class Distribution(StrEnum):
 
 Duration = Annotated[
     Positive,
-    fields.option(
-        "Measured seconds; a closed loop may go on longer.", units=SECONDS, commands=MEASURED, in_web_ui=True
-    ),
+    option("Measured seconds; a closed loop may go on longer.", units=SECONDS, commands=MEASURED, in_web_ui=True),
 ]
 WarmUp = Annotated[
     Annotated[float, Meta(ge=0)] | Literal["auto"],
-    fields.option(
+    option(
         "Seconds before that, which do not count; auto: until the latency is steady.",
         read=texts.warm_up,
         write=texts.warm_up_text,
@@ -47,19 +44,16 @@ WarmUp = Annotated[
 ]
 Gaps = Annotated[
     Distribution,
-    fields.option(
+    option(
         "Gaps between arrivals: poisson, constant or gamma (bursts).",
         name="request_distribution",
         metavar="D",
-        commands=LOADS,
         in_web_ui=True,
     ),
 ]
 GammaCv = Annotated[
     Annotated[float, Meta(ge=MIN_CV, le=MAX_CV)] | None,
-    fields.option(
-        "gamma: stdev/mean of the gaps; 1 is Poisson, 2 if not given.", metavar="CV", commands=LOADS, in_web_ui=True
-    ),
+    option("gamma: stdev/mean of the gaps; 1 is Poisson, 2 if not given.", metavar="CV", in_web_ui=True),
 ]
 
 
@@ -69,10 +63,10 @@ class Stage(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
     With `to_rate` it is a ramp: the rate changes evenly from `rate` to that.
     """
 
-    duration_s: Annotated[Positive, fields.option("Length of the stage (s).", units=SECONDS)]
-    rate: Annotated[NotNegative, fields.option("Arrivals per second.", units=RATES)]
+    duration_s: Annotated[Positive, option("Length of the stage (s).", units=SECONDS)]
+    rate: Annotated[NotNegative, option("Arrivals per second.", units=RATES)]
     to_rate: Annotated[
-        Annotated[float, Meta(ge=0)] | None, fields.option("Arrivals per second at the end of a ramp.", units=RATES)
+        Annotated[float, Meta(ge=0)] | None, option("Arrivals per second at the end of a ramp.", units=RATES)
     ] = None
 
     @property
@@ -98,16 +92,15 @@ class ClosedLoop(_Load, frozen=True, kw_only=True, tag="closed-loop"):
     """`concurrency` users: each sends its next request when one is answered, after a think time where there is one."""
 
     concurrency: Annotated[
-        Count, fields.option("Closed loop: requests in flight.", commands=LOADS | {QUALITY}, locust_dest="num_users")
+        Count, option("Closed loop: requests in flight.", commands=LOADS | {QUALITY}, locust_dest="num_users")
     ] = 1
     think_time_s: Annotated[
         tuple[Annotated[float, Meta(ge=0)], Annotated[float, Meta(ge=0)]],
-        fields.option(
+        option(
             "Closed loop: pause of each of them before its next request, drawn evenly between the two.",
             read=texts.think_time,
             write=texts.think_time_text,
             metavar="S[:S]",
-            commands=LOADS,
             in_web_ui=True,
         ),
     ] = NO_PAUSE
@@ -127,11 +120,10 @@ class ConstantRate(_Load, frozen=True, kw_only=True, tag="constant-rate"):
 
     rate: Annotated[
         Positive,
-        fields.option(
+        option(
             "Open loop: requests/s on a schedule; without it a closed loop.",
             name="request_rate",
             units=RATES,
-            commands=LOADS,
             in_web_ui=True,
         ),
     ]
@@ -149,12 +141,11 @@ class Stages(_Load, frozen=True, kw_only=True, tag="stages"):
 
     stages: Annotated[
         tuple[Stage, ...],
-        fields.option(
+        option(
             "Open loop in steps and ramps, seconds:rate, like 10:100,10:100-400.",
             read=lambda what, given: texts.stages(what, given, Stage),
             write=texts.stages_text,
             metavar="S:R[-R],...",
-            commands=LOADS,
             in_web_ui=True,
         ),
     ]
@@ -174,20 +165,11 @@ class Trace(_Load, frozen=True, kw_only=True, tag="trace"):
     """An open loop whose arrivals a file names."""
 
     file: Annotated[
-        File,
-        fields.option(
-            "Open loop from a CSV or JSONL file of arrival times.", name="arrival_trace", commands=LOADS, in_web_ui=True
-        ),
+        File, option("Open loop from a CSV or JSONL file of arrival times.", name="arrival_trace", in_web_ui=True)
     ]
     speed: Annotated[
         Positive,
-        fields.option(
-            "Replay speed factor of a trace; 1 if not given.",
-            name="trace_speed",
-            metavar="X",
-            commands=LOADS,
-            in_web_ui=True,
-        ),
+        option("Replay speed factor of a trace; 1 if not given.", name="trace_speed", metavar="X", in_web_ui=True),
     ] = 1.0
     warmup: WarmUp = AUTO
 
@@ -197,7 +179,7 @@ class MaxRate(_Load, frozen=True, kw_only=True, tag="max-rate"):
 
     bounds: Annotated[
         tuple[float, float] | Literal["auto"],
-        fields.option(
+        option(
             "Search for the highest rate that meets --slo, between two rates.",
             name="max_rate",
             read=texts.bounds,
@@ -213,9 +195,7 @@ class MaxRate(_Load, frozen=True, kw_only=True, tag="max-rate"):
     warmup: WarmUp = AUTO
     despite_busy: Annotated[
         bool,
-        fields.option(
-            "Search on where other work disturbs each of the first three runs.", commands={RUN}, of_locust=False
-        ),
+        option("Search on where other work disturbs each of the first three runs.", commands={RUN}, of_locust=False),
     ] = False
 
     def __post_init__(self) -> None:

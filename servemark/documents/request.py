@@ -10,7 +10,6 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 from msgspec import Meta, Struct, field
 
-from servemark.documents import fields
 from servemark.documents.fields import (
     ALL,
     COMPARE,
@@ -21,7 +20,6 @@ from servemark.documents.fields import (
     MLPERF,
     MODELS,
     RUN,
-    SERVED,
     Count,
     File,
     Names,
@@ -30,6 +28,8 @@ from servemark.documents.fields import (
     Program,
     Share,
     Word,
+    folder,
+    option,
 )
 from servemark.documents.live import Live
 from servemark.documents.load import AUTO, ClosedLoop, Load, MaxRate
@@ -50,30 +50,26 @@ DEFAULT_STRING_LENGTH = 128
 
 
 Engine = Annotated[
-    Word, fields.option("Inference engine, by Triton's backend name.", in_web_ui=True, commands=ALL - {COMPARE})
+    Word, option("Inference engine, by Triton's backend name.", in_web_ui=True, commands=ALL - {COMPARE})
 ]
 Precision = Annotated[
     Literal["fp32", "fp16", "bf16", "int8", "fp8"],
-    fields.option(f"What the engine computes in: {', '.join(PRECISIONS)}.", metavar="P", in_web_ui=True),
+    option(f"What the engine computes in: {', '.join(PRECISIONS)}.", metavar="P", in_web_ui=True),
 ]
 
 
 class Inputs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The content of the requests that are sent."""
 
-    batch_size: Annotated[Count, fields.option("Samples in a request.", short="-b", in_web_ui=True)] = 1
-    seed: Annotated[
-        Annotated[int, Meta(ge=0, le=MAX_SEED)], fields.option("Seed of schedule and inputs.", in_web_ui=True)
-    ] = 0
+    batch_size: Annotated[Count, option("Samples in a request.", short="-b", in_web_ui=True)] = 1
+    seed: Annotated[Annotated[int, Meta(ge=0, le=MAX_SEED)], option("Seed of schedule and inputs.", in_web_ui=True)] = 0
     input_data: Annotated[
         Annotated[str, Names.PATH, re.compile("|".join((SYNTHETIC, *DRAWN, DATASET)))],
-        fields.option(
-            "synthetic, random, zero, dataset, or a path (.json, .npz, folder of .npz, real data).", in_web_ui=True
-        ),
+        option("synthetic, random, zero, dataset, or a path (.json, .npz, folder of .npz, real data).", in_web_ui=True),
     ] = SYNTHETIC
     shape: Annotated[
         dict[Word, tuple[int, ...]],
-        fields.option(
+        option(
             "random, zero: an input's sizes without the batch, where the model leaves them open; may come again.",
             read=texts.shapes,
             write=texts.shapes_text,
@@ -84,7 +80,7 @@ class Inputs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = {}
     input_range: Annotated[
         dict[Word, tuple[int | float, int | float]],
-        fields.option(
+        option(
             "random: an input's least and greatest value; may come again.",
             read=texts.ranges,
             write=texts.ranges_text,
@@ -93,13 +89,13 @@ class Inputs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             commands=ALL | {IMPORT},
         ),
     ] = {}
-    string_length: Annotated[Natural, fields.option("random: letters of each string.", commands=ALL | {IMPORT})] = (
+    string_length: Annotated[Natural, option("random: letters of each string.", commands=ALL | {IMPORT})] = (
         DEFAULT_STRING_LENGTH
     )
     string_data: Annotated[
-        Word, fields.option("random: this string instead, in each element.", metavar="TEXT", commands=ALL | {IMPORT})
+        Word, option("random: this string instead, in each element.", metavar="TEXT", commands=ALL | {IMPORT})
     ] = ""
-    data_root: Annotated[File, fields.folder("Where data sets lie, one folder for each.", DATA_ROOT, of_host=True)] = ""
+    data_root: Annotated[File, folder("Where data sets lie, one folder for each.", DATA_ROOT, of_host=True)] = ""
 
 
 class Objectives(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -107,7 +103,7 @@ class Objectives(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     slo: Annotated[
         Word,
-        fields.option(
+        option(
             "Objectives of any figures, like p99:20ms,errors:0.001,server.queue:2ms; MET or MISSED.",
             read=lambda _, given: written(parse_objectives(given)),
             metavar="FIGURE:LIMIT",
@@ -117,28 +113,19 @@ class Objectives(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         ),
     ] = ""
     max_error_rate: Annotated[
-        Share, fields.option("Largest failed share of a valid run.", units=SHARES, metavar="X", commands=MEASURED)
+        Share, option("Largest failed share of a valid run.", units=SHARES, metavar="X", commands=MEASURED)
     ] = 0.01
     quality: Annotated[
-        bool, fields.option("Score the answers by the labels of the data set (--input-data dataset).", commands=LOADS)
+        bool, option("Score the answers by the labels of the data set (--input-data dataset).", commands=LOADS)
     ] = False
     language_model: Annotated[
-        File,
-        fields.option(
-            "Decode what is scored by a beam search with this KenLM model (.arpa or binary), not greedily.",
-            commands=SERVED,
-        ),
+        File, option("Decode what is scored by a beam search with this KenLM model (.arpa or binary), not greedily.")
     ] = ""
-    lm_alpha: Annotated[
-        float | None, fields.option("Weight of the language model; 0.5 if not given.", metavar="X", commands=SERVED)
-    ] = None
+    lm_alpha: Annotated[float | None, option("Weight of the language model; 0.5 if not given.", metavar="X")] = None
     lm_beta: Annotated[
-        float | None,
-        fields.option("Added to a text's score for each word; 1.5 if not given.", metavar="X", commands=SERVED),
+        float | None, option("Added to a text's score for each word; 1.5 if not given.", metavar="X")
     ] = None
-    beam_width: Annotated[
-        Count | None, fields.option("Texts that the beam search keeps; 100 if not given.", commands=SERVED)
-    ] = None
+    beam_width: Annotated[Count | None, option("Texts that the beam search keeps; 100 if not given.")] = None
 
     def __post_init__(self) -> None:
         weights = {"--lm-alpha": self.lm_alpha, "--lm-beta": self.lm_beta, "--beam-width": self.beam_width}
@@ -151,14 +138,15 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     request_timeout_s: Annotated[
         Positive,
-        fields.option(
+        option(
             "A request unanswered this long after its schedule fails, or after it waited for --max-in-flight.",
             units=SECONDS,
+            commands=ALL,
         ),
     ] = 30.0
     request_cancellation: Annotated[
         tuple[Annotated[float, Meta(gt=0, le=texts.MAX_CANCELLED)], Annotated[float, Meta(ge=0)]] | None,
-        fields.option(
+        option(
             "Give a share of the requests up where no answer comes so long after they were sent, like 0.05:0.2.",
             read=texts.cancellation,
             write=texts.cancellation_text,
@@ -167,42 +155,35 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         ),
     ] = None
     max_in_flight: Annotated[
-        Count, fields.option("Open loop: most requests in flight; others wait.", commands=MEASURED | {MLPERF})
+        Count, option("Open loop: most requests in flight; others wait.", commands=MEASURED | {MLPERF})
     ] = 1024
     abort_on: Annotated[
         Word,
-        fields.option(
+        option(
             "End the run early, as INVALID, where what is measured so far breaks a limit, like errors:0.1,p99:500ms.",
             metavar="pXX:MS,...",
-            commands=MEASURED,
         ),
     ] = ""
     sender_priority: Annotated[
         Literal["auto", "realtime", "slice", "normal"],
-        fields.option(
-            "Sending thread: auto (open loop: the best permitted), realtime, slice, normal.",
-            metavar="P",
-            commands=MEASURED,
-        ),
+        option("Sending thread: auto (open loop: the best permitted), realtime, slice, normal.", metavar="P"),
     ] = AUTO
     cpu_latency_qos: Annotated[
         Literal["auto", "on", "off"],
-        fields.option(
+        option(
             "Cores kept out of idle states while it sends: auto (a virtual machine, the server elsewhere), on, off.",
             metavar="Q",
-            commands=MEASURED,
         ),
     ] = AUTO
     receive_clock: Annotated[
         Literal["auto", "process"],
-        fields.option(
+        option(
             "What tells when answers came: auto (the kernel's packet stamps where there are some), process.",
             metavar="C",
-            commands=MEASURED,
         ),
     ] = AUTO
     workers: Annotated[
-        Count, fields.option("Processes that send the load, each a share of it.", of_locust=False, commands={RUN})
+        Count, option("Processes that send the load, each a share of it.", of_locust=False, commands={RUN})
     ] = 1
 
     def __post_init__(self) -> None:
@@ -214,12 +195,12 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class RunRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything that is asked of one run."""
 
-    workload: Annotated[Word, fields.option("Workload.", name="model", in_web_ui=True, commands=())] = ""
+    workload: Annotated[Word, option("Workload.", name="model", in_web_ui=True, commands=())] = ""
     engine: Engine = DEFAULT_ENGINE
     precision: Precision = "fp32"
     workload_files: Annotated[
         tuple[Program, ...],
-        fields.option(
+        option(
             "Python file of a workload of your own, or a folder of them; may be given again.",
             name="workload_file",
             metavar="PATH",
@@ -228,7 +209,7 @@ class RunRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         ),
     ] = ()
     imports_dir: Annotated[
-        Program, fields.folder("Where `servemark import` keeps models.", IMPORTS, of_locust=False, commands={MODELS})
+        Program, folder("Where `servemark import` keeps models.", IMPORTS, of_locust=False, commands={MODELS})
     ] = ""
     server: Server = field(default_factory=Server)
     load: Load = field(default_factory=ClosedLoop)

@@ -5,7 +5,6 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from servemark.documents import fields
 from servemark.documents.fields import (
     ALL,
     COMPARE,
@@ -13,13 +12,14 @@ from servemark.documents.fields import (
     MLPERF,
     QUALITY,
     RUN,
-    SERVED,
     Count,
     File,
     Host,
     Names,
     Share,
     Word,
+    folder,
+    option,
 )
 from servemark.documents.load import AUTO
 from servemark.documents.values import texts
@@ -37,15 +37,13 @@ Compression = Literal["none", "gzip"]
 
 Device = Annotated[
     Word,
-    fields.option(
-        "cpu or cuda:N; else what the model's config.pbtxt says.", metavar="DEVICE", of_locust=False, commands=ALL
-    ),
+    option("cpu or cuda:N; else what the model's config.pbtxt says.", metavar="DEVICE", of_locust=False, commands=ALL),
 ]
 _EngineOption = Annotated[str, Names.PROGRAM, re.compile(r"[a-z0-9_]+(=(true|false|[0-9.]+)?)?")]
 """Triton's EXECUTION_ENV_PATH names a Python to run."""
 EngineOptions = Annotated[
     tuple[_EngineOption, ...],
-    fields.option(
+    option(
         "Engine's own parameter, like compile=true; may come again.",
         name="engine_option",
         metavar="KEY[=VALUE]",
@@ -54,8 +52,7 @@ EngineOptions = Annotated[
     ),
 ]
 Instances = Annotated[
-    Count | None,
-    fields.option("Instances of the model on each device.", of_locust=False, commands={RUN, MLPERF, QUALITY}),
+    Count | None, option("Instances of the model on each device.", of_locust=False, commands={RUN, MLPERF, QUALITY})
 ]
 MOST_SEQUENCES = 1 << 32
 """More sequences than a run can begin: as many ids have to follow the first."""
@@ -68,24 +65,22 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     url: Annotated[
         Host,
-        fields.option(
+        option(
             "A running server, http[s]://HOST:PORT or unix:/PATH; several take requests in turn. Else one is started.",
             short="-u",
             repeatable=True,
             locust_dest="host",
-            commands=SERVED,
         ),
     ] = ""
     metrics_url: Annotated[
         Host,
-        fields.option(
-            "Prometheus metrics of that server; not given: /metrics at port 8002, where --url has Triton's own ports.",
-            commands=SERVED,
+        option(
+            "Prometheus metrics of that server; not given: /metrics at port 8002, where --url has Triton's own ports."
         ),
     ] = ""
     server_processes: Annotated[
         tuple[Word, ...],
-        fields.option(
+        option(
             "Another process of that server, where none that listens at --url is connected to it; may come again.",
             name="server_process",
             metavar="NAME|PID",
@@ -93,12 +88,11 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         ),
     ] = ()
     protocol: Annotated[
-        Literal["", "http", "grpc"],
-        fields.option("http or grpc; http unless --url is grpc[s]://.", short="-i", commands=SERVED),
+        Literal["", "http", "grpc"], option("http or grpc; http unless --url is grpc[s]://.", short="-i")
     ] = ""
     endpoint_type: Annotated[
         Annotated[str, Names.PATH, re.compile("[a-z0-9-]+")],
-        fields.option(
+        option(
             "What a server without KServe v2 speaks: kserve-v1, tensorflow-serving (also over gRPC), torchserve, "
             "openai-embeddings, rerank, predict, bentoml, or a JSON file that describes it.",
             metavar="TYPE",
@@ -106,50 +100,38 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             commands={RUN, QUALITY},
         ),
     ] = ""
-    streaming: Annotated[
-        bool, fields.option("gRPC: one stream for each connection instead of calls.", commands=SERVED)
-    ] = False
+    streaming: Annotated[bool, option("gRPC: one stream for each connection instead of calls.")] = False
     no_connection_reuse: Annotated[
-        bool, fields.option("A new connection for each request; the result has the times of its parts.", commands=LOADS)
+        bool, option("A new connection for each request; the result has the times of its parts.", commands=LOADS)
     ] = False
     request_compression: Annotated[
-        Compression, fields.option("none, or gzip: requests, compressed before the run.", commands=LOADS)
+        Compression, option("none, or gzip: requests, compressed before the run.", commands=LOADS)
     ] = "none"
     response_compression: Annotated[
-        Compression, fields.option("none, or gzip: answers, where the server compresses.", commands=LOADS)
+        Compression, option("none, or gzip: answers, where the server compresses.", commands=LOADS)
     ] = "none"
-    headers: Annotated[
-        File, fields.option("Headers of every request, one Name: value a line.", of_host=True, commands=SERVED)
-    ] = ""
-    tls_ca: Annotated[
-        File, fields.option("PEM: the CA to trust instead of the system's.", of_host=True, commands=SERVED)
-    ] = ""
+    headers: Annotated[File, option("Headers of every request, one Name: value a line.", of_host=True)] = ""
+    tls_ca: Annotated[File, option("PEM: the CA to trust instead of the system's.", of_host=True)] = ""
     tls_insecure: Annotated[
-        bool, fields.option("Do not verify the server's certificate: anybody may answer in its place.", commands=SERVED)
+        bool, option("Do not verify the server's certificate: anybody may answer in its place.")
     ] = False
-    client_cert: Annotated[
-        File, fields.option("PEM: the client's certificate (mutual TLS).", of_host=True, commands=SERVED)
-    ] = ""
-    client_key: Annotated[
-        File, fields.option("PEM: the client's key, if in another file.", of_host=True, commands=SERVED)
-    ] = ""
+    client_cert: Annotated[File, option("PEM: the client's certificate (mutual TLS).", of_host=True)] = ""
+    client_key: Annotated[File, option("PEM: the client's key, if in another file.", of_host=True)] = ""
     shared_memory: Annotated[
         Literal["none", "system", "cuda"],
-        fields.option(
+        option(
             "Tensors in messages (none), or in memory that the server sees too: system, cuda.",
             metavar="KIND",
             commands=LOADS,
         ),
     ] = "none"
     model_name: Annotated[
-        Word, fields.option("Model name on the server (default: WORKLOAD_ENGINE).", commands={RUN, QUALITY})
+        Word, option("Model name on the server (default: WORKLOAD_ENGINE).", commands={RUN, QUALITY})
     ] = ""
-    model_version: Annotated[
-        Word, fields.option("Its version; else the server chooses.", metavar="V", short="-x", commands=SERVED)
-    ] = ""
+    model_version: Annotated[Word, option("Its version; else the server chooses.", metavar="V", short="-x")] = ""
     input_tensors: Annotated[
         Tensors,
-        fields.option(
+        option(
             "Input of a model of which the server has no metadata; -1 in front of all shapes: batches; may come again.",
             name="input",
             read=texts.tensors,
@@ -161,7 +143,7 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = {}
     output_tensors: Annotated[
         Tensors,
-        fields.option(
+        option(
             "Output of that model; may come again.",
             name="output",
             read=texts.tensors,
@@ -173,67 +155,51 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = {}
     bls_composing_models: Annotated[
         dict[Word, Word],
-        fields.option(
+        option(
             "Also show statistics of these models, which the model calls (BLS). Ensembles are detected.",
             read=texts.versions,
             write=texts.versions_text,
             metavar="A,B:2",
-            commands=SERVED,
         ),
     ] = {}
     input_tensor_format: Annotated[
         TensorFormat,
-        fields.option(
-            "HTTP: auto, binary or json; auto: json where the server lists no binary_tensor_data.",
-            metavar="F",
-            commands=SERVED,
-        ),
+        option("HTTP: auto, binary or json; auto: json where the server lists no binary_tensor_data.", metavar="F"),
     ] = AUTO
-    output_tensor_format: Annotated[
-        TensorFormat, fields.option("HTTP: the same for the answers.", metavar="F", commands=SERVED)
-    ] = AUTO
+    output_tensor_format: Annotated[TensorFormat, option("HTTP: the same for the answers.", metavar="F")] = AUTO
     request_parameters: Annotated[
         Parameters,
-        fields.option(
+        option(
             "A parameter of every request, for the model; type: bool, int, double or string; may come again.",
             name="request_parameter",
             read=lambda _, given: parse_parameters(given),
             write=parameters_text,
             metavar="NAME:VALUE:TYPE",
             repeatable=True,
-            commands=SERVED,
         ),
     ] = {}
     sequence_length: Annotated[
-        Count | None,
-        fields.option("Requests per sequence; they share one correlation ID (stateful models).", commands=SERVED),
+        Count | None, option("Requests per sequence; they share one correlation ID (stateful models).")
     ] = None
     sequence_length_variation: Annotated[
         Share,
-        fields.option(
+        option(
             "Lengths of sequences are drawn evenly from this share below to this share above.",
             units=SHARES,
             metavar="SHARE",
-            commands=SERVED,
         ),
     ] = 0.0
-    num_of_sequences: Annotated[
-        Count, fields.option("Open loop: concurrent sequences. (Closed loop: use --concurrency.)", commands=SERVED)
-    ] = 4
+    num_of_sequences: Annotated[Count, option("Open loop: concurrent sequences. (Closed loop: use --concurrency.)")] = 4
     start_sequence_id: Annotated[
         Annotated[int, Meta(ge=1)],
-        fields.option(
-            "Correlation id of the first sequence.",
-            commands=SERVED,
-            read=lambda what, given: whole(what, given, 1, UINT64),
-        ),
+        option("Correlation id of the first sequence.", read=lambda what, given: whole(what, given, 1, UINT64)),
     ] = 1
     device: Device = ""
     engine_options: EngineOptions = ()
     instances: Instances = None
     cold_start: Annotated[
         bool,
-        fields.option(
+        option(
             "Start a server for each run, and measure from its first request on: load time, first answer, steady p99.",
             of_locust=False,
             commands={RUN},
@@ -241,11 +207,13 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = False
     in_process: Annotated[
         bool,
-        fields.option(
+        option(
             "No server: the engine in this process, the baseline of serving.", of_locust=False, commands={RUN, QUALITY}
         ),
     ] = False
-    model_repository: Annotated[File, fields.folder("Triton model repository.", MODEL_REPOSITORY, of_host=True)] = ""
+    model_repository: Annotated[
+        File, folder("Triton model repository.", MODEL_REPOSITORY, of_host=True, commands=ALL)
+    ] = ""
 
     def __post_init__(self) -> None:
         check_parameters(self.request_parameters)

@@ -5,9 +5,8 @@ from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
 
-from servemark.documents import fields
 from servemark.documents.commands.shared import TUNE_BUDGET_S, Command, Json, Loaded, Report, Resume, Workload, existing
-from servemark.documents.fields import COMPARE, MODELS, TUNE, Count, NotNegative
+from servemark.documents.fields import COMPARE, MODELS, TUNE, Count, NotNegative, argument, option
 from servemark.documents.flags import request_of
 from servemark.documents.load import ClosedLoop, ConstantRate
 from servemark.documents.request import RunRequest
@@ -36,66 +35,55 @@ class Compare(Loaded, frozen=True, kw_only=True):
     TAKES: ClassVar = frozenset({COMPARE, MODELS})
     USUAL: ClassVar = {"duration": "", "warmup": "1"}
     what: Annotated[
-        tuple[str, ...],
-        fields.argument("A workload, or two saved results.", "WORKLOAD | RESULT_A RESULT_B", name="model"),
+        tuple[str, ...], argument("A workload, or two saved results.", "WORKLOAD | RESULT_A RESULT_B", name="model")
     ]
-    engines: Annotated[
-        str, fields.option("Engines; ENGINE[@PRECISION][:KEY=VALUE]. A is the first.", metavar="A,B[,C]")
-    ] = ""
+    engines: Annotated[str, option("Engines; ENGINE[@PRECISION][:KEY=VALUE]. A is the first.", metavar="A,B[,C]")] = ""
     servers: Annotated[
         str,
-        fields.option(
+        option(
             "Server products with ONNX Runtime's entry; SERVER[:batching=off]. `servemark servers` lists them.",
             metavar="A,B[,C]",
         ),
     ] = ""
     sweep: Annotated[
         str,
-        fields.option(
+        option(
             "Each engine with each combination: precision, instances, batch, engine options.",
             metavar="'KEY=A,B KEY=C,D'",
         ),
     ] = ""
     urls: Annotated[
         str,
-        fields.option(
+        option(
             "Servers that run already, of one engine or of one of --engines each. A is the first.",
             metavar="[NAME=]A,[NAME=]B",
         ),
     ] = ""
     baseline: Annotated[
-        str, fields.option("A saved result: compare it with what `servemark baseline NAME` kept.", metavar="NAME")
+        str, option("A saved result: compare it with what `servemark baseline NAME` kept.", metavar="NAME")
     ] = ""
-    rounds: Annotated[Count, fields.option("Interleaved rounds.")] = 5
+    rounds: Annotated[Count, option("Interleaved rounds.")] = 5
     until_decided: Annotated[
-        bool, fields.option("Stop once each engine is told apart from the first, or equal; --rounds is the most.")
+        bool, option("Stop once each engine is told apart from the first, or equal; --rounds is the most.")
     ] = False
-    server_per_turn: Annotated[bool, fields.option("A server of its own for each turn.")] = False
-    skip_unavailable: Annotated[bool, fields.option("Leave out what cannot be used here, and say why.")] = False
-    max_rate: Annotated[
-        bool, fields.option("Search each engine's highest rate that meets --slo, after the rounds.")
-    ] = False
-    tuned: Annotated[bool, fields.option("Tune each engine for --slo first, as servemark tune does; writes none.")] = (
-        False
-    )
+    server_per_turn: Annotated[bool, option("A server of its own for each turn.")] = False
+    skip_unavailable: Annotated[bool, option("Leave out what cannot be used here, and say why.")] = False
+    max_rate: Annotated[bool, option("Search each engine's highest rate that meets --slo, after the rounds.")] = False
+    tuned: Annotated[bool, option("Tune each engine for --slo first, as servemark tune does; writes none.")] = False
     tune_budget_s: Annotated[
         Annotated[float, Meta(ge=1)],
-        fields.option("Seconds to tune each engine; a trial that is under way then is finished.", units=SECONDS),
+        option("Seconds to tune each engine; a trial that is under way then is finished.", units=SECONDS),
     ] = TUNE_BUDGET_S
     resume: Resume = ""
     fail_on: Annotated[
         str,
-        fields.option(
+        option(
             "Exit 5 where B is worse, 2 where undecided: regression, or p99,throughput,errors,...", metavar="FIGURES"
         ),
     ] = ""
-    threshold: Annotated[
-        NotNegative, fields.option("Smallest difference that counts as a regression.", units=PERCENT)
-    ] = 5.0
-    allow_invalid: Annotated[bool, fields.option("Judge runs too that are not fit to be compared.")] = False
-    markdown: Annotated[
-        str, fields.option("Saved results: write the answer and the table as Markdown.", metavar="FILE")
-    ] = ""
+    threshold: Annotated[NotNegative, option("Smallest difference that counts as a regression.", units=PERCENT)] = 5.0
+    allow_invalid: Annotated[bool, option("Judge runs too that are not fit to be compared.")] = False
+    markdown: Annotated[str, option("Saved results: write the answer and the table as Markdown.", metavar="FILE")] = ""
     json: Json = False
 
     @property
@@ -160,17 +148,15 @@ class Tune(Loaded, frozen=True, kw_only=True):
     workload: Workload
     budget_s: Annotated[
         Annotated[float, Meta(ge=1)],
-        fields.option("Seconds for trials; one that is under way then is finished.", units=SECONDS),
+        option("Seconds for trials; one that is under way then is finished.", units=SECONDS),
     ] = TUNE_BUDGET_S
-    oversubscribe: Annotated[bool, fields.option("Try instances times threads up to twice the cores.")] = False
-    dry_run: Annotated[bool, fields.option("Measure all the same, and write nothing to the model repository.")] = False
-    despite_busy: Annotated[
-        bool, fields.option("Go on where other work disturbs each of the first three runs at a rate.")
-    ] = False
-    resume: Annotated[
-        str, fields.option("Go on with a tuning, with its flags; the budget may differ.", metavar="DIR")
-    ] = ""
-    url: Annotated[str, fields.option("None: it starts its own.", short="-u", hidden=True)] = ""
+    oversubscribe: Annotated[bool, option("Try instances times threads up to twice the cores.")] = False
+    dry_run: Annotated[bool, option("Measure all the same, and write nothing to the model repository.")] = False
+    despite_busy: Annotated[bool, option("Go on where other work disturbs each of the first three runs at a rate.")] = (
+        False
+    )
+    resume: Annotated[str, option("Go on with a tuning, with its flags; the budget may differ.", metavar="DIR")] = ""
+    url: Annotated[str, option("None: it starts its own.", short="-u", hidden=True)] = ""
     report: Report = False
     json: Json = False
 
@@ -183,17 +169,17 @@ class History(Command, frozen=True, kw_only=True):
     Example: servemark history results --metric p99 --fail-on regression -o history.html
     """
 
-    folder: Annotated[Path, fields.argument("Folder with results, at any depth.", "DIR", read=existing)]
-    metric: Annotated[
-        str, fields.option("p99, throughput.inferences, max_rate, energy.per_inference, ...", metavar="M")
-    ] = "p99"
-    threshold: Annotated[NotNegative, fields.option("Smaller changes do not count.", units=PERCENT)] = 5.0
+    folder: Annotated[Path, argument("Folder with results, at any depth.", "DIR", read=existing)]
+    metric: Annotated[str, option("p99, throughput.inferences, max_rate, energy.per_inference, ...", metavar="M")] = (
+        "p99"
+    )
+    threshold: Annotated[NotNegative, option("Smaller changes do not count.", units=PERCENT)] = 5.0
     fail_on: Annotated[
         Literal["regression"] | None,
-        fields.option("Exit 5 where a latest change is for the worse, 2 where undecided.", metavar="regression"),
+        option("Exit 5 where a latest change is for the worse, 2 where undecided.", metavar="regression"),
     ] = None
-    allow_invalid: Annotated[bool, fields.option("Use INVALID and partial results too.")] = False
-    out: Annotated[Path | None, fields.option("Write the plots as a page.", short="-o", metavar="FILE")] = None
+    allow_invalid: Annotated[bool, option("Use INVALID and partial results too.")] = False
+    out: Annotated[Path | None, option("Write the plots as a page.", short="-o", metavar="FILE")] = None
     json: Json = False
 
 
@@ -203,9 +189,9 @@ class Baseline(Command, frozen=True, kw_only=True):
     Example: servemark baseline main results/before && servemark compare results/after --baseline main --fail-on p99
     """
 
-    name: Annotated[str, fields.argument("The baseline's name, like main.", "[NAME]")] = ""
-    result: Annotated[
-        Path, fields.argument("A result directory, or a folder of repeats.", "[RESULT]", read=existing)
-    ] = Path("results/latest")
-    force: Annotated[bool, fields.option("Replace a baseline of this name.")] = False
+    name: Annotated[str, argument("The baseline's name, like main.", "[NAME]")] = ""
+    result: Annotated[Path, argument("A result directory, or a folder of repeats.", "[RESULT]", read=existing)] = Path(
+        "results/latest"
+    )
+    force: Annotated[bool, option("Replace a baseline of this name.")] = False
     json: Json = False

@@ -6,7 +6,6 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta
 
-from servemark.documents import fields
 from servemark.documents.commands.shared import (
     Command,
     Json,
@@ -23,8 +22,7 @@ from servemark.documents.commands.shared import (
     Workload,
     existing,
 )
-from servemark.documents.fields import MLPERF, MODELS, QUALITY, Count, NotNegative, Word
-from servemark.documents.fields import RUN as RUN_COMMAND
+from servemark.documents.fields import MLPERF, MODELS, QUALITY, RUN, Count, NotNegative, Read, Word, argument, option
 from servemark.documents.flags import KINDS, OPTIONS
 from servemark.documents.load import MaxRate
 from servemark.documents.request import DEFAULT_ENGINE, Engine, RunRequest
@@ -36,18 +34,18 @@ from servemark.quantities import RATES, SECONDS, number, text_of, whole
 DEFAULT_KERNELS = "quick"
 
 
-def _span(words: str, read: fields.Read) -> Any:
+def _span(words: str, read: Read) -> Any:
     """Declare a range of values, one run for each."""
-    return fields.option(words, read=texts.span(read), write=lambda _: "", metavar="S:E[:STEP]")
+    return option(words, read=texts.span(read), write=lambda _: "", metavar="S:E[:STEP]")
 
 
 class Asked(Loaded, frozen=True, kw_only=True):
     """One run, as `run` and `explain` are asked for it."""
 
-    TAKES: ClassVar = frozenset({RUN_COMMAND, MODELS})
+    TAKES: ClassVar = frozenset({RUN, MODELS})
     config: Annotated[
         str,
-        fields.option(
+        option(
             "The request of a run as YAML; `servemark init` writes one. Command-line options override it.",
             metavar="FILE",
         ),
@@ -66,7 +64,7 @@ class Run(Asked, frozen=True, kw_only=True):
 
     workload: Annotated[
         Word,
-        fields.argument(
+        argument(
             "Workload, a mix like ranking=0.7,ncf=0.3, an entry of the model repository, or with --url any model.",
             "WORKLOAD",
             name="model",
@@ -79,7 +77,7 @@ class Run(Asked, frozen=True, kw_only=True):
     request_rate_range: Annotated[
         tuple[float, ...], _span("One run for each rate.", lambda flag, text: number(flag, text, RATES))
     ] = ()
-    repeat: Annotated[Count, fields.option("Repeat each run, with the next seed.")] = 1
+    repeat: Annotated[Count, option("Repeat each run, with the next seed.")] = 1
     resume: Resume = ""
 
     def points(self) -> list[dict[str, str]]:
@@ -133,23 +131,23 @@ class Suite(Command, frozen=True, kw_only=True):
     TAKES: ClassVar = frozenset({MODELS})
     name: SuiteName
     engine: Engine = DEFAULT_ENGINE
-    concurrency: Annotated[Count, fields.option("Requests in flight.")] = 2
-    published: Annotated[bool, fields.option("ai-matrix: its batches, beside the figures that it publishes.")] = False
+    concurrency: Annotated[Count, option("Requests in flight.")] = 2
+    published: Annotated[bool, option("ai-matrix: its batches, beside the figures that it publishes.")] = False
     precision: Annotated[
         tuple[str, ...],
-        fields.option(
+        option(
             "With --published: only this one of fp32, fp16, int8; more than once.", metavar="P", shown_default="all"
         ),
     ] = ()
     only: Only = ()
-    duration_s: Annotated[
-        Annotated[float, Meta(ge=0.1)], fields.option("Measured seconds, at the least.", units=SECONDS)
-    ] = 5.0
-    warmup_s: Annotated[NotNegative, fields.option("Seconds before, which do not count.", units=SECONDS)] = 1.0
+    duration_s: Annotated[Annotated[float, Meta(ge=0.1)], option("Measured seconds, at the least.", units=SECONDS)] = (
+        5.0
+    )
+    warmup_s: Annotated[NotNegative, option("Seconds before, which do not count.", units=SECONDS)] = 1.0
     out: Out = RESULTS
     resume: Resume = ""
-    remove: Annotated[bool, fields.option("Remove each exported model after its run.")] = False
-    dry_run: Annotated[bool, fields.option("Say what would run and about how long it takes, and run nothing.")] = False
+    remove: Annotated[bool, option("Remove each exported model after its run.")] = False
+    dry_run: Annotated[bool, option("Say what would run and about how long it takes, and run nothing.")] = False
     model_repository: Repository = MODEL_REPOSITORY
     report: Report = False
     json: Json = False
@@ -176,17 +174,13 @@ class Mlperf(Loaded, frozen=True, kw_only=True):
 
     TAKES: ClassVar = frozenset({MLPERF, MODELS})
     workload: Workload
-    scenario: Annotated[MlperfScenario, fields.option("SingleStream, MultiStream, Server or Offline.", metavar="S")]
-    target_qps: Annotated[NotNegative, fields.option("Server: arrivals/s.", units=RATES)] = 0.0
-    min_duration_s: Annotated[
-        Annotated[float, Meta(ge=0.1)], fields.option("The rules ask for 600.", units=SECONDS)
-    ] = 60.0
-    min_queries: Annotated[Count, fields.option("LoadGen's early stopping judges fewer.")] = 100
+    scenario: Annotated[MlperfScenario, option("SingleStream, MultiStream, Server or Offline.", metavar="S")]
+    target_qps: Annotated[NotNegative, option("Server: arrivals/s.", units=RATES)] = 0.0
+    min_duration_s: Annotated[Annotated[float, Meta(ge=0.1)], option("The rules ask for 600.", units=SECONDS)] = 60.0
+    min_queries: Annotated[Count, option("LoadGen's early stopping judges fewer.")] = 100
     accuracy: Annotated[
         bool,
-        fields.option(
-            "Accuracy mode: score the labelled data set once by its metric.", name="quality", short="--accuracy"
-        ),
+        option("Accuracy mode: score the labelled data set once by its metric.", name="quality", short="--accuracy"),
     ] = False
     report: Report = False
     json: Json = False
@@ -207,8 +201,8 @@ class Quality(Loaded, frozen=True, kw_only=True):
     TAKES: ClassVar = frozenset({QUALITY, MODELS})
     USUAL: ClassVar = {"input_data": "dataset", "concurrency": "4"}
     workload: Workload
-    samples: Annotated[Count | None, fields.option("Number of examples: a random subset, drawn by --seed.")] = None
-    fresh: Annotated[bool, fields.option("Begin anew, also where a run was interrupted.")] = False
+    samples: Annotated[Count | None, option("Number of examples: a random subset, drawn by --seed.")] = None
+    fresh: Annotated[bool, option("Begin anew, also where a run was interrupted.")] = False
     report: Report = False
     json: Json = False
 
@@ -225,37 +219,37 @@ class Kernels(Command, frozen=True, kw_only=True):
     """
 
     TAKES: ClassVar = frozenset({MODELS})
-    family: Annotated[tuple[str, ...], fields.argument("Families; all by default.", "[FAMILY]...")] = ()
+    family: Annotated[tuple[str, ...], argument("Families; all by default.", "[FAMILY]...")] = ()
     suite: Annotated[
         str,
-        fields.option(
+        option(
             "Table of sizes; --list shows them.", metavar="SUITE", shown_default=DEFAULT_KERNELS, completion="suite"
         ),
     ] = ""
     workload: Annotated[
-        Word, fields.option("Take the kernels that this workload executes.", metavar="WORKLOAD", completion="workload")
+        Word, option("Take the kernels that this workload executes.", metavar="WORKLOAD", completion="workload")
     ] = ""
-    batch_size: Annotated[Count, fields.option("Samples of the inference of --workload.", short="-b")] = 1
+    batch_size: Annotated[Count, option("Samples of the inference of --workload.", short="-b")] = 1
     device: OneDevice = "cpu"
     precision: Annotated[
         tuple[str, ...],
-        fields.option("fp32, tf32, bf16, fp16, int8, fp8; may come again.", metavar="PRECISION", shown_default="fp32"),
+        option("fp32, tf32, bf16, fp16, int8, fp8; may come again.", metavar="PRECISION", shown_default="fp32"),
     ] = ()
-    library: Annotated[
-        str, fields.option("torch, onnxruntime, openvino, tensorflow: side by side.", metavar="A[,B]")
-    ] = "torch"
+    library: Annotated[str, option("torch, onnxruntime, openvino, tensorflow: side by side.", metavar="A[,B]")] = (
+        "torch"
+    )
     cache: Annotated[
-        Literal["hot", "cold"], fields.option("Whether calls find their data in the cache.", metavar="hot|cold")
+        Literal["hot", "cold"], option("Whether calls find their data in the cache.", metavar="hot|cold")
     ] = "hot"
     case_limit_s: Annotated[
-        Annotated[float, Meta(ge=1)], fields.option("Skip a case that would take longer.", units=SECONDS)
+        Annotated[float, Meta(ge=1)], option("Skip a case that would take longer.", units=SECONDS)
     ] = 60.0
-    published: Annotated[bool, fields.option("Show DeepBench's published figures of the same sizes beside.")] = False
+    published: Annotated[bool, option("Show DeepBench's published figures of the same sizes beside.")] = False
     out: Out = RESULTS
-    new_ceilings: Annotated[bool, fields.option("Measure ceilings again that an earlier run has kept.")] = False
-    resume: Annotated[str, fields.option("Go on with a run that was cut short.", metavar="DIR")] = ""
+    new_ceilings: Annotated[bool, option("Measure ceilings again that an earlier run has kept.")] = False
+    resume: Annotated[str, option("Go on with a run that was cut short.", metavar="DIR")] = ""
 
-    listing: Annotated[bool, fields.option("Show suites and families, and measure nothing.", name="list")] = False
+    listing: Annotated[bool, option("Show suites and families, and measure nothing.", name="list")] = False
     report: Report = False
     json: Json = False
 
@@ -276,9 +270,9 @@ class Rerun(Command, frozen=True, kw_only=True):
     """
 
     PASSES_ON: ClassVar = True
-    result: Annotated[Path, fields.argument("A result directory, or its result.json.", "RESULT", read=existing)]
-    options: Annotated[tuple[str, ...], fields.argument("Options of `run`.", "[OPTION]...")] = ()
+    result: Annotated[Path, argument("A result directory, or its result.json.", "RESULT", read=existing)]
+    options: Annotated[tuple[str, ...], argument("Options of `run`.", "[OPTION]...")] = ()
     print_only: Annotated[
-        bool, fields.option("Print the options as a file for `run --config`, and run nothing.", name="print")
+        bool, option("Print the options as a file for `run --config`, and run nothing.", name="print")
     ] = False
     trust: Trust = False

@@ -3,9 +3,8 @@
 from pathlib import Path
 from typing import Annotated, ClassVar
 
-from servemark.documents import fields
 from servemark.documents.commands.shared import Command, Json, Repository, Workload
-from servemark.documents.fields import IMPORT, MODELS, Natural, NotNegative, Port
+from servemark.documents.fields import IMPORT, MODELS, Natural, NotNegative, Port, argument, folder, option
 from servemark.documents.live import LOOPBACK
 from servemark.documents.request import DEFAULT_ENGINE, PRECISIONS, Engine, Precision
 from servemark.documents.server import Device, EngineOptions, Instances
@@ -20,7 +19,7 @@ class Doctor(Command, frozen=True, kw_only=True):
     --generator: 0 if load can be sent from here. Example: servemark doctor --json
     """
 
-    generator: Annotated[bool, fields.option("A machine that only sends load: no Triton, engines and exports.")] = False
+    generator: Annotated[bool, option("A machine that only sends load: no Triton, engines and exports.")] = False
     json: Json = False
 
 
@@ -33,8 +32,8 @@ class List(Command, frozen=True, kw_only=True):
     """
 
     TAKES: ClassVar = frozenset({MODELS})
-    what: Annotated[str, fields.argument("`figures`: what a result may hold, in place of workloads.", "[figures]")] = ""
-    suite: Annotated[str, fields.option("Only the workloads of this suite, like aibench or ai-matrix.")] = ""
+    what: Annotated[str, argument("`figures`: what a result may hold, in place of workloads.", "[figures]")] = ""
+    suite: Annotated[str, option("Only the workloads of this suite, like aibench or ai-matrix.")] = ""
     json: Json = False
 
 
@@ -45,17 +44,13 @@ class Import(Command, frozen=True, kw_only=True):
     """
 
     TAKES: ClassVar = frozenset({IMPORT, MODELS})
-    path: Annotated[
-        Path, fields.argument("ONNX file, torch.export program (.pt2), SavedModel or Triton entry.", "PATH")
-    ]
-    name: Annotated[str, fields.option("What it is called from now on; else the file's name.", metavar="NAME")] = ""
-    input_data: Annotated[
-        str, fields.option("Real requests (.json, .npz, folder); random ones without.", metavar="PATH")
-    ] = ""
+    path: Annotated[Path, argument("ONNX file, torch.export program (.pt2), SavedModel or Triton entry.", "PATH")]
+    name: Annotated[str, option("What it is called from now on; else the file's name.", metavar="NAME")] = ""
+    input_data: Annotated[str, option("Real requests (.json, .npz, folder); random ones without.", metavar="PATH")] = ""
     max_batch: Annotated[
-        Natural | None, fields.option("Most samples in a request; 0: its tensors have no batch dimension; else 32.")
+        Natural | None, option("Most samples in a request; 0: its tensors have no batch dimension; else 32.")
     ] = None
-    force: Annotated[bool, fields.option("Import again what has this name.")] = False
+    force: Annotated[bool, option("Import again what has this name.")] = False
     json: Json = False
 
 
@@ -67,17 +62,14 @@ class Export(Command, frozen=True, kw_only=True):
 
     TAKES: ClassVar = frozenset({MODELS})
     workloads: Annotated[
-        tuple[str, ...],
-        fields.argument("Workloads; `servemark list` shows them.", "[WORKLOAD]...", completion="workload"),
+        tuple[str, ...], argument("Workloads; `servemark list` shows them.", "[WORKLOAD]...", completion="workload")
     ] = ()
-    engine: Annotated[tuple[str, ...], fields.option("Inference engine; may be given again.")] = ()
-    precision: Annotated[
-        tuple[str, ...], fields.option(f"{', '.join(PRECISIONS)}; may be given again.", metavar="P")
-    ] = ()
-    all_workloads: Annotated[bool, fields.option("Export every workload.", name="all")] = False
-    force: Annotated[bool, fields.option("Export again, and overwrite an edited config.pbtxt.")] = False
+    engine: Annotated[tuple[str, ...], option("Inference engine; may be given again.")] = ()
+    precision: Annotated[tuple[str, ...], option(f"{', '.join(PRECISIONS)}; may be given again.", metavar="P")] = ()
+    all_workloads: Annotated[bool, option("Export every workload.", name="all")] = False
+    force: Annotated[bool, option("Export again, and overwrite an edited config.pbtxt.")] = False
     weights: Annotated[
-        str, fields.option("Weights (.safetensors, state_dict) from now on; `seeded`: random ones.", metavar="FILE")
+        str, option("Weights (.safetensors, state_dict) from now on; `seeded`: random ones.", metavar="FILE")
     ] = ""
     model_repository: Repository = MODEL_REPOSITORY
     json: Json = False
@@ -89,14 +81,14 @@ class Serving(Command, frozen=True, kw_only=True):
     device: Device = ""
     engine_options: EngineOptions = ()
     instances: Instances = None
-    http_port: Annotated[Port, fields.option("KServe v2 over HTTP; 0 picks a free port.")] = 8000
-    grpc_port: Annotated[Port, fields.option("KServe v2 over gRPC; 0 picks a free port.")] = 8001
-    metrics_port: Annotated[Port, fields.option("Prometheus metrics; 0 picks a free port.")] = 8002
-    host: Annotated[str, fields.option("Address to listen on.")] = LOOPBACK
-    mode: Annotated[str, fields.option("auto, embedded, native (tritonserver on PATH) or docker.")] = "auto"
-    start_timeout_s: Annotated[NotNegative, fields.option("Give up when not ready by then.", units=SECONDS)] = 120.0
+    http_port: Annotated[Port, option("KServe v2 over HTTP; 0 picks a free port.")] = 8000
+    grpc_port: Annotated[Port, option("KServe v2 over gRPC; 0 picks a free port.")] = 8001
+    metrics_port: Annotated[Port, option("Prometheus metrics; 0 picks a free port.")] = 8002
+    host: Annotated[str, option("Address to listen on.")] = LOOPBACK
+    mode: Annotated[str, option("auto, embedded, native (tritonserver on PATH) or docker.")] = "auto"
+    start_timeout_s: Annotated[NotNegative, option("Give up when not ready by then.", units=SECONDS)] = 120.0
     otlp: Annotated[
-        str, fields.option("Collector (OTLP, HTTP) for spans of requests that carry a traceparent.", metavar="URL")
+        str, option("Collector (OTLP, HTTP) for spans of requests that carry a traceparent.", metavar="URL")
     ] = ""
 
 
@@ -109,14 +101,12 @@ class Serve(Serving, frozen=True, kw_only=True):
     TAKES: ClassVar = frozenset({MODELS})
     names: Annotated[
         tuple[str, ...],
-        fields.argument(
-            "Workloads, or other directories of the model repository.", "WORKLOAD...", completion="workload"
-        ),
+        argument("Workloads, or other directories of the model repository.", "WORKLOAD...", completion="workload"),
     ]
     engine: Engine = DEFAULT_ENGINE
     precision: Precision = "fp32"
     model_repository: Repository = MODEL_REPOSITORY
-    with_parent: Annotated[bool, fields.option("End when the parent process ends.", hidden=True)] = False
+    with_parent: Annotated[bool, option("End when the parent process ends.", hidden=True)] = False
     json: Json = False
 
 
@@ -127,7 +117,7 @@ class ServersInstall(Command, frozen=True, kw_only=True):
     """
 
     SHORT: ClassVar = "Make the environments of products."
-    names: Annotated[tuple[str, ...], fields.argument("Products, like mlserver.", "NAME...")]
+    names: Annotated[tuple[str, ...], argument("Products, like mlserver.", "NAME...")]
     json: Json = False
 
 
@@ -150,8 +140,8 @@ class Data(Command, frozen=True, kw_only=True):
     Example: servemark data ml-100k
     """
 
-    key: Annotated[str, fields.argument("Data set, like ml-100k. Else all are listed.", "[KEY]")] = ""
-    data_root: Annotated[Path, fields.folder("Where data sets lie, one folder for each.", DATA_ROOT)] = DATA_ROOT
+    key: Annotated[str, argument("Data set, like ml-100k. Else all are listed.", "[KEY]")] = ""
+    data_root: Annotated[Path, folder("Where data sets lie, one folder for each.", DATA_ROOT)] = DATA_ROOT
     json: Json = False
 
 
@@ -162,4 +152,4 @@ class Init(Command, frozen=True, kw_only=True):
     """
 
     workload: Workload
-    force: Annotated[bool, fields.option("Replace files that are there.")] = False
+    force: Annotated[bool, option("Replace files that are there.")] = False

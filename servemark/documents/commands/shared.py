@@ -6,8 +6,7 @@ from typing import Annotated, ClassVar
 
 from msgspec import Struct
 
-from servemark.documents import fields
-from servemark.documents.fields import Word
+from servemark.documents.fields import Word, argument, folder, option
 from servemark.documents.flags import Value, request_of
 from servemark.documents.load import AUTO
 from servemark.documents.request import RunRequest
@@ -20,25 +19,23 @@ def existing(_: str, given: str) -> Path:
     return found(given)
 
 
-Json = Annotated[bool, fields.option("Print one JSON document, and nothing else but errors.")]
-Report = Annotated[bool, fields.option("Write report.html, one self-contained page, beside the result.")]
-Verbose = Annotated[bool, fields.option("Show every constraint and figure.", short="-v")]
+Json = Annotated[bool, option("Print one JSON document, and nothing else but errors.")]
+Report = Annotated[bool, option("Write report.html, one self-contained page, beside the result.")]
+Verbose = Annotated[bool, option("Show every constraint and figure.", short="-v")]
 Trust = Annotated[
     bool,
-    fields.option(
-        "Take the programs, paths and hosts that a result, or another's --config, names; else they are asked for."
-    ),
+    option("Take the programs, paths and hosts that a result, or another's --config, names; else they are asked for."),
 ]
-SuiteName = Annotated[str, fields.argument("aibench, ai-matrix, subset, own or all.", "SUITE")]
+SuiteName = Annotated[str, argument("aibench, ai-matrix, subset, own or all.", "SUITE")]
 Workload = Annotated[
-    Word, fields.argument("Workload; `servemark list` shows them.", "WORKLOAD", name="model", completion="workload")
+    Word, argument("Workload; `servemark list` shows them.", "WORKLOAD", name="model", completion="workload")
 ]
-Only = Annotated[tuple[str, ...], fields.option("Only this one of the suite; more than once.", metavar="WORKLOAD")]
-Out = Annotated[Path, fields.folder("Where results are made.", RESULTS)]
-Repository = Annotated[Path, fields.folder("Triton model repository.", MODEL_REPOSITORY)]
-OneDevice = Annotated[str, fields.option("cpu or cuda:N.", metavar="DEVICE")]
-Resume = Annotated[str, fields.option("Go on with one that was cut short, with the same options.", metavar="DIR")]
-NoCeilings = Annotated[bool, fields.option("Leave out the ceilings, and the shares of them.")]
+Only = Annotated[tuple[str, ...], option("Only this one of the suite; more than once.", metavar="WORKLOAD")]
+Out = Annotated[Path, folder("Where results are made.", RESULTS)]
+Repository = Annotated[Path, folder("Triton model repository.", MODEL_REPOSITORY)]
+OneDevice = Annotated[str, option("cpu or cuda:N.", metavar="DEVICE")]
+Resume = Annotated[str, option("Go on with one that was cut short, with the same options.", metavar="DIR")]
+NoCeilings = Annotated[bool, option("Leave out the ceilings, and the shares of them.")]
 TUNE_BUDGET_S = 540.0
 """Time budget of the trials of one tuning."""
 

@@ -3,9 +3,8 @@
 from pathlib import Path
 from typing import Annotated, ClassVar
 
-from servemark.documents import fields
 from servemark.documents.commands.shared import Command, Json, Repository, Verbose, existing
-from servemark.documents.fields import Port
+from servemark.documents.fields import Port, argument, folder, option
 from servemark.documents.live import GENERATOR, TRITON
 from servemark.documents.request import DEFAULT_ENGINE
 from servemark.paths import MODEL_REPOSITORY, MONITORING
@@ -13,9 +12,9 @@ from servemark.results.kinds import KINDS
 
 REQUEST = "request"
 Scraped = Annotated[
-    str, fields.option("Metrics of the generator: a run's --metrics-port on this machine.", metavar="HOST:PORT")
+    str, option("Metrics of the generator: a run's --metrics-port on this machine.", metavar="HOST:PORT")
 ]
-TritonScraped = Annotated[str, fields.option("Triton's own metrics.", metavar="HOST:PORT")]
+TritonScraped = Annotated[str, option("Triton's own metrics.", metavar="HOST:PORT")]
 
 
 class Show(Command, frozen=True, kw_only=True):
@@ -27,7 +26,7 @@ class Show(Command, frozen=True, kw_only=True):
     Example: servemark show results/latest -v
     """
 
-    result: Annotated[Path, fields.argument("A result directory, or its JSON file.", "RESULT", read=existing)]
+    result: Annotated[Path, argument("A result directory, or its JSON file.", "RESULT", read=existing)]
     json: Json = False
     verbose: Verbose = False
 
@@ -49,11 +48,11 @@ class Report(Command, frozen=True, kw_only=True):
     """
 
     results: Annotated[
-        tuple[Path, ...], fields.argument("Result directories, or their JSON files.", "RESULT...", read=existing)
+        tuple[Path, ...], argument("Result directories, or their JSON files.", "RESULT...", read=existing)
     ]
-    out: Annotated[Path | None, fields.option("Else stdout; html: report.html.", short="-o", metavar="FILE")] = None
-    form: Annotated[str, fields.option("html, md, csv, junit or parquet.", name="format", metavar="F")] = "html"
-    mlflow: Annotated[str, fields.option("Send each result to this MLflow server instead.", metavar="URL")] = ""
+    out: Annotated[Path | None, option("Else stdout; html: report.html.", short="-o", metavar="FILE")] = None
+    form: Annotated[str, option("html, md, csv, junit or parquet.", name="format", metavar="F")] = "html"
+    mlflow: Annotated[str, option("Send each result to this MLflow server instead.", metavar="URL")] = ""
 
 
 class DashboardsUp(Command, frozen=True, kw_only=True):
@@ -66,13 +65,13 @@ class DashboardsUp(Command, frozen=True, kw_only=True):
 
     SHORT: ClassVar = "Start Prometheus and Grafana until Ctrl-C."
     entry: Annotated[
-        str, fields.argument("Entry of the model repository that Triton serves; in containers alone.", "[ENTRY]")
+        str, argument("Entry of the model repository that Triton serves; in containers alone.", "[ENTRY]")
     ] = f"ranking_{DEFAULT_ENGINE}"
     metrics: Scraped = GENERATOR
     triton_metrics: TritonScraped = TRITON
-    prometheus_port: Annotated[Port, fields.option("Prometheus; 0 picks a free port.")] = 9090
-    grafana_port: Annotated[Port, fields.option("Grafana, in containers; 0 picks a free port.")] = 3000
-    data: Annotated[Path, fields.folder("Folder of the files and of Prometheus's data.", MONITORING)] = MONITORING
+    prometheus_port: Annotated[Port, option("Prometheus; 0 picks a free port.")] = 9090
+    grafana_port: Annotated[Port, option("Grafana, in containers; 0 picks a free port.")] = 3000
+    data: Annotated[Path, folder("Folder of the files and of Prometheus's data.", MONITORING)] = MONITORING
     model_repository: Repository = MODEL_REPOSITORY
     json: Json = False
 
@@ -84,10 +83,10 @@ class DashboardsExport(Command, frozen=True, kw_only=True):
     """
 
     SHORT: ClassVar = "Write dashboards, rules and provisioning to a folder."
-    folder: Annotated[Path, fields.argument("Folder to write to.", "DIR")]
+    folder: Annotated[Path, argument("Folder to write to.", "DIR")]
     metrics: Scraped = GENERATOR
     triton_metrics: TritonScraped = TRITON
-    force: Annotated[bool, fields.option("Overwrite files of another content.")] = False
+    force: Annotated[bool, option("Overwrite files of another content.")] = False
     json: Json = False
 
 
@@ -98,12 +97,10 @@ class DashboardsLoad(Command, frozen=True, kw_only=True):
     """
 
     SHORT: ClassVar = "Load the dashboards into a Grafana that runs."
-    grafana: Annotated[str, fields.argument("Its URL, like http://127.0.0.1:3000.", "GRAFANA")]
-    prometheus: Annotated[str, fields.option("Prometheus, as Grafana reaches it.", metavar="URL")] = (
-        "http://127.0.0.1:9090"
-    )
+    grafana: Annotated[str, argument("Its URL, like http://127.0.0.1:3000.", "GRAFANA")]
+    prometheus: Annotated[str, option("Prometheus, as Grafana reaches it.", metavar="URL")] = "http://127.0.0.1:9090"
     token_file: Annotated[
-        Path | None, fields.option("A service account's token. Else ~/.netrc names user and password.", metavar="FILE")
+        Path | None, option("A service account's token. Else ~/.netrc names user and password.", metavar="FILE")
     ] = None
     json: Json = False
 
@@ -123,4 +120,4 @@ class Schema(Command, frozen=True, kw_only=True):
     Example: servemark schema comparison
     """
 
-    kind: Annotated[str, fields.argument(f"Kind of document: {', '.join((*KINDS, REQUEST))}.", "[KIND]")] = "load"
+    kind: Annotated[str, argument(f"Kind of document: {', '.join((*KINDS, REQUEST))}.", "[KIND]")] = "load"

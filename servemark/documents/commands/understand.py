@@ -4,7 +4,6 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
-from servemark.documents import fields
 from servemark.documents.commands.measure import Asked
 from servemark.documents.commands.shared import (
     Command,
@@ -19,7 +18,7 @@ from servemark.documents.commands.shared import (
     SuiteName,
     Workload,
 )
-from servemark.documents.fields import MODELS, Count, Natural, Word
+from servemark.documents.fields import MODELS, Count, Natural, Word, argument, option
 from servemark.documents.request import Precision
 from servemark.errors import OptionError
 from servemark.paths import MODEL_REPOSITORY, RESULTS
@@ -40,20 +39,20 @@ class Explain(Asked, frozen=True, kw_only=True):
 
     workload: Annotated[
         Word,
-        fields.argument(
+        argument(
             "Workload to run and explain, or a result directory of `run --explain`.",
             "WORKLOAD|RESULT",
             name="model",
             completion="workload",
         ),
     ]
-    try_it: Annotated[
-        bool, fields.option("Measure the fix against now, in interleaved rounds on one server.", name="try")
-    ] = False
+    try_it: Annotated[bool, option("Measure the fix against now, in interleaved rounds on one server.", name="try")] = (
+        False
+    )
     ladder: Annotated[
-        bool, fields.option("Measure the latency rung by rung, from the engine's operators to p99 under the load.")
+        bool, option("Measure the latency rung by rung, from the engine's operators to p99 under the load.")
     ] = False
-    rounds: Annotated[Count, fields.option("Interleaved rounds of --try and --ladder; 5 have an interval.")] = 5
+    rounds: Annotated[Count, option("Interleaved rounds of --try and --ladder; 5 have an interval.")] = 5
 
 
 class Profile(Command, frozen=True, kw_only=True):
@@ -71,20 +70,18 @@ class Profile(Command, frozen=True, kw_only=True):
     workload: Workload
     precision: Precision = "fp32"
     engine: Annotated[
-        tuple[str, ...], fields.option("Engine; may come again.", metavar="ENGINE", shown_default="those installed")
+        tuple[str, ...], option("Engine; may come again.", metavar="ENGINE", shown_default="those installed")
     ] = ()
-    batch_size: Annotated[Count, fields.option("Samples of the inference.", short="-b")] = 1
+    batch_size: Annotated[Count, option("Samples of the inference.", short="-b")] = 1
     batches: Annotated[
         str,
-        fields.option(
-            "Batch sizes of the memory curve, like 1,2,4,8; none: no memory.", metavar="B,...", shown_default="-b"
-        ),
+        option("Batch sizes of the memory curve, like 1,2,4,8; none: no memory.", metavar="B,...", shown_default="-b"),
     ] = ""
     device: OneDevice = "cpu"
     no_ceilings: NoCeilings = False
-    budget_s: Annotated[
-        Annotated[float, Meta(ge=1)], fields.option("Leave out what is not done by then.", units=SECONDS)
-    ] = PROFILE_BUDGET_S
+    budget_s: Annotated[Annotated[float, Meta(ge=1)], option("Leave out what is not done by then.", units=SECONDS)] = (
+        PROFILE_BUDGET_S
+    )
     resume: Resume = ""
     out: Out = RESULTS
     model_repository: Repository = MODEL_REPOSITORY
@@ -108,11 +105,11 @@ class Calibrate(Command, frozen=True, kw_only=True):
     Example: servemark calibrate --peers wrk,hey --report
     """
 
-    peers: Annotated[
-        str, fields.option("Others beside it, like wrk,hey; all: what is installed; none.", metavar="P,...")
-    ] = "all"
-    cases: Annotated[str, fields.option("Some of the cases, like stall,queue; all.", metavar="C,...")] = "all"
-    full: Annotated[bool, fields.option("Longer loads, and three rounds.")] = False
+    peers: Annotated[str, option("Others beside it, like wrk,hey; all: what is installed; none.", metavar="P,...")] = (
+        "all"
+    )
+    cases: Annotated[str, option("Some of the cases, like stall,queue; all.", metavar="C,...")] = "all"
+    full: Annotated[bool, option("Longer loads, and three rounds.")] = False
     resume: Resume = ""
     out: Out = RESULTS
     report: Report = False
@@ -134,23 +131,23 @@ class Characterise(Command, frozen=True, kw_only=True):
     suite: SuiteName
     engines: Annotated[
         str,
-        fields.option(
+        option(
             "Engines, a reduced precision behind @: onnxruntime,openvino@int8. Features are of the first.",
             metavar="E,...",
             shown_default="those installed",
         ),
     ] = ""
-    batches: Annotated[str, fields.option("Batch sizes beside 1, like 4,16; none.", metavar="B,...")] = "8"
-    size: Annotated[Count, fields.option("Number of workloads that stand for all.")] = 3
-    starts: Annotated[Natural, fields.option("Fresh server starts of each workload; variation needs 4. 0: none.")] = 4
-    seeds: Annotated[Count, fields.option("Seeds that t-SNE is run with.")] = 10
+    batches: Annotated[str, option("Batch sizes beside 1, like 4,16; none.", metavar="B,...")] = "8"
+    size: Annotated[Count, option("Number of workloads that stand for all.")] = 3
+    starts: Annotated[Natural, option("Fresh server starts of each workload; variation needs 4. 0: none.")] = 4
+    seeds: Annotated[Count, option("Seeds that t-SNE is run with.")] = 10
     duration_s: Annotated[
-        Annotated[float, Meta(ge=0.1)], fields.option("Seconds of each measurement, at the least.", units=SECONDS)
+        Annotated[float, Meta(ge=0.1)], option("Seconds of each measurement, at the least.", units=SECONDS)
     ] = 3.0
     device: OneDevice = "cpu"
     only: Only = ()
     no_ceilings: NoCeilings = False
-    resume: Annotated[str, fields.option("Go on with this one, which keeps its own options.", metavar="DIR")] = ""
+    resume: Annotated[str, option("Go on with this one, which keeps its own options.", metavar="DIR")] = ""
     out: Out = RESULTS
     model_repository: Repository = MODEL_REPOSITORY
     report: Report = False
@@ -170,17 +167,16 @@ class Synthesise(Command, frozen=True, kw_only=True):
     """
 
     TAKES: ClassVar = frozenset({MODELS})
-    workloads: Annotated[tuple[str, ...], fields.argument("Workloads that it shall stand for.", "WORKLOAD...")]
-    name: Annotated[str, fields.option("Name of the network, a workload from then on.", metavar="NAME")] = "synthetic"
-    seed: Annotated[Natural, fields.option("Seed of the search.")] = 0
+    workloads: Annotated[tuple[str, ...], argument("Workloads that it shall stand for.", "WORKLOAD...")]
+    name: Annotated[str, option("Name of the network, a workload from then on.", metavar="NAME")] = "synthetic"
+    seed: Annotated[Natural, option("Seed of the search.")] = 0
     engines: Annotated[
-        str,
-        fields.option("Also time it beside its workloads on these, like onnxruntime,openvino@int8.", metavar="E,..."),
+        str, option("Also time it beside its workloads on these, like onnxruntime,openvino@int8.", metavar="E,...")
     ] = ""
-    batches: Annotated[str, fields.option("Batch sizes beside 1 for that; none.", metavar="B,...")] = "8"
+    batches: Annotated[str, option("Batch sizes beside 1 for that; none.", metavar="B,...")] = "8"
     held_out: Annotated[
         tuple[str, ...],
-        fields.option("Workload that it is not made of, to be timed as well; may come again.", metavar="WORKLOAD"),
+        option("Workload that it is not made of, to be timed as well; may come again.", metavar="WORKLOAD"),
     ] = ()
     out: Out = RESULTS
     model_repository: Repository = MODEL_REPOSITORY
