@@ -91,7 +91,8 @@ def require_gpu(edition: Edition) -> None:
         raise ServerError(f"device memory is PyTorch's: {error}", fix="pip install -e '.[torch]'") from error
     if not torch.cuda.is_available():
         raise ServerError(
-            f"{edition.title} needs an NVIDIA GPU, torch sees none", fix="servemark doctor shows what it finds"
+            f"{edition.title} needs an NVIDIA GPU, torch sees none",
+            fix="use another engine here, or a machine on which servemark doctor shows a GPU",
         )
 
 

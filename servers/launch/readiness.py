@@ -92,5 +92,6 @@ def load_failure(model: str, reason: str) -> ServerError:
     what, _, fix = reason.partition("\n\nAt:")[0].partition("\n  fix: ")
     if _NO_GPU in what:
         # Triton lists those it has after it, here none.
-        what, fix = what.partition(". ")[0], "name a GPU that `servemark doctor` shows, or --device cpu"
+        what = what.partition(". ")[0]
+        fix = "name a GPU that `servemark doctor` shows, or an engine for CPUs and --device cpu"
     return ServerError(f"Triton cannot load {model}: {what}", fix=fix or None)

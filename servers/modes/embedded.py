@@ -15,11 +15,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from servemark.errors import OptionError, ServerError
+from servers.engines import engine_names
 from servers.launch.process import Command
 from servers.launch.server import ServerJob
 
 NAME = "embedded"
-BACKENDS = Path(__file__).parents[1] / "backends"
+BACKEND = "from servers.triton_backend.adapter import Adapter as TritonPythonModel\n"
+"""The file of each engine's Python-based backend, by whose folder's name Triton finds it."""
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  where the Python backend makes its regions (shm_open)
 STUB = "triton_python_backend_stub"
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -126,9 +128,9 @@ def _backend_directory(wheel: Path, folder: Path) -> Path:
     python.mkdir(parents=True)
     for file in (*(wheel / "backends" / "python").glob("*.*"), wheel / "python_backend_stubs" / PYTHON / STUB):
         shutil.copy2(file, python)
-    for backend in BACKENDS.iterdir():
-        if (backend / "model.py").is_file():
-            (folder / backend.name).symlink_to(backend)
+    for engine in engine_names():
+        (folder / engine).mkdir()
+        (folder / engine / "model.py").write_text(BACKEND)
     return folder
 
 

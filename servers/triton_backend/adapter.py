@@ -1,4 +1,4 @@
-"""Triton's Python backend interface over an engine; every `backends/<engine>/model.py` is this class.
+"""Triton's Python backend interface over an engine; the model.py of every engine's backend is this class.
 
 Runs in the Python backend's stub, which calls `initialize`, `execute` and `finalize` (Triton's Python backend README,
 "Usage") and provides the module `triton_python_backend_utils`.

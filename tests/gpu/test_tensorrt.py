@@ -1,4 +1,4 @@
-"""TensorRT on an NVIDIA GPU: build, parity, serving through the embedded Triton, the comparison. `make test-gpu`."""
+"""Either TensorRT on an NVIDIA GPU: build, parity, serving through Triton, the comparison. `make test-gpu`."""
 
 import json
 import subprocess
@@ -19,7 +19,6 @@ from servers.engines import load_engine
 from tools.gpu_session import unusable
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(240)]
-pytest.importorskip("tensorrt")
 ONE_OF_EACH_KIND = ("resnet50_tiny", "ranking_tiny", "deepspeech2_tiny", "transformer_tiny", "ssd300_tiny")
 IMPOSSIBLE = {(name, precision) for name in ("deepspeech2_tiny", "ssd300_tiny") for precision in ("int8", "fp8")}
 """Most of the one's weights are recurrent; the other's boxes, of random weights, do not survive 8 bits."""
@@ -28,6 +27,13 @@ IMPOSSIBLE = {(name, precision) for name in ("deepspeech2_tiny", "ssd300_tiny") 
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("repository")
+
+
+@pytest.fixture(params=["tensorrt", "tensorrt_rtx"])
+def engine(request: pytest.FixtureRequest) -> str:
+    if reason := unusable(request.param):
+        pytest.skip(reason)
+    return str(request.param)
 
 
 def buildable(precision: str) -> None:
@@ -41,29 +47,31 @@ def buildable(precision: str) -> None:
 
 @pytest.mark.parametrize("precision", exporters.precisions("tensorrt"))
 @pytest.mark.parametrize("name", ONE_OF_EACH_KIND)
-def test_a_plan_is_built_within_its_agreement(repository: Path, name: str, precision: str) -> None:
+def test_a_plan_is_built_within_its_agreement(repository: Path, engine: str, name: str, precision: str) -> None:
     buildable(precision)
     if (name, precision) in IMPOSSIBLE:
         with pytest.raises(ArtifactError, match=r"of the weights|differs from eager PyTorch"):
-            exporters.export(get(name), "tensorrt", repository, precision=precision)
+            exporters.export(get(name), engine, repository, precision=precision)
         return
-    report = exporters.export(get(name), "tensorrt", repository, precision=precision)
+    report = exporters.export(get(name), engine, repository, precision=precision)
     assert report.manifest["format"]["layers"] > 0
     assert (report.folder / "build.log").is_file()
-    assert exporters.export(get(name), "tensorrt", repository, precision=precision).up_to_date
+    assert exporters.export(get(name), engine, repository, precision=precision).up_to_date
 
 
 @pytest.mark.parametrize("graphs", ["false", "true"])
 @pytest.mark.parametrize("precision", exporters.precisions("tensorrt"))
-def test_every_batch_size_answers_like_the_golden_samples(repository: Path, precision: str, graphs: str) -> None:
+def test_every_batch_size_answers_like_the_golden_samples(
+    repository: Path, engine: str, precision: str, graphs: str
+) -> None:
     buildable(precision)
     workload = get("resnet50_tiny")
-    exporters.export(workload, "tensorrt", repository, precision=precision)
-    entry = Entry(repository, workload.name, "tensorrt", precision)
+    exporters.export(workload, engine, repository, precision=precision)
+    entry = Entry(repository, workload.name, engine, precision)
     golden = entry.read_golden()
     assert golden is not None
-    engine = load_engine(
-        "tensorrt",
+    loaded = load_engine(
+        engine,
         entry.version / "model.plan",
         inputs=["image"],
         outputs=["logits"],
@@ -71,27 +79,27 @@ def test_every_batch_size_answers_like_the_golden_samples(repository: Path, prec
         options={"cuda_graph": graphs},
     )
     for size in (1, 2, 5, 1, 2):
-        answer = engine.run({"image": golden.inputs["image"][:size]})
+        answer = loaded.run({"image": golden.inputs["image"][:size]})
         assert compare_outputs(
             answer["logits"], golden.outputs["logits"][:size], workload.agreement.at(precision)
         ).agrees
-    assert engine.device == "cuda:0"
+    assert loaded.device == "cuda:0"
 
 
-def test_triton_serves_a_plan_and_says_where(repository: Path, tmp_path: Path) -> None:
-    exporters.export(get("resnet50_tiny"), "tensorrt", repository)
-    command = [sys.executable, "-m", "servemark", "run", "resnet50_tiny", "--engine", "tensorrt", "--json"]
+def test_triton_serves_a_plan_and_says_where(repository: Path, engine: str, tmp_path: Path) -> None:
+    exporters.export(get("resnet50_tiny"), engine, repository)
+    command = [sys.executable, "-m", "servemark", "run", "resnet50_tiny", "--engine", engine, "--json"]
     command += ["--model-repository", str(repository), "--out", str(tmp_path), "--duration", "5", "--concurrency", "4"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=150, check=False)
     result = json.loads(done.stdout)
-    assert (result["engine"], result["device"]) == ("tensorrt", "cuda:0"), done.stderr
+    assert (result["engine"], result["device"]) == (engine, "cuda:0"), done.stderr
     assert value_of(result, "errors.count") == 0
     assert count_of(result, "outputs.checked") > 0
     assert result["details"]["energy"]["boundary"] == "gpu_board"
 
 
 def test_tensorrt_is_compared_with_framework_inference(repository: Path, tmp_path: Path) -> None:
-    usable = [engine for engine in ("tensorrt", "pytorch", "onnxruntime") if unusable(engine) is None]
+    usable = [engine for engine in ("tensorrt", "tensorrt_rtx", "pytorch", "onnxruntime") if unusable(engine) is None]
     command = [
         sys.executable,
         "-m",
@@ -108,16 +116,16 @@ def test_tensorrt_is_compared_with_framework_inference(repository: Path, tmp_pat
     assert {row["device"] for row in comparison["rows"]} == {"cuda:0"}
 
 
-def test_several_instances_run_side_by_side(repository: Path) -> None:
+def test_several_instances_run_side_by_side(repository: Path, engine: str) -> None:
     workload = get("ranking_tiny")
-    exporters.export(workload, "tensorrt", repository)
-    entry = Entry(repository, workload.name, "tensorrt")
+    exporters.export(workload, engine, repository)
+    entry = Entry(repository, workload.name, engine)
     golden = entry.read_golden()
     assert golden is not None
     names = [tensor.name for tensor in workload.outputs]
     engines = [
         load_engine(
-            "tensorrt",
+            engine,
             entry.version / "model.plan",
             inputs=[tensor.name for tensor in workload.inputs],
             outputs=names,
@@ -125,6 +133,6 @@ def test_several_instances_run_side_by_side(repository: Path) -> None:
         )
         for _ in range(2)
     ]
-    one, other = (engine.run(dict(golden.inputs)) for engine in engines)
+    one, other = (each.run(dict(golden.inputs)) for each in engines)
     for name in names:
         np.testing.assert_array_equal(one[name], other[name])

@@ -42,9 +42,8 @@ TOGETHER = {
 
 
 def packages() -> list[Path]:
-    """Every folder with modules, from the checkout; Triton's own entry points are none of ours to arrange."""
-    folders = {path.parent.relative_to(CHECKOUT) for room in ROOMS for path in (CHECKOUT / room).rglob("*.py")}
-    return sorted(folder for folder in folders if folder.parts[:2] != ("servers", "backends"))
+    """Every folder with modules, from the checkout."""
+    return sorted({path.parent.relative_to(CHECKOUT) for room in ROOMS for path in (CHECKOUT / room).rglob("*.py")})
 
 
 def modules(package: str | Path) -> list[str]:
