@@ -61,6 +61,19 @@ def test_links_and_files_exist(page: Path) -> None:
     assert not missing
 
 
+def test_pages_that_the_code_names_exist() -> None:
+    """Errors and docstrings send readers to pages; one that has moved is found here."""
+    packages = ("loadgen", "servemark", "servers", "exporters", "kernels", "benchmarks", "recipes", "tests", "tools")
+    named = {
+        page
+        for package in packages
+        for path in (CHECKOUT / package).rglob("*.py")
+        for page in re.findall(r"(?<![\w/.-])docs/[\w/-]+\.(?:md|txt|jsonl?)\b", path.read_text())
+    }
+    assert named
+    assert not [page for page in sorted(named) if not (CHECKOUT / page).exists()]
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(CHECKOUT)))
 def test_anchors_exist(page: Path) -> None:
     links = re.findall(r"\]\(([^)#:]*)#([^)]+)\)", page.read_text())
