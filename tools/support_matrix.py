@@ -64,10 +64,8 @@ from [support.json](support.json), which has how far the outputs agree. {machine
 - What is not listed was not tried, or the engine refuses that precision for all models. No engine falls back to another
   precision. [engines.md](engines.md) says what each means.
 - CPUs without VNNI may saturate in int8. What failed on such a CPU alone counts as not tried.
-"""
-PLANS = """\
-The engine's own parser and builder made these plans on a machine without a GPU; no GPU has run them yet. A cell has the
-plan's layers, its size and the seconds that building took on 2 cores, which did other work too.
+- `built` means that the engine's own parser and builder made the plans on a machine without a GPU. No GPU has run them
+  yet. The record has their layers, sizes and seconds.
 """
 
 
@@ -255,21 +253,12 @@ def render(record: Mapping[str, Any]) -> str:
     reasons: list[str] = []
     packages = ", ".join(f"{name} {version}" for name, version in record["packages"].items())
     machine = f"Last run {record['created']}: {record['cpu']}, Python {record['python']}, {packages}"
-    workloads = sorted({workload for workload, _, _ in cells})
-    built = sorted({engine for (_, engine, _), cell in cells.items() if "built" in cell})
-    tried = sorted({engine for (_, engine, _), cell in cells.items() if cell["ok"] is not None} - {*built})
+    tried = sorted({engine for (_, engine, _), cell in cells.items() if cell["ok"] is not None})
+    built = {engine for (_, engine, _), cell in cells.items() if "built" in cell}
     rows = [
         [workload, *(_cell([cells.get((workload, each, one)) for one in engines[each]], reasons) for each in tried)]
-        for workload in workloads
+        for workload in sorted({workload for workload, _, _ in cells})
     ]
-    plans = []
-    for engine in built:
-        plans.append(f"## Built for {engine}\n\n{PLANS}")
-        found = [
-            [workload, *(_plan(cells.get((workload, engine, one)), reasons) for one in engines[engine])]
-            for workload in workloads
-        ]
-        plans.append(_table(["workload", *engines[engine]], found))
     refused = [
         f"- No {precision} on {engine}: {reason}."
         for engine in engines
@@ -280,8 +269,7 @@ def render(record: Mapping[str, Any]) -> str:
         [
             HEAD.format(machine=machine),
             _counts(cells, engines),
-            _table(["workload", *tried], rows),
-            *plans,
+            _table(["workload", *(f"{each}, built" if each in built else each for each in tried)], rows),
             "## Precisions that an engine refuses\n",
             *refused,
             "\n## Reasons\n",
@@ -320,28 +308,12 @@ def _cell(cells: Sequence[Mapping[str, Any] | None], reasons: list[str]) -> str:
             continue
         words = f"not {cell['precision']}{tiny}"
         if cell["kind"] != "agreement":
-            words += _number(cell, reasons)
+            text = str(cell["reason"]).replace("|", "\\|")
+            if text not in reasons:
+                reasons.append(text)
+            words += f" [{reasons.index(text) + 1}]"
         fails.append(words)
     return ", ".join([" ".join(runs), *fails] if runs else fails) or "-"
-
-
-def _plan(cell: Mapping[str, Any] | None, reasons: list[str]) -> str:
-    """Return the size of a plan that was built, or the reason why there is none."""
-    if cell is None or cell["ok"] is None:
-        return "-"
-    tiny = "\\*" if cell["size"] == "tiny" else ""
-    if not cell["ok"]:
-        return f"no{tiny}{_number(cell, reasons)}"
-    made = cell["built"]
-    return f"{made['layers']:,}, {made['plan_mb']} MB, {made['build_s']} s{tiny}"
-
-
-def _number(cell: Mapping[str, Any], reasons: list[str]) -> str:
-    """Return the number of a refusal's reason on the page."""
-    text = str(cell["reason"]).replace("|", "\\|")
-    if text not in reasons:
-        reasons.append(text)
-    return f" [{reasons.index(text) + 1}]"
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
