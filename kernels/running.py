@@ -138,8 +138,10 @@ def _measure_ceilings(
     precisions = [each for each in document["precisions"] if each in able]
     file = campaign.folder.absolute().parent / FILE
     kept = Kept(file, machine_of(method.device, document["environment"]), anew=anew)
-    before_s = START_S + sum(cost_s(each, method.device, kept, first=each == precisions[0]) for each in precisions)
-    progress = Progress(before_s + sum(case_cost_s(case, None, method) for case in cases))
+    lacking = [each for each in precisions if campaign.lacks(f"ceilings of {each}")]
+    before_s = START_S + sum(cost_s(each, method.device, kept, first=each == precisions[0]) for each in lacking)
+    left = [case for case in cases if campaign.lacks(str(case))]
+    progress = Progress(before_s + sum(case_cost_s(case, None, method) for case in left))
     about = duration_text(progress.left_s)
     note(f"about {about} on quiet cores, of which {duration_text(before_s)} before the first case")
     if (busy := busy_share()) > QUIET_SHARE:

@@ -106,12 +106,16 @@ class Campaign:
         self._count, self._planned, self._progress = 0, len(costs), Progress(sum(costs))
         return sum(costs)
 
+    def lacks(self, name: str) -> bool:
+        """Tell whether a turn is still to be made."""
+        return name not in self._journal.turns
+
     def turn(self, name: str, make: Callable[[], T], kind: type[T], *, lasts: Callable[[T], bool] = always) -> T:
         """Return the outcome that the journal has of a turn, else make it; one that does not last is made again later.
 
         Raises what `make` raises, ResultError on a full disk or of an outcome that is of another kind.
         """
-        if name in self._journal.turns:
+        if not self.lacks(name):
             self.spent_s += self._journal.turns[name].seconds
             return self._journal.outcome(name, kind)
         begun = time.monotonic()
@@ -133,7 +137,7 @@ class Campaign:
     ) -> Iterator[tuple[Turn[T], T]]:
         """Make a plan's turns; each outcome is given, then the document is written and the outcome said."""
         for turn in plan:
-            known = turn.name in self._journal.turns
+            known = not self.lacks(turn.name)
             outcome = self.turn(turn.name, turn.make, kind, lasts=lasts)
             yield turn, outcome
             self._count += 1

@@ -27,14 +27,17 @@ from servemark.compare.interleaved.hosting import (
     server_each_turn,
     shared_server,
 )
-from servemark.compare.interleaved.timetable import rough_plan
+from servemark.compare.interleaved.timetable import SEARCH_RUNS, SERVER_TURN_S, rate_rounds
 from servemark.compare.interleaved.tuned import Tuned, tune_contenders
 from servemark.compare.interleaved.warm_up import EngineWarmUp, warm_up
 from servemark.documents.load import ConstantRate
 from servemark.errors import NoResultError, OptionError, ServemarkError, ServerError
 from servemark.machine.scratch import scratch_folder
 from servemark.output import note
+from servemark.quantities import duration_text
 from servemark.runs.entries import needs_export
+from servemark.search.max_rate.refinement import ROUND_RUNS
+from servemark.search.max_rate.runs import RUN_OVERHEAD_S
 from servers.products import TRITON
 
 
@@ -96,6 +99,22 @@ class Request:
             )
         return found
 
+    def plan(self, contenders: Sequence[Contender], exports: Sequence[str]) -> str:
+        """Describe the comparison before its exports: about how long it takes, and what is exported first.
+
+        Chosen rounds last longer where a contender is slow, which only its warm-up shows.
+        """
+        kind, config = contenders[0].kind, self.config
+        runs = self.rounds + (SEARCH_RUNS + rate_rounds(self.rounds) * ROUND_RUNS if self.max_rate else 0.0)
+        start_s = SERVER_TURN_S if kind == "server" else 0.0
+        each_s = (self.tune_budget_s or 0.0) + runs * (config.duration_s + config.warmup_s + RUN_OVERHEAD_S + start_s)
+        parts = {"tuning": self.tune_budget_s, f"{self.rounds} rounds": True, "highest rates": self.max_rate}
+        asked = ", ".join(part for part, wanted in parts.items() if wanted)
+        more = ", or more where one is slow" if self.choose_length else ""
+        first = f"; before that exports, seconds to minutes each: {', '.join(exports)}" if exports else ""
+        of = f"{len(contenders)} {'server' if self.urls else kind}s"
+        return f"{asked} of {of}: about {duration_text(len(contenders) * each_s)}{more}{first}"
+
     def participant(self, contender: Contender, model: str | None = None) -> Participant:
         """A contender with its runs, against a model of this name."""
         # The objective is that of the searches, where there are some: the rounds are too short to judge it.
@@ -135,7 +154,7 @@ class Preparation:
     def __enter__(self) -> Self:
         with self._stack:
             if self.request.server_runs:
-                self._announce([])
+                note(self.request.plan(self._entrants.contenders, []))
                 self.participants = [self.request.participant(c) for c in self._entrants.contenders]
                 self.server = running_servers(self.participants)
             else:
@@ -158,7 +177,8 @@ class Preparation:
         request, config = self.request, self.request.config
         self._entrants.require_exporters()
         asked = dict.fromkeys(c.entry(config.workload, config.model_repository) for c in self._entrants.contenders)
-        self._announce([entry.model for entry in asked if needs_export(entry)])
+        exports = [entry.model for entry in asked if needs_export(entry)]
+        note(request.plan(self._entrants.contenders, exports))
         self._entrants.export(config.workload, config.model_repository)
         contenders = self._entrants.contenders
         entries = {c.label: c.entry(config.workload, config.model_repository) for c in contenders}
@@ -170,23 +190,6 @@ class Preparation:
         self.configurations |= {label: tuned.config for label, tuned in self.tunings.items()}
         scratch = self._stack.enter_context(scratch_folder("models"))
         return lay_out(of_triton, self.configurations, config.model_repository, scratch)
-
-    def _announce(self, exports: Sequence[str]) -> None:
-        """Say about how long it takes, before these exports, which may take minutes themselves."""
-        request, config, contenders = self.request, self.request.config, self._entrants.contenders
-        note(
-            rough_plan(
-                config,
-                len(contenders),
-                request.rounds,
-                exports,
-                chosen=request.choose_length,
-                max_rate=request.max_rate,
-                tune_budget_s=request.tune_budget_s or 0.0,
-                kind="server" if request.urls else contenders[0].kind,
-                starts=contenders[0].kind == "server",
-            )
-        )
 
     def _serve(self, repository: Path, models: Mapping[str, str]) -> None:
         """Open a server for all, or one for each turn where they do not fit together, and of products."""

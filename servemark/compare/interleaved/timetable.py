@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from loadgen.load.load_config import LoadConfig
 from servemark.compare.interleaved.hosting import Participant
 from servemark.compare.interleaved.validity import (
     MAX_DURATION_S,
@@ -15,10 +14,9 @@ from servemark.compare.interleaved.validity import (
 from servemark.compare.interleaved.warm_up import EngineWarmUp
 from servemark.documents.load import ConstantRate
 from servemark.output import note
-from servemark.quantities import figure
+from servemark.quantities import duration_text, figure
 from servemark.results.objectives import Objectives, highest_percentile
 from servemark.search.max_rate.refinement import MIN_ROUNDS, ROUND_RUNS
-from servemark.search.max_rate.runs import RUN_OVERHEAD_S
 
 SERVER_TURN_S = 12.0
 """Start, warm-up and end of a server; the slowest of `servers.products` takes twice as long."""
@@ -39,8 +37,8 @@ class Timetable:
         """Estimate the time of a participant's turn in a round."""
         return known.server_s + self.round_s + participant.config.warmup_s + known.overhead_s
 
-    def minutes(self, participants: Sequence[Participant], warmed: Mapping[str, EngineWarmUp]) -> tuple[float, float]:
-        """Estimate the minutes of the rounds and of the highest rates."""
+    def seconds(self, participants: Sequence[Participant], warmed: Mapping[str, EngineWarmUp]) -> tuple[float, float]:
+        """Estimate the times of the rounds and of the highest rates."""
         rounds = rates = 0.0
         for participant in participants:
             known = warmed[participant.label]
@@ -48,20 +46,20 @@ class Timetable:
             if self.rate_rounds:
                 run_s = self.search_s + participant.config.warmup_s + known.overhead_s
                 rates += (1 + self.rate_rounds) * known.server_s + (SEARCH_RUNS + self.rate_rounds * ROUND_RUNS) * run_s
-        return rounds / 60, rates / 60
+        return rounds, rates
 
     def announce(self, participants: Sequence[Participant], warmed: Mapping[str, EngineWarmUp]) -> None:
         """Print the expected duration."""
-        rounds, rates = self.minutes(participants, warmed)
+        rounds, rates = self.seconds(participants, warmed)
         plural = "s" if self.rounds > 1 else ""
         each = f"{self.rounds} round{plural} of {self.round_s:g} s"
         several = len({participant.config.server.url for participant in participants}) > 1
         kind = "server" if several else participants[0].contender.kind
-        note(f"{each} for each of {len(participants)} {kind}s: about {_about(rounds)}")
+        note(f"{each} for each of {len(participants)} {kind}s: about {duration_text(rounds)}")
         if self.rate_rounds:
             note(
                 f"then each {kind}'s highest rate, by a search and {self.rate_rounds} rounds of runs of "
-                f"{self.search_s:g} s: about {_about(rates)}, {_about(rounds + rates)} in all"
+                f"{self.search_s:g} s: about {duration_text(rates)}, {duration_text(rounds + rates)} in all"
             )
 
 
@@ -82,38 +80,10 @@ def timetable(
         return Timetable(round_s, rounds)
     slowest, percentile = min(known.rate for known in warmed.values()), highest_percentile(slo) or 50.0
     search_s = search_length_s(percentile, slowest) if chosen else participants[0].config.duration_s
-    return Timetable(round_s, rounds, search_s, _rate_rounds(rounds))
+    return Timetable(round_s, rounds, search_s, rate_rounds(rounds))
 
 
-def rough_plan(
-    config: LoadConfig,
-    contenders: int,
-    rounds: int,
-    exports: Sequence[str],
-    *,
-    chosen: bool,
-    max_rate: bool,
-    tune_budget_s: float,
-    kind: str = "engine",
-    starts: bool = False,
-) -> str:
-    """Describe a comparison before its exports: about how long it takes, and what is exported first.
-
-    `chosen` rounds last longer where a contender is slow, which only its warm-up shows. `starts`: a server starts
-    anew for each turn.
-    """
-    runs = rounds + (SEARCH_RUNS + _rate_rounds(rounds) * ROUND_RUNS if max_rate else 0.0)
-    run_s = config.duration_s + config.warmup_s + RUN_OVERHEAD_S + (SERVER_TURN_S if starts else 0.0)
-    takes = f"about {_about(contenders * (tune_budget_s + runs * run_s) / 60)}"
-    if chosen:
-        takes = f"{takes}, or more where one is slow"
-    parts = ["tuning", f"{rounds} rounds", "highest rates"]
-    asked = [part for part, wanted in zip(parts, (tune_budget_s, True, max_rate), strict=True) if wanted]
-    first = f"; before that exports, seconds to minutes each: {', '.join(exports)}" if exports else ""
-    return f"{', '.join(asked)} of {contenders} {kind}s: {takes}{first}"
-
-
-def _rate_rounds(rounds: int) -> int:
+def rate_rounds(rounds: int) -> int:
     """Return the number of rounds in which the highest rates are found again."""
     return max(MIN_ROUNDS, rounds // 2)
 
@@ -133,7 +103,3 @@ def _round_s(participants: Sequence[Participant], warmed: Mapping[str, EngineWar
     elif SPARE * requests > config.duration_s * rate:
         note(f"{why} (--duration sets another length)")
     return length_s
-
-
-def _about(minutes: float) -> str:
-    return f"{minutes:.0f} min" if minutes >= 1.5 else f"{60 * minutes:.0f} s"

@@ -6,7 +6,7 @@ from servemark.results.schema.details import Tolerance
 from servemark.results.schema.header import KIND, CampaignHeader, Header
 from servemark.results.schema.load import Scenario
 from servemark.results.schema.score import QualityOutcome
-from servemark.results.schema.search import RatePoint, TriedRate
+from servemark.results.schema.search import MaxRateSearch
 from servemark.results.schema.tuning import CandidateSettings, Lacked
 from servemark.results.schema.tuning import Outcome as TuningOutcome
 from servemark.results.schema.verdict import ObjectiveStatus
@@ -53,17 +53,10 @@ class HighestRateFigures(TypedDict):
     """The highest rate of one engine: by a search, then in interleaved rounds."""
 
     rate: Annotated[float | None, "Geometric mean of the rounds, else what the search found (requests/s)."]
-    searched_rate: Annotated[float | None, "What the search found (requests/s)."]
     rounds: Annotated[list[float], "Highest rate in each round (requests/s)."]
-    directory: Annotated[str | None, "Directory of the search."]
-    ci95: NotRequired[Annotated[list[float | None] | None, "95 % interval of what the search found."]]
-    confirmed: NotRequired[Annotated[bool, "Whether that is the server's limit, and known to 5 % at least."]]
-    above: NotRequired[Annotated[float | None, "Lowest rate that the search did not meet (requests/s)."]]
-    bottleneck: NotRequired[Annotated[str, "What ended the search."]]
-    rates: NotRequired[Annotated[list[TriedRate], "Rates that the search tried."]]
-    points: Annotated[list[RatePoint], "Runs of the search."]
-    reason: NotRequired[Annotated[str, "Why the search ended."]]
     rounds_reason: NotRequired[Annotated[str | None, "Why there are no more rounds. Null: they are whole."]]
+    directory: Annotated[str | None, "Directory of the search."]
+    search: Annotated[MaxRateSearch | None, "The search. Null: none could be made."]
 
 
 class RowEnergy(TypedDict):

@@ -83,6 +83,8 @@ _FIGURES = {
     **{f"cancellation.{name}": f"cancellation.{name}" for name in ("requests", "cancelled", "answered")},
 }
 """Place of a figure in `metrics` of schema 4 -> its tag; `servemark list figures` says what each is."""
+_OF_SEARCHES = ("ci95", "confirmed", "above", "bottleneck", "reason", "rates", "points")
+"""Keys of a highest rate in a comparison that are of its search."""
 _OF_FIGURES = {"errors": "errors.share", "throughput": "throughput.requests"}
 
 
@@ -94,6 +96,8 @@ def converted(document: dict[str, Any]) -> dict[str, Any]:
         found["request"] = {**document["request"], "live": live}
     if "metrics" in document:
         found |= _measured(document)
+    if document.get("kind") == "comparison":
+        found["rows"] = [*map(_row, document["rows"])]
     if document.get("kind") in {"suite", "tuning"}:
         found["partial"] = False
     if "mix" in document and isinstance(document["mix"], list):
@@ -107,6 +111,16 @@ def converted(document: dict[str, Any]) -> dict[str, Any]:
     for each in (found, *(found.get("mix") or [])):
         each.pop("metrics", None)
     return found
+
+
+def _row(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an engine's row of a comparison, whose search for the highest rate is a group of its own."""
+    found = row["max_rate"]
+    if not found:
+        return {**row}
+    own = {key: each for key, each in found.items() if key not in {*_OF_SEARCHES, "searched_rate"}}
+    search = {"rate": found["searched_rate"], **_some(found, *_OF_SEARCHES)} if "confirmed" in found else None
+    return {**row, "max_rate": {**own, "search": search}}
 
 
 def _measured(document: Mapping[str, Any]) -> dict[str, Any]:

@@ -77,21 +77,13 @@ class HighestRate:
     @explained
     def to_dict(self) -> HighestRateFigures:
         """Convert to the form of comparison.json."""
-        figures: HighestRateFigures = {
+        return {
             "rate": or_unknown(self.rate or None, self.reason or NOT_FOUND),
-            "searched_rate": self.found.rate if self.found else None,
             "rounds": self.rounds,
             "rounds_reason": self.reason,
             "directory": self.directory,
-            "points": [],
+            "search": self.found.to_dict() if self.found else None,
         }
-        if self.found:
-            searched = self.found.to_dict()
-            figures["ci95"], figures["confirmed"] = searched["ci95"], searched["confirmed"]
-            figures["above"], figures["bottleneck"] = searched["above"], searched["bottleneck"]
-            figures["reason"] = searched["reason"]
-            figures["rates"], figures["points"] = searched["rates"], searched["points"]
-        return figures
 
 
 def refine_rate(measure: Callable[[float], Point], start: float) -> tuple[float | None, bool]:

@@ -1,6 +1,6 @@
 """A suite characterised: the few that stand for all with the test of that, and the figures that AIBench has."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from servemark.characterise.analysis import LATENCY, PARAMETERS, WORK, failure_of
@@ -45,27 +45,17 @@ def article(saved: Saved) -> Article:
             Section(f"Metrics on {first} (Figure 3)", lambda: _metrics(document, found)),
             Section(f"Clusters by features on {first} (Figure 4)", lambda: _clusters(document, found)),
             Section("Time by category (Figure 5)", lambda: _categories(document, found)),
-            Section(
-                f"Hotspots on {first} by share (Figure 6)",
-                [_table(found["figure_6"]), Lines(_printed("figure_6"))],
-                titled=True,
-            ),
-            Section(f"Hotspots on {first} (Table 7)", lambda: [_table(found["table_7"]), Lines(_printed("table_7"))]),
+            Section(f"Hotspots on {first} by share (Figure 6)", _beside("figure_6", found), titled=True),
+            Section(f"Hotspots on {first} (Table 7)", lambda: _beside("table_7", found)),
             Section("Stalls (Figure 7)", lambda: [_stalls(found["figure_7"])]),
             Section(
                 f"Variation over server starts of {first} (Table 5)",
-                [
-                    _table(found["table_5"]),
-                    Lines([*_variation_words(document), *_printed("table_5", aibench.TIMED_ON)]),
-                ],
+                _beside("table_5", found, _variation_words(document), aibench.TIMED_ON),
                 titled=True,
             ),
             Section(
                 "Cost of a whole run (Table 6)",
-                [
-                    _table(found["table_6"]),
-                    Lines([*_cost_words(document, found), *_printed("table_6", aibench.TIMED_ON)]),
-                ],
+                _beside("table_6", found, _cost_words(document, found), aibench.TIMED_ON),
                 titled=True,
             ),
             Section("What to know", [Lines([*_notes(document), *failed])], titled=True),
@@ -249,6 +239,13 @@ def _stalls(data: Data) -> Block:
         return _table(data)
     reasons = dict.fromkeys(str(row[-1]) for row in data.rows if row[-1])
     return Lines([f"Not known: {each}." for each in reasons] + _printed("figure_7"))
+
+
+def _beside(
+    name: str, found: Named, words: Iterable[str] = (), hardware: str = aibench.CHARACTERISED_ON
+) -> list[Block]:
+    """A table as it is, and what AIBench prints in its place."""
+    return [_table(found[name]), Lines([*words, *_printed(name, hardware)])]
 
 
 def _printed(name: str, hardware: str = aibench.CHARACTERISED_ON) -> list[str]:

@@ -60,3 +60,32 @@ def test_a_damaged_one_is_named(tmp_path: Path) -> None:
     (tmp_path / "result.json").write_text(json.dumps(document))
     with pytest.raises(ResultError, match="is damaged"):
         directory.read(tmp_path)
+
+
+def test_an_engines_search_for_the_highest_rate_is_a_group() -> None:
+    found: dict[str, Any] = {
+        "rate": 410.0,
+        "searched_rate": 400.0,
+        "rounds": [410.0],
+        "directory": "max-rate-a",
+        "ci95": [390, 420],
+    }
+    found |= {"confirmed": True, "above": 430.0, "bottleneck": "server", "reason": "met", "rates": [], "points": []}
+    none = {
+        "rate": None,
+        "rate_reason": "too slow",
+        "searched_rate": None,
+        "rounds": [],
+        "directory": "b",
+        "points": [],
+    }
+    rows = [{"label": label, "max_rate": each} for label, each in (("a", found), ("b", none), ("c", None))]
+    a, b, c = converted({"schema_version": 4, "kind": "comparison", "rows": rows})["rows"]
+    assert {key: a["max_rate"][key] for key in ("rate", "rounds", "directory")} == {
+        "rate": 410.0,
+        "rounds": [410.0],
+        "directory": "max-rate-a",
+    }
+    assert (a["max_rate"]["search"]["rate"], a["max_rate"]["search"]["confirmed"]) == (400.0, True)
+    assert (b["max_rate"]["rate_reason"], b["max_rate"]["search"]) == ("too slow", None)
+    assert c["max_rate"] is None

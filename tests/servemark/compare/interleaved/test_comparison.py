@@ -225,5 +225,7 @@ def test_without_the_first_engine_there_are_no_rounds(compared: Compared) -> Non
     assert "p99 needs" in reason
     assert "--duration" in reason
     assert [found.rates[label].rounds for label in "bc"] == [[], []]
-    assert found.rates["b"].rate == found.rates["b"].to_dict()["searched_rate"]
+    search = found.rates["b"].to_dict()["search"]
+    assert search is not None
+    assert found.rates["b"].rate == search["rate"]
     assert found.rates["b"].against(found.rates["a"]) == unknown(f"of the first engine: {reason}")

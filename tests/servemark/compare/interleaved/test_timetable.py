@@ -1,5 +1,6 @@
 """Lengths of rounds and searches, by the speed of each engine, and the measurement of that speed."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +10,10 @@ from loadgen.load.load_config import LoadConfig
 from servemark.compare.interleaved import warm_up
 from servemark.compare.interleaved.contenders import Contender
 from servemark.compare.interleaved.hosting import Hosted, Participant
-from servemark.compare.interleaved.timetable import rough_plan, timetable
+from servemark.compare.interleaved.preparation import Request
+from servemark.compare.interleaved.timetable import timetable
 from servemark.compare.interleaved.warm_up import EngineWarmUp
+from servemark.documents.load import ConstantRate
 from servemark.results import directory as results
 from servemark.results.objectives import parse_objectives
 from tests.support.load_config import config
@@ -32,8 +35,8 @@ def test_the_slowest_engine_sets_the_length_of_all_rounds(capsys: pytest.Capture
     said = capsys.readouterr().err
     assert "b answers about 5 requests/s; a round's verdict needs 60" in said
     # 5 rounds of 15 + 1 s and what starting a run takes
-    rounds, rates = times.minutes(places("a", "b"), warmed)
-    assert rounds == pytest.approx(5 * (18 + 19) / 60)
+    rounds, rates = times.seconds(places("a", "b"), warmed)
+    assert rounds == pytest.approx(5 * (18 + 19))
     assert rates == 0
     given = timetable(places("a", "b", duration="3"), warmed, 5, (), chosen=False)
     assert given.round_s == 3
@@ -47,21 +50,22 @@ def test_searches_have_a_length_and_rounds_of_their_own(capsys: pytest.CaptureFi
     assert (times.round_s, times.search_s, times.rate_rounds) == (8, 46, 4)
     times.announce(places("a", "b"), warmed)
     said = capsys.readouterr().err
-    assert "8 rounds of 8 s for each of 2 engines: about 5 min" in said
+    assert "8 rounds of 8 s for each of 2 engines: about 4.5 min" in said
     assert "then each engine's highest rate, by a search and 4 rounds of runs of 46 s" in said
 
 
 def test_a_plan_says_about_how_long_it_takes_and_what_is_exported_first() -> None:
     settings = config(TINY, "--duration", "8", "--warmup", "1")
     # 2 engines, 5 rounds of 8 + 1 s and 3 s around them
-    said = rough_plan(settings, 2, 5, ["a@int8"], chosen=True, max_rate=False, tune_budget_s=0)
-    assert said == (
-        "5 rounds of 2 engines: about 2 min, or more where one is slow; "
+    request = Request("onnxruntime,pytorch", settings, ConstantRate(rate=1, duration_s=8), choose_length=True)
+    assert request.plan(request.contenders(), ["a@int8"]) == (
+        "5 rounds of 2 engines: about 2.0 min, or more where one is slow; "
         "before that exports, seconds to minutes each: a@int8"
     )
     # and a search of 13 runs, and 3 rounds of 2.5 runs each
-    said = rough_plan(settings, 2, 5, [], chosen=False, max_rate=True, tune_budget_s=600)
-    assert said == "tuning, 5 rounds, highest rates of 2 engines: about 30 min"
+    request = replace(request, choose_length=False, max_rate=True, tune_budget_s=600)
+    said = "tuning, 5 rounds, highest rates of 2 engines: about 30.2 min"
+    assert request.plan(request.contenders(), []) == said
 
 
 @pytest.mark.parametrize(
