@@ -71,7 +71,7 @@ def test_an_engines_search_for_the_highest_rate_is_a_group() -> None:
         "ci95": [390, 420],
     }
     found |= {"confirmed": True, "above": 430.0, "bottleneck": "server", "reason": "met", "rates": [], "points": []}
-    none = {
+    none: dict[str, Any] = {
         "rate": None,
         "rate_reason": "too slow",
         "searched_rate": None,
