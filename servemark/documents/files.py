@@ -10,8 +10,7 @@ import msgspec
 import yaml
 
 from servemark import files
-from servemark.documents.fields import flag_of
-from servemark.documents.flags import KINDS, OPTIONS, options_in
+from servemark.documents.flags import KINDS, OPTIONS, given_options, options_in
 from servemark.documents.load import Stage
 from servemark.documents.request import GROUPS, RunRequest
 from servemark.errors import OptionError, parsing
@@ -150,29 +149,15 @@ def text_of(request: RunRequest) -> str:
 
 def starter(request: RunRequest) -> Iterator[str]:
     """Write a request's fields as lines of a file, and every other field with its help behind a `#`."""
-    whole = msgspec.to_builtins(request)
+    given = given_options(request)
     for name, kind in (("", RunRequest), ("load", type(request.load)), *GROUPS.items()):
-        tree = whole[name] if name else {key: whole[key] for key in RunRequest.__struct_fields__ if key not in whole}
-        given = _given(request, name)
         indent = "  " if name else ""
         yield f"{name}:\n" if name else ""
         if name == "load":
-            yield f"  kind: {whole['load']['kind']}  # one of: {', '.join(LOADS)}\n"
-        for each in msgspec.structs.fields(kind):
-            flag = flag_of(kind, each.name)
-            if flag is None:
-                continue
-            value = (tree if name else whole)[each.name]
-            line = yaml.safe_dump({each.name: value}, default_flow_style=True, width=1 << 20).strip("{}\n")
-            yield f"{indent}{line}\n" if each.name in given else f"{indent}# {flag.help}\n{indent}# {line}\n"
-
-
-def _given(request: RunRequest, group: str) -> set[str]:
-    """Names of the fields of a group that are not at their defaults; all of a load's required ones."""
-    part, usual = (request, RunRequest()) if not group else (getattr(request, group), None)
-    fields = msgspec.structs.fields(type(part))
-    if group:
-        return {f.name for f in fields if getattr(part, f.name) != f.default and f.default_factory is msgspec.NODEFAULT}
-    return {
-        f.name for f in fields if f.name not in {*GROUPS, "load"} and getattr(part, f.name) != getattr(usual, f.name)
-    }
+            yield f"  kind: {kind.__struct_config__.tag}  # one of: {', '.join(LOADS)}\n"
+        tree = msgspec.to_builtins(getattr(request, name) if name else request)
+        for option in options_in(kind, name).values():
+            line = yaml.safe_dump({option.field: tree[option.field]}, default_flow_style=True, width=1 << 20)
+            line = line.strip("{}\n")
+            comment = f"{indent}# {option.flag.help}\n{indent}# {line}\n"
+            yield f"{indent}{line}\n" if option.name in given else comment
