@@ -1,14 +1,14 @@
 """Requests of every kind: each field is drawn by its own type, so that a new field is drawn too."""
 
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Any, Union, get_args, get_origin
 
 import msgspec
 from hypothesis import strategies as st
 
-from servemark.documents.fields import Flag, flag_of
+from servemark.documents.fields import Flag, Kind, flag_of
 from servemark.documents.flags import KINDS
-from servemark.documents.load import MAX_STAGES, Distribution, Stage
+from servemark.documents.load import MAX_STAGES, Stage
 from servemark.documents.request import GROUPS, RunRequest
 from servemark.errors import OptionError
 
@@ -48,32 +48,22 @@ SPECIAL: dict[str, st.SearchStrategy[Any]] = {
 }
 
 
-def of_type(kind: Any) -> st.SearchStrategy[Any]:  # noqa: PLR0911 - a kind of type each
+def of_type(annotation: Any) -> st.SearchStrategy[Any]:
     """Values of a field's type, within its bounds."""
-    origin, parts = get_origin(kind), get_args(kind)
-    if origin is Annotated:
-        meta = next(each for each in parts[1:] if isinstance(each, msgspec.Meta))
-        if parts[0] is int:
-            return st.integers(0 if meta.ge is None else int(meta.ge), 10**6 if meta.le is None else int(meta.le))
-        if parts[0] is float:
-            least = meta.ge if meta.gt is None else meta.gt + 1e-6
-            return st.floats(-1e6 if least is None else least, 1e6 if meta.le is None else meta.le)
-        return of_type(parts[0])
-    if origin in (Union, UnionType):
-        return st.one_of([of_type(part) for part in parts])
-    if origin is Literal:
-        return st.sampled_from(parts)
-    if origin is tuple:
-        return st.lists(words, max_size=3).map(tuple)
+    plain_type = annotation.__origin__ if hasattr(annotation, "__metadata__") else annotation
+    if get_origin(plain_type) in {Union, UnionType}:
+        return st.one_of([of_type(part) for part in get_args(plain_type)])
+    kind = Kind.of(annotation)
+    least, most = kind.bounds.get("ge", kind.bounds.get("gt", -1e6)), min(kind.bounds.get("le", 1e6), 1e6)
     plain: dict[Any, st.SearchStrategy[Any]] = {
         bool: st.booleans(),
-        int: st.integers(1, 10**6),
-        float: st.floats(-1e6, 1e6),
+        int: st.integers(int(least), int(most)),
+        float: st.floats(least, most, exclude_min="gt" in kind.bounds),
         str: words,
         NoneType: st.none(),
-        Distribution: st.sampled_from(Distribution),
     }
-    return plain[kind]
+    found = st.sampled_from(kind.choices) if kind.choices else plain[kind.base]
+    return st.lists(found, max_size=3).map(tuple) if kind.many else found
 
 
 def flagged(kind: type[msgspec.Struct]) -> dict[str, Flag]:
