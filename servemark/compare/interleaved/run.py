@@ -2,7 +2,6 @@
 
 import functools
 import itertools
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -154,10 +153,9 @@ class Comparison:
 
     def _rounds(self, count: int, costs: Mapping[str, float]) -> Iterator[campaign.Turn[Made]]:
         """Plan the rounds: `count` of them, or until they are enough."""
-        begun = time.monotonic()
         for number in range(1, count + 1):
             yield from self._round(number, costs)
-            if self._enough(time.monotonic() - begun):
+            if self._enough():
                 return
         if not self._request.until_decided:
             yield from self._repeats(costs)
@@ -251,7 +249,7 @@ class Comparison:
         self._write(GOES_ON)
         return runs
 
-    def _enough(self, spent_s: float) -> bool:
+    def _enough(self) -> bool:
         """Tell whether the rounds may end, because each engine is told apart from the first or equal to it."""
         if not self._request.until_decided:
             return False
@@ -259,7 +257,7 @@ class Comparison:
         done, most = found["rounds_done"], self._request.rounds
         if not decided(found) or done == most:
             return False
-        self._opened["until_decided"] = {"decided": True, "saved_s": (most - done) * spent_s / done}
+        self._opened["until_decided"] = {"decided": True, "saved_s": (most - done) * self.campaign.spent_s / done}
         note(f"decided after {done} of {most} rounds")
         return True
 
