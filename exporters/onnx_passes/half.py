@@ -39,7 +39,7 @@ FLOAT32_OPERATORS = {
     "TopK",
 }
 """Operators that stay in float32: ONNX or ONNX Runtime, on one device or another, has them in no half precision."""
-NOT_IN_BFLOAT16 = {"ConvTranspose", "GRU"}
+NOT_IN_BFLOAT16 = {"ConvTranspose", "GRU", "HardSwish", "LpPool", "Mish"}
 """Operators that stay in float32 beside bfloat16, since TensorRT builds them in float16 only. So does what lies between
 a GRU and the weights before and after it: behind casts there TensorRT-RTX 1.7 loses a sequence's length."""
 REDUCING = {"ScatterElements", "ScatterND"}
