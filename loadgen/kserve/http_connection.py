@@ -8,7 +8,7 @@ from loadgen.sut.channel import READ, WRITE, Answer, State
 from loadgen.transport.http1_chunks import Chunks
 from loadgen.transport.http1_head import HEAD_END, Head, MalformedResponse
 from loadgen.transport.limits import MAX_HEAD_BYTES
-from loadgen.transport.tcp import MAX_RECEIVE_BYTES, RECEIVE_BYTES, Address, TcpChannel, failed
+from loadgen.transport.tcp import Address, TcpChannel, failed
 from servemark.workload import Arrays, Tensor
 
 
@@ -55,7 +55,7 @@ _NONE = Usual(-1, b"", _NO_HEAD, 0, Response(_NO_HEAD, b"", 0, None, 0))
 class Connection(TcpChannel):
     """A channel: a socket with the request in flight and the part of its response that has come."""
 
-    __slots__ = ("_checker", "_chunks", "_missing", "_pieces", "_receive_bytes", "_unsent", "_usual")
+    __slots__ = ("_checker", "_chunks", "_missing", "_pieces", "_unsent", "_usual")
 
     def __init__(self, address: Address, checker: ResponseChecker) -> None:
         super().__init__(address)
@@ -64,7 +64,6 @@ class Connection(TcpChannel):
         self._pieces: list[bytes] = []
         self._missing = 0
         """Bytes of the response that have yet to come, as far as its head has told."""
-        self._receive_bytes = RECEIVE_BYTES
         self._usual = _NONE
         self._chunks: tuple[Head, Chunks] | None = None
         """A response whose body comes in chunks."""
@@ -103,7 +102,7 @@ class Connection(TcpChannel):
 
     def readable(self) -> Answer | None:
         """Take what has come; the response once it is complete. Raises ConnectionFailed."""
-        data = self._receive(self._receive_bytes)
+        data = self._receive(self._missing)
         if data is None:
             return None
         if self._pieces:
@@ -183,13 +182,11 @@ class Connection(TcpChannel):
         """Hold what has come until the rest is there."""
         self._pieces = [data]
         self._missing = missing
-        self._receive_bytes = min(max(missing, RECEIVE_BYTES), MAX_RECEIVE_BYTES)
 
     def _forget(self) -> None:
         self._pieces = []
         self._missing = 0
         self._chunks = None
-        self._receive_bytes = RECEIVE_BYTES
 
     def on_unsolicited_data(self) -> bool:
         """A server has nothing to say on an idle connection but what TLS keeps to itself; it may close it, too."""
