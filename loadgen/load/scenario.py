@@ -77,6 +77,18 @@ class Scenario:
         return WORDS[type(self.load)]
 
     @property
+    def question(self) -> str:
+        """Ask whether the load is the one that was meant, where it looks like another; "" if not."""
+        if self.trace is None or not isinstance(self.load, Trace) or self.load.speed != 1:
+            return ""
+        if not self.trace.may_be_milliseconds:
+            return ""
+        return (
+            f"--arrival-trace {self.load.file} lasts {self.duration_s:,.0f} s for {len(self.trace.times_s):,} "
+            "arrivals: milliseconds? Then add --trace-speed 1000"
+        )
+
+    @property
     def relief(self) -> str:
         """The remedy where the server is too slow for it."""
         if self.trace:  # the load that has to be served

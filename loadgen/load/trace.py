@@ -18,7 +18,6 @@ import numpy.typing as npt
 
 from servemark import files
 from servemark.errors import InputDataError, parsing
-from servemark.output import note
 from servemark.quantities import INT64
 from servemark.results.schema.load import TraceLoad
 
@@ -58,6 +57,14 @@ class Trace:
         """Mean requests/s."""
         return len(self.times_s) / self.duration_s
 
+    @property
+    def may_be_milliseconds(self) -> bool:
+        """Tell whether it lasts much longer than its count suggests: arrivals in whole numbers far apart."""
+        if self.first is not None or len(self.times_s) < 2:
+            return False
+        are_whole = bool((self.times_s % 1 == 0).all())
+        return self.duration_s >= len(self.times_s) * (SPARSE_S if are_whole else 1000)
+
     def to_dict(self) -> TraceLoad:
         """As result.json holds it; the digest tells whether another run had the same trace."""
         return {
@@ -86,21 +93,7 @@ def read_trace(path: Path, speed: float = 1.0) -> Trace:
         trace = _trace(path, content, speed)
     if trace.duration_s > MAX_DURATION_S:
         raise InputDataError(f"--arrival-trace {path} lasts {trace.duration_s:,.0f} s, more than a week", fix="cut it")
-    if speed == 1 and _may_be_milliseconds(trace):
-        note(
-            f"--arrival-trace {path} lasts {trace.duration_s:,.0f} s for {len(trace.times_s):,} arrivals: "
-            "milliseconds? Then add --trace-speed 1000"
-        )
     return trace
-
-
-def _may_be_milliseconds(trace: Trace) -> bool:
-    """Tell whether a trace lasts much longer than its count suggests: arrivals in whole numbers far apart."""
-    times, count = trace.times_s, len(trace.times_s)
-    if trace.first is not None or count < 2:
-        return False
-    are_whole = bool((times % 1 == 0).all())
-    return trace.duration_s >= count * (SPARSE_S if are_whole else 1000)
 
 
 def _trace(path: Path, content: bytes, speed: float) -> Trace:

@@ -33,7 +33,7 @@ from servemark.documents.flags import OPTIONS, from_locust
 from servemark.documents.request import changed
 from servemark.errors import ExitCode, OptionError, ServemarkError
 from servemark.machine.exhaustion import exhausted
-from servemark.output import printable, stderr
+from servemark.output import note, printable, stderr
 from servemark.views.live.progress import ended, progress
 
 pass_over_garbage()
@@ -66,6 +66,8 @@ class Session:
         if self.options.request_file:
             self.order = Order.take(Path(self.options.request_file))
         config = self._resolve()
+        if question := config.scenario.question:
+            note(question)
         if self.environment.web_ui is not None:
             _require_free(self.options.web_host, self.options.web_port)
         if self.options.headless:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from loadgen.load.scenario import Scenario
+from loadgen.load.scenario import Scenario, scenario_of
 from loadgen.load.trace import read_trace
+from servemark.documents import load as documents
 from servemark.errors import InputDataError, OptionError
 from tests.support.load_config import config
 
@@ -179,8 +180,8 @@ def test_absurd_values_are_errors_in_the_trace(name: str, text: str, tmp_path: P
     ],
 )
 def test_a_trace_that_lasts_much_longer_than_its_count_suggests_is_asked_about(
-    text: str, speed: float, asked: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    text: str, speed: float, asked: bool, tmp_path: Path
 ) -> None:
     (tmp_path / "t.csv").write_text(text)
-    read_trace(tmp_path / "t.csv", speed)
-    assert ("milliseconds? Then add --trace-speed 1000" in " ".join(capsys.readouterr().err.split())) == asked
+    question = scenario_of(documents.Trace(file=str(tmp_path / "t.csv"), speed=speed)).question
+    assert ("milliseconds? Then add --trace-speed 1000" in question) == asked
