@@ -1,5 +1,6 @@
 """The golden server's protocol: HTTP/1.1 as KServe v2 has it, each answer when it is due."""
 
+import contextlib
 import json
 import select
 import socket
@@ -14,6 +15,12 @@ from servemark.calibration.golden.record import E, Record
 
 REASONS = {200: "OK", 400: "Bad Request", 401: "Unauthorized", 404: "Not Found", 500: "Internal Server Error"}
 _READ = 1 << 18
+_SO_TIMESTAMPNS = 35
+"""Option and control message on x86-64 and ARM; Python's socket module has no name for it."""
+_STAMP_ROOM = socket.CMSG_SPACE(16)
+_TRIES, _AT_ONCE_NS = 5, 5_000
+_OLDEST_NS = 10_000_000_000
+"""A stamp that is older, or in the future, is of a clock that was set meanwhile."""
 
 
 def response(status: int, body: bytes, header_length: int | None = None) -> bytes:
@@ -30,8 +37,26 @@ def error(status: int, message: str) -> bytes:
     return response(status, json.dumps({"error": message}).encode())
 
 
+def came(stamps: list[tuple[int, int, bytes]]) -> int:
+    """Return when bytes came (ns of the monotonic clock): when the kernel had them, not when this process woke up.
+
+    Where the kernel gives no stamp, it is now.
+    """
+    now = time.monotonic_ns()
+    if not stamps:
+        return now
+    # Both clocks at one moment: a process that loses its core between two readings reads them again.
+    for _ in range(_TRIES):
+        before, real, after = time.monotonic_ns(), time.time_ns(), time.monotonic_ns()
+        if after - before < _AT_ONCE_NS:
+            break
+    seconds, ns = struct.unpack_from("qq", stamps[0][2])
+    age = real - (seconds * 1_000_000_000 + ns)
+    return min(after - age, now) if 0 <= age < _OLDEST_NS else now
+
+
 class Request(NamedTuple):
-    """One request as it came; `arrival_ns` is that of its first byte."""
+    """One request as it came; `arrival_ns` is that of its first bytes."""
 
     method: str
     path: str
@@ -69,8 +94,12 @@ class Connection(Generic[E]):
         service.record.connections += 1
         self.number = service.connections
         accepted.setblocking(False)
+        self._room = 0
         if accepted.family != socket.AF_UNIX:
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            with contextlib.suppress(OSError):
+                accepted.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
+                self._room = _STAMP_ROOM
         loop.watch(accepted, self._ready)
 
     def _ready(self, mask: int) -> None:
@@ -79,7 +108,12 @@ class Connection(Generic[E]):
         more = True
         while more and not self.closed:
             try:
-                data = self.socket.recv(_READ)
+                # An SSLSocket has no recvmsg.
+                stamps: list[tuple[int, int, bytes]] = []
+                if self.secure:
+                    data = self.socket.recv(_READ)
+                else:
+                    data, stamps, _, _ = self.socket.recvmsg(_READ, self._room)
             except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
                 return
             except OSError:
@@ -87,14 +121,14 @@ class Connection(Generic[E]):
             if not data:
                 self.close()
                 return
-            self._received(data)
+            self._received(data, came(stamps))
             more = self.secure  # what OpenSSL has decrypted is not seen by epoll
 
-    def _received(self, data: bytes) -> None:
-        """Note the arrival of a head's first byte, then handle what is complete."""
+    def _received(self, data: bytes, came_ns: int) -> None:
+        """Note the arrival of a head's first bytes, then handle what is complete."""
         service = self.service
         if not self.buffer:
-            self.arrival_ns = time.monotonic_ns()
+            self.arrival_ns = came_ns
             if len(data) == service.known_bytes and not self.busy and data.startswith(service.known_head):
                 self.plan(service.record.admit(self.arrival_ns, self.number), service.known_answer)
                 return

@@ -15,7 +15,7 @@ class Entry:
 
     number: int
     connection: int
-    arrival_ns: int  # first byte of the head
+    arrival_ns: int  # first bytes of the head, by the stamp of the kernel where it gives one
     start_ns: int  # after stalls and, with a capacity, after the queue
     due_ns: int  # when the last byte of the response is due
     kind: str
