@@ -218,7 +218,7 @@ def _check_steady(path: Path, again: Arrays, golden: Golden, found: ModelDescrip
             who = f" (its operators {', '.join(found.random)} are random)" if found.random else ""
             raise unusable(
                 path,
-                f"it answers the same request differently each time: {name} in the second answer has {differing}{who}",
+                f"it answers the same request differently each time: {name} the second time: {differing}{who}",
                 fix="export it without what is random, so that answers can be checked, or serve it yourself: "
                 "`servemark run NAME --url URL`",
             )
@@ -231,9 +231,12 @@ def _answered(path: Path, run: Run, inputs: Arrays, found: ModelDescription, wor
         try:
             answer = answers(run, inputs, [row], workload)
         except Exception as error:  # the runtimes' exceptions share no base
-            whole = [each.name for each in workload.inputs if each.dtype.kind in "iu"]
-            ids = f"--input-range {whole[0]}:0:MOST for ids, or " if whole else ""
-            fix = f"{ids}--input-data with real requests"
+            whole = next((each for each in workload.inputs if each.dtype.kind in "iu"), None)
+            fix = "--input-data with real requests"
+            if whole is not None:
+                # A scalar is a rate, a length or a mode.
+                bounds = "0:MOST for ids" if whole.shape else "VALUE:VALUE for its value"
+                fix = f"--input-range {whole.name}:{bounds}, or {fix}"
             raise unusable(path, f"it fails on a sample: {_words(error)}", fix=fix) from error
         rows.append({port.name: answer[port.name] for port in found.outputs})
     outputs = {}

@@ -122,7 +122,7 @@ def _check_weights(model: ir.Model) -> None:
         raise ArtifactError(f"it is quantised already ({kinds})", fix="use fp32, which runs the file as it is")
     if not any(node.op_type in MULTIPLYING | FLOATING for node in nodes):
         kinds = ", ".join(sorted(MULTIPLYING))
-        raise ArtifactError(f"it has no weights to quantise: no {kinds} or recurrent layer", fix=FIX)
+        raise ArtifactError(f"it has no weights to quantise: no {kinds} or recurrent layer", fix="use fp32")
 
 
 def _is_quantised(node: ir.Node) -> bool:

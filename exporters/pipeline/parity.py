@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from exporters.pipeline.steps import FIX
 from servemark.errors import ArtifactError
 from servemark.repository.entry import Golden
 from servemark.workload import Arrays, Tensor, Workload
@@ -61,7 +62,7 @@ def measure(
             if not found[size][tensor.name].agrees:
                 again = _joined([_run_batch(run, golden.inputs, each, workload) for each in taken], tensor, rows)
                 steady = compare_outputs(again, output, agreement).agrees
-                raise _disagreement(found[size][tensor.name], agreement, workload, place, overflows, steady)
+                raise _disagreement(found[size][tensor.name], workload, place, overflows, steady)
             compared[tensor.name].append(each)
     samples = np.tile(np.arange(rows), len(sizes))
     return found, GoldenCheck.of(len(samples), samples, {name: np.concatenate(each) for name, each in compared.items()})
@@ -79,9 +80,7 @@ def _run_batch(run: Run, inputs: Arrays, rows: Sequence[int], workload: Workload
     except Exception as error:  # the engines' exceptions share no other base
         raise ArtifactError(
             f"{workload.name}: the artifact cannot run a batch of {len(rows)}: {error}",
-            fix="use another engine or precision"
-            if workload.source
-            else f"fix the exporter or the workload {workload.name} in servemark/models",
+            fix=FIX if workload.source else f"fix the exporter or the workload {workload.name} in servemark/models",
         ) from error
 
 
@@ -101,23 +100,23 @@ def _joined(batches: Sequence[Arrays], tensor: Tensor, rows: int) -> npt.NDArray
     return np.concatenate([batch[tensor.name] for batch in batches])[:rows]
 
 
-def _disagreement(
-    found: Discrepancy, agreement: Agreement, workload: Workload, place: str, overflows: bool, steady: bool
-) -> ArtifactError:
+def _disagreement(found: Discrepancy, workload: Workload, place: str, overflows: bool, steady: bool) -> ArtifactError:
     """Make the error of an artifact that answers otherwise; `steady`: it does so twice."""
     if not steady:
         return ArtifactError(
             f"{workload.name}: {place} is another each time that the same request is asked: {found}",
-            fix="use another engine or precision, or leave out what is random",
+            fix=f"{FIX}, or leave out what is random",
         )
     whose = f"what {workload.reference} answered at import" if workload.source else workload.reference
     return ArtifactError(
-        f"{workload.name}: {place} differs from {whose}: {found} (allowed: {agreement})",
+        f"{workload.name}: {place} differs from {whose}: {found}",
         fix=OVERFLOWS if overflows else _fix(workload),
     )
 
 
 def _fix(workload: Workload) -> str:
+    if workload.source and workload.source.random_requests:
+        return f"{FIX}; or import the model with real requests (--input-data), if random ones make no sense for it"
     if workload.source:
-        return "use another engine or precision"
+        return FIX
     return f"the engine computes something else, or the agreement of {workload.name} in servemark/models is too narrow"

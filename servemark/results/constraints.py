@@ -156,6 +156,8 @@ def other_load(use: CpuUse) -> Constraint:
         took.append(f"other work took {use.other:.2g} of {use.watched} cores{by}")
     if use.stolen >= SHOWN_CORES:
         took.append(f"other virtual machines took {use.stolen:.2g} of {use.watched} cores: try again later")
+    if use.largest and "server" in use.groups:
+        took.append("if a part of it serves these requests, name it: --server-process NAME")
     remedy = f"{'; '.join(took)}; or measure on a machine that does nothing else"
     share = use.other_cpu_share
     return constraint(

@@ -1,8 +1,8 @@
 """Differences between an engine's outputs and eager PyTorch's: the export's parity check and the check under load."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -86,7 +86,8 @@ class Discrepancy:
     reference has another value.
     """
 
-    agrees: bool
+    faults: tuple[str, ...]
+    """Words for each limit that it exceeds."""
     match_share: float
     """Share of elements within the tolerances; for integers, of equal elements."""
     samples: int
@@ -102,12 +103,13 @@ class Discrepancy:
     spread_error: float | None = None
     """Longest error of a row, as a share of how far the golden samples lie apart."""
 
+    @property
+    def agrees(self) -> bool:
+        """Tell whether it lies within all limits."""
+        return not self.faults
+
     def __str__(self) -> str:
-        known = {key: value for key, value in asdict(self).items() if key != "agrees" and value is not None}
-        known["top1_samples"] = f"{known.pop('top1_samples')} of {known.pop('samples')}"
-        if not known["choices_changed"]:
-            del known["choices_changed"]
-        return ", ".join(f"{key} {value if isinstance(value, str) else f'{value:.3g}'}" for key, value in known.items())
+        return ", ".join(self.faults)
 
 
 def compare_outputs(
@@ -204,29 +206,47 @@ def worst_of_each(rows: Rows, samples: npt.NDArray[np.int64]) -> Rows:
 
 def discrepancy(rows: Rows, agreement: Agreement, *, floating: bool) -> Discrepancy:
     """Combine the figures of an output's rows, each of which belongs to another sample."""
-    changed = int((rows[:, CHOICE] == 0).sum())
-    if not floating:
-        agrees = min(rows[:, MATCH].mean(), rows[:, CHOICE].mean()) >= agreement.min_match
-    elif agreement.min_cosine is None or agreement.max_spread_error is None:
-        agrees = rows[:, MATCH].min() == 1 and not changed
-    else:
-        similar = rows[:, COSINE].min() >= agreement.min_cosine
-        agrees = similar and -rows[:, SPREAD_ERROR].min() <= agreement.max_spread_error and not changed
+    changed = int((rows[:, CHOICE] == 0).sum()) if floating else 0
     max_abs, max_rel, cosine_min, spread_error = (
         float(worst) if np.isfinite(worst := rows[:, column].min()) else None
         for column in (MAX_ABS, MAX_REL, COSINE, SPREAD_ERROR)
     )
     return Discrepancy(
-        agrees=bool(agrees),
+        faults=tuple(_floating_faults(rows, agreement, changed) if floating else _integer_faults(rows, agreement)),
         match_share=float(rows[:, MATCH].mean()),
         samples=len(rows),
         top1_samples=int(rows[:, TOP1].sum()),
-        choices_changed=changed if floating else 0,
+        choices_changed=changed,
         max_abs=None if max_abs is None else abs(max_abs),
         max_rel=None if max_rel is None else abs(max_rel),
         cosine_min=cosine_min,
         spread_error=None if spread_error is None else abs(spread_error),
     )
+
+
+def _integer_faults(rows: Rows, agreement: Agreement) -> Iterator[str]:
+    if (equal := rows[:, MATCH].mean()) < agreement.min_match:
+        yield f"{equal:.3g} of its elements are equal (at least {agreement.min_match:g})"
+    if (equal := rows[:, CHOICE].mean()) < agreement.min_match:
+        yield f"the first element is equal in {equal:.3g} of the samples (at least {agreement.min_match:g})"
+
+
+def _floating_faults(rows: Rows, agreement: Agreement, changed: int) -> Iterator[str]:
+    if agreement.min_cosine is None or agreement.max_spread_error is None:
+        if (within := rows[:, MATCH].mean()) < 1:
+            limit = f"{100 * agreement.spread_rtol:g} % of its spread over the samples"
+            worst = f"by up to {-rows[:, MAX_ABS].min():.3g}, where {limit} may be"
+            if not np.isfinite(rows[:, MAX_ABS]).all():
+                worst = "some of them not finite, or another infinity"
+            yield f"{1 - within:.2g} of its elements are wrong, {worst}"
+    else:
+        # A cosine that is not a number is no similarity.
+        if not (cosine := rows[:, COSINE].min()) >= agreement.min_cosine:
+            yield f"cosine {cosine:.3g} (at least {agreement.min_cosine:g})"
+        if not (error := -rows[:, SPREAD_ERROR].min()) <= agreement.max_spread_error:
+            yield f"error {error:.2g} of the spread over the samples (at most {agreement.max_spread_error:g})"
+    if changed:
+        yield f"another first choice in {changed} of {len(rows)} samples, which no near tie explains"
 
 
 def resolution_of(reference: npt.NDArray[np.generic]) -> float:

@@ -62,7 +62,7 @@ def described(folder: Path, document: Mapping[str, Any], digest: str) -> Workloa
         build=functools.partial(_no_network, name),
         samples=functools.partial(_samples, folder / SAMPLES),
         agreement=Agreement(),
-        source=Source(said["engine"], said["kind"], folder, document["file"], digest, said),
+        source=Source(said["engine"], said["kind"], folder, document["file"], digest, said, not document["requests"]),
     )
 
 

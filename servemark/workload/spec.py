@@ -58,6 +58,8 @@ class Source:
     """Digest of the description, which holds the file's digest: another digest is another model."""
     facts: Mapping[str, Any]
     """Origin of the file: path, digest, versions of its format."""
+    random_requests: bool = True
+    """True if its requests were drawn at random, not taken from the user's data."""
 
     @property
     def path(self) -> Path:
@@ -114,6 +116,8 @@ class Workload:
     """The user's model file that it is made of; None: `build` makes the network."""
     module: str | None = None
     """The module that sets a user's `WORKLOAD`; None: the one of `build`."""
+    made_of: str = ""
+    """All that decides the network beside the code: a library's name and version, and where the weights come from."""
     served: bool = False
     """True if only a server's metadata describes the model: there is nothing to export, and no golden output."""
 

@@ -12,6 +12,7 @@ import exporters
 from exporters.pipeline.registry import Exporter
 from servemark import workload
 from servemark.repository.entry import Entry
+from servemark.workload import Arrays
 
 FROM_TORCH = ("onnxruntime", "pytorch")
 """The engines whose artifacts are written from the PyTorch module; the others read the ONNX file."""
@@ -33,6 +34,23 @@ class Exports:
                 exporters.export(workload.get(name), engine, self.repository)
             self.said[name, engine] = [str(warning.message) for warning in said]
         return Entry(self.repository, name, engine)
+
+
+def run_artifact(entry: Entry, inputs: Arrays) -> Arrays:
+    """Run an artifact with nothing of servemark's exporters in between."""
+    if entry.engine == "onnxruntime":
+        import onnxruntime
+
+        session = onnxruntime.InferenceSession(entry.version / "model.onnx", providers=["CPUExecutionProvider"])
+        return dict(zip([o.name for o in session.get_outputs()], session.run(None, dict(inputs)), strict=True))
+    import torch
+
+    program = torch.export.load(entry.version / "model.pt2")
+    with torch.inference_mode():
+        answer: Any = program.module()(*(torch.from_numpy(array) for array in inputs.values()))
+    answer = answer if isinstance(answer, tuple) else (answer,)
+    names = [tensor.name for tensor in workload.get(entry.workload).outputs]
+    return {name: tensor.numpy() for name, tensor in zip(names, answer, strict=True)}
 
 
 def variant(module: Exporter, **changes: Any) -> Any:

@@ -368,6 +368,19 @@ def test_strings_are_taken_by_the_file_s_own_runtime(tmp_path: Path, models: Pat
     assert e.value.fix == "use onnxruntime (fp32)"
 
 
+def test_a_scalar_with_a_value_that_the_model_refuses_is_asked_for(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Gather", ["TABLE", "mode"], ["row"]),
+        helper.make_node("Add", ["x", "row"], ["y"]),
+    ]
+    width = TABLE.shape[1]
+    ports = [("x", TensorProto.FLOAT, (width,)), ("mode", TensorProto.INT64, ())], [("y", TensorProto.FLOAT, (width,))]
+    path = save(tmp_path / "m.onnx", nodes, *ports)
+    with pytest.raises(ArtifactError, match="it fails on a sample") as error:
+        bring(path, ranges={"mode": (100, 200)})
+    assert "--input-range mode:VALUE:VALUE for its value" in str(error.value.fix)
+
+
 def test_ids_beyond_a_table_are_told(tmp_path: Path) -> None:
     nodes = [
         helper.make_node("Add", ["ids", "ids"], ["twice"]),  # hides where they are looked up

@@ -11,10 +11,9 @@ import torch
 from exporters.pipeline import golden, parity
 from exporters.pipeline.weights import remembered
 from servemark.errors import ArtifactError
-from servemark.repository.entry import Entry
 from servemark.workload import Arrays, get, stack, workloads
 from servemark.workload.agreement import PRECISIONS, compare_outputs, scale_of
-from tests.support.exporting import FROM_TORCH
+from tests.support.exporting import FROM_TORCH, run_artifact
 from tests.support.zoo import LIKE_ANOTHER, exported_names, tiny_names
 
 COSTLY = {"deepspeech2", "mask_rcnn", "nmt", "nmt_greedy", "ssd300", "transformer", "video_prediction"}
@@ -32,21 +31,6 @@ EXPORTS = [
     for name in sorted([*workloads(), *tiny_names()])
     for engine, slow in zip(FROM_TORCH, (SLOW, SLOW_PROGRAMS), strict=True)
 ]
-
-
-def run_artifact(entry: Entry, inputs: Arrays) -> Arrays:
-    """Run an artifact with nothing of servemark's exporters in between."""
-    if entry.engine == "onnxruntime":
-        import onnxruntime
-
-        session = onnxruntime.InferenceSession(entry.version / "model.onnx", providers=["CPUExecutionProvider"])
-        return dict(zip([o.name for o in session.get_outputs()], session.run(None, dict(inputs)), strict=True))
-    program = torch.export.load(entry.version / "model.pt2")
-    with torch.inference_mode():
-        answer: Any = program.module()(*(torch.from_numpy(array) for array in inputs.values()))
-    answer = answer if isinstance(answer, tuple) else (answer,)
-    names = [tensor.name for tensor in get(entry.workload).outputs]
-    return {name: tensor.numpy() for name, tensor in zip(names, answer, strict=True)}
 
 
 @pytest.mark.parametrize(("name", "engine"), EXPORTS)

@@ -37,6 +37,7 @@ def p99_of(value: float | None, answered: int = 1500) -> dict[str, Any]:
 
 RISING = (80, 84, 90, 88, 95, 99, 104, 110, 112, 120)
 BUSY = CpuUse(2, 2.0, {}, 0.5, 0.1, "make (pid 7) 0.4")
+PROXIED = CpuUse(2, 2.0, {"server": 0.1}, 0.5, 0.0, "app (pid 7) 0.4")
 STOLEN = CpuUse(2, 2.0, {}, 0.01, 0.3, None)
 
 
@@ -61,6 +62,7 @@ CASES: list[tuple[str, Observations, dict[str, Any], bool, str]] = [
         False,
         "stop other work; other virtual machines took 0.1 of 2 cores: try",
     ),
+    ("other_load", GOOD, {"machine": PROXIED}, False, "serves these requests, name it: --server-process NAME"),
     ("other_load", GOOD, {"machine": STOLEN}, False, "other virtual machines took 0.3 of 2 cores: try again later"),
     ("generator_pause", GOOD, {"longest_pause_ms": 100.0}, True, ""),
     ("generator_pause", GOOD, {"longest_pause_ms": 200.0}, False, "the generator stood still"),
