@@ -59,7 +59,8 @@ def _trace(job: Job) -> None:
         _save(job, torch.onnx.export(torch.export.load(job.origin), dynamo=True, **_names(job.workload)))
         return
     # torch logs each try that it makes before the one that works, tracebacks too; what fails raises
-    for name in ("torch._subclasses.fake_tensor", "torch.export._trace"):
+    # and onnxscript of each constant that it could not fold
+    for name in ("torch._subclasses.fake_tensor", "torch.export._trace", "onnxscript.optimizer._constant_folding"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     workload, example = job.workload, job.example
     # the name is given once: a second time it is the same symbol to torch, which then warns about it
@@ -93,6 +94,13 @@ def _save(job: Job, program: "torch.onnx.ONNXProgram | None") -> None:
     if program is None:
         raise AssertionError("torch.onnx.export returns None only with dynamo=False")
     program.model.ir_version = IR_VERSION
+    # torch names values after operators, so that one of them may have an output's name: "embedding".
+    ends = set(program.model.graph.outputs)
+    taken = {value.name for value in ends}
+    for number, node in enumerate(program.model.graph.all_nodes()):
+        for value in node.outputs:
+            if value.name in taken and value not in ends:
+                value.name = f"{value.name}_within_{number}"
     program.save(job.path, external_data=False)
 
 

@@ -50,12 +50,15 @@ def source_digest(workload: Workload) -> str:
     # A file may take `build` from a library, with sizes of its own.
     roots = {workload.module or workload.build.__module__, workload.build.__module__}
     sources = {name: code for root in roots for name, code in _sources_of(root).items()}
-    return hashlib.sha256("\0".join(sources[name] for name in sorted(sources)).encode()).hexdigest()
+    texts = [*(sources[name] for name in sorted(sources)), *filter(None, [workload.made_of])]
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()
 
 
 def _sources_of(own: str) -> dict[str, str]:
     """Read a module and those that it imports, by name."""
-    beside = Path(sys.modules[own].__file__ or "").parent
+    # A user's file is known to this process alone; a library's module may not be imported yet.
+    spec = None if own in sys.modules else importlib.util.find_spec(own)
+    beside = Path((spec.origin if spec else sys.modules[own].__file__) or "").parent
     sources: dict[str, str] = {}
     waiting = [own]
     while waiting:

@@ -15,12 +15,14 @@ from servemark.documents.commands.prepare import Import
 from servemark.documents.flags import request_of
 from servemark.documents.request import Inputs
 from servemark.errors import OptionError
+from servemark.hub.blocks.description import CONFIGURATION, of_folder
 from servemark.output import note
 from servemark.paths import shown
 from servemark.results.directory import print_json
 from servemark.results.schema.header import command
 from servemark.workload import Sample, Workload
 from servemark.workload.imported import models_folder
+from servemark.workload.registry import check_name
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,9 @@ def import_(options: Import) -> None:
     input_data, path = options.input_data, options.path
     if input_data and not Path(input_data).exists():
         raise OptionError(f"--input-data {input_data}: no such file or folder", fix="give a .json, .npz or folder")
+    if (path / CONFIGURATION).is_file():
+        _import_folder(options)
+        return
     # The frameworks take seconds to import; a typing mistake should not.
     from exporters.importing.model import import_model
     from exporters.importing.samples import Wishes
@@ -67,6 +72,25 @@ def import_(options: Import) -> None:
         note(f"{' and '.join(report.open)} stayed open to the model: this system has no Landlock, or no namespaces")
     for line in _lines(report.workload, report.document, report.one_at_a_time, report.other):
         note(line)
+
+
+def _import_folder(options: Import) -> None:
+    """Import a library's model from its folder, and describe it. Raises OptionError."""
+    name = options.name or options.path.resolve().name
+    check_name(name, str(options.path))
+    description = of_folder(options.path, name, force=options.force)
+    if options.json:
+        print_json(msgspec.to_builtins(description))
+        return
+    note(f"{name}: {description.made_of}")
+    for kind, ports in (("input", description.inputs), ("output", description.outputs)):
+        for port in ports:
+            note(f"  {kind:6} {port.name} {port.datatype}{list(port.shape)}")
+    note(
+        f"  {description.parameters:,} parameters, {(description.flops or 0) / 1e9:.3g} GFLOPs, "
+        f"maximum batch {description.max_batch}"
+    )
+    note(f"next: servemark compare {name} --engines onnxruntime,pytorch")
 
 
 def _lines(

@@ -8,6 +8,7 @@ from rich.table import Table
 from servemark.documents.commands.prepare import List
 from servemark.errors import OptionError
 from servemark.figures.registry import registry
+from servemark.hub.blocks.description import search
 from servemark.output import stdout
 from servemark.quantities import one_of
 from servemark.results.directory import print_json
@@ -19,6 +20,15 @@ FIGURES = "figures"
 def list_(options: List) -> None:
     """List the workloads, or the figures."""
     suite = options.suite
+    if options.library:
+        found = search(options.library, options.what)
+        if not found:
+            raise OptionError(f"no model of {options.library} has {options.what!r} in its name", fix="ask for less")
+        if options.json:
+            print_json([f"{options.library}/{name}" for name in found])
+        for name in [] if options.json else found:
+            stdout().print(f"{options.library}/{name}")
+        return
     if options.what:
         one_of("list", options.what, [FIGURES])
         _list_figures(json=options.json)

@@ -10,9 +10,10 @@ import re
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+from typing import Any
 
 from servemark.errors import OptionError
-from servemark.plugins import modules_of
+from servemark.plugins import module_of, modules_of
 from servemark.workload.agreement import REDUCED
 from servemark.workload.imported import imported, models_folder
 from servemark.workload.own_files import files_of, load_file, own_workload, telling
@@ -45,7 +46,8 @@ def own() -> dict[str, Workload]:
     sources = [(_of_package(point), f"entry point {point.name}") for point in _entry_points()]
     places = [Path(place) for place in os.environ.get(WORKLOADS, "").split(os.pathsep) if place]
     sources += [(load_file(path), str(path)) for path in files_of(places)]
-    sources += [(workload, str(models_folder() / name)) for name, workload in imported().items()]
+    brought = imported() | _of_libraries().kept_models()
+    sources += [(workload, str(models_folder() / name)) for name, workload in brought.items()]
     for workload, source in sources:
         check_name(workload.name, source)
         if workload.name in found:
@@ -76,6 +78,9 @@ def get(name: str) -> Workload:
         full = known.get(name.removesuffix(_TINY))
         if full is not None and full.tiny is not None and name.endswith(_TINY):
             return full.tiny
+    of_library: Workload | None = _of_libraries().described(name)
+    if of_library is not None:
+        return of_library
     known = workloads()
     near = difflib.get_close_matches(name, known, n=NEAREST, cutoff=0)
     raise UnknownWorkloadError(
@@ -97,6 +102,11 @@ def check_name(name: str, source: str) -> None:
         raise OptionError(f"{source}: the name {name!r} ends like a precision", fix=f"leave out _{last}")
     if name in zoo() or (name.endswith(_TINY) and name.removesuffix(_TINY) in zoo()):
         raise OptionError(f"{source}: {name!r} is a built-in workload", fix="take another name")
+
+
+def _of_libraries() -> Any:
+    """Return the module of libraries' models, which makes workloads as this one finds them."""
+    return module_of("servemark.hub.blocks", "description")
 
 
 @cache

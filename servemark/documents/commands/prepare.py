@@ -26,13 +26,17 @@ class Doctor(Command, frozen=True, kw_only=True):
 class List(Command, frozen=True, kw_only=True):
     """Show the workloads: task, suites, size, cost, interface, metric. Or the figures: unit, direction, meaning.
 
-    A figure can be an objective (--slo), fail a comparison (--fail-on) and be followed (history --metric).
+    A figure can be an objective (--slo), fail a comparison (--fail-on) and be followed (history --metric). With
+    --library: the names of a library's models, each of which every command takes as LIBRARY/NAME.
 
-    Example: servemark list --suite aibench
+    Example: servemark list --library timm mobilenet
     """
 
     TAKES: ClassVar = frozenset({MODELS})
-    what: Annotated[str, argument("`figures`: what a result may hold, in place of workloads.", "[figures]")] = ""
+    what: Annotated[
+        str, argument("`figures`: what a result may hold; with --library a part of the names.", "[figures|TEXT]")
+    ] = ""
+    library: Annotated[str, option("List the models of timm, torchvision or transformers.")] = ""
     suite: Annotated[str, option("Only the workloads of this suite, like aibench or ai-matrix.")] = ""
     json: Json = False
 
@@ -44,7 +48,14 @@ class Import(Command, frozen=True, kw_only=True):
     """
 
     TAKES: ClassVar = frozenset({IMPORT, MODELS})
-    path: Annotated[Path, argument("ONNX file, torch.export program (.pt2), SavedModel or Triton entry.", "PATH")]
+    path: Annotated[
+        Path,
+        argument(
+            "ONNX file, torch.export program (.pt2), SavedModel, Triton entry, or the folder of a Transformers or timm "
+            "model: config.json and *.safetensors.",
+            "PATH",
+        ),
+    ]
     name: Annotated[str, option("What it is called from now on; else the file's name.", metavar="NAME")] = ""
     input_data: Annotated[str, option("Real requests (.json, .npz, folder); random ones without.", metavar="PATH")] = ""
     max_batch: Annotated[

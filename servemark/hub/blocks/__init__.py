@@ -1,0 +1,1 @@
+"""Descriptions of libraries' models, and the requests that fit them."""

@@ -1,0 +1,182 @@
+"""Description of a library's model: all that a workload needs, as it is kept in the folder of imported models."""
+
+import functools
+import hashlib
+import importlib.util
+import os
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from servemark import files
+from servemark.errors import ArtifactError, OptionError, parsing
+from servemark.hub.blocks.requests import Port, requests
+from servemark.plugins import module_of, names_in
+from servemark.results.directory import write_atomically
+from servemark.workload import Tensor, Workload
+from servemark.workload.imported import models_folder
+from servemark.workload.spec import OWN
+
+if TYPE_CHECKING:
+    from torch import nn
+
+LIBRARIES = "servemark.hub"
+KEPT = "hub.json"
+CONFIGURATION = "config.json"
+MARKS = {"model_type": "transformers", "architecture": "timm"}
+"""Keys of a configuration by which its library is known."""
+SEPARATOR = "--"
+"""It stands for `/` in a workload's name, as in the folders of Hugging Face's cache: a name is part of a path."""
+INSTALL = "pip install 'servemark[hub]'"
+
+
+class Description(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One model of a library."""
+
+    name: str
+    """The workload's."""
+    library: str
+    version: str
+    model: str
+    """Its name in the library, or the path of a folder."""
+    task: str
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    parameters: int
+    flops: int | None
+    """For one sample: products and convolutions, a multiply-add as 2."""
+    max_batch: int
+    random: str | None
+    """Reason why the weights are random; None where they are the trained ones."""
+    sha256: str = ""
+    """Digest of a folder's configuration and weights."""
+    facts: dict[str, Any] = {}
+    """Facts that the library's module keeps for `build`."""
+
+    @property
+    def made_of(self) -> str:
+        """Say what, beside the code, decides the network and its weights."""
+        weights = f"random weights, because {self.random}" if self.random else "trained weights"
+        digest = f", sha256 {self.sha256[:12]}" if self.sha256 else ""
+        return f"{self.model} of {self.library} {self.version}, {weights}{digest}"
+
+
+def libraries() -> list[str]:
+    """List the libraries whose models can be named."""
+    return names_in(LIBRARIES)
+
+
+def named(text: str) -> tuple[str, str] | None:
+    """Split `library/model`, or a workload's name of that kind; None for any other name."""
+    library, _, model = text.replace(SEPARATOR, "/").partition("/")
+    return (library, model) if model and library in libraries() else None
+
+
+def described(text: str) -> Workload | None:
+    """Describe a library's model that is named for the first time; None for a name that is not `library/model`.
+
+    Raises OptionError where the library has no such model, or is not installed.
+    """
+    parts = named(text)
+    if parts is None:
+        return None
+    library, model = parts
+    folder = models_folder() / text.replace("/", SEPARATOR)
+    if (folder / KEPT).is_file() and (kept := _read(folder / KEPT)).version == version(kept.library):
+        return workload(kept)
+    return workload(keep(_library(library).describe(model, folder.name), folder))
+
+
+def of_folder(path: Path, name: str, *, force: bool) -> Description:
+    """Describe the model in a folder with a library's configuration, and keep it as `name`. Raises OptionError."""
+    folder = models_folder() / name
+    if folder.exists() and not force:
+        raise OptionError(f"{folder} is there already", fix="--force imports it again, --name gives it another name")
+    with parsing(path / CONFIGURATION, OptionError, fix="a folder as a library's `save_pretrained` writes it"):
+        document = msgspec.json.decode(files.content(path / CONFIGURATION, files.DOCUMENT_BYTES), type=dict[str, Any])
+    library = next((each for key, each in MARKS.items() if key in document), "")
+    if not library:
+        raise OptionError(
+            f"{path / CONFIGURATION} has neither of {', '.join(MARKS)}, so that it is not known whose it is",
+            fix="a folder of Transformers or timm as `save_pretrained` writes it; or import an ONNX file",
+        )
+    found: Description = _library(library).describe(str(path.resolve()), name)
+    return keep(msgspec.structs.replace(found, sha256=_digest(path)), folder)
+
+
+def _digest(folder: Path) -> str:
+    whole = hashlib.sha256()
+    for path in sorted([folder / CONFIGURATION, *folder.glob("*.safetensors")]):
+        files.require_regular(path)
+        with path.open("rb") as file:
+            whole.update(hashlib.file_digest(file, "sha256").digest())
+    return whole.hexdigest()
+
+
+def keep(description: Description, folder: Path) -> Description:
+    """Keep a description for the commands to come."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomically(folder / KEPT, msgspec.json.format(msgspec.json.encode(description)))
+    return description
+
+
+def kept_models() -> dict[str, Workload]:
+    """The described models by name. Raises ArtifactError on a damaged description."""
+    return {path.parent.name: workload(_read(path)) for path in sorted(models_folder().glob(f"*/{KEPT}"))}
+
+
+def search(library: str, text: str) -> list[str]:
+    """List a library's names that contain a text. Raises OptionError."""
+    if library not in libraries():
+        raise OptionError(f"--library {library}: servemark does not know it", fix=f"one of {', '.join(libraries())}")
+    found: list[str] = _library(library).search(text)
+    return found
+
+
+def workload(description: Description) -> Workload:
+    """Make the workload; nothing of the library is imported before its network is built."""
+    return Workload(
+        name=description.name,
+        title=f"{description.model} ({description.library})",
+        task=description.task or OWN,
+        suites=(description.library,),
+        inputs=tuple(map(_tensor, description.inputs)),
+        outputs=tuple(map(_tensor, description.outputs)),
+        parameters=description.parameters,
+        flops=description.flops,
+        max_batch=description.max_batch,
+        build=_bound(description),
+        samples=functools.partial(requests, description.inputs),
+        trained=description.random is None,
+        module=f"{LIBRARIES}.{description.library}",
+        made_of=description.made_of,
+    )
+
+
+def _bound(description: Description) -> "Callable[[], nn.Module]":
+    def build() -> "nn.Module":
+        made: nn.Module = _library(description.library).build(description)
+        return made
+
+    return build
+
+
+def _tensor(port: Port) -> Tensor:
+    return Tensor(port.name, port.datatype, port.shape)
+
+
+def _library(name: str) -> Any:
+    """Import a library's module. Raises OptionError where the library is not installed."""
+    if importlib.util.find_spec(name) is None:
+        raise OptionError(f"{name} is not installed, and {name}/MODEL names a model of it", fix=INSTALL)
+    # A progress bar or a warning of a library has no place between a command's lines.
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    return module_of(LIBRARIES, name)
+
+
+def _read(path: Path) -> Description:
+    with parsing(path, ArtifactError, fix=f"delete {path}: it is written anew"):
+        return msgspec.json.decode(files.content(path, files.DOCUMENT_BYTES), type=Description)

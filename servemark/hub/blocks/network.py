@@ -1,0 +1,129 @@
+"""Networks of libraries: counted without their weights, and random ones that answer each request otherwise."""
+
+import contextlib
+import io
+import socket
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlsplit
+
+import numpy as np
+
+from servemark.hub.blocks.requests import Port, requests
+from servemark.models.blocks.weights import calibrate, centre
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+Named = Callable[[Any], Mapping[str, Any]]
+"""Takes a network's answer apart, into tensors by their names."""
+CALIBRATION_SAMPLES = 8
+DOWNLOAD_TIMEOUT_S, CONNECT_TIMEOUT_S = 10.0, 3.0
+DATATYPES = {"torch.float32": "FP32", "torch.int64": "INT64", "torch.int32": "INT32", "torch.bool": "BOOL"}
+
+
+class Counted(NamedTuple):
+    """A network's answer to one request, and its cost."""
+
+    outputs: tuple[Port, ...]
+    parameters: int
+    flops: int
+
+
+def counted(network: "Callable[[], nn.Module]", inputs: Sequence[Port], named: Named) -> Counted:
+    """Count a network and its answer to one sample, which `named` takes apart.
+
+    It runs on the meta device, without weights and values, and on the CPU where the network looks at values.
+    """
+    import torch
+    from torch.utils.flop_counter import FlopCounterMode
+
+    try:
+        found = _counted(network, inputs, named, torch.device("meta"), FlopCounterMode(display=False))
+    except Exception:  # a network that looks at values: whatever the library raises
+        found = _counted(network, inputs, named, torch.device("cpu"), FlopCounterMode(display=False))
+    return found
+
+
+def _counted(
+    network: "Callable[[], nn.Module]",
+    inputs: Sequence[Port],
+    named: Named,
+    device: "torch.device",
+    counter: Any,
+) -> Counted:
+    import torch
+
+    sample = next(requests(tuple(inputs), np.random.default_rng(0)))
+    with device, torch.no_grad():
+        # The counter follows gradients, and fails where a parameter is handed to a module.
+        model = network().eval().requires_grad_(False)
+        batch = [torch.from_numpy(sample[port.name])[None].to(device) for port in inputs]
+        with counter:
+            answer = model(*batch)
+    ports = tuple(
+        Port(name=name, datatype=DATATYPES[str(each.dtype)], shape=tuple(each.shape[1:]))
+        for name, each in named(answer).items()
+    )
+    return Counted(ports, sum(parameter.numel() for parameter in model.parameters()), int(counter.get_total_flops()))
+
+
+def spread(model: "nn.Module", inputs: tuple[Port, ...], answers: int) -> None:
+    """Calibrate a random network, and spread the last dense layer's answers where it has so many.
+
+    Random deep networks answer nearly the same to every request, so that no check of answers would mean anything.
+    """
+    import torch
+    from torch import nn
+
+    drawn = list(islice(requests(inputs, np.random.default_rng(0)), CALIBRATION_SAMPLES))
+    batch = [torch.from_numpy(np.stack([sample[port.name] for sample in drawn])) for port in inputs]
+    with torch.no_grad():
+        calibrate(model, *batch)
+        heads = [module for module in model.modules() if isinstance(module, nn.Linear)]
+        answer = model(*batch)
+        if heads and heads[-1].out_features == answers and heads[-1].bias is not None and answer.ndim == 2:
+            centre(heads[-1], answer)
+
+
+def reason(error: Exception) -> str:
+    """Say in one line why weights could not be had."""
+    words = str(error).strip().splitlines()
+    return f"they could not be had ({type(error).__name__}: {words[0][:120] if words else 'no words'})"
+
+
+@contextlib.contextmanager
+def downloading() -> Iterator[None]:
+    """Let a library download, which fails after some seconds where nothing answers; what it prints goes nowhere."""
+    before = socket.getdefaulttimeout()
+    socket.setdefaulttimeout(DOWNLOAD_TIMEOUT_S)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            yield
+    finally:
+        socket.setdefaulttimeout(before)
+
+
+@contextlib.contextmanager
+def hugging_face() -> Iterator[None]:
+    """Let a library download from Hugging Face's hub; where that does not answer, only its cache is asked, at once.
+
+    The hub's own client would try each file six times, for half a minute.
+    """
+    from huggingface_hub import constants
+
+    before = constants.HF_HUB_OFFLINE
+    place = urlsplit(constants.ENDPOINT)
+    try:
+        if not before:
+            with socket.create_connection((place.hostname or "", place.port or 443), CONNECT_TIMEOUT_S):
+                pass
+    except OSError:
+        constants.HF_HUB_OFFLINE = True
+    try:
+        with downloading():
+            yield
+    finally:
+        constants.HF_HUB_OFFLINE = before

@@ -1,0 +1,94 @@
+"""PyTorch Image Models (timm): its classifiers of pictures."""
+
+import contextlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import timm
+
+from servemark.errors import OptionError
+from servemark.hub.blocks.description import Description
+from servemark.hub.blocks.network import counted, hugging_face, reason, spread
+from servemark.hub.blocks.requests import Port
+from servemark.models.blocks.weights import seeded
+
+if TYPE_CHECKING:
+    from torch import nn
+
+MAX_BATCH = 64
+
+
+def search(text: str) -> list[str]:
+    """List the classifiers whose names contain a text, or fit it as a pattern."""
+    found: list[str] = timm.list_models(f"*{text}*")
+    return found
+
+
+def describe(model: str, name: str) -> Description:
+    """Describe a model; trained weights are looked for in the cache, then downloaded. Raises OptionError."""
+    folder = Path(model)
+    if not folder.is_dir() and not timm.is_model(model):
+        near = timm.list_models(f"*{model.partition('_')[0]}*")[:3]
+        raise OptionError(
+            f"timm {timm.__version__} has no model {model!r}",
+            fix=f"did you mean {' or '.join(near)}?" if near else "servemark list --library timm TEXT searches names",
+        )
+    network = timm.create_model(_place(model), pretrained=False)
+    settings: Any = network.pretrained_cfg
+    classes: Any = network.num_classes
+    if not classes:
+        raise OptionError(f"{model} of timm has no classes, it gives features", fix="name a classifier")
+    inputs = (
+        Port(
+            name="image",
+            datatype="FP32",
+            shape=tuple(settings["input_size"]),
+            holds="picture",
+            mean=tuple(settings["mean"]),
+            std=tuple(settings["std"]),
+        ),
+    )
+    found = counted(
+        lambda: timm.create_model(_place(model), pretrained=False), inputs, lambda logits: {"logits": logits}
+    )
+    return Description(
+        name=name,
+        library="timm",
+        version=timm.__version__,
+        model=model,
+        task="image classification",
+        inputs=inputs,
+        outputs=found.outputs,
+        parameters=found.parameters,
+        flops=found.flops,
+        max_batch=MAX_BATCH,
+        random=_why_random(model),
+        facts={"classes": classes},
+    )
+
+
+def _place(model: str) -> str:
+    """Name a model as timm takes it, also by its folder."""
+    return f"local-dir:{model}" if Path(model).is_dir() else model
+
+
+def _why_random(model: str) -> str | None:
+    """Have the trained weights in the cache or in the folder: None; else the reason why they are not."""
+    if Path(model).is_dir() and not any(Path(model).glob("*.safetensors")):
+        return f"{model} has no *.safetensors"
+    with hugging_face():
+        try:
+            timm.create_model(_place(model), pretrained=True)
+        except Exception as error:  # whatever the hub, the network or the file raises
+            return reason(error)
+    return None
+
+
+def build(description: Description) -> "nn.Module":
+    """Make the network in eval mode."""
+    trained = description.random is None
+    with contextlib.nullcontext() if trained else seeded(description.name):
+        made: nn.Module = timm.create_model(_place(description.model), pretrained=trained)
+        if not trained:
+            spread(made, description.inputs, description.facts["classes"])
+    return made.eval()

@@ -1,0 +1,96 @@
+"""torchvision: its classifiers of pictures."""
+
+import contextlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torchvision
+from torchvision import models
+
+from servemark.errors import OptionError
+from servemark.hub.blocks.description import Description
+from servemark.hub.blocks.network import counted, downloading, reason, spread
+from servemark.hub.blocks.requests import Port
+from servemark.models.blocks.weights import seeded
+
+if TYPE_CHECKING:
+    from torch import nn
+
+MAX_BATCH = 64
+CLASSES = 1000
+
+
+def search(text: str) -> list[str]:
+    """List the classifiers whose names contain a text."""
+    return [name for name in models.list_models(module=models) if text in name]
+
+
+def describe(model: str, name: str) -> Description:
+    """Describe a model; trained weights are looked for in the cache, then downloaded. Raises OptionError."""
+    if model not in models.list_models(module=models):
+        near = search(model.partition("_")[0])[:3]
+        raise OptionError(
+            f"torchvision {torchvision.__version__} has no classifier {model!r}",
+            fix=f"did you mean {' or '.join(near)}?" if near else "servemark list --library torchvision TEXT",
+        )
+    weights = _weights(model)
+    prepare: Any = weights.transforms()
+    side = prepare.crop_size[0]
+    inputs = (
+        Port(
+            name="image",
+            datatype="FP32",
+            shape=(3, side, side),
+            holds="picture",
+            mean=tuple(prepare.mean),
+            std=tuple(prepare.std),
+        ),
+    )
+    found = counted(lambda: _network(model), inputs, lambda logits: {"logits": logits})
+    return Description(
+        name=name,
+        library="torchvision",
+        version=torchvision.__version__,
+        model=model,
+        task="image classification",
+        inputs=inputs,
+        outputs=found.outputs,
+        parameters=found.parameters,
+        flops=found.flops,
+        max_batch=MAX_BATCH,
+        random=_why_random(weights),
+    )
+
+
+def _weights(model: str) -> Any:
+    return models.get_model_weights(model).DEFAULT
+
+
+def _network(model: str, weights: Any = None) -> "nn.Module":
+    # Of these two the forward pass in training mode gives auxiliary answers, too.
+    auxiliary = {"aux_logits": False} if model in ("googlenet", "inception_v3") and weights is None else {}
+    made: nn.Module = models.get_model(model, weights=weights, **auxiliary)
+    return made
+
+
+def _why_random(weights: Any) -> str | None:
+    """Have the trained weights in the cache: None; else the reason why they are not."""
+    if (Path(torch.hub.get_dir()) / "checkpoints" / Path(weights.url).name).is_file():
+        return None
+    with downloading():
+        try:
+            weights.get_state_dict(progress=False, check_hash=True)
+        except Exception as error:  # whatever the download raises
+            return reason(error)
+    return None
+
+
+def build(description: Description) -> "nn.Module":
+    """Make the network in eval mode."""
+    trained = description.random is None
+    with contextlib.nullcontext() if trained else seeded(description.name):
+        made = _network(description.model, _weights(description.model) if trained else None)
+        if not trained:
+            spread(made, description.inputs, CLASSES)
+    return made.eval()

@@ -1,0 +1,384 @@
+"""Hugging Face Transformers: encoders of text, pictures and sound; detectors, segmenters; no generation of tokens."""
+
+import contextlib
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+import transformers
+from torch import nn
+
+from servemark.errors import OptionError
+from servemark.hub.blocks.description import Description
+from servemark.hub.blocks.network import counted, hugging_face, reason
+from servemark.hub.blocks.requests import Port
+from servemark.models.blocks.weights import seeded
+
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig
+
+    Config = PretrainedConfig
+else:
+    Config = Any
+
+LONGEST_TEXT = 128
+"""Ids of a text, where the model allows as many: what sentence embeddings and classifiers are mostly served with."""
+SOUND_S, SAMPLE_RATE = 5, 16_000
+MAX_BATCH = 32
+MEAN = STD = (0.5, 0.5, 0.5)
+"""Of pictures where the model's folder has no processor."""
+DETECTOR_SIDE = 800
+
+
+WITHOUT_SDPA = {"swin", "t5"}
+"""Model types whose attention torch 2.15 cannot export in its fused form: it loses track of the answer's strides."""
+
+# Bars and advice have no place between a command's lines.
+_logging: Any = transformers.utils.logging
+_logging.disable_progress_bar()
+_logging.set_verbosity_error()
+
+
+class Kind(NamedTuple):
+    """Models that are fed and asked alike."""
+
+    task: str
+    inputs: Callable[[Config, Mapping[str, Any]], tuple[Port, ...]]
+    auto: str
+    """Class of Transformers that makes the network, where the configuration names none."""
+    outputs: tuple[str, ...]
+    """Attributes of its answer, of which those that it has are served."""
+    part: str = ""
+    """The part of it that is served, where not all is."""
+
+
+def _text(config: Config, _: Mapping[str, Any]) -> tuple[Port, ...]:
+    positions = getattr(config, "max_position_embeddings", LONGEST_TEXT) or LONGEST_TEXT
+    shape = (min(positions, LONGEST_TEXT),)
+    ids = Port(
+        name="input_ids",
+        datatype="INT64",
+        shape=shape,
+        holds="ids",
+        vocabulary=config.vocab_size,
+        pad=config.pad_token_id or 0,
+    )
+    return ids, Port(name="attention_mask", datatype="INT64", shape=shape, holds="mask")
+
+
+def _picture(config: Config, processor: Mapping[str, Any]) -> tuple[Port, ...]:
+    size = processor.get("crop_size") or processor.get("size") or getattr(config, "image_size", 224)
+    if isinstance(size, Mapping):
+        size = (size["height"], size["width"]) if "height" in size else size.get("shortest_edge", 224)
+    height, width = size if isinstance(size, list | tuple) else (size, size)
+    return (
+        Port(
+            name="pixel_values",
+            datatype="FP32",
+            shape=(getattr(config, "num_channels", 3), height, width),
+            holds="picture",
+            mean=tuple(processor.get("image_mean", MEAN)),
+            std=tuple(processor.get("image_std", STD)),
+        ),
+    )
+
+
+def _large_picture(config: Config, processor: Mapping[str, Any]) -> tuple[Port, ...]:
+    return _picture(config, {**processor, "size": DETECTOR_SIDE, "crop_size": None})
+
+
+def _pair(config: Config, processor: Mapping[str, Any]) -> tuple[Port, ...]:
+    ids, mask = _text(config.text_config, processor)
+    # The embedding of a text is that at its end, the greatest id of the vocabulary.
+    ids = Port(
+        name=ids.name,
+        datatype=ids.datatype,
+        shape=ids.shape,
+        holds="ids",
+        vocabulary=ids.vocabulary - 2,
+        pad=config.text_config.vocab_size - 1,
+        first=config.text_config.vocab_size - 2,
+        last=config.text_config.vocab_size - 1,
+    )
+    return ids, *_picture(config.vision_config, processor), mask
+
+
+def _sound(_: Config, __: Mapping[str, Any]) -> tuple[Port, ...]:
+    return (Port(name="input_values", datatype="FP32", shape=(SOUND_S * SAMPLE_RATE,), holds="sound"),)
+
+
+def _spectrum(config: Config, _: Mapping[str, Any]) -> tuple[Port, ...]:
+    frames = 2 * config.max_source_positions  # the second convolution has a stride of 2
+    return (Port(name="input_features", datatype="FP32", shape=(config.num_mel_bins, frames), holds="features"),)
+
+
+ENCODED = ("logits", "start_logits", "end_logits", "last_hidden_state")
+TEXT = Kind("text encoding", _text, "AutoModel", ENCODED)
+PICTURE = Kind("image classification", _picture, "AutoModelForImageClassification", ENCODED)
+KINDS: dict[str, Kind] = {
+    **dict.fromkeys(
+        (
+            "albert",
+            "bert",
+            "camembert",
+            "deberta",
+            "deberta-v2",
+            "distilbert",
+            "electra",
+            "mpnet",
+            "roberta",
+            "xlm-roberta",
+        ),
+        TEXT,
+    ),
+    **dict.fromkeys(("beit", "convnext", "deit", "dinov2", "resnet", "swin", "vit"), PICTURE),
+    "clip": Kind("image and text embedding", _pair, "AutoModel", ("image_embeds", "text_embeds")),
+    "detr": Kind("object detection", _large_picture, "AutoModelForObjectDetection", ("logits", "pred_boxes")),
+    "segformer": Kind("semantic segmentation", _picture, "AutoModelForSemanticSegmentation", ("logits",)),
+    "t5": Kind("text encoding", _text, "T5EncoderModel", ENCODED),
+    "wav2vec2": Kind("speech recognition", _sound, "AutoModelForCTC", ENCODED),
+    "whisper": Kind("speech encoding", _spectrum, "WhisperModel", ENCODED, part="encoder"),
+}
+"""By the configuration's `model_type`."""
+
+KNOWN: dict[str, tuple[str, dict[str, Any]]] = {
+    "google-bert/bert-base-uncased": ("bert", {}),
+    "google-bert/bert-large-uncased": (
+        "bert",
+        {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096},
+    ),
+    "FacebookAI/roberta-base": (
+        "roberta",
+        {"vocab_size": 50265, "max_position_embeddings": 514, "type_vocab_size": 1, "pad_token_id": 1},
+    ),
+    "distilbert/distilbert-base-uncased": ("distilbert", {}),
+    "microsoft/deberta-v3-base": (
+        "deberta-v2",
+        {
+            "vocab_size": 128100,
+            "hidden_size": 768,
+            "num_hidden_layers": 12,
+            "num_attention_heads": 12,
+            "intermediate_size": 3072,
+            "relative_attention": True,
+            "pos_att_type": ["p2c", "c2p"],
+            "position_buckets": 256,
+            "norm_rel_ebd": "layer_norm",
+            "share_att_key": True,
+            "position_biased_input": False,
+            "max_relative_positions": -1,
+            "type_vocab_size": 0,
+        },
+    ),
+    "sentence-transformers/all-MiniLM-L6-v2": (
+        "bert",
+        {"hidden_size": 384, "num_hidden_layers": 6, "num_attention_heads": 12, "intermediate_size": 1536},
+    ),
+    "google/vit-base-patch16-224": ("vit", {"num_labels": 1000}),
+    "openai/clip-vit-base-patch32": ("clip", {}),
+    "facebook/detr-resnet-50": ("detr", {"num_labels": 91}),
+    "nvidia/segformer-b0-finetuned-ade-512-512": ("segformer", {"num_labels": 150, "image_size": 512}),
+    "facebook/wav2vec2-base-960h": ("wav2vec2", {}),
+    "openai/whisper-tiny": ("whisper", {}),
+    "openai/whisper-large-v3": (
+        "whisper",
+        {"d_model": 1280, "encoder_layers": 32, "encoder_attention_heads": 20, "encoder_ffn_dim": 5120}
+        | {"decoder_layers": 32, "decoder_attention_heads": 20, "decoder_ffn_dim": 5120, "num_mel_bins": 128}
+        | {"vocab_size": 51866},
+    ),
+    "google-t5/t5-small": ("t5", {}),
+    "google-t5/t5-base": ("t5", {"d_model": 768, "d_ff": 3072, "num_layers": 12, "num_heads": 12}),
+}
+"""Published configurations, as changes of their class's defaults, for when the hub cannot be reached."""
+SENTENCES = {"sentence-transformers/all-MiniLM-L6-v2"}
+"""Of these, the models that pool a text's vectors into one."""
+
+
+class Served(nn.Module):
+    """A network as it is served: tensors in the order of its ports; pooled and normalised where it embeds sentences.
+
+    Without names of outputs the library's own answer is given.
+    """
+
+    def __init__(self, network: nn.Module, inputs: tuple[str, ...], outputs: tuple[str, ...], pooled: bool) -> None:
+        super().__init__()
+        self.network, self._inputs, self._outputs, self._pooled = network, inputs, outputs, pooled
+
+    def forward(
+        self, first: torch.Tensor, second: torch.Tensor | None = None, third: torch.Tensor | None = None
+    ) -> Any:
+        """Answer a batch; torch.export wants each input to have a name."""
+        given = [each for each in (first, second, third) if each is not None]
+        taken = dict(zip(self._inputs, given, strict=True))
+        answer = self.network(**taken)
+        if self._pooled:
+            # Reimers and Gurevych 2019, "Sentence-BERT", section 3: the mean of the vectors, padding left out.
+            mask = taken["attention_mask"][:, :, None].to(answer.last_hidden_state.dtype)
+            mean = (answer.last_hidden_state * mask).sum(1) / mask.sum(1).clamp(min=1)
+            return nn.functional.normalize(mean, dim=1)
+        if not self._outputs:
+            return answer
+        found = tuple(getattr(answer, name) for name in self._outputs)
+        return found if len(found) > 1 else found[0]
+
+
+def search(text: str) -> list[str]:
+    """List the names that are known without the hub and contain a text."""
+    return sorted(name for name in KNOWN if text.lower() in name.lower())
+
+
+def describe(model: str, name: str) -> Description:
+    """Describe a model by its name on the hub, or by the path of its folder. Raises OptionError."""
+    config, random = _configuration(model)
+    return _description(model, name, config, random)
+
+
+def _configuration(model: str) -> tuple[Config, str | None]:
+    """Find a model's configuration, and why its weights are random. Raises OptionError."""
+    folder = Path(model)
+    if folder.is_dir():
+        config = _read(lambda: transformers.AutoConfig.from_pretrained(model, local_files_only=True), model)
+        return config, None if _weights(folder) else f"{model} has no *.safetensors"
+    with hugging_face():
+        try:
+            config = transformers.AutoConfig.from_pretrained(model, trust_remote_code=False)
+        except Exception as error:  # whatever the hub or the network raises
+            full = model if model in KNOWN else next((each for each in KNOWN if each.endswith(f"/{model}")), "")
+            if not full:
+                raise OptionError(
+                    f"transformers/{model}: its configuration could not be had: {reason(error)}",
+                    fix="have it in the hub's cache, `servemark import FOLDER`, or one of: " + ", ".join(KNOWN),
+                ) from error
+            kind, changes = KNOWN[full]
+            return transformers.AutoConfig.for_model(kind, **changes), reason(error)
+        try:
+            _kind(config, model)
+            _pretrained(model, config)
+        except OptionError:
+            raise
+        except Exception as error:  # likewise
+            return config, reason(error)
+    return config, None
+
+
+def _read(read: Callable[[], Config], model: str) -> Config:
+    try:
+        return read()
+    except Exception as error:  # whatever the library raises
+        raise OptionError(
+            f"{model}: Transformers {transformers.__version__} cannot read its configuration: {error}",
+            fix="a folder as `save_pretrained` writes it, of an architecture that needs no code of its own",
+        ) from error
+
+
+def _weights(folder: Path) -> bool:
+    """Tell whether a folder has weights. Raises OptionError where it has only pickled ones, which could run code."""
+    if any(folder.glob("*.safetensors")):
+        return True
+    if pickled := sorted(folder.glob("pytorch_model*.bin")):
+        raise OptionError(
+            f"{pickled[0]} is pickled: reading it may run what somebody wrote into it",
+            fix="save it as safetensors: model.save_pretrained(FOLDER, safe_serialization=True)",
+        )
+    return False
+
+
+def _kind(config: Config, model: str) -> Kind:
+    kind = KINDS.get(config.model_type)
+    if kind is None:
+        raise OptionError(
+            f"{model} is of the architecture {config.model_type!r}, of which servemark does not know the requests",
+            fix=f"one of {', '.join(sorted(KINDS))}; or export it to ONNX and `servemark import` it",
+        )
+    return kind
+
+
+def _description(model: str, name: str, config: Config, random: str | None) -> Description:
+    kind = _kind(config, model)
+    processor = _json(Path(model) / "preprocessor_config.json")
+    inputs = kind.inputs(config, processor)
+    pooled = model in SENTENCES or (Path(model) / "1_Pooling").is_dir()
+    facts = {"config": config.to_diff_dict(), "model_type": config.model_type, "pooled": pooled}
+    names = tuple(port.name for port in inputs)
+
+    def network() -> nn.Module:
+        return Served(_network(config, kind), names, ("embedding",) if pooled else (), pooled)
+
+    found = counted(
+        network,
+        inputs,
+        lambda answer: (
+            {"embedding": answer}
+            if pooled
+            else {each: value for each in kind.outputs if (value := getattr(answer, each, None)) is not None}
+        ),
+    )
+    return Description(
+        name=name,
+        library="transformers",
+        version=transformers.__version__,
+        model=model,
+        task="sentence embedding" if pooled else kind.task,
+        inputs=inputs,
+        outputs=found.outputs,
+        parameters=found.parameters,
+        flops=found.flops,
+        max_batch=MAX_BATCH,
+        random=random,
+        facts=facts,
+    )
+
+
+def _json(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
+    return found
+
+
+def _class(config: Config, kind: Kind) -> Any:
+    """Return the class that the configuration names, where it gives an encoder's answers; else the kind's."""
+    for name in config.architectures or ():
+        if any(task in name for task in ("Classification", "QuestionAnswering", "Detection", "Segmentation", "CTC")):
+            return getattr(transformers, name, None) or getattr(transformers, kind.auto)
+    return getattr(transformers, kind.auto)
+
+
+def _network(config: Config, kind: Kind) -> nn.Module:
+    made = _class(config, kind)
+    config._attn_implementation = _attention(config)
+    return _part(made.from_config(config) if hasattr(made, "from_config") else made(config), kind)
+
+
+def _attention(config: Config) -> str | None:
+    return "eager" if config.model_type in WITHOUT_SDPA else None
+
+
+def _pretrained(model: str, config: Config) -> nn.Module:
+    kind = _kind(config, model)
+    # Of code that the folder brings nothing is run, and pickled weights are not read.
+    network = _class(config, kind).from_pretrained(
+        model,
+        config=config,
+        trust_remote_code=False,
+        use_safetensors=True,
+        dtype=torch.float32,
+        attn_implementation=_attention(config),
+    )
+    return _part(network, kind)
+
+
+def _part(network: nn.Module, kind: Kind) -> nn.Module:
+    return network.get_submodule(kind.part) if kind.part else network
+
+
+def build(description: Description) -> nn.Module:
+    """Make the network in eval mode."""
+    facts = description.facts
+    config = transformers.AutoConfig.for_model(**facts["config"] | {"model_type": facts["model_type"]})
+    trained = description.random is None
+    with contextlib.nullcontext() if trained else seeded(description.name):
+        network = _pretrained(description.model, config) if trained else _network(config, KINDS[config.model_type])
+    names = tuple(port.name for port in description.inputs)
+    outputs = tuple(port.name for port in description.outputs)
+    return Served(network, names, outputs, facts["pooled"]).eval()

@@ -1,0 +1,104 @@
+"""Models of libraries: described as the library counts them, exported, and answered as the library itself answers."""
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import exporters
+from servemark import workload
+from servemark.hub.blocks import description as hub
+from servemark.repository.entry import Entry
+from tests.support.exporting import run_artifact
+from tests.support.hub_folders import FOLDERS, write_folder
+
+timm = pytest.importorskip("timm")
+torch = pytest.importorskip("torch")
+torchvision = pytest.importorskip("torchvision")
+transformers = pytest.importorskip("transformers")
+
+TIMM = (
+    "convnext_atto", "deit_tiny_patch16_224", "efficientnet_b0", "efficientvit_b0", "eva02_tiny_patch14_336",
+    "ghostnet_100", "hardcorenas_a", "levit_128s", "lcnet_050", "mixnet_s", "mobilenetv3_small_050",
+    "mobilenetv4_conv_small", "mobilevit_xxs", "poolformer_s12", "regnety_002", "repvgg_a0", "resnet18",
+    "swin_tiny_patch4_window7_224", "tinynet_e", "vit_tiny_patch16_224",
+)  # fmt: skip
+TORCHVISION = (
+    "convnext_tiny", "densenet121", "efficientnet_b0", "googlenet", "mnasnet0_5", "mobilenet_v3_small",
+    "regnet_y_400mf", "shufflenet_v2_x0_5", "swin_t", "vit_b_16",
+)  # fmt: skip
+EXPORTED = ("timm/mobilenetv3_small_050", "timm/tinynet_e", "torchvision/shufflenet_v2_x0_5")
+
+
+@pytest.mark.parametrize("name", [*(f"timm/{each}" for each in TIMM), *(f"torchvision/{each}" for each in TORCHVISION)])
+def test_a_named_model_is_described_as_its_library_makes_it(name: str) -> None:
+    found = workload.get(name)
+    library, model = name.split("/")
+    theirs = timm.create_model(model) if library == "timm" else torchvision.models.get_model(model)
+    auxiliary = [module for key, module in theirs.named_children() if key.startswith("aux") and module is not None]
+    wanted = sum(each.numel() for each in theirs.parameters())
+    wanted -= sum(each.numel() for module in auxiliary for each in module.parameters())
+    assert (found.parameters, found.outputs[0].shape, found.weights) == (wanted, (1000,), "random")
+    assert found.flops is not None
+    assert found.flops > 2 * max(each.numel() for each in theirs.parameters())
+    assert "no downloads" in found.made_of or "could not be had" in found.made_of
+    sample = next(found.samples(np.random.default_rng(0)))
+    assert sample["image"].shape == found.inputs[0].shape
+    assert workload.get(found.name).made_of == found.made_of  # by its name in paths
+
+
+@pytest.mark.parametrize("name", EXPORTED)
+def test_a_random_network_answers_each_request_otherwise_and_is_exported(name: str, tmp_path: Path) -> None:
+    found = workload.get(name)
+    exporters.export(found, "onnxruntime", tmp_path / "repository")
+    golden = Entry(tmp_path / "repository", found.name, "onnxruntime").read_golden()
+    assert golden is not None
+    answers = golden.outputs["logits"]
+    assert len(set(answers.argmax(axis=1).tolist())) > 4
+    assert answers.std(axis=0).mean() > 0.3
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_a_folder_is_exported_and_answers_as_transformers_does(name: str, tmp_path: Path) -> None:
+    path = write_folder(name, tmp_path)
+    hub.of_folder(path, "mine", force=False)
+    found = workload.get("mine")
+    assert found.weights == "trained"
+    exporters.export(found, "onnxruntime", tmp_path / "repository")
+    samples = list(itertools.islice(found.samples(np.random.default_rng(5)), 3))
+    batch = found.request(samples)
+    answer = run_artifact(Entry(tmp_path / "repository", "mine", "onnxruntime"), dict(batch))
+    theirs = getattr(transformers, FOLDERS[name][1]).from_pretrained(path).eval()
+    if name == "whisper":
+        theirs = theirs.encoder
+    with torch.no_grad():
+        wanted = theirs(**{key: torch.from_numpy(value) for key, value in batch.items()})
+    for tensor in found.outputs:
+        if tensor.name == "embedding":
+            mask = torch.from_numpy(batch["attention_mask"])[:, :, None].float()
+            mean = (wanted.last_hidden_state * mask).sum(1) / mask.sum(1)
+            right = (mean / mean.norm(dim=1, keepdim=True)).numpy()
+        else:
+            right = getattr(wanted, tensor.name).numpy()
+        assert np.abs(answer[tensor.name] - right).max() < 1e-4
+        assert answer[tensor.name].argmax() == right.argmax()
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("google-bert/bert-base-uncased", 109_482_240),
+        ("FacebookAI/roberta-base", 124_645_632),
+        ("distilbert/distilbert-base-uncased", 66_362_880),
+        ("microsoft/deberta-v3-base", 183_831_552),
+        ("sentence-transformers/all-MiniLM-L6-v2", 22_713_216),
+        ("google/vit-base-patch16-224", 86_567_656),
+        ("openai/clip-vit-base-patch32", 151_277_313),
+        ("nvidia/segformer-b0-finetuned-ade-512-512", 3_752_694),
+        ("facebook/wav2vec2-base-960h", 94_396_320),
+    ],
+)
+def test_a_published_model_has_its_published_size_without_the_hub(name: str, parameters: int) -> None:
+    found = workload.get(f"transformers/{name}")
+    assert (found.parameters, found.weights) == (parameters, "random")

@@ -1,0 +1,75 @@
+"""Folders of small models, as Transformers writes them."""
+
+from pathlib import Path
+from typing import Any
+
+SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
+TEXT = {**SMALL, "vocab_size": 300, "max_position_embeddings": 40}
+PICTURE = {**SMALL, "image_size": 32, "patch_size": 8, "num_labels": 7}
+VISION = {**SMALL, "image_size": 32, "patch_size": 8}
+FOLDERS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "bert": ("BertConfig", "BertForSequenceClassification", {**TEXT, "num_labels": 3}),
+    "roberta": ("RobertaConfig", "RobertaModel", {**TEXT, "pad_token_id": 1}),
+    "distilbert": (
+        "DistilBertConfig",
+        "DistilBertForTokenClassification",
+        {"dim": 32, "n_layers": 2, "n_heads": 2, "hidden_dim": 64, "vocab_size": 300, "max_position_embeddings": 40},
+    ),
+    "deberta": (
+        "DebertaV2Config",
+        "DebertaV2Model",
+        {**TEXT, "relative_attention": True, "pos_att_type": ["p2c", "c2p"], "position_buckets": 16},
+    ),
+    "sentences": ("BertConfig", "BertModel", TEXT),
+    "vit": ("ViTConfig", "ViTForImageClassification", PICTURE),
+    "swin": (
+        "SwinConfig",
+        "SwinForImageClassification",
+        {"image_size": 32, "patch_size": 4, "embed_dim": 16, "depths": [1, 1], "num_heads": [2, 2], "window_size": 4}
+        | {"num_labels": 7},
+    ),
+    "clip": (
+        "CLIPConfig",
+        "CLIPModel",
+        {"text_config": TEXT, "vision_config": VISION, "projection_dim": 16},
+    ),
+    "segformer": (
+        "SegformerConfig",
+        "SegformerForSemanticSegmentation",
+        {"image_size": 64, "hidden_sizes": [8, 16, 16, 32], "depths": [1, 1, 1, 1], "decoder_hidden_size": 16}
+        | {"num_attention_heads": [1, 2, 2, 4], "num_labels": 5},
+    ),
+    "wav2vec2": (
+        "Wav2Vec2Config",
+        "Wav2Vec2ForCTC",
+        {**SMALL, "vocab_size": 12, "conv_dim": [16, 16, 16], "conv_stride": [10, 8, 4], "conv_kernel": [10, 8, 4]}
+        | {"num_conv_pos_embeddings": 16, "num_conv_pos_embedding_groups": 2},
+    ),
+    "whisper": (
+        "WhisperConfig",
+        "WhisperModel",
+        {"d_model": 32, "encoder_layers": 2, "encoder_attention_heads": 2, "encoder_ffn_dim": 64, "decoder_layers": 1}
+        | {"decoder_attention_heads": 2, "decoder_ffn_dim": 64, "vocab_size": 300, "max_source_positions": 60}
+        | {"num_mel_bins": 20, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1},
+    ),
+    "t5": (
+        "T5Config",
+        "T5EncoderModel",
+        {"d_model": 32, "d_kv": 16, "d_ff": 64, "num_layers": 2, "num_heads": 2, "vocab_size": 300},
+    ),
+}
+"""Twelve architectures: class of the configuration, class of the network, and small sizes."""
+
+
+def write_folder(name: str, at: Path) -> Path:
+    """Write the folder of a small model below `at`."""
+    import torch
+    import transformers
+
+    config, network, sizes = FOLDERS[name]
+    torch.manual_seed(0)
+    model = getattr(transformers, network)(getattr(transformers, config)(**sizes))
+    model.save_pretrained(at / name)
+    if name == "sentences":
+        (at / name / "1_Pooling").mkdir()
+    return at / name
