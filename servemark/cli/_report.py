@@ -9,7 +9,7 @@ from servemark.errors import ResultError
 from servemark.output import note
 from servemark.paths import shown
 from servemark.results import directory
-from servemark.results.saved import Saved, file_of, read_saved
+from servemark.results.saved import Saved, file_of, files_below, read_saved
 from servemark.results.schema.run import Result
 from servemark.search.max_rate.curve import curve
 from servemark.views.render.html import page
@@ -20,14 +20,13 @@ PAGE = "report.html"
 
 def read_all(paths: Sequence[Path]) -> list[Saved]:
     """The documents that the paths name; the link to the newest result is not a second one. Raises ResultError."""
-    return [_read(path) for path in dict.fromkeys(path.resolve() if path.is_symlink() else path for path in paths)]
+    named = dict.fromkeys(path.resolve() if path.is_symlink() else path for path in paths)
+    return [saved for path in named for saved in _read(path)]
 
 
 def side_by_side(documents: list[Saved]) -> list[Saved]:
     """Several runs have a row and a line each in front."""
-    if len(documents) > 1 and all(saved.kind == "load" for saved in documents):
-        return [series(documents), *documents]
-    return documents
+    return [series(documents), *documents] if len(documents) > 1 and _only_runs(documents) else documents
 
 
 def each(documents: Sequence[Saved]) -> list[Saved]:
@@ -57,7 +56,7 @@ def write_page(file: Path, documents: Sequence[Saved], *, quiet: bool = False) -
 def write_report(folder: Path, *, quiet: bool = False) -> None:
     """Write the page of a result beside it. What was measured stands, also where its page cannot be written."""
     try:
-        write_page(folder / PAGE, [_read(folder)], quiet=quiet)
+        write_page(folder / PAGE, _read(folder), quiet=quiet)
     except ResultError as error:
         note(f"no {PAGE}: {error}")
 
@@ -73,14 +72,18 @@ def conclude(folder: Path, document: Any, *, report: bool, json: bool) -> None:
         write_report(folder, quiet=json)
 
 
-def _read(path: Path) -> Saved:
-    """A document, or the runs of a folder that has none of its own."""
-    if path.is_dir() and not file_of(path).is_file():
-        runs = [read_saved(file.parent) for file in sorted(path.glob(f"*/{directory.RESULT_FILE}"))]
-        if not runs:
-            raise ResultError(f"{path} holds no result", fix="name a result directory")
-        return series(runs)
-    return read_saved(path)
+def _read(path: Path) -> list[Saved]:
+    """A document, or those of a folder that has none of its own: runs together are a series."""
+    if not path.is_dir() or file_of(path).is_file():
+        return [read_saved(path)]
+    found = [read_saved(file) for file in files_below(path)]
+    if not found:
+        raise ResultError(f"{path} holds no result", fix="name a result directory")
+    return [series(found)] if _only_runs(found) else found
+
+
+def _only_runs(documents: Sequence[Saved]) -> bool:
+    return all(saved.kind == "load" for saved in documents)
 
 
 def _title(documents: Sequence[Saved]) -> str:

@@ -65,6 +65,17 @@ def file_of(path: Path) -> Path:
     return next((path / name for name in DOCUMENTS if (path / name).is_file()), path)
 
 
+def files_below(folder: Path) -> list[Path]:
+    """Return the documents of a folder's result directories; the link to the newest is not a second one."""
+    found = [file_of(each) for each in sorted(folder.iterdir()) if each.is_dir() and each.name != directory.LATEST]
+    return [file for file in found if file.is_file()]
+
+
+def runs_below(folder: Path) -> list[Path]:
+    """Return those of them that are a result of one run."""
+    return [file for file in files_below(folder) if file.name == directory.RESULT_FILE]
+
+
 def read_saved(path: Path) -> Saved:
     """Read a document by its directory or its file. Raises ResultError."""
     file = file_of(path)

@@ -25,7 +25,7 @@ FLAGS = ("--request-rate", "40", "--duration", "10", "--warmup", "1")
 SLO = (*FLAGS, "--slo", "p90:50,errors:0.01")
 STAGES = ("--stages", "5:20,5:40", "--duration", "10", "--warmup", "1")
 COLD_START = ("--request-rate", "40", "--duration", "12", "--cold-start", "--slo", "cold-start:5")
-POINT = {
+POINT: dict[str, Any] = {
     "rate": 40.0,
     "latency_ms": 20.0,
     "valid": True,
@@ -33,6 +33,9 @@ POINT = {
     "objective": "met",
     "met": True,
     "bottleneck": None,
+    "over": 1,
+    "requests": 400,
+    "directory": None,
 }
 
 
@@ -56,7 +59,7 @@ def documents(folder: Path) -> dict[str, Saved]:
     open_loop = run(folder / "open")
     result = open_loop.document
     header = {key: result[key] for key in ("schema_version", "created", "command", "environment")}
-    missed = {
+    missed: dict[str, Any] = {
         **POINT,
         "rate": 60.0,
         "valid": False,
@@ -66,7 +69,8 @@ def documents(folder: Path) -> dict[str, Saved]:
         "bottleneck": "server",
     }
     found: dict[str, Any] = {"points": [POINT, missed], "rate": 50.0, "ci95": [45.0, 55.0], "bottleneck": "server"}
-    found |= {"reason": "met in 1 of 1 runs"}
+    tried = [{"rate": each["rate"], "runs": 1, "met": int(each["met"])} for each in (POINT, missed)]
+    found |= {"reason": "met in 1 of 1 runs", "rates": tried, "confirmed": False, "above": 60.0}
     range_of = [
         run(folder / name, (*FLAGS[:1], rate, *FLAGS[2:]), slow=slow)
         for name, rate, slow in (("1", "40", 0.02), ("2", "80", 0.08))
@@ -82,7 +86,7 @@ def documents(folder: Path) -> dict[str, Saved]:
         "closed": run(folder / "closed", ("--concurrency", "4", "--duration", "10", "--warmup", "1")),
         "stages": run(folder / "stages", STAGES),
         "cold_start": run(folder / "cold_start", COLD_START),
-        "mix": run(folder / "mix", mix=[{**result, "share": 1.0}]),
+        "mix": run(folder / "mix", mix=[{**result, "share": 1.0, "directory": "ranking"}]),
         "max_rate": run(folder / "max_rate", max_rate=found),
         "alone": Saved("alone", result),
         "series": Saved("runs", {"results": runs, "curve": curve(runs)}, None, tuple(range_of)),
@@ -216,7 +220,8 @@ def _suite(header: dict[str, Any]) -> dict[str, Any]:
 def _tuning(header: dict[str, Any]) -> dict[str, Any]:
     settings = {"instances": 1, "threads": 1, "max_batch": 128, "queue_delay_us": 0}
     known = {"failure": None, "latency_ms": 12.0, "generator_limited": [], "rounds_requests_per_s": [900.0, 910.0]}
-    found = {"rate": 900.0, "confirmed": True, "bottleneck": "server"}
+    found = {"rate": 900.0, "ci95": [880.0, 920.0], "confirmed": True, "above": None, "bottleneck": "server"}
+    found |= {"reason": "met in 1 of 1 runs", "rates": [], "points": []}
     rows = [
         {
             "text": f"{n} x 1 threads",
@@ -248,7 +253,12 @@ def _tuning(header: dict[str, Any]) -> dict[str, Any]:
         "written": "config.pbtxt",
         "rounds": 6,
         "rates_requests_per_s": {"before": 900.0, "after": 1800.0},
-        "ratio": {"value": 2.0, "ci95": [1.9, 2.1], "significant": True},
+        "ratio": {"value": 2.0, "ci95": [1.9, 2.1], "significant": True, "p_value": 0.03},
+        "seed": 0,
+        "screens": {"warmed_s": 1.0, "warmup_s": 0.5, "duration_s": 2.0},
+        "space": {"present": settings, "layouts": [], "batches": [128], "delays_us": [0]},
+        "lacked": None,
+        "partial": False,
     }
 
 
@@ -258,8 +268,8 @@ def _quality(header: dict[str, Any], result: dict[str, Any]) -> dict[str, Any]:
         "metric": "HR@10",
         "higher_is_better": True,
         "figures": [
-            {"name": "HR@10", "value": 0.65, "ci95": [0.62, 0.68]},
-            {"name": "NDCG@10", "value": None, "ci95": None},
+            {"name": "HR@10", "value": 0.65, "ci95": [0.62, 0.68], "ci95_method": "wilson"},
+            {"name": "NDCG@10", "value": None, "ci95": None, "ci95_method": None},
         ],
         "target": 0.635,
         "protocol": "a protocol",
@@ -272,7 +282,8 @@ def _quality(header: dict[str, Any], result: dict[str, Any]) -> dict[str, Any]:
     return {
         **header,
         "kind": "quality",
-        **{key: result[key] for key in ("workload", "engine", "device", "provider", "precision", "protocol")},
+        **{key: result[key] for key in ("workload", "engine", "device", "provider", "protocol")},
+        "precision": "fp32",
         "request": result["request"],
         "resolved": {**result["resolved"], "samples": None},
         "artifact_sha256": None,
@@ -292,15 +303,18 @@ def _mlperf(header: dict[str, Any], result: dict[str, Any]) -> dict[str, Any]:
     }
     subjects = {"latency", "requests", "errors", "outputs", "cpu"}
     figures = {tag: each for tag, each in result["figures"].items() if tag.partition(".")[0] in subjects}
+    plan = {"scenario": "Server", "expected_qps": 100.0, "expected_latency_ms": 1.0, "min_duration_s": 10.0}
+    plan |= {"min_queries": 100, "latency_ms": 50.0, "percentile": 99.0, "seed": 0}
     errors = {"by_kind": {"timeout": 1}, "messages": {"timeout": ["no answer"]}}
     return {
         **header,
         "kind": "mlperf",
-        **{key: result[key] for key in ("workload", "engine", "device", "precision", "protocol", "partial")},
+        **{key: result[key] for key in ("workload", "engine", "device", "provider", "protocol", "partial")},
+        "precision": "fp32",
         "request": {},
         "resolved": {"url": None, "model": "ranking_onnxruntime", "windows": 10},
         "scenario": "Server",
-        "plan": {"scenario": "Server", "expected_qps": 100.0},
+        "plan": plan,
         "loadgen": official,
         "figures": {**figures, "errors.count": {"value": 1, "unit": ""}},
         "details": {**{key: result["details"][key] for key in ("outputs", "cpu")}, "errors": errors},

@@ -11,6 +11,7 @@ from servemark.errors import ResultError
 from servemark.figures.registry import value_of
 from servemark.paths import found
 from servemark.results import directory as results
+from servemark.results.saved import runs_below
 from servemark.results.schema.comparison import ComparisonDocument, DifferingKey
 from servemark.results.schema.header import Header
 from servemark.results.schema.run import Result, RunHeader
@@ -67,8 +68,7 @@ def _read(path: Path) -> list[Run]:
         listed = results.read_as(path / COMPARISON_FILE, ComparisonDocument)["turns"]
         return [_run(path / turn["directory"], turn["label"]) for turn in listed if not turn["partial"]]
     if path.is_dir() and not (path / results.RESULT_FILE).is_file():
-        below = sorted(path.glob(f"*/{results.RESULT_FILE}"))
-        return [_run(file.parent) for file in below if file.parent.name != results.LATEST]
+        return [_run(file.parent) for file in runs_below(path)]
     return [_run(path if path.is_dir() else path.parent)]
 
 

@@ -6,10 +6,10 @@ import pytest
 
 from servemark.errors import ExitCode
 from servemark.results import directory
-from servemark.results.saved import Saved
+from servemark.results.saved import DOCUMENTS, Saved
 from tests.support.command_line import Servemark
 from tests.support.mlflow_server import mlflow_server
-from tests.support.saved_documents import FLAGS, run
+from tests.support.saved_documents import FLAGS, documents, run
 
 RATES = (("a", "40", 0.02), ("b", "80", 0.03))
 
@@ -56,6 +56,27 @@ def test_runs_that_differ_by_more_than_the_rate_have_no_curve(
     directory.write(other, two[1].document | {"engine": "pytorch"})
     servemark("report", str(tmp_path / "range"))
     assert "Latency over the answered rate" not in (tmp_path / "range" / "report.html").read_text()
+
+
+def test_a_folder_may_hold_every_kind_of_document(servemark: Servemark, tmp_path: Path) -> None:
+    folder = tmp_path / "results"
+    made = {name: saved for name, saved in documents(tmp_path / "made").items() if saved.kind != "series"}
+    for name, saved in made.items():
+        file = folder / name / (each if (each := f"{saved.kind}.json") in DOCUMENTS else directory.RESULT_FILE)
+        file.parent.mkdir(parents=True)
+        file.write_text(directory.to_json(saved.document))
+    (folder / directory.LATEST).symlink_to("tuning")
+    done = servemark("report", str(folder))
+    assert (done.code, done.err.startswith("page: ")) == (0, True)
+    assert (folder / "report.html").read_text().count("<article") == len(made)
+    csv, markdown = (servemark("report", str(folder), "--format", each) for each in ("csv", "md"))
+    assert (csv.code, markdown.code) == (0, 0)
+    assert {line.split(",")[0] for line in csv.out.splitlines()[1:]} >= made.keys()
+    junit = servemark("report", str(folder), "--format", "junit")
+    assert (junit.code, junit.out.count("<testsuite ")) == (0, len(made))
+    with mlflow_server() as server:
+        assert servemark("report", str(folder), "--mlflow", server.url).code == 0
+    assert {run["run_name"] for run in server.runs} >= made.keys()
 
 
 @pytest.mark.parametrize("name", ["none", "empty"])

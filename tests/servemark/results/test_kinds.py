@@ -7,7 +7,6 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 import pytest
 
 from servemark.results.kinds import conformed, type_of
-from servemark.results.schema.kernels import KernelsDocument
 from servemark.results.schema.run import PendingResult, Result, Series
 from tests.support.saved_documents import documents
 
@@ -59,4 +58,7 @@ def test_the_kind_gives_the_type() -> None:
 
 
 def test_a_whole_document_fits(tmp_path: Path) -> None:
-    conformed(json.loads(json.dumps(documents(tmp_path)["kernels"].document)), KernelsDocument)
+    for saved in documents(tmp_path).values():
+        kind = type_of(saved.document)
+        assert kind is not None
+        conformed(json.loads(json.dumps(saved.document)), kind)
