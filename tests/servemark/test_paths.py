@@ -9,6 +9,10 @@ import pytest
 
 from servemark import paths
 from servemark.paths import HOME_VARIABLE, found, shown
+from servemark.results import directory
+from servemark.results.schema.header import opening
+from tests.support.command_line import Servemark
+from tests.support.saved_documents import kernels, run
 
 
 @pytest.mark.parametrize(
@@ -24,7 +28,10 @@ def test_a_path_is_shown_as_it_can_be_typed(
 
 @pytest.mark.parametrize(("home", "where"), [("", ""), ("elsewhere", "{here}/elsewhere/")])
 def test_every_folder_lies_below_the_home_or_the_working_directory(home: str, where: str, tmp_path: Path) -> None:
-    code = "from servemark.paths import *; print(MODEL_REPOSITORY, DATA_ROOT, RESULTS, IMPORTS, BASELINES)"
+    code = (
+        "from servemark.paths import *; from servemark.documents.commands.compare import Baseline;"
+        "print(MODEL_REPOSITORY, DATA_ROOT, RESULTS, IMPORTS, BASELINES, Baseline().result)"
+    )
     done = subprocess.run(
         [sys.executable, "-c", code],
         cwd=tmp_path,
@@ -33,7 +40,7 @@ def test_every_folder_lies_below_the_home_or_the_working_directory(home: str, wh
         text=True,
         check=True,
     )
-    names = ("model_repo", "data", "results", "servemark_models", "baselines")
+    names = ("model_repo", "data", "results", "servemark_models", "baselines", "results/latest")
     assert done.stdout.split() == [f"{where.format(here=tmp_path)}{name}" for name in names]
 
 
@@ -47,3 +54,28 @@ def test_a_result_is_found_here_first_and_then_at_home(tmp_path: Path, monkeypat
     assert found("results/none") == Path("results/none")
     (here / "results/a").mkdir(parents=True)
     assert found("results/a") == Path("results/a")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "show {}",
+        "report {} --format md",
+        "rerun {} --print",
+        "history {}",
+        "compare {} {}",
+        "compare kernels kernels",
+        "explain {}",
+    ],
+)
+def test_every_command_finds_a_result_at_home(
+    servemark: Servemark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    run(tmp_path / "home/results/a")
+    (tmp_path / "home/kernels").mkdir()
+    directory.write(tmp_path / "home/kernels", kernels(dict(opening())))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(paths, "HOME", tmp_path / "home")
+    done = servemark(*command.format(*["results/a"] * 2).split())
+    kept_nothing = "keeps nothing to explain" in done.err
+    assert kept_nothing if command.startswith("explain") else done.code == 0, done.err

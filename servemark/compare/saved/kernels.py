@@ -3,14 +3,15 @@
 import functools
 import statistics
 from collections.abc import Callable, Collection, Sequence
-from pathlib import Path
 
 from servemark.compare.saved.differences import Gate
 from servemark.compare.saved.figures import ALL, difference_of, read, unknown_difference
 from servemark.compare.saved.saved_runs import circumstances
 from servemark.errors import OptionError, ResultError
 from servemark.machine.cpu_time import QUIET_SHARE
+from servemark.paths import found
 from servemark.results import directory as results
+from servemark.results.saved import runs_below
 from servemark.results.schema.comparison import Difference, DifferingKey, Outcome, SavedComparison
 from servemark.results.schema.header import opening, reason_of
 from servemark.results.schema.kernels import KernelCase, KernelsDocument, ProbeKey, named, other_work, title
@@ -30,18 +31,14 @@ Times = dict[str, float]
 
 def read_kernels(text: str) -> list[KernelsDocument]:
     """Read the kernel results that one side names, separated by commas; none if the first is not one."""
-    found = []
-    for path in map(Path, text.split(",")):
-        folders = [path] if (path / results.RESULT_FILE).is_file() or not path.is_dir() else _below(path)
-        documents = [results.read(folder) for folder in folders if folder.exists()]
+    kernels = []
+    for path in map(found, text.split(",")):
+        files = runs_below(path) if path.is_dir() and not (path / results.RESULT_FILE).is_file() else [path]
+        documents = [results.read(file) for file in files if file.exists()]
         if not documents or documents[0].get("kind") != "kernels":
             return []
-        found += [results.typed(each, path, KernelsDocument) for each in documents if each.get("kind") == "kernels"]
-    return found
-
-
-def _below(folder: Path) -> list[Path]:
-    return [file.parent for file in sorted(folder.glob(f"*/{results.RESULT_FILE}"))]
+        kernels += [results.typed(each, path, KernelsDocument) for each in documents if each.get("kind") == "kernels"]
+    return kernels
 
 
 def compare_kernels(

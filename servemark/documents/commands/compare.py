@@ -11,6 +11,7 @@ from servemark.documents.flags import request_of
 from servemark.documents.load import ClosedLoop, ConstantRate
 from servemark.documents.request import RunRequest
 from servemark.errors import OptionError
+from servemark.paths import RESULTS
 from servemark.quantities import PERCENT, SECONDS
 
 
@@ -190,8 +191,8 @@ class Baseline(Command, frozen=True, kw_only=True):
     """
 
     name: Annotated[str, argument("The baseline's name, like main.", "[NAME]")] = ""
-    result: Annotated[Path, argument("A result directory, or a folder of repeats.", "[RESULT]", read=existing)] = Path(
-        "results/latest"
+    result: Annotated[Path, argument("A result directory, or a folder of repeats.", "[RESULT]", read=existing)] = (
+        RESULTS / "latest"
     )
     force: Annotated[bool, option("Replace a baseline of this name.")] = False
     json: Json = False
