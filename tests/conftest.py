@@ -13,6 +13,7 @@ from hypothesis import settings
 from servemark.frameworks import tensorflow as quiet_tensorflow
 from servemark.output import NOTES, SAYS
 from tests.support.certificates import Authority
+from tests.support.left_behind import pytest_sessionfinish  # noqa: F401 - pytest finds its hooks here
 
 if TYPE_CHECKING:
     from tests.support.command_line import Servemark

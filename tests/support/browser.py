@@ -1,11 +1,11 @@
 """Chromium without a window, driven over its DevTools protocol; tests that need it are skipped where there is none."""
 
 import base64
+import contextlib
 import itertools
 import json
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,8 @@ import pytest
 import requests
 import websocket
 
-from tests.support.locust_run import started, until
+from servers.launch.process import Command, Process
+from tests.support.locust_run import until
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chromium-headless-shell")
 CHROMIUM = next(filter(None, map(shutil.which, BROWSERS)), None)
@@ -61,20 +62,21 @@ class Page:
         file.write_bytes(base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"]))
 
 
-@contextmanager
+@contextlib.contextmanager
 def page(folder: Path, *more: str, width: int = 1280, height: int = 1000) -> Iterator[Page]:
     """A browser of its own, its profile in the folder; `more` are flags of Chromium."""
     assert CHROMIUM
     profile, log = folder / "profile", folder / "chromium.log"
     flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-dev-shm-usage"]
     flags += ["--remote-debugging-port=0", f"--user-data-dir={profile}", f"--window-size={width},{height}", *more]
-    with started([CHROMIUM, *flags, "about:blank"], log):
+    browser = Process(Command([CHROMIUM, *flags, "about:blank"]), log)  # its helpers have sessions of their own
+    try:
         port_file = profile / "DevToolsActivePort"
         until(lambda: port_file.exists() and port_file.read_text().count("\n"), "Chromium")
         port = int(port_file.read_text().split()[0])
         tabs = requests.get(f"http://127.0.0.1:{port}/json/list", timeout=30).json()
         tab = Page(next(tab["webSocketDebuggerUrl"] for tab in tabs if tab["type"] == "page"))
-        try:
+        with contextlib.closing(tab.socket):
             yield tab
-        finally:
-            tab.socket.close()
+    finally:
+        browser.stop()
