@@ -60,6 +60,8 @@ def to_half(source: Path, target: Path, precision: str) -> dict[str, object]:
     nodes = list(graphs.every_node(model))
     wide = {node for node in nodes if _stays(node, half)} | _exact(model, half)
     if precision == "bf16":
+        wide |= _between([node for node in nodes if node.op_type == "GRU"])
+    if precision == "bf16":
         wide |= _beside([node for node in nodes if node.op_type == "GRU"])
     wide |= {inner for node in wide for inner in _inside(node)}
     plan = {node: NONE if node in wide else ports(node, half, opset) for node in nodes}
@@ -150,6 +152,22 @@ def _makers(node: ir.Node) -> list[ir.Node]:
 
 def _readers(node: ir.Node) -> list[ir.Node]:
     return [use.node for value in node.outputs for use in value.uses()]
+
+
+def _between(ends: Collection[ir.Node]) -> set[ir.Node]:
+    """Find the nodes on the way from one of these to another."""
+    after, before = _reached(ends, ir.Node.successors), _reached(ends, ir.Node.predecessors)
+    return after & before
+
+
+def _reached(starts: Collection[ir.Node], step: Callable[[ir.Node], Iterable[ir.Node]]) -> set[ir.Node]:
+    found: set[ir.Node] = set()
+    waiting = list(starts)
+    while waiting:
+        new = set(step(waiting.pop())) - found
+        found |= new
+        waiting += new
+    return found
 
 
 def _narrow_weights(model: ir.Model, plan: Mapping[ir.Node, Ports], halves: set[ir.Value], half: ir.DataType) -> None:

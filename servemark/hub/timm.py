@@ -46,6 +46,8 @@ def describe(model: str, name: str) -> Description:
             holds="picture",
             mean=tuple(settings["mean"]),
             std=tuple(settings["std"]),
+            resample=settings["interpolation"],
+            kept=settings["crop_pct"],
         ),
     )
     found = counted(

@@ -45,6 +45,8 @@ def describe(model: str, name: str) -> Description:
             holds="picture",
             mean=tuple(prepare.mean),
             std=tuple(prepare.std),
+            resample=prepare.interpolation.value,
+            kept=side / prepare.resize_size[0],
         ),
     )
     found = counted(lambda: _network(model), inputs, lambda logits: {"logits": logits})

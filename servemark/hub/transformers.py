@@ -13,6 +13,7 @@ from torch import nn
 from servemark.errors import OptionError
 from servemark.hub.blocks.description import Description
 from servemark.hub.blocks.network import counted, hugging_face, reason
+from servemark.hub.blocks.own_data import RESAMPLING
 from servemark.hub.blocks.requests import Port
 from servemark.models.blocks.weights import seeded
 
@@ -81,8 +82,18 @@ def _picture(config: Config, processor: Mapping[str, Any]) -> tuple[Port, ...]:
             holds="picture",
             mean=tuple(processor.get("image_mean", MEAN)),
             std=tuple(processor.get("image_std", STD)),
+            resample=RESAMPLING.get(processor.get("resample", 2), "bilinear"),
+            kept=_kept(processor, height),
+            rounded_down=True,
         ),
     )
+
+
+def _kept(processor: Mapping[str, Any], height: int) -> float | None:
+    """Find the share of a resized picture that its processor cuts out."""
+    size = processor.get("size")
+    shortest = size.get("shortest_edge") if isinstance(size, Mapping) else None
+    return height / shortest if processor.get("do_center_crop") and shortest else None
 
 
 def _large_picture(config: Config, processor: Mapping[str, Any]) -> tuple[Port, ...]:

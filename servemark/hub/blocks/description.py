@@ -13,6 +13,7 @@ import msgspec
 
 from servemark import files
 from servemark.errors import ArtifactError, OptionError, parsing
+from servemark.hub.blocks.own_data import reader
 from servemark.hub.blocks.requests import Port, requests
 from servemark.plugins import module_of, names_in
 from servemark.results.directory import write_atomically
@@ -150,6 +151,7 @@ def workload(description: Description) -> Workload:
         max_batch=description.max_batch,
         build=_bound(description),
         samples=functools.partial(requests, description.inputs),
+        read=reader(description.inputs, description.model),
         trained=description.random is None,
         module=f"{LIBRARIES}.{description.library}",
         made_of=description.made_of,
