@@ -11,7 +11,7 @@ from torchvision import models
 from servemark.errors import OptionError
 from servemark.hub.blocks.description import Description
 from servemark.hub.blocks.network import counted, downloading, reason, spread
-from servemark.hub.blocks.requests import Port
+from servemark.hub.blocks.ports import Port
 from servemark.models.blocks.weights import seeded
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from servemark.errors import OptionError
 from servemark.hub.blocks.description import Description
 from servemark.hub.blocks.network import counted, hugging_face, reason
 from servemark.hub.blocks.own_data import RESAMPLING
-from servemark.hub.blocks.requests import Port
+from servemark.hub.blocks.ports import Port
 from servemark.models.blocks.weights import seeded
 
 if TYPE_CHECKING:

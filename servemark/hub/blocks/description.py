@@ -13,8 +13,7 @@ import msgspec
 
 from servemark import files
 from servemark.errors import ArtifactError, OptionError, parsing
-from servemark.hub.blocks.own_data import reader
-from servemark.hub.blocks.requests import Port, requests
+from servemark.hub.blocks.ports import Port
 from servemark.plugins import module_of, names_in
 from servemark.results.directory import write_atomically
 from servemark.workload import Tensor, Workload
@@ -139,6 +138,10 @@ def search(library: str, text: str) -> list[str]:
 
 def workload(description: Description) -> Workload:
     """Make the workload; nothing of the library is imported before its network is built."""
+    # What draws requests imports SciPy, for which a command without such a model does not wait.
+    from servemark.hub.blocks.own_data import reader
+    from servemark.hub.blocks.requests import requests
+
     return Workload(
         name=description.name,
         title=f"{description.model} ({description.library})",

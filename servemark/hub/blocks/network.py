@@ -10,7 +10,8 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from servemark.hub.blocks.requests import Port, requests
+from servemark.hub.blocks.ports import Port
+from servemark.hub.blocks.requests import requests
 from servemark.models.blocks.weights import calibrate, centre
 
 if TYPE_CHECKING:

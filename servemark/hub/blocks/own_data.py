@@ -12,7 +12,7 @@ import numpy.typing as npt
 from servemark import files
 from servemark.datasets import image_folder
 from servemark.errors import InputDataError
-from servemark.hub.blocks.requests import Port
+from servemark.hub.blocks.ports import Port
 from servemark.workload import Sample
 
 TOKENIZER = "tokenizer.json"
