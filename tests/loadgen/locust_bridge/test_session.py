@@ -30,9 +30,10 @@ def test_a_closed_loop_that_is_no_longer_answered_ends(tmp_path: Path) -> None:
     assert "--request-timeout" in constraint(result, "error_rate")["remedy"]
 
 
-def test_errors_make_a_run_invalid(tmp_path: Path) -> None:
+def test_errors_make_a_run_invalid_and_locusts_own_run_time_is_its_duration(tmp_path: Path) -> None:
     with server_of(get("ranking_tiny"), delay_s=0.005, error_every=4) as server:
-        done = run("ranking", *TINY, "--url", server.url, "--out", str(tmp_path), *SHORT, "--request-rate", "200")
+        flags = ["-t", "1s", "--warmup", "0.1", "--request-rate", "200"]
+        done = run("ranking", *TINY, *flags, "--url", server.url, "--out", str(tmp_path))
         received = server.requests()
     result = the_result(tmp_path)
     check_counts(result, len(received))
@@ -42,6 +43,9 @@ def test_errors_make_a_run_invalid(tmp_path: Path) -> None:
     assert value_of(result, "errors.share") == pytest.approx(0.25, abs=0.02)
     assert "golden error on request" in errors["messages"]["http_500"][0]
     assert not constraint(result, "error_rate")["ok"]
+    assert (result["partial"], result["scenario"]["duration_s"]) == (False, 1)
+    assert result["scenario"]["measured_s"] >= 1
+    assert constraint(result, "completed")["ok"]
 
 
 @pytest.mark.parametrize(
@@ -56,15 +60,6 @@ def test_bad_flags_end_locust_with_exit_code_3(flags: list[str], words: str, tmp
     assert done.returncode == 3
     assert words in done.stderr
     assert "Traceback" not in done.stderr
-
-
-def test_locusts_own_run_time_is_the_duration(tmp_path: Path) -> None:
-    with server_of(get("ranking_tiny"), delay_s=0.005) as server:
-        run("ranking", *TINY, "-t", "1s", "--warmup", "0.1", "--url", server.url, "--out", str(tmp_path))
-    result = the_result(tmp_path)
-    assert (result["partial"], result["scenario"]["duration_s"]) == (False, 1)
-    assert result["scenario"]["measured_s"] >= 1
-    assert constraint(result, "completed")["ok"]
 
 
 def test_a_signal_during_the_warm_up(tmp_path: Path) -> None:
