@@ -86,8 +86,7 @@ class Discrepancy:
     reference has another value.
     """
 
-    faults: tuple[str, ...]
-    """Words for each limit that it exceeds."""
+    agrees: bool
     match_share: float
     """Share of elements within the tolerances; for integers, of equal elements."""
     samples: int
@@ -103,13 +102,11 @@ class Discrepancy:
     spread_error: float | None = None
     """Longest error of a row, as a share of how far the golden samples lie apart."""
 
-    @property
-    def agrees(self) -> bool:
-        """Tell whether it lies within all limits."""
-        return not self.faults
+    faults: str = ""
+    """Words for each limit that it exceeds."""
 
     def __str__(self) -> str:
-        return ", ".join(self.faults)
+        return self.faults
 
 
 def compare_outputs(
@@ -211,8 +208,10 @@ def discrepancy(rows: Rows, agreement: Agreement, *, floating: bool) -> Discrepa
         float(worst) if np.isfinite(worst := rows[:, column].min()) else None
         for column in (MAX_ABS, MAX_REL, COSINE, SPREAD_ERROR)
     )
+    faults = ", ".join(_floating_faults(rows, agreement, changed) if floating else _integer_faults(rows, agreement))
     return Discrepancy(
-        faults=tuple(_floating_faults(rows, agreement, changed) if floating else _integer_faults(rows, agreement)),
+        agrees=not faults,
+        faults=faults,
         match_share=float(rows[:, MATCH].mean()),
         samples=len(rows),
         top1_samples=int(rows[:, TOP1].sum()),
