@@ -224,10 +224,11 @@ def discrepancy(rows: Rows, agreement: Agreement, *, floating: bool) -> Discrepa
 
 
 def _integer_faults(rows: Rows, agreement: Agreement) -> Iterator[str]:
+    least = f"(at least {100 * agreement.min_match:g} %)"
     if (equal := rows[:, MATCH].mean()) < agreement.min_match:
-        yield f"{equal:.3g} of its elements are equal (at least {agreement.min_match:g})"
+        yield f"{100 * equal:.3g} % of its elements are equal {least}"
     if (equal := rows[:, CHOICE].mean()) < agreement.min_match:
-        yield f"the first element is equal in {equal:.3g} of the samples (at least {agreement.min_match:g})"
+        yield f"the first element is equal in {100 * equal:.3g} % of the samples {least}"
 
 
 def _floating_faults(rows: Rows, agreement: Agreement, changed: int) -> Iterator[str]:
@@ -237,7 +238,7 @@ def _floating_faults(rows: Rows, agreement: Agreement, changed: int) -> Iterator
             worst = f"by up to {-rows[:, MAX_ABS].min():.3g}, where {limit} may be"
             if not np.isfinite(rows[:, MAX_ABS]).all():
                 worst = "some of them not finite, or another infinity"
-            yield f"{1 - within:.2g} of its elements are wrong, {worst}"
+            yield f"{100 * (1 - within):.2g} % of its elements are wrong, {worst}"
     else:
         # A cosine that is not a number is no similarity.
         if not (cosine := rows[:, COSINE].min()) >= agreement.min_cosine:
