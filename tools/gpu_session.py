@@ -36,18 +36,18 @@ DEVICE = "cuda:0"
 ENGINES = ("pytorch", "onnxruntime", "tensorrt", "tensorrt_rtx", "tensorflow")
 MEASURED = (ExitCode.VALID, ExitCode.INVALID, ExitCode.SLO_MISSED)
 """Any verdict is a result."""
+GRAPHS = (
+    "pytorch,onnxruntime:cuda_graph=false,onnxruntime:cuda_graph=true,"
+    "tensorrt,tensorrt:cuda_graph=true,tensorrt_rtx,tensorrt_rtx:cuda_graph=true"
+)
 COMPARISONS = {
     "engines": [
         "resnet50",
-        "pytorch,pytorch@fp16,onnxruntime,onnxruntime:cudnn_conv_algo_search=HEURISTIC,onnxruntime:cuda_graph=false,"
+        "pytorch,pytorch@fp16,onnxruntime:cuda_graph=true,onnxruntime@fp16:cuda_graph=true,"
         "tensorrt,tensorrt@fp16,tensorrt_rtx,tensorrt_rtx@fp16,tensorflow",
     ],
-    "cuda_graphs": [
-        "ranking",
-        "pytorch,pytorch:compile=true:cuda_graph=true,"
-        "onnxruntime:cuda_graph=false,onnxruntime:cuda_graph=true,tensorrt,tensorrt:cuda_graph=true,"
-        "tensorrt_rtx,tensorrt_rtx:cuda_graph=true",
-    ],
+    "graphs_ranking": ["ranking", f"{GRAPHS},pytorch:compile=true:cuda_graph=true"],
+    "graphs_transformer": ["transformer", GRAPHS],
     "precisions": [
         "resnet50",
         "pytorch,pytorch@bf16,onnxruntime,onnxruntime@fp16,tensorrt,tensorrt@fp16,tensorrt@int8,tensorrt@fp8",
@@ -116,13 +116,20 @@ def stages() -> list[Stage]:
         if len(usable) > 1:
             command = (*servemark, "compare", workload, "--engines", ",".join(usable), *load, *out)
             found.append(Stage(name, command, 600, MEASURED, ("comparison.md", "comparison.json")))
+    engines = [
+        part for engine in ("pytorch", "onnxruntime") if unusable(engine) is None for part in ("--engine", engine)
+    ]
+    profile = (*servemark, "profile", "resnet50", "--device", DEVICE, *engines, "-b", "8", "--batches", "1,8,32", *out)
+    found.append(Stage("profile", profile, 240, (0, ExitCode.INVALID), ("result.json",)))
+    explain = (*servemark, "explain", "resnet50", "--device", DEVICE, "--engine", "pytorch", "--verbose", *out)
+    found.append(Stage("explain", (*explain, "--concurrency", "8"), 120, MEASURED))
     run = (*servemark, "run", "resnet50", "--engine", "pytorch", "--device", DEVICE, "--batch-size", "8", "--json")
     for kind in ("none", "system", "cuda"):
         target = ("--concurrency", "4", "--duration", "5", "--shared-memory", kind)
         found.append(Stage(f"shared_memory_{kind}", (*run, *target, *out), 120, MEASURED))
     kernels = (*servemark, "kernels", "--device", DEVICE, "--case-limit", "20", *out)
-    types = ("--precision", "fp32", "--precision", "bf16")
-    found.append(Stage("kernels_quick", (*kernels, *types), 240, (0, ExitCode.INVALID), ("result.json",)))
+    types = ("--precision", "fp32", "--precision", "bf16", "--precision", "fp16")
+    found.append(Stage("kernels_quick", (*kernels, *types), 560, (0, ExitCode.INVALID), ("result.json",)))
     direct = ("kernels.tools.direct_timer", "--device", DEVICE, "--rounds", "3")
     found.append(Stage("kernels_direct", (*python, *direct), 120))
     suite = ("--suite", "deepbench-device")
