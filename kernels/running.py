@@ -110,9 +110,10 @@ def run(
     with Campaign(folder, document, write, resume=resume) as campaign, OwnProcess() as process:
         _measure_ceilings(campaign, process, document, cases, method, anew=anew)
         bandwidths = document["ceilings"][0]["bandwidths"] if document["ceilings"] else []
-        held = held_bytes(bandwidths, method.device.cache_bytes)
-        document["held_mib"] = held / MIB if bandwidths else None
-        method = replace(method, device=replace(method.device, cache_bytes=held))
+        if not method.device.is_gpu:
+            held = held_bytes(bandwidths, method.device.cache_bytes)
+            document["held_mib"] = held / MIB if bandwidths else None
+            method = replace(method, device=replace(method.device, cache_bytes=held))
         turns = []
         for case in cases:
             ceiling = _ceiling_of(case, document)

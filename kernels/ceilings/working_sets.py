@@ -5,7 +5,8 @@ each core's cache holds to what none does (the cache-aware roofline: Ilic, Prata
 Letters 13(1), 2014; the hierarchical one: Yang, Kurth and Williams, Concurrency and Computation 32(20), 2020).
 
 A virtual machine reports the cache of its host, of which its cores hold a part, or none at all. What they hold is the
-knee of the bandwidth over the size.
+knee of the bandwidth over the size. A GPU is given whole and reports its own cache, which has no knee to look for: a
+copy that fits into it takes no longer than its launch (H200, 32 MiB of 60: 7.5 us, of which 6.5 are the call).
 """
 
 from collections.abc import Iterable, Sequence

@@ -86,12 +86,16 @@ def _products_in(numbers: str) -> Iterator[None]:
     import torch
 
     backends: Any = torch.backends
-    before = backends.fp32_precision
-    backends.fp32_precision = numbers
+    # The first does not reach cuDNN's convolutions and recurrent cells, whose own settings are TF32 by default.
+    settings = (backends, backends.cudnn.conv, backends.cudnn.rnn)
+    before = [each.fp32_precision for each in settings]
+    for each in settings:
+        each.fp32_precision = numbers
     try:
         yield
     finally:
-        backends.fp32_precision = before
+        for each, value in zip(settings, before, strict=True):
+            each.fp32_precision = value
 
 
 def _measure(case: Case, method: Method, ceiling: Ceiling | None) -> KernelCase:

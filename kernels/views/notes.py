@@ -53,8 +53,7 @@ def ceiling_lines(document: KernelsDocument) -> list[str]:
     reported, held = document["cache_mib"], document.get("held_mib")
     if held is not None and held != reported:
         known = "no cache" if reported is None else f"a cache of {reported:,g} MiB"
-        holder = "these cores were" if document["device"] == "cpu" else "the GPU was"
-        lines.append(f"The system reports {known}; {holder} seen to hold {held:,g} MiB.")
+        lines.append(f"The system reports {known}; these cores were seen to hold {held:,g} MiB.")
     return [*lines, *(f"Left out of the ceilings: {words}." for words in document.get("ceilings_left_out", []))]
 
 

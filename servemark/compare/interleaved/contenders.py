@@ -173,7 +173,7 @@ class Contestants:
 
     def require(self, step: Callable[[Contender], object]) -> None:
         """Keep those for which a step does not fail."""
-        count, usable = len(self.contenders), []
+        count, usable, fixes = len(self.contenders), [], dict[str, None]()
         for contender in self.contenders:
             try:
                 step(contender)
@@ -183,13 +183,16 @@ class Contestants:
                     fix = f"{error.fix}; or {leave_out}" if error.fix else leave_out
                     raise type(error)(f"{contender.label} cannot be compared here: {error.what}", fix=fix) from error
                 self.left_out[contender.label] = error.what
+                fixes |= {error.fix: None} if error.fix else {}
                 note(f"{contender.label} is left out: {error.what}")
             else:
                 usable.append(contender)
         if len(usable) < 2:
-            kind = self.contenders[0].kind
-            fix = f"servemark {'servers' if kind == 'server' else 'doctor'} says why"
-            raise OptionError(f"{len(usable)} of {count} {kind}s can be used here", fix=fix)
+            reasons = "; ".join(f"{label}: {why}" for label, why in self.left_out.items())
+            raise OptionError(
+                f"{len(usable)} of {count} {self.contenders[0].kind}s can be used here, because of {reasons}",
+                fix="; ".join([*fixes, "or name others"]),
+            )
         self.contenders = usable
 
     def require_exporters(self) -> None:

@@ -187,6 +187,7 @@ def test_a_product_that_is_not_here_is_left_out_with_its_reason(
     assert "mosec cannot be compared here: mosec" in err
     assert "fix: servemark servers install mosec; or leave it out with --skip-unavailable" in err
     code, _, err = servemark("compare", TINY, *flags, "--skip-unavailable")
-    assert (code, "0 of 2 servers can be used here" in err) == (3, True)
+    assert (code, "0 of 2 servers can be used here, because of mosec: mosec" in err) == (3, True)
+    assert "fix: servemark servers install mosec; servemark servers install litserve; or name others" in err
     code, _, err = servemark("compare", TINY, *flags, "--engines", "pytorch")
     assert (code, "--servers with --engines" in err) == (3, True)
