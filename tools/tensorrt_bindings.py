@@ -8,6 +8,7 @@ the names and signatures of the bindings. Their wheels are on PyPI; the librarie
 ones take their place. What the stub says to be of TensorRT-RTX is asked of those bindings alone.
 """
 
+import argparse
 import ast
 import ctypes
 import importlib
@@ -128,12 +129,14 @@ def unpack(version: str | None, folder: Path) -> None:
 
 def main() -> int:
     """Check the versions that are named, each in a process of its own, or the installed one."""
-    versions: list[str | None] = [*sys.argv[1:]] or [None]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("versions", nargs="*", metavar="VERSION")
+    versions: list[str] = parser.parse_args().versions
     if len(versions) > 1:
         command = [sys.executable, "-m", "tools.tensorrt_bindings"]
-        return max(subprocess.run([*command, each], check=False).returncode for each in sys.argv[1:])
+        return max(subprocess.run([*command, each], check=False).returncode for each in versions)
     with tempfile.TemporaryDirectory() as temporary:
-        unpack(versions[0], Path(temporary))
+        unpack(versions[0] if versions else None, Path(temporary))
         module = loaded(Path(temporary))
         found = faults(module, rtx=False)
     print("\n".join([f"TensorRT {module.__version__}: {len(found) or 'no'} faults", *found]), flush=True)

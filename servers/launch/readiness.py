@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 
@@ -11,7 +12,7 @@ from servemark.repository.names import spellings
 
 POLL_S = 0.05
 REQUEST_TIMEOUT_S = 5.0
-_NO_GPU = "invalid or unsupported gpu id"
+_NO_GPU = re.compile(r"invalid or unsupported gpu id (\d+)")
 
 
 def request(
@@ -90,8 +91,7 @@ def _raise_load_failure(endpoint: str, models: Sequence[str], key: Mapping[str, 
 def load_failure(model: str, reason: str) -> ServerError:
     """Triton's reason as an error: a Python traceback follows "At:", and an error of ours carries its own fix."""
     what, _, fix = reason.partition("\n\nAt:")[0].partition("\n  fix: ")
-    if _NO_GPU in what:
-        # Triton lists those it has after it, here none.
-        what = what.partition(". ")[0]
+    if wanted := _NO_GPU.search(what):
+        what = f"it is to run on GPU {wanted[1]}, and Triton sees no such GPU here"
         fix = "name a GPU that `servemark doctor` shows, or an engine for CPUs and --device cpu"
     return ServerError(f"Triton cannot load {model}: {what}", fix=fix or None)
