@@ -1,21 +1,18 @@
 """PyTorch Image Models (timm): its classifiers of pictures."""
 
-import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import timm
 
 from servemark.errors import OptionError
+from servemark.hub.blocks.classifier import built, described
 from servemark.hub.blocks.description import Description
-from servemark.hub.blocks.network import counted, hugging_face, reason, spread
+from servemark.hub.blocks.network import hugging_face, reason
 from servemark.hub.blocks.ports import Port
-from servemark.models.blocks.weights import seeded
 
 if TYPE_CHECKING:
     from torch import nn
-
-MAX_BATCH = 64
 
 
 def search(text: str) -> list[str]:
@@ -38,34 +35,25 @@ def describe(model: str, name: str) -> Description:
     classes: Any = network.num_classes
     if not classes:
         raise OptionError(f"{model} of timm has no classes, it gives features", fix="name a classifier")
-    inputs = (
-        Port(
-            name="image",
-            datatype="FP32",
-            shape=tuple(settings["input_size"]),
-            holds="picture",
-            mean=tuple(settings["mean"]),
-            std=tuple(settings["std"]),
-            resample=settings["interpolation"],
-            kept=settings["crop_pct"],
-        ),
+    picture = Port(
+        name="image",
+        datatype="FP32",
+        shape=tuple(settings["input_size"]),
+        holds="picture",
+        mean=tuple(settings["mean"]),
+        std=tuple(settings["std"]),
+        resample=settings["interpolation"],
+        kept=settings["crop_pct"],
     )
-    found = counted(
-        lambda: timm.create_model(_place(model), pretrained=False), inputs, lambda logits: {"logits": logits}
-    )
-    return Description(
-        name=name,
-        library="timm",
-        version=timm.__version__,
-        model=model,
-        task="image classification",
-        inputs=inputs,
-        outputs=found.outputs,
-        parameters=found.parameters,
-        flops=found.flops,
-        max_batch=MAX_BATCH,
+    return described(
+        name,
+        "timm",
+        timm.__version__,
+        model,
+        picture=picture,
+        classes=classes,
+        make=lambda: timm.create_model(_place(model), pretrained=False),
         random=_why_random(model),
-        facts={"classes": classes},
     )
 
 
@@ -88,9 +76,4 @@ def _why_random(model: str) -> str | None:
 
 def build(description: Description) -> "nn.Module":
     """Make the network in eval mode."""
-    trained = description.random is None
-    with contextlib.nullcontext() if trained else seeded(description.name):
-        made: nn.Module = timm.create_model(_place(description.model), pretrained=trained)
-        if not trained:
-            spread(made, description.inputs, description.facts["classes"])
-    return made.eval()
+    return built(description, lambda trained: timm.create_model(_place(description.model), pretrained=trained))

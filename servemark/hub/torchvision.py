@@ -1,6 +1,5 @@
 """torchvision: its classifiers of pictures."""
 
-import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,15 +8,14 @@ import torchvision
 from torchvision import models
 
 from servemark.errors import OptionError
+from servemark.hub.blocks.classifier import built, described
 from servemark.hub.blocks.description import Description
-from servemark.hub.blocks.network import counted, downloading, reason, spread
+from servemark.hub.blocks.network import downloading, reason
 from servemark.hub.blocks.ports import Port
-from servemark.models.blocks.weights import seeded
 
 if TYPE_CHECKING:
     from torch import nn
 
-MAX_BATCH = 64
 CLASSES = 1000
 
 
@@ -37,30 +35,24 @@ def describe(model: str, name: str) -> Description:
     weights = _weights(model)
     prepare: Any = weights.transforms()
     side = prepare.crop_size[0]
-    inputs = (
-        Port(
-            name="image",
-            datatype="FP32",
-            shape=(3, side, side),
-            holds="picture",
-            mean=tuple(prepare.mean),
-            std=tuple(prepare.std),
-            resample=prepare.interpolation.value,
-            kept=side / prepare.resize_size[0],
-        ),
+    picture = Port(
+        name="image",
+        datatype="FP32",
+        shape=(3, side, side),
+        holds="picture",
+        mean=tuple(prepare.mean),
+        std=tuple(prepare.std),
+        resample=prepare.interpolation.value,
+        kept=side / prepare.resize_size[0],
     )
-    found = counted(lambda: _network(model), inputs, lambda logits: {"logits": logits})
-    return Description(
-        name=name,
-        library="torchvision",
-        version=torchvision.__version__,
-        model=model,
-        task="image classification",
-        inputs=inputs,
-        outputs=found.outputs,
-        parameters=found.parameters,
-        flops=found.flops,
-        max_batch=MAX_BATCH,
+    return described(
+        name,
+        "torchvision",
+        torchvision.__version__,
+        model,
+        picture=picture,
+        classes=CLASSES,
+        make=lambda: _network(model),
         random=_why_random(weights),
     )
 
@@ -90,9 +82,8 @@ def _why_random(weights: Any) -> str | None:
 
 def build(description: Description) -> "nn.Module":
     """Make the network in eval mode."""
-    trained = description.random is None
-    with contextlib.nullcontext() if trained else seeded(description.name):
-        made = _network(description.model, _weights(description.model) if trained else None)
-        if not trained:
-            spread(made, description.inputs, CLASSES)
-    return made.eval()
+
+    def make(trained: bool) -> "nn.Module":
+        return _network(description.model, _weights(description.model) if trained else None)
+
+    return built(description, make)
