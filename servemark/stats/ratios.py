@@ -188,13 +188,13 @@ def merge(rounds: Sequence[Histogram]) -> Histogram:
     return merged
 
 
-def mean_interval(values: Sequence[float]) -> list[float] | None:
-    """95 % interval of the mean over rounds, by Student's t; None for fewer than 5."""
+def mean_interval(values: Sequence[float], *, least: float = -math.inf) -> list[float] | None:
+    """95 % interval of the mean over rounds, by Student's t, not below `least`; None for fewer than 5."""
     if len(values) < MINIMUM_PAIRS:
         return None
     half = _half_width([(statistics.variance(values) / len(values), len(values))], CONFIDENCE)
     mean = statistics.fmean(values)
-    return [mean - half, mean + half]
+    return [max(mean - half, least), mean + half]
 
 
 def quotient_interval(parts: Sequence[tuple[float, float]]) -> list[float] | None:

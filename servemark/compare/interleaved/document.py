@@ -161,7 +161,7 @@ def _row(
         "precision": or_unknown(first_run["precision"], reason_of(first_run, "precision") or _UNSAID),
         "rounds": len(turns),
         "latency_ms": latencies([turn.latency for turn in turns], max(map(measured_s, found))),
-        "inferences_per_s": {"mean": sum(rates) / len(rates), "ci95": mean_interval(rates)},
+        "inferences_per_s": {"mean": sum(rates) / len(rates), "ci95": mean_interval(rates, least=0.0)},
         "max_rate": unknown(NOT_SEARCHED),
         "energy": _energy(found),
         "output_agreement": agreement_of(found),
@@ -198,7 +198,7 @@ def _in_flight(found: Sequence[Result]) -> RowInFlight | None:
             return unknown("a round has no good answers")
         means.append(rate * latency / 1000)
     most = max(count_of(result, "generator.max_in_flight") for result in found)
-    return {"mean": math.fsum(means) / len(means), "ci95": mean_interval(means), "most": most}
+    return {"mean": math.fsum(means) / len(means), "ci95": mean_interval(means, least=0.0), "most": most}
 
 
 def latencies(rounds: Sequence[Histogram], length_s: float) -> MergedLatency:

@@ -101,7 +101,7 @@ def combined(footprints: Sequence[Footprint], cpu_s: float | None, answered: flo
     no_cpu = "a round does not know the server's CPU time"
     return {
         "startup_s": sum(startups) / len(startups),
-        "startup_s_ci95": mean_interval(startups),
+        "startup_s_ci95": mean_interval(startups, least=0.0),
         "cpu_s": or_unknown(cpu_s, no_cpu),
         "cpu_ms_per_inference": or_unknown(1e3 * cpu_s / answered if cpu_s is not None and answered else None, no_cpu),
         "memory_bytes": or_unknown(max(memory, default=None), "the server's processes cannot be seen from here"),

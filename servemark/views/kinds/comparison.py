@@ -6,7 +6,7 @@ from typing import Any, Literal, get_args
 from servemark.documents.saved_load import read_single_load, title
 from servemark.quantities import figure, interval_words
 from servemark.results.saved import Saved
-from servemark.results.schema.comparison import ComparisonDocument, ComparisonRow
+from servemark.results.schema.comparison import ComparisonDocument, ComparisonRow, ComparisonTurn
 from servemark.results.schema.header import reason_of
 from servemark.views.blocks import Article, Block, Check, Facts, Lines, Section, Table
 from servemark.views.engines import RATIOS, RatioName, answer, device, layout, ratio_of
@@ -25,6 +25,8 @@ from servemark.views.wording import (
 
 FootprintName = Literal["startup_s", "cpu_ms_per_inference", "memory_bytes"]
 _ALWAYS = ("p50 ms", "p99 ms", "inferences/s", "p50 ratio", "throughput ratio")
+_APART = 0.2
+"""Coefficient of variation of the throughput over the rounds, above which no single figure describes an engine."""
 _UNASKED = ("max rate", "J/inference", "variation", "configuration")
 """Columns that are left out without a word where nothing is known of them; the page says why, folded."""
 
@@ -104,7 +106,7 @@ def notes(document: ComparisonDocument) -> list[str]:
             counted = ", ".join(f"{name} in {count}" for name, count in row["verdict"]["failed"].items())
             remedy = row["verdict"].get("remedy")
             lines.append(f"{row['label']}: {_rounds_valid(row)}; {counted}{f': {remedy}' if remedy else ''}")
-    return [*lines, *_scored(rows), *_noise(rows), *_gaps(rows, wanted=True)]
+    return [*lines, *_scored(rows), *_noise(rows, document["turns"]), *_gaps(rows, wanted=True)]
 
 
 def _scored(rows: Sequence[ComparisonRow]) -> Iterator[str]:
@@ -131,12 +133,25 @@ def _scored(rows: Sequence[ComparisonRow]) -> Iterator[str]:
         yield f"quality: random weights, so that it says nothing of the model ({', '.join(random)})"
 
 
-def _noise(rows: Sequence[ComparisonRow]) -> Iterator[str]:
+def _noise(rows: Sequence[ComparisonRow], turns: Sequence[ComparisonTurn]) -> Iterator[str]:
     """Report the noise of the machine in the rounds."""
     counted = [(row["label"], row["verdict"]["unsteady_rounds"], row["rounds"]) for row in rows]
     unsteady = [f"{label} {count} of {of}" for label, count, of in counted if count]
     if unsteady:
         yield f"rounds whose windows scattered count; the intervals include their noise: {', '.join(unsteady)}"
+    rates = {
+        row["label"]: [each["inferences_per_s"] for each in turns if each["label"] == row["label"]] for row in rows
+    }
+    apart = [
+        f"{row['label']} {figure(min(rates[row['label']]))} to {figure(max(rates[row['label']]))}"
+        for row in rows
+        if (row["variation"]["inferences_per_s"] or 0.0) > _APART
+    ]
+    if apart:
+        yield (
+            f"rounds of one engine lay far apart ({', '.join(apart)} inferences/s): no single figure describes it. Its "
+            "percentiles are those of all requests, of which a fast round has more; the ratios count each round once"
+        )
     beside = [(row["label"], row["verdict"].get("disturbed_rounds", 0), row) for row in rows]
     suffered = [
         f"{label} {count} of {row['rounds']} (up to {row['verdict'].get('other_cpu_share', 0.0):.0%} of the cores)"

@@ -61,6 +61,18 @@ def test_a_comparison_says_whose_rounds_scattered_and_who_suffered_from_other_wo
     assert "other work ran beside these rounds: b 1 of 5 (up to 31% of the cores)" in text
 
 
+def test_rounds_of_one_engine_that_lie_far_apart_are_noted() -> None:
+    """As on an H200: 50 inferences/s in four rounds and 972 in one, so that most requests are of the fast round."""
+    torn = [turn(n, "a", 1 if n == 2 else 20) for n in range(1, 6)]
+    alike = [turn(n, "b", 10) for n in range(1, 6)]
+    found = document_of([*torn, *alike], ["a", "b"])
+    assert found["rows"][0]["inferences_per_s"]["ci95"][0] == 0.0
+    text = shown(found)
+    [row] = [line for line in text.splitlines() if "lay far apart" in line]
+    assert row.startswith("rounds of one engine lay far apart (a ")
+    assert " b " not in row.partition(":")[0]
+
+
 def test_a_drift_over_the_rounds_is_noted() -> None:
     drifting = [turn(n, "a", 10 / (1 + 0.1 * n)) for n in range(1, 6)]
     still = [turn(n, "b", 10 * share) for n, share in enumerate((1.0, 1.2, 0.9, 1.1, 1.0), start=1)]
