@@ -9,7 +9,7 @@ from servemark.errors import ResultError
 from servemark.output import note
 from servemark.paths import shown
 from servemark.results import directory
-from servemark.results.saved import Saved, file_of, files_below, read_saved
+from servemark.results.saved import NothingMeasuredError, Saved, file_of, files_below, read_saved
 from servemark.results.schema.run import Result
 from servemark.search.max_rate.curve import curve
 from servemark.views.render.html import page
@@ -76,7 +76,12 @@ def _read(path: Path) -> list[Saved]:
     """A document, or those of a folder that has none of its own: runs together are a series."""
     if not path.is_dir() or file_of(path).is_file():
         return [read_saved(path)]
-    found = [read_saved(file) for file in files_below(path)]
+    found = list[Saved]()
+    for file in files_below(path):
+        try:
+            found.append(read_saved(file))
+        except NothingMeasuredError as error:
+            note(f"left out: {error.what}")
     if not found:
         raise ResultError(f"{path} holds no result", fix="name a result directory")
     return [series(found)] if _only_runs(found) else found
@@ -87,6 +92,6 @@ def _only_runs(documents: Sequence[Saved]) -> bool:
 
 
 def _title(documents: Sequence[Saved]) -> str:
-    first = documents[0].parts[0].name if documents[0].parts else documents[0].name
-    more = len(documents) - 1
-    return f"servemark: {first}" + (f" and {more} more" if more > 1 else "")
+    names = dict.fromkeys(saved.name for saved in each(documents))
+    first, more = next(iter(names)), len(names) - 1
+    return f"servemark: {first}" + (f" and {more} more" if more else "")

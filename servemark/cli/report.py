@@ -1,6 +1,6 @@
 """`servemark report`: saved results as one page, as tables, for a pull request, for a pipeline."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import click
@@ -42,9 +42,7 @@ def report(options: Report) -> None:
         _send(documents, mlflow)
         return
     if chosen == PARQUET:
-        for saved in each(documents):
-            for file in to_parquet(saved):
-                note(f"table: {shown(file)}")
+        _write_tables(each(documents))
         return
     if chosen == "html":
         beside = results[0] if results[0].is_dir() else results[0].parent
@@ -57,6 +55,20 @@ def report(options: Report) -> None:
         directory.write_atomically(out, text)
     else:
         click.echo(text, nl=False)
+
+
+def _write_tables(documents: Sequence[Saved]) -> None:
+    """Write the tables of each run beside it. Raises ResultError where none of them has any."""
+    having = 0
+    for saved in documents:
+        files = to_parquet(saved)
+        having += bool(files)
+        for file in files:
+            note(f"table: {shown(file)}")
+        if not files:
+            note(f"left out: {saved.name} has neither requests nor series")
+    if not having:
+        raise ResultError("no result here has requests or series", fix="name the directory of a run")
 
 
 def _send(documents: list[Saved], url: str) -> None:

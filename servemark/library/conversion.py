@@ -2,16 +2,15 @@
 
 from pathlib import Path
 
-from servemark.errors import ResultError
 from servemark.library import parquet, requests, series
 from servemark.library.columns import REQUESTS, SERIES
 from servemark.results.saved import Saved
 
 
 def to_parquet(saved: Saved) -> list[Path]:
-    """Write `requests.parquet`, if a log was kept, and `series.parquet`; return them. Raises ResultError."""
+    """Write `requests.parquet`, if a log was kept, and `series.parquet`; return them, or none. Raises ResultError."""
     if saved.folder is None:
-        raise ResultError(f"{saved.name} has no directory", fix="name the directory of a run")
+        return []
     written: list[Path] = []
     log = saved.folder / requests.CSV_FILE
     if log.is_file():
@@ -20,6 +19,4 @@ def to_parquet(saved: Saved) -> list[Path]:
     if found := series.series_of(saved):
         written.append(saved.folder / series.PARQUET_FILE)
         parquet.write(written[-1], SERIES, series.table_of(found))
-    if not written:
-        raise ResultError(f"{saved.name} has neither requests nor series", fix="name the directory of a run")
     return written

@@ -76,12 +76,16 @@ def runs_below(folder: Path) -> list[Path]:
     return [file for file in files_below(folder) if file.name == directory.RESULT_FILE]
 
 
+class NothingMeasuredError(ResultError):
+    """A run that is under way, or was ended before it measured anything."""
+
+
 def read_saved(path: Path) -> Saved:
-    """Read a document by its directory or its file. Raises ResultError."""
+    """Read a document by its directory or its file. Raises ResultError, and NothingMeasuredError of it."""
     file = file_of(path)
     document = directory.read(file)
     if document.get("kind") == "load" and document.get("verdict") is None:
-        raise ResultError(f"{file} has measured nothing yet", fix="name a run that has ended")
+        raise NothingMeasuredError(f"{file} has measured nothing yet", fix="name a run that has ended")
     if (kind := type_of(document)) is not None:
         directory.typed(document, file, kind)
     folder = file.resolve().parent

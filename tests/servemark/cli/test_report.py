@@ -44,6 +44,7 @@ def test_the_folder_of_a_range_is_a_curve(servemark: Servemark, tmp_path: Path) 
     folder = tmp_path / "range"
     assert servemark("report", str(folder)).code == 0
     text = (folder / "report.html").read_text()
+    assert "<title>servemark: a and 1 more</title>" in text
     assert text.count("<article") == 1
     assert "80/s requested, " in text
 
@@ -66,9 +67,21 @@ def test_a_folder_may_hold_every_kind_of_document(servemark: Servemark, tmp_path
         file.parent.mkdir(parents=True)
         file.write_text(directory.to_json(saved.document))
     (folder / directory.LATEST).symlink_to("tuning")
+    (folder / "begun").mkdir()
+    begun = {**next(saved.document for saved in made.values() if saved.kind == "load"), "verdict": None}
+    (folder / "begun" / directory.RESULT_FILE).write_text(directory.to_json(begun))
     done = servemark("report", str(folder))
-    assert (done.code, done.err.startswith("page: ")) == (0, True)
-    assert (folder / "report.html").read_text().count("<article") == len(made)
+    assert done.code == 0
+    assert [line.partition(": ")[0] for line in done.err.splitlines()] == ["left out", "page"]
+    assert "begun/result.json has measured nothing yet" in done.err
+    text = (folder / "report.html").read_text()
+    assert text.count("<article") == len(made)
+    assert f" and {len(made) - 1} more</title>" in text
+    tables = servemark("report", str(folder), "--format", "parquet")
+    assert tables.code == 0
+    assert {line.partition(": ")[0] for line in tables.err.splitlines()} == {"left out", "table"}
+    none = servemark("report", str(folder / "tuning"), "--format", "parquet")
+    assert (none.code, "no result here has requests or series" in none.err) == (ExitCode.BAD_INPUT, True)
     csv, markdown = (servemark("report", str(folder), "--format", each) for each in ("csv", "md"))
     assert (csv.code, markdown.code) == (0, 0)
     assert {line.split(",")[0] for line in csv.out.splitlines()[1:]} >= made.keys()

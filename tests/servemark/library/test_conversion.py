@@ -39,10 +39,9 @@ def test_a_run_without_a_log_has_its_series_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("folder", [None, "a"])
-def test_what_has_no_tables_is_refused(folder: str | None, tmp_path: Path) -> None:
-    saved = Saved("x", {}, tmp_path if folder else None)
-    with pytest.raises(ResultError, match="name the directory of a run"):
-        to_parquet(saved)
+def test_what_has_no_tables_gets_no_file(folder: str | None, tmp_path: Path) -> None:
+    assert to_parquet(Saved("x", {}, tmp_path if folder else None)) == []
+    assert not list(tmp_path.iterdir())
 
 
 def test_without_pyarrow_the_text_is_read_and_the_error_says_what_to_install(
