@@ -127,13 +127,12 @@ class PowerCommand:
         return self.lines.ended or f"{self.lines.none_came()} within {FIRST_LINE_S:g} s"
 
     def close(self) -> None:
-        """End the command, and whatever it has started."""
+        """End the command, and whatever it has started, which may ignore SIGTERM where the command itself does not."""
         for number in (signal.SIGTERM, signal.SIGKILL):
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, number)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(STOP_S)
-                break
         self._said.close()
 
     def _follow(self) -> None:

@@ -100,9 +100,10 @@ def test_a_command_is_a_meter_until_it_is_closed() -> None:
     assert command._process.returncode == -signal.SIGTERM
 
 
-def test_what_a_command_has_started_ends_with_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("its_own", ["", "trap - TERM\n"], ids=["it ignores SIGTERM too", "it does not ignore SIGTERM"])
+def test_what_a_command_has_started_ends_with_it(tmp_path: Path, its_own: str) -> None:
     script = tmp_path / "meter.sh"
-    script.write_text(f"trap '' TERM\nsleep 1000 & echo $! > {tmp_path}/pid\necho 5\nwait\nwait\n")
+    script.write_text(f"trap '' TERM\nsleep 1000 & echo $! > {tmp_path}/pid\n{its_own}echo 5\nwait\nwait\n")
     command = PowerCommand(f"sh {script}", "wall")
     assert command.wait_for_first() is None
     child = int((tmp_path / "pid").read_text())
