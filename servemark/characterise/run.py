@@ -27,7 +27,7 @@ from servemark.output import note
 from servemark.profiling.document import engine_profile, failed
 from servemark.profiling.engines import profilers
 from servemark.profiling.measure import Order
-from servemark.profiling.run import ceilings_of, installed, tell
+from servemark.profiling.run import ceilings_of, installed, refusal, tell
 from servemark.quantities import duration_text, figure, one_of, whole
 from servemark.repository.entry import FULL, Entry
 from servemark.results import directory as results
@@ -76,14 +76,11 @@ def begin(name: str, options: Characterise) -> Characterisation:
 
 def contenders_of(options: Characterise) -> list[Contender]:
     """Return the engines with their precisions. Raises OptionError."""
-    found = installed(options.device)
-    contenders = parse_contenders(options.engines or ",".join(found), FULL)
+    contenders = parse_contenders(options.engines or ",".join(installed(options.device)), FULL)
     for each in contenders:
         one_of("--engines", each.engine, profilers())
-        if each.engine not in found:
-            raise OptionError(
-                f"{each.engine} is not installed for {options.device}", fix="servemark doctor shows what is"
-            )
+        if error := refusal(each.engine, options.device):
+            raise error
         if each.configured:
             raise OptionError(f"--engines {each.label} has options", fix="name engines and precisions alone")
     return contenders

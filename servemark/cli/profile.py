@@ -2,11 +2,11 @@
 
 from servemark.cli._report import conclude
 from servemark.documents.commands.understand import Profile
-from servemark.errors import ExitCode, OptionError
+from servemark.errors import ExitCode
 from servemark.paths import resumed
 from servemark.profiling.engines import profilers
 from servemark.profiling.measure import Order
-from servemark.profiling.run import installed
+from servemark.profiling.run import installed, refusal
 from servemark.profiling.run import profile as run
 from servemark.quantities import one_of
 from servemark.workload import get
@@ -15,10 +15,10 @@ from servemark.workload import get
 def profile(options: Profile) -> int:
     """Profile a workload; the exit code."""
     get(options.workload)
-    found = installed(options.device)
-    engines = [one_of("--engine", name, profilers()) for name in options.engine] or found
-    if missing := [name for name in engines if name not in found]:
-        raise OptionError(f"{missing[0]} is not installed for {options.device}", fix="servemark doctor shows what is")
+    engines = [one_of("--engine", name, profilers()) for name in options.engine] or installed(options.device)
+    for name in engines:
+        if error := refusal(name, options.device):
+            raise error
     orders = [
         Order(options.workload, name, options.model_repository, options.batch_size, options.precision, options.device)
         for name in engines

@@ -17,7 +17,7 @@ from servemark.figures.registry import value_of
 from servemark.machine.own_process import ERRORS, OwnProcess, words
 from servemark.output import note
 from servemark.profiling.measure import Measured, Order, measure
-from servemark.profiling.run import installed
+from servemark.profiling.run import refusal
 from servemark.profiling.timeline import wall_us
 from servemark.quantities import figure
 from servemark.results import directory
@@ -127,9 +127,8 @@ def _no_engine(config: LoadConfig) -> str | None:
         return f"the engine of the server at {config.url} is its own"
     if config.server.engine_options:
         return "--engine-option is for the server"
-    if config.engine not in installed(device):
-        return f"{config.engine} has no profiler on {device}"
-    return None
+    error = refusal(config.engine, device)
+    return error.what if error else None
 
 
 def _order(config: LoadConfig) -> Order:
@@ -146,14 +145,18 @@ def _order(config: LoadConfig) -> Order:
 
 
 def _engine(process: OwnProcess, order: Order, _: int) -> Found:
-    return of_engine(process.run(measure, order, timeout_s=ENGINE_TIMEOUT_S))
+    return of_engine(process.run(measure, order, timeout_s=ENGINE_TIMEOUT_S), order.device)
 
 
-def of_engine(measured: Measured) -> Found:
-    """The inference without the profiler; operators have the share of it that they have with it."""
+def of_engine(measured: Measured, device: str) -> Found:
+    """The inference without the profiler; operators have the share of it that they have with it.
+
+    On a GPU they have their time, which the profiler does not lengthen.
+    """
     plain_ms, inference = measured.cost["plain_ms"], measured.inference
-    share = sum(wall_us(inference)) / (inference.seconds * 1e6)
-    return Found({OPERATORS: share * plain_ms, ENGINE: plain_ms})
+    told_ms = sum(wall_us(inference)) / 1e3
+    slower = inference.seconds * 1e3 / plain_ms if device == "cpu" else 1.0
+    return Found({OPERATORS: told_ms / slower, ENGINE: plain_ms})
 
 
 def _runs(config: LoadConfig, folder: Path) -> dict[str, Measurement]:

@@ -22,6 +22,7 @@ from servemark.stats.unknown import explained, or_unknown, unknown
 _NO_SHAPES = "the profiler does not tell the shapes of its tensors"
 _NO_CEILING = "the ceilings were not measured"
 _NO_WORK = "it computes nothing, or moves nothing"
+_NO_TIME = "it takes no time"
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ def engine_profile(
     return {
         "engine": engine,
         "provider": measured.provider,
-        "profiler": profiler_module(engine).PROFILER,
+        "profiler": measured.profiler,
         "latency_ms": whole_us / 1e3,
         "cost": measured.cost,
         "told_share": told_us / whole_us,
@@ -84,7 +85,7 @@ def _failed(engine: str, reason: str) -> EngineProfile:
     return {
         "engine": engine,
         "provider": unknown(reason),
-        "profiler": profiler_module(engine).PROFILER,
+        "profiler": unknown(reason),
         "latency_ms": unknown(reason),
         "cost": unknown(reason),
         "told_share": unknown(reason),
@@ -133,15 +134,16 @@ def _layer(own: Sequence[_Part], rates: Rates) -> ProfiledLayer:
 def _rates(own: Sequence[_Part], whole_us: float, ceiling: Ceiling | None) -> Rates:
     us = sum(part.us for part in own)
     flops, moved = (_sum(part.event.flops for part in own), _sum(part.event.bytes for part in own))
+    missing = _NO_CEILING if ceiling is None else _NO_SHAPES if None in (flops, moved) else _NO_TIME
     rates: Rates = {
         "ms": us / 1e3,
         "share": us / whole_us,
         "flops": or_unknown(flops, _NO_SHAPES),
         "bytes": or_unknown(moved, _NO_SHAPES),
         "intensity": unknown(_NO_SHAPES if None in (flops, moved) else _NO_WORK),
-        "compute_share": unknown(_NO_CEILING if ceiling is None else _NO_SHAPES),
-        "bandwidth_share": unknown(_NO_CEILING if ceiling is None else _NO_SHAPES),
-        "bound": unknown(_NO_CEILING if ceiling is None else _NO_SHAPES),
+        "compute_share": unknown(missing),
+        "bandwidth_share": unknown(missing),
+        "bound": unknown(missing),
     }
     if flops is None or moved is None:
         return rates

@@ -11,7 +11,7 @@ import numpy as np
 
 from servemark.errors import OptionError
 from servemark.profiling import counters
-from servemark.profiling.engines import profiler_module
+from servemark.profiling.engines import kind_of, profiler_module
 from servemark.profiling.timeline import Inference
 from servemark.repository.entry import FULL, Entry
 from servemark.results.schema.profile import Counters, ProfilerCost
@@ -58,6 +58,7 @@ class Measured:
     """The inference of the median time, and what its profile cost."""
 
     provider: str
+    profiler: str
     inference: Inference
     cost: ProfilerCost
     counters: Counters
@@ -67,7 +68,8 @@ def measure(order: Order) -> Measured:
     """Profile one inference in this process. Raises what the engine raises where it cannot be loaded, OptionError."""
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # torch's profiler tells of each start and stop
     inputs = order.inputs()
-    profiler = profiler_module(order.engine).load(order.entry, order.device, inputs)
+    module = profiler_module(order.engine)
+    profiler = module.load(order.entry, order.device, inputs)
 
     def plain() -> float:
         begun = time.perf_counter()
@@ -93,7 +95,8 @@ def measure(order: Order) -> Measured:
             pairs.append((profiler.profiled(inputs), without))
     counted = counters.read(plain, order.device)
     found = sorted(profiler.inferences(), key=lambda each: each.seconds)
-    return Measured(profiler.engine.provider, found[(len(found) - 1) // 2], _cost(pairs), counted)
+    name, median = module.PROFILERS[kind_of(order.device)], found[(len(found) - 1) // 2]
+    return Measured(profiler.engine.provider, name, median, _cost(pairs), counted)
 
 
 def _cost(pairs: Sequence[tuple[float, float]]) -> ProfilerCost:

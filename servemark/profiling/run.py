@@ -15,12 +15,13 @@ from kernels.measurement.device import Device
 from kernels.measurement.other_work import taken, watching
 from kernels.measurement.precisions import PRECISIONS
 from servemark.campaign import GOES_ON, Campaign, Progress
+from servemark.errors import OptionError
 from servemark.frameworks.installed import distribution_of
 from servemark.machine.own_process import ERRORS, Ended, OwnProcess, apart, words
 from servemark.output import note
 from servemark.profiling import traces
 from servemark.profiling.document import engine_profile, failed
-from servemark.profiling.engines import profiler_module, profilers
+from servemark.profiling.engines import kind_of, profiler_module, profilers
 from servemark.profiling.measure import Measured, Order, measure
 from servemark.profiling.memory import measure_memory
 from servemark.quantities import duration_text
@@ -37,13 +38,37 @@ from servers.engines import engine_module
 T = TypeVar("T")
 LOAD_S, MEMORY_S = 10.0, 8.0
 """Time to import an engine and load a model, for each profile and each figure of memory (s); most take less."""
+_DEVICES = {"cpu": "a CPU", "cuda": "a GPU"}
 _LEFT_OUT = "the time was over: raise --budget"
 
 
+def refusal(engine: str, device: str) -> OptionError | None:
+    """Say why an engine cannot be profiled on a device here. None: its profiler can, and its package is installed."""
+    own = profiler_module(engine).PROFILERS
+    if (kind := kind_of(device)) not in own:
+        others = [name for name in profilers() if kind in profiler_module(name).PROFILERS]
+        return OptionError(
+            f"{engine} is profiled on {' and '.join(_DEVICES[each] for each in own)} only, {device} was asked for",
+            fix=f"--device {'cpu' if 'cpu' in own else 'cuda:0'}, or for {device} one of {', '.join(others)}",
+        )
+    package = engine_module(engine).PACKAGE
+    if distribution_of(package) is None:
+        from exporters import exporter
+
+        return OptionError(
+            f"{engine} cannot be profiled: its package {package} is not installed",
+            fix=f"pip install -e '.[{exporter(engine).EXTRA}]'",
+        )
+    return None
+
+
 def installed(device: str) -> list[str]:
-    """The engines that can be profiled on a device here."""
-    names = [name for name in profilers() if (device != "cpu") == profiler_module(name).ON_GPU]
-    return [name for name in names if distribution_of(engine_module(name).PACKAGE)]
+    """List the engines that can be profiled on a device here. Raises OptionError where none can."""
+    refused = {name: refusal(name, device) for name in profilers()}
+    found = [name for name, reason in refused.items() if reason is None]
+    if not found:
+        raise OptionError(f"no engine that can be profiled on {device} is installed", fix="servemark doctor shows them")
+    return found
 
 
 def planned_s(orders: Sequence[Order], batches: Sequence[int], ceilings_s: float) -> float:

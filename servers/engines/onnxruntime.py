@@ -54,6 +54,8 @@ class OnnxRuntime:
     """One inference session."""
 
     name = "onnxruntime"
+    keeps_graphs = False
+    """It replays a CUDA graph for each combination of input shapes."""
 
     def __init__(self, session: "onnxruntime.InferenceSession", device: str, outputs: Sequence[str]) -> None:
         self.device = device
@@ -82,7 +84,7 @@ class OnnxRuntimeOnGpu(OnnxRuntime):
         search: str = "",
     ) -> None:
         super().__init__(session, device, outputs)
-        self._bound = bound
+        self._bound, self.keeps_graphs = bound, bound.keeps_graphs
         self._how = " with CUDA graphs" if bound.keeps_graphs else f" with {CONVOLUTIONS}={search}" if search else ""
         self._on_host = _on_host(session)
 

@@ -23,7 +23,7 @@ def measured(seconds: float = 1e-3) -> Measured:
     """Figures of an engine's process."""
     cost: Any = {"rounds": 7, "plain_ms": 0.9, "profiled_ms": 1.0, "ratio": 1.11, "ci95": [1.05, 1.2]}
     counters: Any = {"ipc": 1.5, "top_down": None, "top_down_reason": "no Intel", "gpu": None, "gpu_reason": "a CPU"}
-    return Measured("CPUExecutionProvider", Inference(seconds, with_steps(EVENTS)), cost, counters)
+    return Measured("CPUExecutionProvider", "a profiler", Inference(seconds, with_steps(EVENTS)), cost, counters)
 
 
 def memory(batch: int, answered: float = 180.0) -> ProfiledMemory:

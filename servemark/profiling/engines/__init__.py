@@ -1,14 +1,13 @@
 """Each engine's own profiler: a module with the engine's name, which the package finds as `servers.engines` does.
 
-A module says which profiler it asks (`PROFILER`), of what (`ON_GPU`), why it tells no rounds of loops (`NO_STEPS`, None
-where it does), and loads an engine with it (`load`).
+A module says which profiler it asks on which kind of device (`PROFILERS`), why it tells no rounds of loops (`NO_STEPS`,
+None where it does), and loads an engine with it (`load`).
 """
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from servemark.errors import OptionError
 from servemark.plugins import module_of, names_in
 from servemark.profiling.timeline import Inference
 from servemark.quantities import one_of
@@ -38,13 +37,12 @@ class Profiler(Protocol):
 class ProfilerModule(Protocol):
     """Interface of a module here."""
 
-    PROFILER: str
-    ON_GPU: bool
-    """It profiles a GPU, not a CPU."""
+    PROFILERS: Mapping[str, str]
+    """`cpu` or `cuda` -> the profiler that is asked there. On any other device the engine is not profiled."""
     NO_STEPS: str | None
 
     def load(self, entry: Entry, device: str, inputs: Arrays) -> Profiler:
-        """Load the model of an entry. `inputs` are those that will be asked, for what depends on shapes."""
+        """Load the model of an entry on a device of `PROFILERS`. `inputs` are those that will be asked."""
 
 
 def profilers() -> list[str]:
@@ -57,6 +55,11 @@ def profiler_module(engine: str) -> ProfilerModule:
     one_of("engine", engine, profilers())
     found: ProfilerModule = module_of(__name__, engine)
     return found
+
+
+def kind_of(device: str) -> str:
+    """Return `cpu`, or `cuda` for any GPU."""
+    return device.partition(":")[0]
 
 
 def loaded(entry: Entry, device: str, options: Mapping[str, str] | None = None) -> Engine:
@@ -93,9 +96,3 @@ def _scopes(file: Path) -> dict[str, str]:
             scopes = ast.literal_eval(said) if said else []
             found |= dict.fromkeys((node.name, *node.output), scopes[-2] if len(scopes) > 1 else "")
     return found
-
-
-def require_cpu(engine: str, device: str) -> None:
-    """Raise OptionError for a GPU, which a profiler that is asked here does not follow."""
-    if device != "cpu":
-        raise OptionError(f"the profile of {engine} is of a CPU, {device} was asked for", fix="leave out --device")

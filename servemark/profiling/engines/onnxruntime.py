@@ -1,4 +1,8 @@
-"""ONNX Runtime: the profile of a session, which times each node of the graph as it was optimised."""
+"""ONNX Runtime: the profile of a session, which times each node of the graph as it was optimised.
+
+On a GPU these are times of launches, because ONNX Runtime's packages are built without its profiler of kernels. There
+torch.profiler, which sees the kernels of every library, tells what each node launched.
+"""
 
 import bisect
 import contextlib
@@ -10,14 +14,17 @@ from pathlib import Path
 from typing import Any
 
 from servemark.profiling.counts import Shaped, bytes_of, flops_of
-from servemark.profiling.engines import loaded, modules_of, require_cpu
+from servemark.profiling.engines import loaded, modules_of
+from servemark.profiling.kernels import Span, Trace, on_device, traced
 from servemark.profiling.timeline import Event, Inference, with_steps
 from servemark.repository.entry import Entry
 from servemark.workload import Arrays
 from servers.engines.onnxruntime import KEEP_WEIGHTS, PROFILE, STOP_SPINNING, OnnxRuntime
 
-PROFILER = "ONNX Runtime's profile of a session (enable_profiling)"
-ON_GPU = False
+PROFILERS = {
+    "cpu": "ONNX Runtime's profile of a session (enable_profiling)",
+    "cuda": "ONNX Runtime's profile of a session without CUDA graphs, with torch.profiler's kernels of each node",
+}
 NO_STEPS = None
 ALONE = {STOP_SPINNING: "1"}
 _ENDING = "_kernel_time"
@@ -43,16 +50,25 @@ class Profiler:
         # Two sessions run in turns. The threads of one would take the cores while the other computes: ResNet-50 took
         # 76 ms instead of 39 ms on 2 cores.
         self.engine = loaded(entry, device, ALONE)
+        assert isinstance(self.engine, OnnxRuntime)
+        # A graph that is replayed runs no nodes.
+        options = ALONE | ({"cuda_graph": "false"} if self.engine.keeps_graphs else {})
         self._modules = modules_of(entry)
         # Its profile has the shapes of all weights.
-        with _Session(entry, device, ALONE | {KEEP_WEIGHTS: "1"}) as session:
+        with _Session(entry, device, options | {KEEP_WEIGHTS: "1"}) as session:
             session.run(inputs)
             [records] = session.runs()
         self._work = [_work(each["args"]) for each in records]
-        self._session, self._seconds, self._forgotten = _Session(entry, device, ALONE), list[float](), 0
+        self._session, self._forgotten = _Session(entry, device, options), 0
+        self._seconds, self._traces = list[float](), list[Trace]()
 
     def profiled(self, inputs: Arrays) -> float:
-        self._seconds.append(self._session.run(inputs))
+        if self.engine.device == "cpu":
+            self._seconds.append(self._session.run(inputs))
+        else:
+            seconds, trace = traced(lambda: self._session.run(inputs), self.engine.device)
+            self._seconds.append(seconds)
+            self._traces.append(trace)
         return self._seconds[-1]
 
     def forget(self) -> None:
@@ -60,24 +76,45 @@ class Profiler:
 
     def inferences(self) -> list[Inference]:
         with self._session as session:
-            runs = session.runs()
-        found = [*zip(self._seconds, runs, strict=True)][self._forgotten :]
-        return [Inference(seconds, with_steps([*self._events(records)])) for seconds, records in found]
+            zero_ns, runs = session.zero_ns, session.runs()
+        found = []
+        for number in range(self._forgotten, len(runs)):
+            records, seconds = runs[number], self._seconds[number]
+            if self._traces:
+                spans, others = on_device_of(records, zero_ns, self._traces[number])
+                events = [*with_steps([*self._events(records, spans)]), *others]
+            else:
+                begun_us = records[0]["ts"] if records else 0
+                events = with_steps([*self._events(records, spans_of(records, -begun_us))])
+            found.append(Inference(seconds, events, placed=not self._traces))
+        return found
 
-    def _events(self, records: Sequence[Record]) -> Iterator[Event]:
-        begun_us = min((record["ts"] for record in records), default=0)
+    def _events(self, records: Sequence[Record], spans: Sequence[Span]) -> Iterator[Event]:
         works = self._work if len(self._work) == len(records) else [(None, None)] * len(records)
-        for record, (flops, moved) in zip(records, works, strict=True):
-            name, us = record["name"].removesuffix(_ENDING), float(record["dur"])
-            at_us, operator = float(record["ts"] - begun_us), record["args"]["op_name"]
+        for record, (name, at_us, us), (flops, moved) in zip(records, spans, works, strict=True):
             module = self._modules.get(name.removeprefix("fused ").removesuffix("_nchwc"), "")
-            yield Event(name, operator, at_us, us, module, flops=flops, bytes=moved)
+            yield Event(name, record["args"]["op_name"], at_us, us, module, flops=flops, bytes=moved)
 
 
 def load(entry: Entry, device: str, inputs: Arrays) -> Profiler:
     """Load a session, one with a profile, and for a moment one that leaves weights as they are."""
-    require_cpu("onnxruntime", device)
     return Profiler(entry, device, inputs)
+
+
+def spans_of(records: Sequence[Record], later_us: float) -> list[Span]:
+    """Name nodes and place them, so much later than the profile has them."""
+    return [Span(each["name"].removesuffix(_ENDING), each["ts"] + later_us, float(each["dur"])) for each in records]
+
+
+def on_device_of(records: Sequence[Record], zero_ns: int, trace: Trace) -> tuple[list[Span], list[Event]]:
+    """Give the nodes of a run the times of their kernels; what else ran on the device is the second list.
+
+    Both clocks are Unix time: the profile counts from `zero_ns`.
+    """
+    nodes = spans_of(records, (zero_ns - trace.zero_ns) / 1e3)
+    spans, nobodys = on_device([*nodes, *trace.operators], trace.kernels)
+    copies = [Event(name.partition("::")[2], name, at_us, us, flops=0) for name, at_us, us in spans[len(nodes) :]]
+    return spans[: len(nodes)], [*copies, *nobodys]
 
 
 class _Session(contextlib.ExitStack):
@@ -96,15 +133,24 @@ class _Session(contextlib.ExitStack):
         self._engine.run(inputs)
         return time.perf_counter() - begun
 
+    @property
+    def zero_ns(self) -> int:
+        """Unix time at which its profile began."""
+        return int(self._engine.session.get_profiling_start_time_ns())
+
     def runs(self) -> list[list[Record]]:
-        """End the profile; the nodes of each run in the order in which they began."""
-        records = json.loads(Path(self._engine.session.end_profiling()).read_text())
-        nodes = [each for each in records if each.get("cat") == "Node" and each["name"].endswith(_ENDING)]
-        ends = sorted(each["ts"] + each["dur"] for each in records if each["name"] == "model_run")
-        found: list[list[Record]] = [[] for _ in ends]
-        for each in sorted(nodes, key=lambda each: (each["ts"], -each["dur"])):
-            found[bisect.bisect_left(ends, each["ts"])].append(each)
-        return found
+        """End the profile; its runs."""
+        return runs_of(json.loads(Path(self._engine.session.end_profiling()).read_text()))
+
+
+def runs_of(records: Sequence[Record]) -> list[list[Record]]:
+    """The nodes of each run of a profile, in the order in which they began."""
+    nodes = [each for each in records if each.get("cat") == "Node" and each["name"].endswith(_ENDING)]
+    ends = sorted(each["ts"] + each["dur"] for each in records if each["name"] == "model_run")
+    found: list[list[Record]] = [[] for _ in ends]
+    for each in sorted(nodes, key=lambda each: (each["ts"], -each["dur"])):
+        found[bisect.bisect_left(ends, each["ts"])].append(each)
+    return found
 
 
 def _work(said: Mapping[str, Any]) -> Work:

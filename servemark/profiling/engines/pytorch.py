@@ -1,12 +1,12 @@
 """PyTorch: torch.profiler, whose outermost operators are the nodes of the exported program in their order."""
 
-import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from servemark.profiling.categories import plain
 from servemark.profiling.counts import Shaped, bytes_of
-from servemark.profiling.engines import loaded, require_cpu
+from servemark.profiling.engines import loaded
+from servemark.profiling.kernels import Span, on_device, traced
 from servemark.profiling.timeline import Event, Inference, with_steps
 from servemark.repository.entry import Entry
 from servemark.workload import Arrays
@@ -15,8 +15,7 @@ from servers.engines.pytorch import PyTorch
 if TYPE_CHECKING:
     import torch
 
-PROFILER = "torch.profiler"
-ON_GPU = False
+PROFILERS = {"cpu": "torch.profiler", "cuda": "torch.profiler, with the kernels of each operator"}
 NO_STEPS = None
 _LOOK_AHEAD = 4
 """Nodes that may stand between two operators of the profile without being seen there."""
@@ -43,15 +42,13 @@ class Profiler:
         self._nodes, self._found = nodes_of(engine, inputs), list[Inference]()
 
     def profiled(self, inputs: Arrays) -> float:
-        from torch.profiler import ProfilerActivity, profile
-
-        with profile(activities=[ProfilerActivity.CPU], acc_events=True) as profiler:
-            begun = time.perf_counter()
-            self.engine.run(inputs)
-            seconds = time.perf_counter() - begun
-        roots = [each for each in profiler.events() or () if each.cpu_parent is None and "::" in each.name]
-        roots.sort(key=lambda each: each.time_range.start)
-        self._found.append(Inference(seconds, _events(roots, self._nodes)))
+        seconds, trace = traced(lambda: self.engine.run(inputs), self.engine.device)
+        if self.engine.device == "cpu":
+            self._found.append(Inference(seconds, events_of(trace.operators, self._nodes)))
+        else:
+            operators, nobodys = on_device(trace.operators, trace.kernels)
+            events = [*events_of(operators, self._nodes), *nobodys]
+            self._found.append(Inference(seconds, events, placed=False))
         return seconds
 
     def forget(self) -> None:
@@ -63,23 +60,20 @@ class Profiler:
 
 def load(entry: Entry, device: str, inputs: Arrays) -> Profiler:
     """Load a program, and run it once node by node to know the shapes."""
-    require_cpu("pytorch", device)
     return Profiler(entry, device, inputs)
 
 
-def _events(roots: Sequence[Any], nodes: Sequence[Node]) -> list[Event]:
+def events_of(operators: Sequence[Span], nodes: Sequence[Node]) -> list[Event]:
     """The profile's outermost operators, each with the node that it is of: both are in the same order.
 
     Those of no node are the engine's own, as where it takes arrays and gives them; a node need not be an operator.
     """
-    begun_us = roots[0].time_range.start if roots else 0
     found, own, place = list[Event](), list[Event](), 0
-    for root in roots:
-        at_us, us = root.time_range.start - begun_us, root.time_range.elapsed_us()
+    for operator, at_us, us in operators:
         near = range(place, min(place + _LOOK_AHEAD, len(nodes)))
-        number = next((each for each in near if nodes[each].operator == root.name), None)
+        number = next((each for each in near if nodes[each].operator == operator), None)
         if number is None:
-            own.append(Event(root.name.partition("::")[2], root.name, at_us, us, flops=0))
+            own.append(Event(operator.partition("::")[2], operator, at_us, us, flops=0))
         else:
             node, place = nodes[number], number + 1
             found.append(Event(node.name, node.operator, at_us, us, node.module, flops=node.flops, bytes=node.bytes))
@@ -118,7 +112,7 @@ def nodes_of(engine: PyTorch, inputs: Arrays) -> list[Node]:
         each.forward = recorder.run
     try:
         with torch.no_grad():
-            program(*(torch.from_numpy(inputs[name]) for name in engine.inputs))
+            program(*(torch.from_numpy(inputs[name]).to(engine.device) for name in engine.inputs))
     finally:
         for (each, _), forward in zip(recorders, before, strict=True):
             each.forward = forward

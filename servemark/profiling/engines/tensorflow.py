@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from servemark.profiling.counts import Shaped, bytes_of, flops_of
-from servemark.profiling.engines import loaded, modules_of, require_cpu
+from servemark.profiling.engines import loaded, modules_of
 from servemark.profiling.timeline import Event, Inference, with_steps
 from servemark.repository.entry import Entry
 from servemark.workload import Arrays
 from servers.engines.tensorflow import TensorFlow
 
-PROFILER = "TensorFlow's profiler (tf.profiler, host tracer)"
-ON_GPU = False
+PROFILERS = {"cpu": "TensorFlow's profiler (tf.profiler, host tracer)"}
 NO_STEPS = None
 _WITH_OPERATORS = 2
 """Level of the host tracer at which each node is an event."""
@@ -94,7 +93,6 @@ class Profiler:
 
 def load(entry: Entry, device: str, inputs: Arrays) -> Profiler:
     """Load a signature, and infer the shapes of its nodes."""
-    require_cpu("tensorflow", device)
     return Profiler(entry, device, inputs)
 
 

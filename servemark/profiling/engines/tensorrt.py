@@ -4,7 +4,6 @@ import re
 import time
 from typing import TYPE_CHECKING
 
-from servemark.errors import OptionError
 from servemark.frameworks.tensorrt import Module
 from servemark.profiling.categories import known
 from servemark.profiling.engines import loaded, modules_of
@@ -16,8 +15,7 @@ from servers.engines.tensorrt import TensorRT
 if TYPE_CHECKING:
     import tensorrt as trt
 
-PROFILER = "TensorRT's layer profiler (IProfiler)"
-ON_GPU = True
+PROFILERS = {"cuda": "TensorRT's layer profiler (IProfiler)"}
 NO_STEPS = "TensorRT reports no order of a loop's rounds"
 
 
@@ -54,8 +52,6 @@ class Profiler:
 
 def load(entry: Entry, device: str, inputs: Arrays) -> Profiler:  # noqa: ARG001 - a plan's shapes are not told
     """Load the plan twice, plainly and with a reporter."""
-    if device == "cpu":
-        raise OptionError("TensorRT runs on NVIDIA GPUs only, cpu was asked for", fix="--device cuda:0")
     return Profiler(entry, device)
 
 

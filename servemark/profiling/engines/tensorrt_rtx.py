@@ -4,6 +4,5 @@ from servemark.profiling.engines.tensorrt import load
 
 __all__ = ["load"]
 
-PROFILER = "TensorRT-RTX's layer profiler (IProfiler)"
-ON_GPU = True
+PROFILERS = {"cuda": "TensorRT-RTX's layer profiler (IProfiler)"}
 NO_STEPS = "TensorRT-RTX reports no order of a loop's rounds"

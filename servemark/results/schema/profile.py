@@ -11,7 +11,7 @@ Limit = Literal["compute", "cache", "memory"]
 class Rates(TypedDict):
     """Work of operators in the time that they took. Null where an operator's shapes are not told."""
 
-    ms: Annotated[float, "Wall-clock time in the profiled inference (ms)."]
+    ms: Annotated[float, "Time in the profiled inference (ms): by the wall clock, on a GPU of its kernels."]
     share: Annotated[float, "The same as a share of the inference."]
     flops: Annotated[
         int | None, "Operations: multiply-adds times 2 in convolutions, products, recurrent gates; else 0."
@@ -93,11 +93,15 @@ class EngineProfile(TypedDict):
 
     engine: Annotated[str, "Name of the engine."]
     provider: Annotated[str | None, "What of it ran."]
-    profiler: Annotated[str, "The engine's own profiler that was asked."]
+    profiler: Annotated[str | None, "The profiler that was asked."]
     latency_ms: Annotated[float | None, "Wall-clock time of the inference that is shown: the median one (ms)."]
     cost: Annotated[ProfilerCost | None, "Cost of the profiler."]
-    told_share: Annotated[float | None, "Share of the inference that operators account for."]
-    between_ms: Annotated[float | None, "Time between operators (ms): the engine itself, Python, the profiler."]
+    told_share: Annotated[
+        float | None, "Share of the inference that operators account for: on a GPU, in which it was busy."
+    ]
+    between_ms: Annotated[
+        float | None, "Time between operators (ms): the engine itself, Python, the profiler. A GPU waits for them."
+    ]
     flops: Annotated[int | None, "Operations of all operators. Null: those of some are not told."]
     unknown_operators: Annotated[list[str], "Operators that no category knows, which are counted as `other`."]
     categories: Annotated[list[ProfiledShare], "Time by category, all nine."]

@@ -228,6 +228,8 @@ def _notes(document: Profile) -> Iterator[str]:
     if (expected := document["flops_expected"]) is not None:
         yield f"the zoo counts {figure(expected / 1e9)} GFLOP for {document['batch_size']} mean requests"
     for each in document["engines"]:
+        if document["device"] != "cpu":
+            yield from _busy(document["device"], each)
         if each["phases_missing"]:
             yield f"{each['engine']}: {each['phases_missing']}"
         if unknown := each["unknown_operators"]:
@@ -238,6 +240,18 @@ def _notes(document: Profile) -> Iterator[str]:
                 yield f"no {words}: {reason}"
     if (share := document["other_cpu_share"]) is not None and share > QUIET_SHARE:
         yield f"other work took {share:.0%} of the cores: times are upper bounds"
+
+
+def _busy(device: str, each: EngineProfile) -> Iterator[str]:
+    """The time for which a GPU computes, which no profiler lengthens, as shares of inferences with one and without."""
+    if each["latency_ms"] is None or each["told_share"] is None or each["cost"] is None:
+        return
+    ms, plain_ms = each["told_share"] * each["latency_ms"], each["cost"]["plain_ms"]
+    yield (
+        f"{each['engine']}: times are those of kernels on {device}, which was busy for {figure(ms)} ms: "
+        f"{_percent(each['told_share'])} of the profiled inference, {_percent(ms / plain_ms)} of one without profiler; "
+        "it waited for the CPU in the rest"
+    )
 
 
 def records(saved: Saved) -> list[dict[str, Any]]:

@@ -1,5 +1,6 @@
 """A document's sums: operators to the inference, categories and phases to the operators, shares to the ceilings."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from servemark.profiling.categories import CATEGORIES
 from servemark.profiling.document import engine_profile
 from servemark.profiling.measure import Order
+from servemark.profiling.timeline import Event, Inference
 from servemark.results.kinds import conformed
 from servemark.results.schema.header import reason_of
 from servemark.results.schema.profile import Profile
@@ -60,3 +62,12 @@ def test_what_is_not_told_has_its_reason() -> None:
     odd = next(each for each in found["operators"] if each["operator"].startswith("Frob"))
     assert odd["flops"] is odd["compute_share"] is found["flops"] is None
     assert "shapes" in str(reason_of(odd, "flops"))
+
+
+def test_an_operator_that_takes_no_time_has_no_share_of_a_ceiling() -> None:
+    """A change of shape launches nothing on a GPU."""
+    view = Event("view", "Reshape", 0.0, 0.0, flops=0, bytes=0)
+    one = replace(measured(), inference=Inference(1e-3, [view], placed=False))
+    [found] = engine_profile("pytorch", one, ceiling())["operators"]  # type: ignore[arg-type]  # made up
+    assert (found["ms"], found["bandwidth_share"]) == (0.0, None)
+    assert reason_of(found, "bound") == reason_of(found, "compute_share") == "it takes no time"

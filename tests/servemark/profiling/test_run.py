@@ -69,3 +69,28 @@ def test_nothing_begins_for_a_batch_that_cannot_be(orders: list[Order], tmp_path
 
 def test_the_engines_of_a_cpu_are_those_with_a_package() -> None:
     assert run.installed("cpu") == ["onnxruntime", "openvino", "pytorch", "tensorflow"]
+
+
+@pytest.mark.parametrize(
+    ("engine", "device", "what", "fix"),
+    [
+        ("openvino", "cuda:0", "a CPU only, cuda:0", "--device cpu, or for cuda:0 one of onnxruntime, pytorch,"),
+        ("tensorrt", "cpu", "a GPU only, cpu", "--device cuda:0, or for cpu one of onnxruntime, openvino,"),
+        ("pytorch", "cuda:1", "torch is not installed", "pip install -e '.[torch]'"),
+    ],
+)
+def test_a_device_without_a_profiler_is_not_a_package_that_is_missing(
+    engine: str, device: str, what: str, fix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run.refusal("onnxruntime", "cuda:0") is None
+    monkeypatch.setattr(run, "distribution_of", lambda _: None)
+    error = run.refusal(engine, device)
+    assert error is not None
+    assert what in error.what
+    assert fix in (error.fix or "")
+
+
+def test_nothing_that_can_be_profiled_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "distribution_of", lambda _: None)
+    with pytest.raises(OptionError, match="no engine that can be profiled on cpu"):
+        run.installed("cpu")

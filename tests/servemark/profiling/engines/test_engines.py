@@ -1,19 +1,24 @@
 """Each engine's profiler on a tiny model: operators that add up, with shapes, categories and modules."""
 
 import functools
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from servemark.errors import OptionError
-from servemark.profiling import counters, measure
-from servemark.profiling.categories import known
+from servemark.profiling import counters, engines, kernels, measure
+from servemark.profiling.categories import category_of, known
 from servemark.profiling.document import engine_profile
 from servemark.profiling.engines import profiler_module, profilers
+from servemark.profiling.kernels import Kernel, Trace
 from servemark.profiling.measure import Measured, Order
-from servemark.profiling.timeline import wall_us
+from servemark.profiling.timeline import Inference, wall_us
+from servemark.repository.entry import Entry
 from servemark.results.schema.profile import EngineProfile
 from servemark.workload import get
+from servemark.workload.engine import Engine
 from servers.engines import engine_names
 from servers.engines.onnxruntime import OnnxRuntime
 from tests.support.exporting import Exports
@@ -49,7 +54,11 @@ def document(found: Measured, engine: str) -> EngineProfile:
 
 def test_every_engine_has_a_profiler() -> None:
     assert profilers() == engine_names()
-    assert all(profiler_module(name).PROFILER for name in profilers())
+    on = {name: set(profiler_module(name).PROFILERS) for name in profilers()}
+    both, cpu, gpu = {"cpu", "cuda"}, {"cpu"}, {"cuda"}
+    assert on["onnxruntime"] == on["pytorch"] == both
+    assert on["openvino"] == on["tensorflow"] == cpu
+    assert on["tensorrt"] == on["tensorrt_rtx"] == gpu
 
 
 def test_operators_lie_within_the_inference(profiled: "functools._lru_cache_wrapper[Measured]", engine: str) -> None:
@@ -86,11 +95,6 @@ def test_rounds_of_a_decoder_are_phases(profiled: "functools._lru_cache_wrapper[
     assert any(name.startswith("before the steps") for name in names)
 
 
-def test_a_gpu_is_refused_where_its_profiler_follows_none(exported: Exports, engine: str) -> None:
-    with pytest.raises(OptionError, match="of a CPU"):
-        profiler_module(engine).load(exported(CONVOLUTIONS, engine), "cuda:0", {})
-
-
 def test_a_batch_that_the_workload_does_not_take() -> None:
     with pytest.raises(OptionError, match="takes batches up to"):
         Order(CONVOLUTIONS, "onnxruntime", Path(), batch_size=1 << 20).inputs()
@@ -103,3 +107,54 @@ def test_a_session_of_onnxruntime_leaves_the_cores_to_the_other_one(exported: Ex
     assert isinstance(profiler.engine, OnnxRuntime)
     options = profiler.engine.session.get_session_options()
     assert options.get_session_config_entry("session.force_spinning_stop") == "1"
+
+
+@pytest.fixture(params=["onnxruntime", "pytorch"])
+def on_gpu(request: pytest.FixtureRequest, exported: Exports, monkeypatch: pytest.MonkeyPatch) -> Inference:
+    """An inference on a CPU that is taken for a GPU: PyTorch's operators launch a kernel each, ONNX Runtime's none."""
+    engine = str(request.param)
+    for each in {"onnxruntime", engine}:
+        exported(CONVOLUTIONS, each)
+
+    def traced(run: Callable[[], object], _: str) -> tuple[float, Trace]:
+        seconds, trace = kernels.traced(run, "cpu")
+        launched = [Kernel("kernel", 1e3 * n, 5.0, each.start_us) for n, each in enumerate(trace.operators)]
+        return seconds, Trace(trace.operators, [*launched, Kernel("unseen", 1e6, 7.0, None)], trace.zero_ns)
+
+    module = profiler_module(engine)
+    monkeypatch.setattr(module, "traced", traced)
+    order = Order(CONVOLUTIONS, engine, exported.repository)
+    profiler: Any = module.load(order.entry, "cpu", order.inputs())
+    profiler.engine.device = "cuda:0"
+    profiler.profiled(order.inputs())
+    profiler.forget()
+    profiler.profiled(order.inputs())
+    found: list[Inference] = profiler.inferences()
+    assert len(found) == 1
+    return found[0]
+
+
+def test_on_a_gpu_operators_have_the_times_of_their_kernels(on_gpu: Inference) -> None:
+    *operators, unseen = on_gpu.events
+    assert (unseen.name, unseen.duration_us, unseen.flops) == ("unseen", 7.0, 0)
+    convolutions = [event for event in operators if category_of(event.operator) == "convolution"]
+    assert len(convolutions) == 7
+    assert all(event.flops and event.module for event in convolutions)
+    assert {event.duration_us for event in operators} == {5.0 if "aten::" in operators[0].operator else 0.0}
+    assert sum(wall_us(on_gpu)) == pytest.approx(sum(event.duration_us for event in on_gpu.events))
+
+
+@pytest.mark.parametrize("graphs", [False, True])
+def test_a_session_that_is_profiled_replays_no_graphs(
+    exported: Exports, monkeypatch: pytest.MonkeyPatch, graphs: bool
+) -> None:
+    entry, asked = exported(CONVOLUTIONS, "onnxruntime"), list[Any]()
+
+    def loaded(entry: Entry, device: str, options: Mapping[str, str]) -> Engine:
+        asked.append(options.get("cuda_graph"))
+        return engines.loaded(entry, device, options)
+
+    monkeypatch.setattr(OnnxRuntime, "keeps_graphs", graphs)
+    monkeypatch.setattr(profiler_module("onnxruntime"), "loaded", loaded)
+    profiler_module("onnxruntime").load(entry, "cpu", Order(CONVOLUTIONS, "onnxruntime", exported.repository).inputs())
+    assert asked == [None, *["false" if graphs else None] * 2]
