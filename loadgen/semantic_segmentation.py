@@ -1,4 +1,4 @@
-"""Semantic segmentation (AIBench DC-AI-C5's judge): `locust -f loadgen/semantic_segmentation.py`."""
+"""Semantic segmentation (AIBench DC-AI-C5's judge, MLPerf Inference): `locust -f loadgen/semantic_segmentation.py`."""
 
 from loadgen.users import InferenceUser
 

@@ -93,6 +93,42 @@ ABSENT = (
         "Mask R-CNN on a ResNet-50",
         "`mask_rcnn` is the same network on a ResNet-101, `faster_rcnn` has the ResNet-50.",
     ),
+    (
+        "MLPerf Inference",
+        "BERT-large, Whisper",
+        "Transformers has them: `servemark list --suite mlperf-inference`. Of Whisper the encoder is served, since "
+        "tokens are not generated.",
+    ),
+    (
+        "MLPerf Inference",
+        "DLRM-v3",
+        "Its checkpoint takes 1 TB, and its network is kernels of its own for sequences of what a user did.",
+    ),
+    (
+        "MLPerf Inference",
+        "YOLOv11",
+        "None of the libraries has it. Its code is of Ultralytics, under the AGPL.",
+    ),
+    (
+        "MLPerf Inference",
+        "Stable Diffusion XL, Wan 2.2",
+        "They generate pictures and films in many steps. In fp32 the first one's U-Net alone takes 10 GB.",
+    ),
+    (
+        "MLPerf Inference",
+        "R-GAT",
+        "A request is a node of a graph, and its neighbours are sampled from a data set that does not fit here.",
+    ),
+    (
+        "MLPerf Inference",
+        "PointPainting",
+        "It is two networks with a projection of laser points between them, and none of the libraries has it.",
+    ),
+    (
+        "MLPerf Inference",
+        "its language models",
+        "Tokens are not generated.",
+    ),
 )
 """Further items that the suites name or carry: suite, item, reason why it is not in the zoo."""
 

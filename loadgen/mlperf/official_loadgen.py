@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import mlperf_loadgen
 
 LIBRARY = 1024
-"""Distinct samples that LoadGen draws from."""
+"""Distinct samples that LoadGen draws from, where the round says no other number."""
 CONNECT_AHEAD = 64
 _ENTRY = ":::MLLOG"
 
@@ -172,9 +172,9 @@ def run(
     return seen
 
 
-def first_of(requests: Iterator[Payload]) -> Sequence[Payload]:
+def first_of(requests: Iterator[Payload], samples: int) -> Sequence[Payload]:
     """The library of a performance run."""
-    return list(itertools.islice(requests, LIBRARY))
+    return list(itertools.islice(requests, samples))
 
 
 def _leave_out(sample: int) -> None:

@@ -14,7 +14,7 @@ from servemark.characterise.statistics import Floats, nearest
 from servemark.results.schema.characterisation import CharacterisedWorkload, Claim, Prediction
 from servemark.stats.ratios import MINIMUM_PAIRS, RESAMPLES, expanded
 from servemark.stats.unknown import explained, unknown
-from servemark.workload import aibench
+from servemark.workload.suites import aibench
 
 RANDOM = 1000
 CHOSEN, RANDOMLY = "medoids of the features", "random subsets"

@@ -43,7 +43,7 @@ from servemark.results.schema.profile import EngineProfile
 from servemark.results.schema.run import Result
 from servemark.runs.entries import export_where_needed
 from servemark.runs.suite import load_apart
-from servemark.runs.suite_plan import members
+from servemark.runs.suite_plan import chosen
 from servemark.stats.unknown import explained, or_unknown, unknown, unknown_group
 from servemark.workload import get
 
@@ -59,14 +59,10 @@ def begin(name: str, options: Characterise) -> Characterisation:
     """Return the document before anything has been measured. Raises OptionError, ServemarkError."""
     require_package()
     # The smallest first: a run that is interrupted has most of them.
-    chosen = {workload.name: workload for workload in sorted(members(name), key=lambda each: each.flops or 0)}
-    for each in options.only:
-        one_of(f"{name}'s workload", each, chosen)
+    workloads = sorted(chosen(name, options.only), key=lambda each: each.flops or 0)
     contenders = contenders_of(options)
     batches = [] if options.batches == "none" else [whole("--batches", each, 2) for each in options.batches.split(",")]
-    rows: list[CharacterisedWorkload] = [
-        _row(workload.name) for workload in chosen.values() if workload.name in (options.only or chosen)
-    ]
+    rows: list[CharacterisedWorkload] = [_row(workload.name) for workload in workloads]
     if options.size >= len(rows):
         raise OptionError(
             f"--size {options.size} of {len(rows)} workloads leaves none to be predicted", fix="give a smaller --size"

@@ -14,7 +14,7 @@ from servemark.profiling.counters import TOP_DOWN
 from servemark.results.schema.characterisation import Characterisation, CharacterisedWorkload, OnEngine
 from servemark.results.schema.header import reason_of
 from servemark.stats.ratios import variation
-from servemark.workload import aibench
+from servemark.workload.suites import aibench
 
 Value = str | float | int | None
 HOTSPOT_SHARES = ((0.10, "above 10 %"), (0.05, "5 to 10 %"), (0.01, "1 to 5 %"))

@@ -12,7 +12,9 @@ from servemark.hub.blocks.description import search
 from servemark.output import stdout
 from servemark.quantities import one_of
 from servemark.results.directory import print_json
+from servemark.runs.suite_plan import members
 from servemark.workload import Workload, workloads
+from servemark.workload.suites import BY_NAME
 
 FIGURES = "figures"
 
@@ -33,9 +35,12 @@ def list_(options: List) -> None:
         one_of("list", options.what, [FIGURES])
         _list_figures(json=options.json)
         return
-    chosen = [w for w in workloads().values() if not suite or any(_key(suite) in _key(name) for name in w.suites)]
+    if suite in BY_NAME:
+        chosen = members(suite)
+    else:
+        chosen = [w for w in workloads().values() if not suite or any(_key(suite) in _key(name) for name in w.suites)]
     if not chosen:
-        suites = sorted({name for w in workloads().values() for name in w.suites})
+        suites = sorted({*BY_NAME, *(name for w in workloads().values() for name in w.suites)})
         raise OptionError(f"no workload belongs to the suite {suite!r}", fix=f"one of: {', '.join(suites)}")
     if options.json:
         print_json([_row(w) for w in chosen])

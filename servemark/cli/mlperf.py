@@ -3,6 +3,8 @@
 import os
 import sys
 
+import msgspec
+
 from loadgen.mlperf.plan import require_loadgen
 from servemark import interrupts
 from servemark.cli._load import resolved
@@ -12,11 +14,15 @@ from servemark.documents.request import DATASET, SYNTHETIC
 from servemark.errors import OptionError
 from servemark.quantities import text_of
 from servemark.runs.mlperf import run_mlperf
+from servemark.workload import get
+from servemark.workload.suites import mlperf_inference
 
 
 def mlperf(options: Mlperf) -> int:
     """Run a scenario; the exit code."""
     require_loadgen()
+    if options.official:
+        options = _official(options)
     options.require_scoring(given=options.accuracy)
     input_data = options.given["input_data"]
     if options.accuracy:
@@ -37,3 +43,19 @@ def mlperf(options: Mlperf) -> int:
         sys.stdout.flush()
         os._exit(interrupts.EXIT_CODE)
     return int(result["verdict"]["exit_code"])
+
+
+def _official(options: Mlperf) -> Mlperf:
+    """Take the round's settings in place of the usual ones. Raises OptionError for a workload that it does not have."""
+    settings = mlperf_inference.settings_of(get(options.workload).name)
+    if settings is None:
+        raise OptionError(
+            f"--official: {options.workload} is not of {mlperf_inference.LABEL}",
+            fix="one of: " + ", ".join(mlperf_inference.WORKLOADS),
+        )
+    return msgspec.structs.replace(
+        options,
+        official=False,
+        min_duration_s=mlperf_inference.MIN_DURATION_S,
+        min_queries=settings.queries(options.scenario),
+    )

@@ -26,6 +26,8 @@ else:
 
 LONGEST_TEXT = 128
 """Ids of a text, where the model allows as many: what sentence embeddings and classifiers are mostly served with."""
+LONGEST_QUESTION = 384
+"""Ids of a question with its context, as Transformers' own pipeline cuts them and as SQuAD's models are trained."""
 SOUND_S, SAMPLE_RATE = 5, 16_000
 MAX_BATCH = 32
 MEAN = STD = (0.5, 0.5, 0.5)
@@ -56,8 +58,9 @@ class Kind(NamedTuple):
 
 
 def _text(config: Config, _: Mapping[str, Any]) -> tuple[Port, ...]:
-    positions = getattr(config, "max_position_embeddings", LONGEST_TEXT) or LONGEST_TEXT
-    shape = (min(positions, LONGEST_TEXT),)
+    asked = any("QuestionAnswering" in name for name in config.architectures or ())
+    longest = LONGEST_QUESTION if asked else LONGEST_TEXT
+    shape = (min(getattr(config, "max_position_embeddings", longest) or longest, longest),)
     ids = Port(
         name="input_ids",
         datatype="INT64",
@@ -66,7 +69,11 @@ def _text(config: Config, _: Mapping[str, Any]) -> tuple[Port, ...]:
         vocabulary=config.vocab_size,
         pad=config.pad_token_id or 0,
     )
-    return ids, Port(name="attention_mask", datatype="INT64", shape=shape, holds="mask")
+    mask = Port(name="attention_mask", datatype="INT64", shape=shape, holds="mask")
+    # The model is told which ids are the context.
+    if asked and getattr(config, "type_vocab_size", 0) > 1:
+        return ids, mask, Port(name="token_type_ids", datatype="INT64", shape=shape, holds="context")
+    return ids, mask
 
 
 def _picture(config: Config, processor: Mapping[str, Any]) -> tuple[Port, ...]:
@@ -159,6 +166,11 @@ KNOWN: dict[str, tuple[str, dict[str, Any]]] = {
     "google-bert/bert-large-uncased": (
         "bert",
         {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096},
+    ),
+    "google-bert/bert-large-uncased-whole-word-masking-finetuned-squad": (
+        "bert",
+        {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096}
+        | {"architectures": ["BertForQuestionAnswering"]},
     ),
     "FacebookAI/roberta-base": (
         "roberta",

@@ -17,6 +17,6 @@ WORKLOAD = classification(
     "74.38 % is of TensorFlow's.",
     slo_ms=15,
     build=lambda name, sizes: seeded_classifier(name, partial(resnet.network, sizes), partial(samples, sizes.side)),
-    suites=("AI Matrix", "AIBench DC-AI-C1"),
+    suites=("AI Matrix", "AIBench DC-AI-C1", "MLPerf Inference v6.0"),
     top1=0.749,
 )

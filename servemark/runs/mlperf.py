@@ -11,7 +11,7 @@ from loadgen.load.load_config import LoadConfig
 from loadgen.measurement.machine_use import MachineUse
 from loadgen.measurement.output_agreement import check
 from loadgen.measurement.probe import probe
-from loadgen.mlperf.official_loadgen import LoadGenOutcomes, first_of, read_log, run, why_invalid
+from loadgen.mlperf.official_loadgen import LIBRARY, LoadGenOutcomes, first_of, read_log, run, why_invalid
 from loadgen.sut.channel import Answer
 from loadgen.targets.open import open_target
 from servemark.documents.commands.measure import Mlperf, MlperfScenario
@@ -35,6 +35,7 @@ from servemark.runs.labelled import Labels
 from servemark.runs.quality import labels_of
 from servemark.runs.server import one_server_for
 from servemark.workload.golden_check import agreement_figures, unchecked
+from servemark.workload.suites import mlperf_inference
 
 HEADROOM = 2.0
 """Factor from a short probe's rate to the expected rate, because LoadGen refuses runs faster than expected."""
@@ -60,12 +61,12 @@ def run_mlperf(
     objective, else the workload's. An `accuracy` run sends the labelled data set once instead, and LoadGen's accuracy
     log is scored. Raises ServemarkError.
     """
-    bound = latency_objective(config.slo) or config.workload.slo
+    bound, origin = _bound(config)
     if bound is None and options.scenario == MlperfScenario.SERVER:
         raise OptionError(f"{config.workload.name} has no objective of its own", fix="give one, like --slo p99:50")
     labels = labels_of(config, None) if accuracy else None
     with one_server_for(config) as served:
-        directory, result = _measure(config, served, options, bound, labels)
+        directory, result = _measure(config, served, options, bound, origin, labels)
     results.write(directory, result)
     return directory, result
 
@@ -75,6 +76,7 @@ def _measure(
     served: LoadConfig,
     options: Mlperf,
     bound: Slo | None,
+    origin: str | None,
     labels: Labels | None,
 ) -> tuple[Path, MlperfResult]:
     """Probe what LoadGen wants to know ahead, let it run, and put its figures beside ours."""
@@ -85,10 +87,12 @@ def _measure(
     concurrency = PROBE_CONCURRENCY if scenario is MlperfScenario.OFFLINE else 1
     requests = target.payloads(golden)
     latency_ms, rate = probe(target, requests, concurrency, least_s=PROBE_S, timeout_s=config.limits.request_timeout_s)
-    plan = _planned(config, options, bound, (latency_ms, rate), accuracy=labels is not None)
+    plan = _planned(config, options, bound, origin, (latency_ms, rate), accuracy=labels is not None)
     machine = MachineUse(target, tuple)
     directory = results.new_directory(config.out, f"{config.model}-mlperf-{scenario.value.lower()}")
-    library = first_of(requests) if labels is None else LabelledLibrary(served, target, labels)
+    settings = mlperf_inference.settings_of(config.workload.name)
+    samples = settings.samples if settings else LIBRARY
+    library = first_of(requests, samples) if labels is None else LabelledLibrary(served, target, labels)
     asked = f"at least {config.duration_s:g} s and {options.min_queries} queries"
     queries_s = (options.min_queries if labels is None else len(library)) / (options.target_qps or rate)
     about = duration_text(max(queries_s, 0.0 if labels else config.duration_s))
@@ -126,7 +130,13 @@ def _measure(
 
 
 def _planned(
-    config: LoadConfig, options: Mlperf, bound: Slo | None, probed: tuple[float, float], *, accuracy: bool
+    config: LoadConfig,
+    options: Mlperf,
+    bound: Slo | None,
+    origin: str | None,
+    probed: tuple[float, float],
+    *,
+    accuracy: bool,
 ) -> Plan:
     """Make LoadGen's settings; a short probe has found the latency (ms) and the rate."""
     latency_ms, rate = probed
@@ -138,16 +148,21 @@ def _planned(
         min_queries=options.min_queries,
         latency_ms=bound.limit if bound else None,
         percentile=bound.percentile if bound else None,
-        bound_from=_bound_from(config, bound),
+        bound_from=origin,
         seed=config.seed,
         accuracy=accuracy,
     )
 
 
-def _bound_from(config: LoadConfig, bound: Slo | None) -> str | None:
-    if bound is None:
-        return None
-    return "--slo" if latency_objective(config.slo) else f"{config.workload.name}'s own objective"
+def _bound(config: LoadConfig) -> tuple[Slo | None, str | None]:
+    """Find the bound of the Server scenario, and whose it is."""
+    settings = mlperf_inference.settings_of(config.workload.name)
+    candidates = {
+        "--slo": latency_objective(config.slo),
+        mlperf_inference.LABEL: settings and settings.bound,
+        f"{config.workload.name}'s own objective": config.workload.slo,
+    }
+    return next(((bound, origin) for origin, bound in candidates.items() if bound), (None, None))
 
 
 def _judged(

@@ -12,8 +12,10 @@ from servemark.errors import OptionError
 from servemark.quantities import duration_text, figure, one_of
 from servemark.repository.entry import FULL, Entry
 from servemark.results.labels import suite_case
-from servemark.workload import Workload, ai_matrix, aibench, workloads
+from servemark.workload import Workload, get, workloads
 from servemark.workload.registry import own
+from servemark.workload.spec import SEPARATOR
+from servemark.workload.suites import BY_NAME, ai_matrix, aibench
 
 VARIANT = ", variant"
 """Ends the suite of a workload that is not the suite's own, but the same task with another network or other sizes."""
@@ -109,18 +111,22 @@ def plan(suite: str, engine: str, repository: Path, options: Suite) -> Plan:
     one_of("engine", engine, engine_names())
     if (options.published or options.precision) and suite != AI_MATRIX:
         raise OptionError("--published and --precision are of the suite ai-matrix", fix="servemark suite ai-matrix")
-    chosen = {workload.name: workload for workload in members(suite)}
-    if not chosen:
+    workloads = chosen(suite, options.only)
+    if not workloads:
         raise OptionError("there is no workload of your own", fix="servemark import FILE, or --workload-file FILE")
-    for name in options.only:
-        one_of(f"{suite}'s workload", name, chosen)
-    workloads = [workload for name, workload in chosen.items() if name in (options.only or chosen)]
     cases = (
         published_cases(workloads, engine, options.precision)
         if options.published
         else [Case(workload, FULL, 1) for workload in workloads]
     )
     return Plan(suite, engine, repository, cases, options)
+
+
+def chosen(suite: str, only: Sequence[str]) -> list[Workload]:
+    """The workloads of a suite, or those of it that are named. Raises OptionError."""
+    found = {workload.name: workload for workload in members(suite)}
+    named = [one_of(f"{suite}'s workload", name.replace("/", SEPARATOR), found) for name in only]
+    return [workload for name, workload in found.items() if name in (named or found)]
 
 
 def members(name: str) -> list[Workload]:
@@ -133,7 +139,9 @@ def members(name: str) -> list[Workload]:
         "all": list(every),
         "own": list(own().values()),
     }
-    return found[one_of("suite", name, found)]
+    one_of("suite", name, [*found, *BY_NAME])
+    # A library's model is described when its suite is asked for, and only then.
+    return [get(each) for each in BY_NAME[name][1]] if name in BY_NAME else found[name]
 
 
 def published_cases(chosen: Sequence[Workload], engine: str, precisions: Sequence[str]) -> list[Case]:

@@ -38,6 +38,8 @@ VERSION = "1"
 DEFAULT_LOCUSTFILE = "any_model"
 OWN = "own model"
 """The task of a workload that names none."""
+SEPARATOR = "--"
+"""It stands for `/` in a workload's name, as in the folders of Hugging Face's cache: a name is part of a path."""
 OWN_SUITES = ("own",)
 """Suite of the workloads that belong to none of the zoo's suites."""
 

@@ -1,7 +1,11 @@
-"""Folders of small models, as Transformers writes them."""
+"""Folders of small models, as Transformers writes them; and the libraries without their hub."""
 
 from pathlib import Path
 from typing import Any
+
+import pytest
+
+from servemark.workload.imported import MODELS
 
 SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
 TEXT = {**SMALL, "vocab_size": 300, "max_position_embeddings": 40}
@@ -9,6 +13,7 @@ PICTURE = {**SMALL, "image_size": 32, "patch_size": 8, "num_labels": 7}
 VISION = {**SMALL, "image_size": 32, "patch_size": 8}
 FOLDERS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "bert": ("BertConfig", "BertForSequenceClassification", {**TEXT, "num_labels": 3}),
+    "questions": ("BertConfig", "BertForQuestionAnswering", TEXT),
     "roberta": ("RobertaConfig", "RobertaModel", {**TEXT, "pad_token_id": 1}),
     "distilbert": (
         "DistilBertConfig",
@@ -58,7 +63,22 @@ FOLDERS: dict[str, tuple[str, str, dict[str, Any]]] = {
         {"d_model": 32, "d_kv": 16, "d_ff": 64, "num_layers": 2, "num_heads": 2, "vocab_size": 300},
     ),
 }
-"""Twelve architectures: class of the configuration, class of the network, and small sizes."""
+"""Twelve architectures, BERT with several heads: class of the configuration, class of the network, small sizes."""
+
+
+def without_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep descriptions apart, and download nothing: the machine that tests may have the network."""
+    import torch
+
+    monkeypatch.setenv(MODELS, str(tmp_path / "models"))
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError("no downloads in a test")
+
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(torch.hub, "load_state_dict_from_url", refuse)
+    monkeypatch.setattr("torchvision.models._api.load_state_dict_from_url", refuse)
+    monkeypatch.setattr("torchvision.models._api.WeightsEnum.get_state_dict", refuse)
 
 
 def write_folder(name: str, at: Path) -> Path:

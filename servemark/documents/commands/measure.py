@@ -166,8 +166,13 @@ class MlperfScenario(StrEnum):
     """All samples at once; throughput alone counts."""
 
 
+USUAL_DURATION_S, USUAL_QUERIES = 60.0, 100
+
+
 class Mlperf(Loaded, frozen=True, kw_only=True):
-    """Run an MLPerf scenario through the official LoadGen; the Server scenario's bound is --slo, else the workload's.
+    """Run an MLPerf scenario through the official LoadGen.
+
+    The Server scenario's bound is --slo, else that of MLPerf's round, else the workload's own objective.
 
     Example: servemark mlperf ranking --scenario Server --target-qps 500 --min-duration 60
     """
@@ -176,8 +181,13 @@ class Mlperf(Loaded, frozen=True, kw_only=True):
     workload: Workload
     scenario: Annotated[MlperfScenario, option("SingleStream, MultiStream, Server or Offline.", metavar="S")]
     target_qps: Annotated[NotNegative, option("Server: arrivals/s.", units=RATES)] = 0.0
-    min_duration_s: Annotated[Annotated[float, Meta(ge=0.1)], option("The rules ask for 600.", units=SECONDS)] = 60.0
-    min_queries: Annotated[Count, option("LoadGen's early stopping judges fewer.")] = 100
+    min_duration_s: Annotated[Annotated[float, Meta(ge=0.1)], option("The rules ask for 600.", units=SECONDS)] = (
+        USUAL_DURATION_S
+    )
+    min_queries: Annotated[Count, option("LoadGen's early stopping judges fewer.")] = USUAL_QUERIES
+    official: Annotated[
+        bool, option("The round's duration and number of queries, for a workload of the suite mlperf-inference.")
+    ] = False
     accuracy: Annotated[
         bool,
         option("Accuracy mode: score the labelled data set once by its metric.", name="quality", short="--accuracy"),
@@ -188,6 +198,8 @@ class Mlperf(Loaded, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if self.scenario == MlperfScenario.SERVER and not self.target_qps:
             raise OptionError("the Server scenario needs the rate of its arrivals", fix="--target-qps 100")
+        if self.official and (self.min_duration_s, self.min_queries) != (USUAL_DURATION_S, USUAL_QUERIES):
+            raise OptionError("--official brings its own --min-duration and --min-queries", fix="leave them out")
 
 
 class Quality(Loaded, frozen=True, kw_only=True):

@@ -37,7 +37,7 @@ class List(Command, frozen=True, kw_only=True):
         str, argument("`figures`: what a result may hold; with --library a part of the names.", "[figures|TEXT]")
     ] = ""
     library: Annotated[str, option("List the models of timm, torchvision or transformers.")] = ""
-    suite: Annotated[str, option("Only the workloads of this suite, like aibench or ai-matrix.")] = ""
+    suite: Annotated[str, option("Only the workloads of this suite, like aibench or mlperf-inference.")] = ""
     json: Json = False
 
 

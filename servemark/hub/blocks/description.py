@@ -18,7 +18,8 @@ from servemark.plugins import module_of, names_in
 from servemark.results.directory import write_atomically
 from servemark.workload import Tensor, Workload
 from servemark.workload.imported import models_folder
-from servemark.workload.spec import OWN
+from servemark.workload.spec import OWN, SEPARATOR
+from servemark.workload.suites import labels_of
 
 if TYPE_CHECKING:
     from torch import nn
@@ -28,8 +29,6 @@ KEPT = "hub.json"
 CONFIGURATION = "config.json"
 MARKS = {"model_type": "transformers", "architecture": "timm"}
 """Keys of a configuration by which its library is known."""
-SEPARATOR = "--"
-"""It stands for `/` in a workload's name, as in the folders of Hugging Face's cache: a name is part of a path."""
 INSTALL = "pip install 'servemark[hub]'"
 
 
@@ -146,7 +145,7 @@ def workload(description: Description) -> Workload:
         name=description.name,
         title=f"{description.model} ({description.library})",
         task=description.task or OWN,
-        suites=(description.library,),
+        suites=(description.library, *labels_of(description.name)),
         inputs=tuple(map(_tensor, description.inputs)),
         outputs=tuple(map(_tensor, description.outputs)),
         parameters=description.parameters,

@@ -4,15 +4,16 @@ from typing import Literal
 
 import msgspec
 
-Holds = Literal["picture", "ids", "mask", "sound", "features", ""]
+Holds = Literal["picture", "ids", "mask", "context", "sound", "features", ""]
 
 
 class Port(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An input or output: name, datatype, shape without the batch, and of an input what it holds.
 
     `picture` [3, height, width] is normalised by `mean` and `std`. `ids` [length] are of a vocabulary, between the ids
-    `first` and `last` where these are given, and padded with `pad`; `mask` [length] marks what is not padding. `sound`
-    [samples] at 16 kHz has mean 0 and deviation 1. `features` are normal numbers.
+    `first` and `last` where these are given, and padded with `pad`; `mask` [length] marks what is not padding, and
+    `context` what follows the question. `sound` [samples] at 16 kHz has mean 0 and deviation 1. `features` are normal
+    numbers.
     """
 
     name: str

@@ -14,6 +14,8 @@ from servemark.models.synthesis.speech import SAMPLE_RATE, waveform
 from servemark.models.synthesis.text import ENGLISH
 from servemark.workload import Sample
 
+QUESTION = 1 / 10
+"""Share of the ids that are the question, of those with its context: our choice."""
 SHORTEST_TEXT, MEAN_TEXT, TEXT_SIGMA = 8, 0.4, 0.6
 """Shortest text in ids; mean length as a share of the longest, and the deviation of its logarithm: our choice."""
 
@@ -42,6 +44,9 @@ def _drawn(port: Port, rng: np.random.Generator, length: int) -> npt.NDArray[Any
             return ids
         case "mask":
             return (np.arange(port.shape[0]) < length).astype(np.int64)
+        case "context":
+            place = np.arange(port.shape[0])
+            return ((place >= length * QUESTION) & (place < length)).astype(np.int64)
         case "sound":
             # A recogniser's front end brings each utterance to mean 0 and deviation 1.
             sound = waveform(rng, port.shape[0] / SAMPLE_RATE)[: port.shape[0]]

@@ -53,7 +53,7 @@ def build(
             answers = heads.mask_predictor(heads.mask_head(model.align(maps, boxes, 14)))
             detection.spread(heads.mask_predictor.mask_fcn_logits, _rows(answers), MASK_DEVIATION)
         if sizes.frozen:
-            _freeze(model)
+            freeze(model)
     built: nn.Module = model
     return built
 
@@ -71,7 +71,7 @@ def _rows(answers: "torch.Tensor") -> "torch.Tensor":
     return answers.transpose(0, 1).flatten(1).t()
 
 
-def _freeze(module: "nn.Module") -> None:
+def freeze(module: "nn.Module") -> None:
     """Replace every BatchNorm by its constant form, of the same names."""
     from torch import nn
     from torchvision.ops import FrozenBatchNorm2d
@@ -82,4 +82,4 @@ def _freeze(module: "nn.Module") -> None:
             frozen.load_state_dict(child.state_dict())
             setattr(module, name, frozen.eval())
         else:
-            _freeze(child)
+            freeze(child)

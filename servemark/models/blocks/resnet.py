@@ -26,6 +26,10 @@ class Sizes:
     side: int = 224
     bottleneck: bool = True
     """Three convolutions a block, of 1x1, 3x3 and 1x1; otherwise two of 3x3."""
+    groups: int = 1
+    """Groups of a bottleneck's 3x3 convolution (ResNeXt)."""
+    group_width: int = 64
+    """Channels of a group where the stage is 64 wide."""
     stride_first: bool = False
     """The first convolution of a bottleneck has the stride, not the 3x3."""
 
@@ -46,8 +50,10 @@ def network(sizes: Sizes) -> "nn.Module":
         outputs = width * block.expansion
         changes = stride != 1 or inputs != outputs
         shortcut = nn.Sequential(conv1x1(inputs, outputs, stride), nn.BatchNorm2d(outputs)) if changes else None
+        groups = {"groups": sizes.groups, "base_width": sizes.group_width}
         stage = nn.Sequential(
-            block(inputs, width, stride, shortcut), *(block(outputs, width) for _ in range(blocks - 1))
+            block(inputs, width, stride, shortcut, **groups),
+            *(block(outputs, width, **groups) for _ in range(blocks - 1)),
         )
         if sizes.stride_first:
             first: Any = stage[0]

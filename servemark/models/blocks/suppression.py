@@ -51,13 +51,13 @@ def survivors(boxes: "torch.Tensor", valid: "torch.Tensor", threshold: float) ->
 
 
 def select(
-    boxes: "torch.Tensor", scores: "torch.Tensor", threshold: float, count: int
+    boxes: "torch.Tensor", scores: "torch.Tensor", threshold: float, count: int, *, labels: "torch.Tensor | None" = None
 ) -> tuple["torch.Tensor", "torch.Tensor"]:
     """Pick the `count` best detections, suppressing within each class: boxes [B, C, N, 4], scores [B, C, N] > 0.
 
     Returns the picks' scores [B, count], 0 where nothing was left, and their places [B, count] in a flat [C * N]. A
-    score of 0 marks no candidate. Each step takes the best that is left, so only as many steps run as the picture with
-    the most detections in the batch has.
+    score of 0 marks no candidate. `labels` [B, N] tell the classes of candidates that stand together as one. Each step
+    takes the best that is left, so only as many steps run as the picture with the most detections in the batch has.
     """
     import torch
 
@@ -74,7 +74,10 @@ def select(
         rivals = boxes.gather(1, kind[:, :, None, None].expand(-1, -1, candidates, 4)).squeeze(1)  # [B, N, 4]
         best = rivals.gather(1, candidate[:, :, None].expand(-1, -1, 4))  # [B, 1, 4]
         # an empty box overlaps nothing, not even itself
-        beaten = overlap(rivals, best, threshold) | (candidate_index == candidate)
+        beaten = overlap(rivals, best, threshold)
+        if labels is not None:
+            beaten = beaten & (labels == labels.gather(1, candidate))
+        beaten = beaten | (candidate_index == candidate)
         gone = (class_index == kind)[:, :, None] & beaten[:, None, :]
         here = slots == number
         return (

@@ -24,7 +24,9 @@ class Plan(TypedDict):
     min_queries: Annotated[int, "Fewest queries."]
     latency_ms: Annotated[float | None, "Server: bound of the latency (ms). Null: another scenario, without one."]
     percentile: Annotated[float | None, "Server: percentile that keeps the bound."]
-    bound_from: NotRequired[Annotated[str | None, "Origin of the bound: `--slo`, or the workload's own objective."]]
+    bound_from: NotRequired[
+        Annotated[str | None, "Origin of the bound: `--slo`, MLPerf's round, or the workload's own objective."]
+    ]
     seed: Annotated[int, "Seed of schedule and samples."]
     accuracy: NotRequired[
         Annotated[bool, "Whether it was an accuracy run: each sample once; no duration and no latency counts."]

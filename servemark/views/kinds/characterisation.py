@@ -17,7 +17,7 @@ from servemark.views.drawing.stacked import stacked
 from servemark.views.kinds.profile import COLOURS
 from servemark.views.shape import shaped
 from servemark.views.wording import listed
-from servemark.workload import aibench
+from servemark.workload.suites import aibench
 
 _PERCENT = ("share", "of peak", "of memory", "in compute", "in operators", "CoV", "worse random", "in chosen")
 _OTHER_WORK = 0.05

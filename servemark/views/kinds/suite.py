@@ -15,7 +15,7 @@ from servemark.views.drawing.axis import logarithmic
 from servemark.views.drawing.plot import Bar, ends
 from servemark.views.shape import shaped
 from servemark.views.wording import cells
-from servemark.workload import ai_matrix
+from servemark.workload.suites import ai_matrix
 
 _FIGURES = {
     "export s": "export_s",

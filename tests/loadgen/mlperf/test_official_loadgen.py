@@ -8,6 +8,7 @@ import pytest
 
 from loadgen.measurement.probe import probe
 from loadgen.mlperf.official_loadgen import (
+    LIBRARY,
     LoadGenOutcomes,
     first_of,
     read_accuracy_log,
@@ -51,7 +52,7 @@ def plan(scenario: MlperfScenario, **changes: Any) -> Plan:
 
 def drive(server: GoldenServer, asked: Plan, logs: Path, requests: Iterator[Payload] | None = None) -> LoadGenOutcomes:
     target: Any = Target(server)
-    return run(target, first_of(requests or payloads()), asked, logs, timeout_s=30, max_in_flight=256)
+    return run(target, first_of(requests or payloads(), LIBRARY), asked, logs, timeout_s=30, max_in_flight=256)
 
 
 @pytest.mark.parametrize("scenario", MlperfScenario)

@@ -14,6 +14,7 @@ from servemark.results import directory as results
 from servemark.results.directory import read_as
 from servemark.results.schema.characterisation import Characterisation
 from servemark.results.schema.header import reason_of
+from servemark.runs import suite_plan
 from servemark.workload import get
 from tests.support.characterised import NAMES, options
 from tests.support.command_line import Servemark
@@ -29,7 +30,7 @@ def here(call: Any, *arguments: Any, timeout_s: float) -> Any:  # noqa: ARG001 -
 
 @pytest.fixture
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "members", lambda _: [get(name) for name in TINY])
+    monkeypatch.setattr(suite_plan, "members", lambda _: [get(name) for name in TINY])
     monkeypatch.setattr(run, "apart", here)
 
 

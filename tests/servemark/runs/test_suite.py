@@ -18,7 +18,7 @@ from servemark.views.blocks import Table
 from servemark.views.kinds.suite import PUBLISHED_COLUMNS
 from servemark.views.kinds.suite import article as suite_page
 from servemark.views.render.markdown import to_markdown
-from servemark.workload import ai_matrix, aibench
+from servemark.workload.suites import ai_matrix, aibench
 from tests.support.command_line import Servemark
 from tests.support.documents import validated
 

@@ -14,22 +14,24 @@ from pycocotools import mask as encoding
 from torchvision.models import detection
 from torchvision.models.detection.backbone_utils import resnet_fpn_backbone
 from torchvision.models.detection.image_list import ImageList
+from torchvision.models.detection.retinanet import RetinaNet
 from torchvision.models.detection.roi_heads import paste_masks_in_image
 from torchvision.models.detection.ssd import SSD
 from torchvision.ops import batched_nms, nms
+from torchvision.ops.feature_pyramid_network import LastLevelP6P7
 
 from exporters.pipeline import golden
 from servemark import workload
 from servemark.datasets import coco2017, voc2007
 from servemark.errors import InputDataError
-from servemark.models import faster_rcnn, faster_rcnn_c4, mask_rcnn, ssd300, ssd300_coco, ssd_resnet34
+from servemark.models import faster_rcnn, faster_rcnn_c4, mask_rcnn, retinanet, ssd300, ssd300_coco, ssd_resnet34
 from servemark.models.blocks import detection as _detection
 from servemark.models.blocks import rcnn
 from servemark.models.blocks.suppression import select, survivors
 from tests.support.workload_data import batch_of
 
 TWO_STAGES = ["faster_rcnn", "faster_rcnn_c4", "mask_rcnn"]
-DETECTORS = ["ssd300", *TWO_STAGES]
+DETECTORS = ["ssd300", "retinanet", *TWO_STAGES]
 TINY = [f"{name}_tiny" for name in DETECTORS]
 MODULES: dict[str, Any] = {
     "ssd300": ssd300,
@@ -38,6 +40,7 @@ MODULES: dict[str, Any] = {
     "faster_rcnn": faster_rcnn,
     "faster_rcnn_c4": faster_rcnn_c4,
     "mask_rcnn": mask_rcnn,
+    "retinanet": retinanet,
 }
 SIZES = [*TINY, *(pytest.param(name, marks=pytest.mark.slow) for name in MODULES)]
 CLASSIFIER = {"ssd300": "head.classification_head.module_list", "rcnn": "roi_heads.box_predictor.cls_score"}
@@ -89,9 +92,22 @@ def test_selection_is_that_of_classwise_greedy_suppression(count: int) -> None:
         assert not found[picture][len(expected) :].any()
 
 
+def test_selection_of_candidates_that_stand_together_is_classwise_too() -> None:
+    boxes, scores = crowd(3, 300, seed=4)
+    labels = torch.randint(3, (3, 300), generator=torch.Generator().manual_seed(4))
+    _, places = select(boxes[:, None], scores[:, None], 0.4, 20, labels=labels)
+    for picture in range(3):
+        expected = batched_nms(boxes[picture], scores[picture], labels[picture], 0.4)[:20]
+        assert places[picture].tolist() == expected.tolist()
+        assert expected.tolist() != nms(boxes[picture], scores[picture], 0.4)[:20].tolist()
+
+
 def built(name: str, background: float = 1.0) -> Any:
-    """The detector, its background's logits scaled."""
+    """The detector, its background's logits scaled, or where it has none those of the objects."""
     model: Any = workload.get(name).build()
+    if isinstance(model, RetinaNet):
+        model.head.classification_head.cls_logits.bias.data -= math.log(background)
+        return model
     path = CLASSIFIER["ssd300" if name.startswith("ssd") else "rcnn"]
     classifier = model.get_submodule(path)
     for layer in classifier if name.startswith("ssd") else [classifier]:
@@ -111,6 +127,11 @@ def torchvisions_answer(model: Any, image: torch.Tensor) -> dict[str, torch.Tens
     if isinstance(model, SSD):
         model.transform.image_mean, model.transform.image_std = [0.0] * 3, [1.0] * 3
         (answer,) = SSD.forward(model, [image])
+        return answer
+    if isinstance(model, RetinaNet):
+        model.transform.image_mean, model.transform.image_std = [0.0] * 3, [1.0] * 3
+        model.transform.min_size, model.transform.max_size = (image.shape[1],), image.shape[1]
+        (answer,) = RetinaNet.forward(model, [image])
         return answer
     height, width = (int(image.abs().sum(dim=dims).nonzero().max()) + 1 for dims in ((0, 2), (0, 1)))
     batch = ImageList(image[None], [(height, width)])
@@ -202,6 +223,20 @@ def test_pictures_without_objects_are_answered_with_zeros(name: str) -> None:
                 resnet_fpn_backbone(backbone_name="resnet101", weights=None, norm_layer=torch.nn.BatchNorm2d), 81
             ),
             id="mask_rcnn",
+        ),
+        pytest.param(
+            lambda: retinanet.network(retinanet.FULL),
+            lambda: RetinaNet(
+                resnet_fpn_backbone(
+                    backbone_name="resnext50_32x4d",
+                    weights=None,
+                    norm_layer=torch.nn.BatchNorm2d,
+                    returned_layers=[2, 3, 4],
+                    extra_blocks=LastLevelP6P7(256, 256),
+                ),
+                264,
+            ),
+            id="retinanet",
         ),
     ],
 )

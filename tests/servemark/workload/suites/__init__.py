@@ -1,0 +1,1 @@
+"""Suites: what they name, and the settings of those that have some."""
