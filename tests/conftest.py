@@ -1,6 +1,7 @@
 """Fixtures and settings for every test."""
 
 import functools
+import gc
 import os
 import signal
 from collections.abc import Callable, Iterator
@@ -43,6 +44,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("slow"):
             item.add_marker(pytest.mark.timeout(SLOW_TIMEOUT_S))
+
+
+def pytest_collection_finish() -> None:
+    """Keep what is there to stay, modules and ten thousand tests, out of every later collection of garbage."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

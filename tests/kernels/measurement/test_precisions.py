@@ -9,31 +9,24 @@ ARM = {"asimd", "asimdhp", "asimddp", "bf16"}
 
 
 @pytest.mark.parametrize(
-    ("features", "has"),
+    ("device", "features", "capability", "has"),
     [
-        (AVX2, {"fp32", "int8"}),
-        (AVX2 | {"avx512_bf16"}, {"fp32", "int8", "bf16"}),
-        (AVX2 | {"amx_bf16", "amx_fp16"}, {"fp32", "int8", "bf16", "fp16"}),
-        (ARM, {"fp32", "int8", "bf16", "fp16"}),
-        (set(), {"fp32"}),
+        ("cpu", AVX2, None, {"fp32", "int8"}),
+        ("cpu", AVX2 | {"avx512_bf16"}, None, {"fp32", "int8", "bf16"}),
+        ("cpu", AVX2 | {"amx_bf16", "amx_fp16"}, None, {"fp32", "int8", "bf16", "fp16"}),
+        ("cpu", ARM, None, {"fp32", "int8", "bf16", "fp16"}),
+        ("cpu", set(), None, {"fp32"}),
+        ("cuda:0", AVX2, (6, 1), {"fp32"}),
+        ("cuda:0", AVX2, (7, 0), {"fp32", "fp16"}),
+        ("cuda:0", AVX2, (7, 5), {"fp32", "fp16", "int8"}),
+        ("cuda:0", AVX2, (8, 0), {"fp32", "tf32", "bf16", "fp16", "int8"}),
+        ("cuda:0", AVX2, (9, 0), set(PRECISIONS)),
     ],
 )
-def test_a_cpu_has_what_its_instructions_compute(features: set[str], has: set[str]) -> None:
-    assert {name for name in PRECISIONS if refusal(name, "cpu", features, None) is None} == has
-
-
-@pytest.mark.parametrize(
-    ("capability", "has"),
-    [
-        ((6, 1), {"fp32"}),
-        ((7, 0), {"fp32", "fp16"}),
-        ((7, 5), {"fp32", "fp16", "int8"}),
-        ((8, 0), {"fp32", "tf32", "bf16", "fp16", "int8"}),
-        ((9, 0), set(PRECISIONS)),
-    ],
-)
-def test_a_gpu_has_what_its_compute_capability_says(capability: tuple[int, int], has: set[str]) -> None:
-    assert {name for name in PRECISIONS if refusal(name, "cuda:0", AVX2, capability) is None} == has
+def test_a_device_has_what_its_instructions_or_its_compute_capability_say(
+    device: str, features: set[str], capability: tuple[int, int] | None, has: set[str]
+) -> None:
+    assert {name for name in PRECISIONS if refusal(name, device, features, capability) is None} == has
 
 
 def test_the_reason_names_what_is_needed() -> None:

@@ -28,7 +28,11 @@ TORCHVISION = (
     "convnext_tiny", "densenet121", "efficientnet_b0", "googlenet", "mnasnet0_5", "mobilenet_v3_small",
     "regnet_y_400mf", "shufflenet_v2_x0_5", "swin_t", "vit_b_16",
 )  # fmt: skip
-EXPORTED = ("timm/mobilenetv3_small_050", "timm/tinynet_e", "torchvision/shufflenet_v2_x0_5")
+EXPORTED = (
+    "timm/tinynet_e",
+    "torchvision/shufflenet_v2_x0_5",
+    pytest.param("timm/mobilenetv3_small_050", marks=pytest.mark.slow),  # another of the same kind, for seven seconds
+)
 
 
 @pytest.mark.parametrize("name", [*(f"timm/{each}" for each in TIMM), *(f"torchvision/{each}" for each in TORCHVISION)])

@@ -1,6 +1,7 @@
 """Whose CPU time it was: made-up /proc trees of known figures, and the real one with a busy process beside it."""
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -37,20 +38,22 @@ class Machine:
             (proc / str(pid)).mkdir(parents=True, exist_ok=True)
             times = [used, 0, *of_children, 0, 0]
             flags = str(0x00200040 if pid in self.kernel else 0x00400000)
-            fields = [
-                "S",
-                str(parent),
-                *["0"] * 4,
-                flags,
-                *["0"] * 4,
-                *[str(round(time * HZ)) for time in times[:4]],
-                *["0"] * 30,
-            ]
+            used_ticks = [str(round(time * HZ)) for time in times[:4]]
+            fields = ["S", str(parent), *["0"] * 4, flags, *["0"] * 4, *used_ticks, *["0"] * 30]
             (proc / str(pid) / "stat").write_text(f"{pid} (a) (b {pid}) {' '.join(fields)}")
         proc.mkdir(exist_ok=True)
         half = [0, 0, 0, round(idle / 2 * HZ), 0, 0, round(irq / 2 * HZ), round(steal / 2 * HZ), 0, 0]
         lines = [f"cpu{core} {' '.join(map(str, half))}" for core in (0, 1)]
         (proc / "stat").write_text("\n".join(["cpu 1 1 1 1 1 1 1 1 1 1", *lines, *ELSEWHERE, "ctxt 5"]))
+
+    def passed(self, processes: dict[int, tuple[float, ...]], *, idle: float, ended: int | None = None) -> CpuUse:
+        """Ten seconds go by, in which a process may end; the use of them."""
+        watch = self.watch()
+        self.now_s = 10.0
+        if ended is not None:
+            shutil.rmtree(self.root / "proc" / str(ended))
+        self.show(processes, idle=idle)
+        return watch.use()
 
     def watch(self) -> Watch:
         groups = {"server": [20], "generator": [10]}
@@ -96,12 +99,7 @@ def test_a_tree_that_is_found_at_the_end_counts_from_the_beginning(machine: Mach
 
 def test_what_has_lost_its_parent_stays_in_its_group(machine: Machine) -> None:
     machine.show({10: (1, 0.0), 11: (10, 1.0), 12: (11, 2.0), 30: (1, 0.0)})
-    watch = machine.watch()
-    machine.now_s = 10.0
-    (machine.root / "proc/11/stat").unlink()
-    (machine.root / "proc/11").rmdir()
-    machine.show({10: (1, 1.0, 1.0), 12: (1, 5.0), 13: (12, 1.0)}, idle=15.0)
-    use = watch.use()
+    use = machine.passed({10: (1, 1.0, 1.0), 12: (1, 5.0), 13: (12, 1.0)}, idle=15.0, ended=11)
     assert use.groups["generator"] == pytest.approx(0.5)
     assert use.other == pytest.approx(0.0)
     assert use.largest is None
@@ -124,12 +122,8 @@ def test_a_quota_loses_only_what_was_not_left(machine: Machine) -> None:
 
 def test_a_process_that_came_or_went(machine: Machine) -> None:
     machine.show({10: (1, 5.0), 12: (10, 3.0), 30: (1, 7.0)})
-    watch = machine.watch()
-    machine.now_s = 10.0
-    (machine.root / "proc/12/stat").unlink()
-    (machine.root / "proc/12").rmdir()
-    machine.show({10: (1, 9.0), 13: (10, 2.0), 30: (1, 7.0)}, idle=17.0)  # 12 used 1 s more, and 10 waited for it
-    use = watch.use()
+    # 12 used 1 s more, and 10 waited for it
+    use = machine.passed({10: (1, 9.0), 13: (10, 2.0), 30: (1, 7.0)}, idle=17.0, ended=12)
     assert use.groups["generator"] == pytest.approx(0.3)
     assert use.other == pytest.approx(0)
     assert use.largest is None
@@ -137,10 +131,7 @@ def test_a_process_that_came_or_went(machine: Machine) -> None:
 
 def test_a_process_that_shows_more_than_all_cores_were_busy_is_not_named(machine: Machine) -> None:
     machine.show({10: (1, 0.0), 30: (1, 1.0), 31: (1, 2.0)})
-    watch = machine.watch()
-    machine.now_s = 10.0
-    machine.show({30: (1, 10.5), 31: (1, 3.0)}, idle=18.8)
-    use = watch.use()
+    use = machine.passed({30: (1, 10.5), 31: (1, 3.0)}, idle=18.8)
     assert use.other == pytest.approx(0.12)
     assert use.largest == "a) (b 31 (pid 31) 0.1"
 
@@ -158,12 +149,7 @@ def test_three_are_named_or_many_and_never_a_thread_of_the_kernel(machine: Machi
 
 def test_a_shell_is_not_blamed_for_what_its_child_did_long_ago(machine: Machine) -> None:
     machine.show({30: (1, 1.0), 31: (30, 500.0), 32: (1, 2.0), 10: (1, 0.0)})
-    watch = machine.watch()
-    machine.now_s = 10.0
-    (machine.root / "proc/31/stat").unlink()
-    (machine.root / "proc/31").rmdir()
-    machine.show({30: (1, 1.0, 500.5), 32: (1, 3.0)}, idle=18.5)
-    use = watch.use()
+    use = machine.passed({30: (1, 1.0, 500.5), 32: (1, 3.0)}, idle=18.5, ended=31)
     assert use.other == pytest.approx(0.15)
     assert use.largest == "a) (b 32 (pid 32) 0.1"
 
