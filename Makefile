@@ -12,7 +12,7 @@ demo: setup ## the default job: export, serve and load two models, and print the
 	@$(BIN)/python -m tools.demo
 
 test: setup ## the fast tests
-	@$(BIN)/python -m pytest -n 3 --dist loadfile -m "not slow and not gpu and not peer"
+	@$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder -m "not slow and not gpu and not peer"
 
 fuzz: setup ## hostile input for ten minutes; what breaks goes into tests/fuzz/corpus (FUZZ="--minutes 60 metrics")
 	@$(BIN)/python -m tests.fuzz $(FUZZ)

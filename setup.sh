@@ -93,10 +93,12 @@ install_packages() {
     # Both variants of ONNX Runtime have the same files: the other one goes first.
     $VENV/bin/python -m pip uninstall --quiet --yes "$([ "$GPU" = 1 ] && echo onnxruntime || echo onnxruntime-gpu)" \
         >/dev/null 2>&1 || true
-    $VENV/bin/python -m pip install --no-deps --only-binary=:all: --progress-bar off --require-hashes \
+    $VENV/bin/python -m pip install --no-deps --only-binary=:all: --no-compile --progress-bar off --require-hashes \
         -r $VENV/requirements.txt >$VENV/setup.log 2>&1 &
     progress $!
     wait $! || { tail -n 20 $VENV/setup.log >&2; fail "pip could not install the packages" "see $PWD/$VENV/setup.log, then make setup"; }
+    # On all cores, where pip takes one for a minute and more; some packages bring files of other Python versions.
+    $VENV/bin/python -m compileall -q -j 0 $VENV/lib/python"$1"/site-packages >>$VENV/setup.log 2>&1 || true
     $VENV/bin/python -m pip install --no-deps --no-build-isolation --quiet -e .
     case $GPU in
     1) install_tensorrt ;;

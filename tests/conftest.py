@@ -4,6 +4,7 @@ import functools
 import gc
 import os
 import signal
+import zlib
 from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -21,6 +22,13 @@ if TYPE_CHECKING:
     from tests.support.exporting import Exports
 
 SLOW_TIMEOUT_S = 900
+LONGEST = {
+    "tests/exporters/pipeline/test_parity.py",
+    "tests/integration/test_signals.py",
+    "tests/servemark/hub/test_models.py",
+    "tests/servemark/search/tuning/test_session.py",
+}
+"""Files that take a process half a minute and more; at the end the others would wait for one of them."""
 
 os.environ.setdefault(SAYS, NOTES)  # as a command does: tests of the library look at its notes too
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # the processes that run tests share the cores: more threads would wait
@@ -40,10 +48,17 @@ def pytest_configure(config: pytest.Config) -> None:  # noqa: ARG001 - pytest's 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give slow tests the minutes that full-size models take where the machine does other work too."""
+    """Give slow tests the minutes that full-size models take, and mix the files that several processes share."""
     for item in items:
         if item.get_closest_marker("slow"):
             item.add_marker(pytest.mark.timeout(SLOW_TIMEOUT_S))
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        items.sort(key=lambda item: _turn(item.nodeid.partition("::")[0]))
+
+
+def _turn(file: str) -> tuple[bool, int]:
+    """Return the longest files before all others, and these in an order that puts those that wait between the rest."""
+    return file not in LONGEST, zlib.crc32(file.encode())
 
 
 def pytest_collection_finish() -> None:
