@@ -95,27 +95,34 @@ def test_a_warm_up_tells_how_fast_an_engine_is_not_how_long_its_first_answer_too
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("steady", [[True], [False, False, True], [None], [False] * 6])
-def test_an_engine_answers_until_it_is_steady_but_not_for_ever(
+@pytest.mark.parametrize(
+    ("steady", "faster"),
+    [([True], 1.0), ([False, False, True], 1.2), ([None], 1.0), ([False] * 6, 1.2), ([False] * 2, 1.0)],
+    ids=["at once", "after two", "unknown", "never", "no faster"],
+)
+def test_an_engine_answers_until_it_is_steady_or_no_faster_but_not_for_ever(
     steady: list[bool | None],
+    faster: float,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    found = iter(steady)
+    found = iter(enumerate(steady))
 
     def run(made_of: LoadConfig) -> Result:
         assert made_of.result_dir
         assert made_of.scenario.auto_warmup
-        histogram = histogram_of(np.array([100.0] * 20))
+        number, is_steady = next(found)
+        histogram = histogram_of(np.array([100.0 / faster**number] * 20))
         result = result_of(histogram)
-        warm = {"method": "MSER", "longest_s": 3.0, "steady": next(found), "steady_from_s": None}
+        warm = {"method": "MSER", "longest_s": 3.0, "steady": is_steady, "steady_from_s": None}
         result["scenario"] |= {"measured_s": 0.0, "warmup_s": 0.0, "warmup": warm}
         results.write(made_of.result_dir, result, {"latency_us": histogram.encode()})
         return result
 
     monkeypatch.setattr(warm_up, "drive", run)
     [place] = places("a")
-    assert warm_up.answer(place, Hosted("http://127.0.0.1:9"), tmp_path).rate == pytest.approx(10, rel=0.001)
+    last = 10 * faster ** (len(steady) - 1)
+    assert warm_up.answer(place, Hosted("http://127.0.0.1:9"), tmp_path).rate == pytest.approx(last, rel=0.001)
     assert next(found, "no more") == "no more"
     assert ("a was not steady" in capsys.readouterr().err) == (steady[-1] is False)
