@@ -12,11 +12,10 @@ from gevent import GreenletExit
 from gevent.event import Event
 from locust.runners import STATE_MISSING, MasterRunner
 
-from loadgen.distributed.clock_offset import ClockOffset
 from loadgen.distributed.messages import MESSAGE, Message, fingerprint
 from loadgen.distributed.recorder_state import merged, requests_of
 from loadgen.distributed.untrusted import Expected
-from loadgen.distributed.worker_view import WorkerView
+from loadgen.distributed.worker_view import ClockOffset, WorkerView
 from loadgen.driver.traffic import Traffic, scheduled_by
 from loadgen.load.load_config import LoadConfig
 from loadgen.load.order import start_time

@@ -5,17 +5,17 @@ import functools
 import os
 import socket
 import time
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NoReturn, TypeVar
 from uuid import uuid4
 
 import gevent
 import msgspec
-from gevent import GreenletExit
+from gevent import GreenletExit, monkey
+from gevent.hub import Hub
 from gevent.queue import Empty, Queue
 
-from loadgen.distributed.in_event_loop import with_code_in_event_loop
 from loadgen.distributed.messages import STATE_EVERY_S, UNDECIDED_EVERY_S, Message, Send, fingerprint
 from loadgen.distributed.recorder_state import state_of
 from loadgen.inputs.sources import golden_of
@@ -29,7 +29,9 @@ from loadgen.targets.open import open_target
 from servemark import interrupts
 from servemark.documents.request import RunRequest, changed
 from servemark.errors import ExitCode, ServemarkError, WorkerError
+from servemark.workload import Workload
 
+_END = object()
 ASK_EVERY_S = 1.0
 JOIN_TIMEOUT_S = 120.0
 """Maximum wait of a worker that Locust has started for the master's first order."""
@@ -38,6 +40,58 @@ BEGIN_TIMEOUT_S = 900.0
 SILENCE_S = 20.0
 """A worker stops sending if it has not heard from the master for this time."""
 T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class EventLoop:
+    """The event loop of the thread that makes this; other threads have it call functions and wait for them.
+
+    A thread of gevent's pool needs it for code that is not ours to choose. Only the event loop's thread can start a
+    process under gevent ("child watchers are only available on the default loop"), and what is imported may start one:
+    numpy asks `lscpu` or `getconf` for a CPU's features.
+    """
+
+    hub: Hub = field(default_factory=gevent.get_hub)
+
+    def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a function in the event loop's thread and return what it returns. Raises what it raises."""
+        if gevent.get_hub() is self.hub:
+            return function(*arguments)
+        outcome: dict[str, Any] = {}
+        # A lock of the operating system: gevent's would need an event loop in this thread.
+        ended = monkey.get_original("_thread", "allocate_lock")()
+        ended.acquire()
+
+        def run() -> None:
+            try:
+                outcome["value"] = function(*arguments)
+            except BaseException as error:
+                outcome["error"] = error
+            finally:
+                ended.release()
+
+        self.hub.loop.run_callback_threadsafe(gevent.spawn, run)
+        ended.acquire()
+        if "error" in outcome:
+            raise outcome["error"]
+        return outcome["value"]
+
+    def each(self, function: Callable[..., Iterator[Any]], *arguments: Any) -> Iterator[Any]:
+        """Yield what an iterator gives; it is made, and asked for each, in the event loop's thread."""
+        found = self.call(lambda: iter(function(*arguments)))
+        while (item := self.call(next, found, _END)) is not _END:
+            yield item
+
+
+def with_code_in_event_loop(workload: Workload) -> Workload:
+    """Return a workload for another thread, whose own code runs in this one's event loop: its samples and readers."""
+    loop = EventLoop()
+
+    def bound(function: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
+        return lambda *arguments: loop.each(function, *arguments)
+
+    read = bound(workload.read) if workload.read is not None else None
+    return replace(workload, samples=bound(workload.samples), read=read)
 
 
 class Stopped(Exception):  # noqa: N818 - an order, not a fault
@@ -225,7 +279,7 @@ class Worker:
 def _in_thread(function: Callable[..., T], *arguments: Any) -> T:
     """Call a function in a thread of the operating system, for what takes seconds: Locust's heartbeats go on meanwhile.
 
-    It must not import, and not start a process (loadgen/distributed/in_event_loop.py).
+    It must not import, and not start a process (loadgen/distributed/worker.py).
     """
 
     def call() -> Callable[[], T]:

@@ -1,8 +1,8 @@
-"""One worker of a distributed run, as the master knows it."""
+"""One worker of a distributed run, as the master knows it: its reports, and its clock. Imports no Locust."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from loadgen.distributed.clock_offset import ClockOffset, RoundTrip
 from loadgen.distributed.messages import Message
 from loadgen.distributed.recorder_state import State
 from loadgen.distributed.untrusted import Expected, MalformedMessage, check_message
@@ -14,6 +14,39 @@ STALLED_S = 10.0
 """A worker that reports nothing for this time stands still: it should report once a second."""
 GONE_S = 2.0
 """A worker that has left may still have its last report on the way."""
+
+
+@dataclass(frozen=True)
+class RoundTrip:
+    """A message there and back, in ns: sent and received by our clock, answered by theirs."""
+
+    sent: int
+    answered: int
+    received: int
+
+    @property
+    def length(self) -> int:
+        """Return the duration of the round trip."""
+        return self.received - self.sent
+
+
+@dataclass(frozen=True)
+class ClockOffset:
+    """Offset to add to our time to get theirs; exact to `uncertainty_ns`, whichever way was slower."""
+
+    offset_ns: int
+    uncertainty_ns: int
+
+    @classmethod
+    def estimate(cls, trips: Sequence[RoundTrip]) -> "ClockOffset":
+        """Take the shortest trip, as NTP does (RFC 5905, section 10): its answer lies half-way, give or take half."""
+        best = min(trips, key=lambda trip: trip.length)
+        half = (best.length + 1) // 2
+        return cls(best.answered - (best.sent + half), half)
+
+    def theirs(self, our_ns: int) -> int:
+        """Our time by their clock."""
+        return our_ns + self.offset_ns
 
 
 @dataclass

@@ -9,13 +9,18 @@ import ctypes
 import itertools
 import time
 import traceback
+from array import array
+from bisect import bisect_left
+from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from select import EPOLLET
+from typing import Protocol
 
+import numpy as np
+import numpy.typing as npt
 from gevent.monkey import get_original
 
-from loadgen.driver.backlog import Backlog
 from loadgen.driver.connections import MS, Connections
 from loadgen.load.arrivals import Arrivals
 from loadgen.sut.channel import READ, WRITE, Channel, ConnectionFailed, Outcome, Payload, State, Times
@@ -41,6 +46,56 @@ PUT_OFF_NS = 5 * MS
 """The longest time for which a tick is put off."""
 EVENTS_AT_ONCE = 16
 """Responses handled before due arrivals are looked at again: a bound on the delay that handling adds."""
+
+
+class Backlog:
+    """First in, first out; remembers who had to wait, so that the wait is not taken for the generator's own delay.
+
+    Arrivals come in the order of their schedule, and while some wait every further one does: those that waited lie in
+    a few stretches of the schedule, however many they are.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: deque[int] = deque()
+        # Arrays, which numpy reads as they are: brief waits make thousands of stretches a second, which are looked at
+        # 20 times a second.
+        self._stretches, self._ends = array("q"), array("q")
+        """First and last schedule of each unbroken wait."""
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def first(self) -> int:
+        """The schedule of the request that has waited longest."""
+        return self._waiting[0]
+
+    def append(self, scheduled: int) -> None:
+        """Let a request wait."""
+        if self._waiting:
+            self._ends[-1] = scheduled
+        else:
+            self._stretches.append(scheduled)
+            self._ends.append(scheduled)
+        self._waiting.append(scheduled)
+
+    def popleft(self) -> int:
+        """Let the first one go."""
+        return self._waiting.popleft()
+
+    def forget(self, before: int) -> None:
+        """Drop what is known of requests scheduled before: they all have their outcome."""
+        over = min(bisect_left(self._ends, before), len(self._ends) - bool(self._waiting))
+        del self._stretches[:over], self._ends[:over]
+
+    def waited(self, scheduled: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Mark the requests that had to wait."""
+        if not self._stretches:
+            return np.zeros(len(scheduled), dtype=np.bool_)
+        first, last = (np.frombuffer(each, np.int64) for each in (self._stretches, self._ends))
+        index = np.searchsorted(first, scheduled, side="right") - 1
+        inside: npt.NDArray[np.bool_] = (index >= 0) & (scheduled <= last[index])
+        return inside
 
 
 def _sharpen_timers() -> None:
@@ -332,3 +387,43 @@ def _kind_and_words(error: Exception) -> tuple[str, str]:
         return error.kind, str(error)
     place = traceback.extract_tb(error.__traceback__)[-1]
     return GENERATOR_ERROR, f"{type(error).__name__}: {error} ({Path(place.filename).name}, line {place.lineno})"
+
+
+class Span(Protocol):
+    """The measured interval, as it is known now, in ns."""
+
+    @property
+    def start(self) -> int:
+        """Its beginning."""
+
+    @property
+    def end(self) -> int:
+        """Its end."""
+
+
+class Pauses:
+    """Watches the loop's ticks, which come every 5 ms. One that comes late, or takes long, is a pause.
+
+    It needs no look at the machine: a stopped process, a core that others hold, swapped memory and a long collection of
+    garbage all show as a tick that is late. Only the part inside the measured interval counts.
+    """
+
+    def __init__(self) -> None:
+        self.longest_ns = 0
+        self._due: int | None = None
+        self._begun = 0
+
+    def begin(self, now: int, interval: Span) -> None:
+        """Take the beginning of a tick, which was due at the end of the last one and a rest."""
+        if self._due is not None:
+            self._note(self._due, now, interval)
+        self._begun = now
+
+    def end(self, now: int, interval: Span) -> None:
+        """Take the end of a tick. The loop rests from ticks for as long as one took, and handles requests meanwhile."""
+        self._note(self._begun, now, interval)
+        self._due = now + max(YIELD_NS, now - self._begun)
+
+    def _note(self, since: int, until: int, interval: Span) -> None:
+        inside = min(until, interval.end) - max(since, interval.start)
+        self.longest_ns = max(self.longest_ns, inside)

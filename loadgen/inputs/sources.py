@@ -6,9 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from loadgen.inputs.array_files import from_npz, from_npz_folder, from_raw, raw_files
+from loadgen.inputs.files import Step, from_npz, from_npz_folder, from_raw, has_validation, raw_files, read_steps
 from loadgen.inputs.generated import random_samples, zero_samples
-from loadgen.inputs.json_file import Step, has_validation, read_steps
 from loadgen.load.load_config import LoadConfig
 from servemark import datasets
 from servemark.documents.request import DATASET, DRAWN, SYNTHETIC

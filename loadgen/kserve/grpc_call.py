@@ -9,7 +9,7 @@ from typing import NamedTuple
 from google.protobuf.message import DecodeError
 
 from loadgen.kserve.http_messages import Asked
-from loadgen.sut.volume import Volume
+from loadgen.sut.target import Volume
 from loadgen.transport.compression import compress
 from loadgen.transport.http2_frames import (
     DATA,

@@ -1,7 +1,12 @@
 """Ties a measurement to Locust's life cycle: start, progress, stop, Ctrl-C, result, exit code."""
 
+import json
 import logging
 import socket
+import subprocess
+import sys
+import tempfile
+import time
 from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
@@ -22,25 +27,75 @@ from loadgen.load.order import Order
 from loadgen.locust_bridge.locust_internals import pass_over_garbage
 from loadgen.locust_bridge.locust_statistics import LocustStatistics
 from loadgen.locust_bridge.result_page import ResultPage, SoFar
-from loadgen.locust_bridge.server_process import ServeProcess
 from loadgen.locust_bridge.web_guard import guard
 from loadgen.measurement.measurement import Load, Measurement
 from loadgen.measurement.sender import Sender
 from loadgen.sut.target import Target
 from loadgen.targets.open import open_target
+from loadgen.transport.server_url import METRICS
 from servemark import interrupts
 from servemark.documents.flags import OPTIONS, from_locust
 from servemark.documents.request import changed
-from servemark.errors import ExitCode, OptionError, ServemarkError
+from servemark.errors import ExitCode, OptionError, ServemarkError, ServerError
 from servemark.machine.exhaustion import exhausted
 from servemark.output import note, printable, stderr
 from servemark.views.live.progress import ended, progress
 
 pass_over_garbage()
 
+START_TIMEOUT_S = 180.0
+"""Maximum wait for the server of `--serve`."""
+_POLL_S = 0.1
 STOP_TIMEOUT_S = 15.0
 INTERRUPTED_STOP_TIMEOUT_S = 5.0
 """A run that a signal ends does so by itself, at a line where nothing is half done; after this it is killed."""
+
+
+class ServeProcess:
+    """Starts `servemark serve` on free ports for `--serve`, and waits until the model is ready. Raises ServerError.
+
+    It is a process of its own, because the stages meet only through a URL.
+    """
+
+    def __init__(self, config: LoadConfig) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="servemark-serve-")
+        self._ready, self._errors = Path(self._folder.name, "ready.json"), Path(self._folder.name, "errors")
+        command = [sys.executable, "-m", "servemark", "serve", config.workload.name]
+        command += ["--engine", config.engine, "--precision", config.precision]
+        command += ["--model-repository", str(config.model_repository), "--json", "--with-parent"]
+        command += ["--http-port", "0", "--grpc-port", "0", "--metrics-port", "0"]
+        with self._ready.open("w") as ready, self._errors.open("w") as errors:
+            self._process = subprocess.Popen(command, stdout=ready, stderr=errors, stdin=subprocess.DEVNULL)
+        try:
+            served = self._wait()
+        except BaseException:
+            self.stop()
+            raise
+        url = f"grpc://{served['grpc']}" if config.protocol == "grpc" else served["url"]
+        self.url: str = f"{url}{METRICS}{served['metrics']}"
+
+    def _wait(self) -> dict[str, Any]:
+        """`serve --json` prints one document with its URLs when the model is ready."""
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while time.monotonic() < deadline:
+            text = self._ready.read_text()
+            if text.endswith("\n"):
+                document: dict[str, Any] = json.loads(text)
+                return document
+            if self._process.poll() is not None:
+                raise ServerError(f"the server did not start:\n{self._errors.read_text().strip()}")
+            interrupts.sleep(_POLL_S)
+        raise ServerError(f"the server was not ready after {START_TIMEOUT_S:g} s:\n{self._errors.read_text().strip()}")
+
+    def stop(self) -> None:
+        """Stop the server, and wait until it is gone."""
+        self._process.terminate()
+        try:
+            self._process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait(STOP_TIMEOUT_S)
+        self._folder.cleanup()
 
 
 class Session:

@@ -15,10 +15,9 @@ from gevent.monkey import is_module_patched
 
 from loadgen.driver.connections import Connections
 from loadgen.driver.cpu_latency import CpuLatency
-from loadgen.driver.event_loop import Driver
+from loadgen.driver.event_loop import Driver, Pauses
 from loadgen.driver.failures import Failures
 from loadgen.driver.labelled import LabelledAnswers
-from loadgen.driver.pauses import Pauses
 from loadgen.driver.priority import SendersPriority
 from loadgen.driver.traced import Tracing
 from loadgen.driver.traffic import Traffic, scheduled_by
@@ -35,8 +34,7 @@ from loadgen.measurement.request_log import RequestLog
 from loadgen.measurement.windows import Interval, interval_from
 from loadgen.stateful.decoupled import AnswerRecorder
 from loadgen.stateful.sequences import SequenceRecorder
-from loadgen.sut.channel import Outcome, Payload
-from loadgen.sut.numbered import numbered
+from loadgen.sut.channel import Outcome, Payload, numbered
 from loadgen.sut.target import Target
 from loadgen.traces.stamps import Stamps, TimedConnections
 from loadgen.wire.cancellation import Cancellation, CancellationRecorder, ToCancel

@@ -12,8 +12,8 @@ import numpy as np
 from google.protobuf.message import DecodeError
 
 from loadgen.kserve.grpc_call import PREFIX_BYTES, Method, enclose
+from loadgen.kserve.grpc_connection import GrpcStream
 from loadgen.kserve.grpc_messages import parse
-from loadgen.kserve.grpc_stream import GrpcStream
 from loadgen.stateful.sequences import with_parameters
 from loadgen.sut.channel import Outcome
 from loadgen.transport.http2_frames import END_STREAM, ProtocolViolation

@@ -1,6 +1,6 @@
 """The driver's view of the system under test: channels that carry one request at a time, and their answers."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any, NamedTuple, Protocol
@@ -8,6 +8,11 @@ from typing import Any, NamedTuple, Protocol
 from loadgen.sut.mismatch import Mismatch
 from servemark.workload import Arrays, Tensor
 
+PREFIX = "servemark"
+DIGITS = 12
+PLACE_OF_NUMBER = PREFIX + "#" * DIGITS
+"""Id of a request that was made ahead; each time that it is sent, its number stands there. All are equally long."""
+_PLACE = PLACE_OF_NUMBER.encode()
 READ, WRITE = 0x001, 0x004
 """Events that a channel waits for: epoll's EPOLLIN and EPOLLOUT."""
 
@@ -135,3 +140,23 @@ class Channel(Protocol):
 
     def close(self) -> None:
         """Give everything back and forget what was in flight: CLOSED. Raises nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class NumberedPayload(Payload):
+    """A request and its number."""
+
+    number: int = 0
+
+
+def numbered(requests: Iterator[Payload]) -> Iterator[NumberedPayload]:
+    """Number the requests as they are sent, from 0 on."""
+    for number, payload in enumerate(requests):
+        request = payload.request.replace(_PLACE, b"%s%0*d" % (PREFIX.encode(), DIGITS, number), 1)
+        yield NumberedPayload(request, payload.golden_rows, payload.examples, alone=payload.alone, number=number)
+
+
+def number_of(request_id: str) -> int | None:
+    """Return the number of an id; None for one that is not ours."""
+    number = request_id.removeprefix(PREFIX)
+    return int(number) if number != request_id and number.isdecimal() and len(number) == DIGITS else None

@@ -9,7 +9,7 @@ import numpy as np
 from loadgen.inputs.generated import random_samples
 from loadgen.kserve.control import Control
 from loadgen.load.load_config import server_addresses
-from loadgen.targets.control import control_at
+from loadgen.targets.http import control_at
 from loadgen.transport.access import Access
 from servemark.documents.request import Inputs, RunRequest
 from servemark.documents.server import Tensors

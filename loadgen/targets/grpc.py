@@ -1,16 +1,16 @@
-"""A model behind a KServe v2 server, over gRPC."""
+"""A model behind a server over gRPC: KServe v2's calls, or another unary method."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from loadgen.endpoints.over_grpc import GrpcEndpointControl
 from loadgen.kserve.grpc_call import PREFIX_BYTES, MessageReader, Method, enclose_compressed
-from loadgen.kserve.grpc_connection import GrpcConnection
+from loadgen.kserve.grpc_connection import GrpcConnection, GrpcStream
 from loadgen.kserve.grpc_inference import INFER, STREAM_INFER, AnswerReader, encode_request
-from loadgen.kserve.grpc_stream import GrpcStream
 from loadgen.load.load_config import LoadConfig
 from loadgen.stateful.decoupled import DecoupledStream, asking_for_final
 from loadgen.stateful.sequences import stamp_grpc
-from loadgen.sut.numbered import PLACE_OF_NUMBER
+from loadgen.sut.channel import PLACE_OF_NUMBER
 from loadgen.sut.target import Placement
 from loadgen.targets.http import HttpTarget, in_sequences
 from loadgen.transport.compression import GZIP
@@ -112,3 +112,24 @@ def grpc_encoder(config: LoadConfig) -> Callable[[Arrays], bytes]:
         )
 
     return encode
+
+
+class GrpcEndpointTarget(GrpcTarget):
+    """A server at a URL, asked by the protocol that --endpoint-type names. Raises as `Spoken`."""
+
+    no_statistics = "the endpoint type has no statistics"
+
+    @property
+    def control(self) -> GrpcEndpointControl:
+        control = super().control
+        assert isinstance(control, GrpcEndpointControl)
+        return control
+
+    def _make_reader(self) -> MessageReader:
+        return self.control.spoken.reader(self.control, self._config)
+
+    def _call(self) -> tuple[str, Sequence[tuple[str, str]]]:
+        return self.control.spoken.path, self.control.spoken.metadata
+
+    def _serialising(self) -> Callable[[Arrays], bytes]:
+        return self.control.spoken.encoder(self.control, self._config)

@@ -1,10 +1,12 @@
-"""A model behind a KServe v2 server."""
+"""A model behind a KServe v2 server: connections to it, its control plane, its processes, and where it computes."""
 
 import contextlib
 import functools
+import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from http.client import HTTPException
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -14,29 +16,33 @@ from loadgen.kserve.http_connection import Connection
 from loadgen.kserve.http_messages import BINARY, Asked, Formats, ResponseChecker, compressed, encode_request
 from loadgen.kserve.server_statistics import COMPOSING
 from loadgen.load.load_config import LoadConfig
-from loadgen.load.server_processes import server_processes
 from loadgen.stateful.sequences import Sequences, Stamp, carrying, reserved_http, stamp_http
-from loadgen.sut.channel import Channel, Payload
-from loadgen.sut.connection_times import ConnectionTimes
+from loadgen.sut.channel import PLACE_OF_NUMBER, Answer, Channel, Payload, State
 from loadgen.sut.kernel_clock import KernelClock
-from loadgen.sut.numbered import PLACE_OF_NUMBER
-from loadgen.sut.target import Placement
-from loadgen.sut.volume import Volume
-from loadgen.targets.control import control_at
-from loadgen.targets.engine_info import read_placement
+from loadgen.sut.target import ConnectionTimes, Placement, Volume
 from loadgen.targets.payloads import payloads
+from loadgen.transport.access import Access
 from loadgen.transport.compression import GZIP
-from loadgen.transport.server_url import authority, path_of
+from loadgen.transport.server_url import authority, path_of, protocol_of
 from loadgen.transport.tcp import Address
 from loadgen.wire.servers import on_server
-from loadgen.wire.used_once import used_once
 from servemark.documents.load import AUTO
 from servemark.documents.request import PROCESS_CLOCK
-from servemark.machine.addresses import is_address, lookup
+from servemark.documents.server import Server
+from servemark.machine.addresses import is_address, lookup, named
 from servemark.repository.entry import Golden
 from servemark.repository.versions import same_version
 from servemark.results.schema.run import Resolved
+from servemark.telemetry.http_request import ask
 from servemark.workload import Arrays, Tensor
+
+ENGINE_METRIC = "servemark_engine_info"
+"""Always 1; its labels say engine, device and provider of each instance (servers/triton_backend/adapter.py)."""
+TIMEOUT_S = 5.0
+_LABELS = {"engine", "device", "provider"}
+# From the start of a name only: a word of 8 MiB would be tried from each of its letters.
+_LABEL = re.compile(r'\b(\w+)="((?:[^"\\]|\\.)*)"')
+_ESCAPED = re.compile(r"\\(.)")
 
 
 class HttpTarget:
@@ -252,3 +258,114 @@ def http_encoder(config: LoadConfig, host: str, formats: Formats = BINARY, path:
         )
 
     return encode
+
+
+def read_placement(placement: Placement, metrics_url: str | None, model: str) -> Placement:
+    """Complete what the configuration says by what was read back from the engine, where the metrics are known."""
+    if metrics_url is None:
+        return placement
+    try:
+        parts = urlsplit(metrics_url)
+        metrics = ask(parts.netloc, parts.path, timeout_s=TIMEOUT_S).body
+    except (OSError, HTTPException):
+        return placement
+    return placement_in(metrics, placement, model)
+
+
+def placement_in(metrics: bytes, placement: Placement, model: str) -> Placement:
+    """Complete a placement by what metrics in Prometheus' text format say of a model."""
+    text = metrics.decode(errors="replace")
+    labels = [
+        {
+            name: _ESCAPED.sub(lambda found: {"n": "\n"}.get(found[1], found[1]), value)
+            for name, value in _LABEL.findall(line)
+        }
+        for line in text.split("\n")
+        if line.startswith(f"{ENGINE_METRIC}{{")
+    ]
+    instances = [found for found in labels if found.get("model") == model and found.keys() >= _LABELS]
+    if not instances:
+        return placement
+    devices = ",".join(sorted({found["device"] for found in instances}))
+    providers = ", ".join(sorted({found["provider"] for found in instances}))
+    return replace(placement, engine=instances[0]["engine"], device=devices, provider=providers)
+
+
+def control_of(config: LoadConfig) -> Control:
+    """The control plane of a configuration's server."""
+    return control_at(config.url, config.access, config.server)
+
+
+def control_at(url: str, access: Access, server: Server) -> Control:
+    """The control plane of the server that a request names, at this URL."""
+    version = server.model_version
+    over_grpc = protocol_of(url) == "grpc"
+    if server.endpoint_type and over_grpc:
+        from loadgen.endpoints.over_grpc import GrpcEndpointControl, spoken_over_grpc
+
+        return GrpcEndpointControl(url, access, version, spoken=spoken_over_grpc(server.endpoint_type))
+    if server.endpoint_type:
+        from loadgen.endpoints.control import HttpEndpointControl
+        from loadgen.endpoints.endpoint import over_http
+
+        return HttpEndpointControl(url, access, version, endpoint=over_http(server.endpoint_type))
+    if over_grpc:
+        from loadgen.kserve.grpc_control import GrpcControl
+
+        return GrpcControl(url, access, version)
+    return Control(url, access, version)
+
+
+def server_processes(config: LoadConfig, addresses: Iterable[Address]) -> list[int]:
+    """Return the roots of their trees: who listens, and who was named. None: the server is on another machine.
+
+    Raises LookupError where they cannot be known and none was named, OptionError for a name that no process has.
+    """
+    also = named(config.server.server_processes)
+    try:
+        listening = {pid for address in addresses for pid in address.processes()}
+    except LookupError:
+        if not also:
+            raise
+        listening = set()
+    return sorted({*listening, *also})
+
+
+def used_once(channel: Any, times: ConnectionTimes) -> Any:
+    """A class of channels like `channel` that carry one request, and stamp the parts of their connection.
+
+    A request counts as sent when its connection is begun: the handshake is a part of its service time.
+    """
+
+    class UsedOnce(channel):  # type: ignore[misc]
+        __slots__ = ("_begun", "_connected", "_first", "_ready")
+
+        def open(self) -> None:
+            self._begun = time.monotonic_ns()
+            self._connected = self._ready = self._first = 0
+            super().open()
+
+        def connected(self) -> None:
+            if not self._connected:
+                self._connected = time.monotonic_ns()
+            super().connected()
+            if self.state is not State.CONNECTING:
+                self._ready = time.monotonic_ns()
+
+        def start(self) -> None:
+            own: Any = self
+            own.sent = self._begun
+            super().start()
+
+        def readable(self) -> Answer | None:
+            answer: Answer | None = super().readable()
+            if not self._first and (answer is not None or self.answer_begun):
+                self._first = self.done if answer is not None else self._clock.came(self)
+            if answer is not None:
+                own: Any = self
+                own.state = State.SPENT
+                if answer.error is None and self.done <= self.deadline:
+                    times.take(self.scheduled, self._begun, self._connected, self._ready, self._first, self.done)
+            return answer
+
+    return UsedOnce

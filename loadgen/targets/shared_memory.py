@@ -8,7 +8,7 @@ from typing import Any
 from loadgen.kserve.tensors.values import BYTES, to_bytes
 from loadgen.load.load_config import LoadConfig
 from loadgen.shared_memory.cuda_region import CudaRegion, require_gpu
-from loadgen.shared_memory.over_http import SharedChecker, SharedHttp
+from loadgen.shared_memory.encodings import SharedChecker, SharedHttp
 from loadgen.shared_memory.region import PosixRegion, Region, abandoned, new_name
 from loadgen.shared_memory.slots import Layout, RequestEncoding, SharedChannel, SharedTensor, Slots
 from loadgen.sut.channel import Channel, Payload
@@ -150,7 +150,7 @@ class SharedMemoryTarget:
 def _target_over(config: LoadConfig) -> tuple[HttpTarget, RequestEncoding]:
     """The server over its protocol, whose connections judge answers without tensors, and how it names slots."""
     if config.protocol == "grpc":
-        from loadgen.shared_memory.over_grpc import SharedGrpc, SharedReader
+        from loadgen.shared_memory.encodings import SharedGrpc, SharedReader
         from loadgen.targets.grpc import GrpcTarget
 
         return GrpcTarget(config, SharedReader), SharedGrpc(config)

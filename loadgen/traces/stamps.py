@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from loadgen.driver.connections import Connections
-from loadgen.sut.channel import Channel, Outcome
-from loadgen.sut.numbered import NumberedPayload
+from loadgen.sut.channel import Channel, NumberedPayload, Outcome
 
 FILE = "stamps.npy"
 COLUMNS = ("number", "due", "begun", "sent", "done", "good")

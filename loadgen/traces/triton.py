@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loadgen.kserve.control import Control
-from loadgen.sut.numbered import number_of
+from loadgen.sut.channel import number_of
 from servemark.errors import ServerError
 
 AT_ONCE = 5000

@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from loadgen.load.load_config import LoadConfig
-from loadgen.load.server_processes import server_processes
-from loadgen.targets.control import control_of
+from loadgen.targets.http import control_of, server_processes
 from loadgen.traces import triton
 from loadgen.traces.stamps import FILE as STAMPS
 from servemark.errors import ResultError, ServerError

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from loadgen.load.load_config import LoadConfig
 from loadgen.load.order import Startup
-from loadgen.targets.control import control_of
+from loadgen.targets.http import control_of
 from loadgen.transport.server_url import METRICS
 from servemark.documents.request import RunRequest
 from servemark.errors import OptionError, ServerError

@@ -13,7 +13,7 @@ from loadgen.kserve import control, grpc_control
 from loadgen.kserve.grpc_call import GrpcAnswer, enclose
 from loadgen.kserve.server_statistics import batch_sizes, composing_models, restarted
 from loadgen.sut.target import Placement
-from loadgen.targets import engine_info
+from loadgen.targets.http import placement_in
 from servemark.errors import ServerError
 from servemark.figures.server import of_model
 from servemark.results.directory import to_json
@@ -136,7 +136,7 @@ def read_metrics(data: bytes) -> None:
 
 
 def _placement(data: bytes) -> Placement:
-    return engine_info.placement_in(data, Placement(None, None, None), "m")
+    return placement_in(data, Placement(None, None, None), "m")
 
 
 def _protobufs() -> st.SearchStrategy[bytes]:

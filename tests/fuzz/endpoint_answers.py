@@ -10,9 +10,9 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from loadgen.endpoints.connection import EndpointConnection
 from loadgen.endpoints.endpoint import AnswerForm, endpoint_of
 from loadgen.endpoints.messages import AnswerChecker
+from loadgen.targets.endpoint import EndpointConnection
 from loadgen.transport.tcp import Address
 from servemark.errors import ServemarkError
 from servemark.workload import Tensor

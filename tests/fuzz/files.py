@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 from rich.console import Console
 
-from loadgen.inputs import array_files, json_file
+from loadgen.inputs.files import from_npz_folder, read_steps
 from loadgen.load.trace import TIMES as TIME_NAMES
 from loadgen.load.trace import read_trace
 from loadgen.measurement.output_agreement import require_fit
@@ -129,12 +129,12 @@ ARRAYS = _right_arrays()
 def read_input_npz(data: bytes) -> None:
     """--input-data with a folder of .npz files: samples of the workload's shapes and datatypes."""
     folder = _file("npz/a.npz", data).parent
-    _samples(array_files.from_npz_folder(folder, WORKLOAD))
+    _samples(from_npz_folder(folder, WORKLOAD))
 
 
 def read_perf_json(data: bytes) -> None:
     """--input-data with a file as perf_analyzer takes it."""
-    _samples(step.inputs for step in json_file.read_steps(_file("perf.json", data), WORKLOAD))
+    _samples(step.inputs for step in read_steps(_file("perf.json", data), WORKLOAD))
 
 
 def _samples(samples: Any) -> None:

@@ -15,10 +15,9 @@ import pytest
 from loadgen.inputs.sources import samples_of
 from loadgen.kserve.control import Control
 from loadgen.kserve.grpc_call import Method
-from loadgen.kserve.grpc_connection import GrpcConnection
+from loadgen.kserve.grpc_connection import GrpcConnection, GrpcStream
 from loadgen.kserve.grpc_control import GrpcControl
 from loadgen.kserve.grpc_inference import INFER, STREAM_INFER, AnswerReader, encode_request
-from loadgen.kserve.grpc_stream import GrpcStream
 from loadgen.load.load_config import LoadConfig
 from loadgen.measurement.output_agreement import check
 from loadgen.measurement.probe import answer_each

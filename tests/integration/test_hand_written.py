@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper, save
 
 from loadgen.targets.any_model import served_workload
-from loadgen.targets.control import control_at
+from loadgen.targets.http import control_at
 from loadgen.transport.access import NO_ACCESS
 from servemark.documents.request import RunRequest
 from servemark.errors import OptionError, ServerError

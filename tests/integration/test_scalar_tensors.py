@@ -7,7 +7,7 @@ import pytest
 
 import exporters
 from loadgen.targets.any_model import served_workload
-from loadgen.targets.control import control_at
+from loadgen.targets.http import control_at
 from loadgen.transport.access import NO_ACCESS
 from servemark.documents.request import RunRequest
 from servemark.repository.entry import Entry

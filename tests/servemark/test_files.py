@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from loadgen.endpoints.endpoint import endpoint_of
-from loadgen.inputs.array_files import from_npz_folder
-from loadgen.inputs.json_file import has_validation, read_steps
+from loadgen.inputs.files import from_npz_folder, has_validation, read_steps
 from loadgen.inputs.sources import samples_of
 from loadgen.load.trace import read_trace
 from loadgen.transport.access import Access, read_headers

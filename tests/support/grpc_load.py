@@ -8,9 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from loadgen.kserve.grpc_call import Method
-from loadgen.kserve.grpc_connection import GrpcConnection
+from loadgen.kserve.grpc_connection import GrpcConnection, GrpcStream
 from loadgen.kserve.grpc_inference import INFER, STREAM_INFER, AnswerReader, encode_request
-from loadgen.kserve.grpc_stream import GrpcStream
 from loadgen.kserve.http_messages import Asked
 from loadgen.sut.channel import Channel, Payload
 from loadgen.transport.limits import max_message_bytes

@@ -10,7 +10,7 @@ import msgspec
 
 import servers
 from loadgen.load.load_config import LoadConfig
-from loadgen.targets.control import control_of
+from loadgen.targets.http import control_of
 from servemark.compare.interleaved.contenders import Contender
 from servemark.errors import OptionError, ServerError
 from servemark.frameworks.onnxruntime import FP16_ON_CPU

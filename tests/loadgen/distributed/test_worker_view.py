@@ -1,10 +1,11 @@
 """A worker as its master sees it."""
 
+import random
 from typing import Any
 
 from loadgen.distributed.recorder_state import state_of
 from loadgen.distributed.untrusted import Expected
-from loadgen.distributed.worker_view import WorkerView
+from loadgen.distributed.worker_view import ClockOffset, RoundTrip, WorkerView
 from loadgen.measurement.recorder import Recorder
 from loadgen.measurement.windows import Interval
 
@@ -40,3 +41,17 @@ def test_a_member_is_blamed_for_silence_and_absence_and_heard_again() -> None:
     silent.on_message(report(), 1 * S, EXPECTED)
     silent.watch(None, 12)
     assert "reported nothing for 11 s" in (silent.trouble or "")
+
+
+def test_the_clock_offset_is_true_to_within_its_uncertainty_whichever_way_was_slow() -> None:
+    rng, offset = random.Random(3), -987_654_321_012  # noqa: S311 - no secret
+    for _ in range(200):
+        trips, now = [], rng.randrange(10**12)
+        for _ in range(10):
+            there, back = rng.randrange(20 * MS), rng.randrange(20 * MS)
+            trips.append(RoundTrip(now, now + there + offset, now + there + back))
+            now += there + back + 1000
+        found = ClockOffset.estimate(trips)
+        assert abs(found.offset_ns - offset) <= found.uncertainty_ns
+        assert found.uncertainty_ns <= min(trip.length for trip in trips) // 2 + 1
+        assert found.theirs(now) == now + found.offset_ns

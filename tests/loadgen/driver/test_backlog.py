@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loadgen.driver.backlog import Backlog
+from loadgen.driver.event_loop import Backlog
 from loadgen.measurement.recorder import Recorder
 from loadgen.measurement.windows import Interval
 from servemark.results.bottleneck import bottleneck

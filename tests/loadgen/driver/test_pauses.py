@@ -2,7 +2,7 @@
 
 import pytest
 
-from loadgen.driver.pauses import Pauses
+from loadgen.driver.event_loop import Pauses
 from loadgen.measurement.windows import Interval
 
 MS, S = 1_000_000, 1_000_000_000

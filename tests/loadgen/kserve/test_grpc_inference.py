@@ -11,7 +11,7 @@ from tritonclient.grpc import model_config_pb2, service_pb2
 from loadgen.kserve import grpc_messages
 from loadgen.kserve.grpc_call import PREFIX_BYTES, enclose
 from loadgen.kserve.grpc_inference import AnswerReader, encode_request
-from loadgen.kserve.model_config_messages import MODEL_CONFIG
+from loadgen.kserve.grpc_messages import MODEL_CONFIG
 from servemark.workload import Tensor
 
 OUTPUTS = (Tensor("A", "FP32", (3,)), Tensor("B", "INT64", (-1,)))

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from loadgen.distributed.recorder_state import merged, state_of
-from loadgen.measurement.recorder import Recorder
-from loadgen.measurement.seconds import MAX_SECONDS, S, Seconds
+from loadgen.measurement.recorder import MAX_SECONDS, Recorder, S, Seconds
 from loadgen.measurement.windows import Interval
 from loadgen.sut.channel import Outcome
 from tests.support.measured import answered, load_result

@@ -13,8 +13,7 @@ import pytest
 
 from loadgen.kserve.control import Control
 from loadgen.shared_memory import region as memory_region
-from loadgen.shared_memory.over_grpc import SharedGrpc
-from loadgen.shared_memory.over_http import SharedChecker, SharedHttp
+from loadgen.shared_memory.encodings import SharedChecker, SharedGrpc, SharedHttp
 from loadgen.shared_memory.region import PosixRegion, abandoned, new_name
 from loadgen.shared_memory.slots import Layout, RequestEncoding, SharedChannel, SharedTensor, Slots
 from loadgen.sut.channel import State

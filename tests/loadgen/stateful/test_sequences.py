@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from loadgen.kserve.grpc_call import PREFIX_BYTES
-from loadgen.kserve.grpc_connection import GrpcConnection
+from loadgen.kserve.grpc_connection import GrpcConnection, GrpcStream
 from loadgen.kserve.grpc_messages import parse
-from loadgen.kserve.grpc_stream import GrpcStream
 from loadgen.kserve.http_messages import encode_request
 from loadgen.stateful.sequences import (
     InSequence,

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from loadgen.kserve.control import Control
-from loadgen.sut.channel import Payload
-from loadgen.sut.numbered import PLACE_OF_NUMBER, numbered
+from loadgen.sut.channel import PLACE_OF_NUMBER, Payload, numbered
 from loadgen.traces import triton
 from servemark.errors import ServerError
 

@@ -10,7 +10,7 @@ import gevent
 import numpy as np
 import pytest
 
-from loadgen.distributed.in_event_loop import EventLoop, with_code_in_event_loop
+from loadgen.distributed.worker import EventLoop, with_code_in_event_loop
 from servemark.workload import Tensor
 from tests.support.any_workload import any_workload
 

@@ -6,7 +6,7 @@ import sys
 BYTES, RESPONSES = 602_112, 200
 SCRIPT = f"""
 import resource, sys
-from loadgen.driver.malloc import tune_malloc
+from loadgen.targets.open import tune_malloc
 
 def respond():
     pieces = [bytes(60_000) for _ in range(10)]

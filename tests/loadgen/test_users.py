@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from locust import HttpUser, LoadTestShape, User, between, task
 
-from loadgen.locust_bridge.user_classes import host_of
-from loadgen.users import InferenceUser
+from loadgen.users import InferenceUser, host_of
 from servemark.errors import OptionError
 from servemark.figures.registry import count_of
 from servemark.workload import get
