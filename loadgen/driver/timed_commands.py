@@ -9,9 +9,9 @@ import subprocess
 import tempfile
 from collections.abc import Sequence
 
-from servemark.documents.values.timed_commands import TimedCommand
+from servemark.documents.live import TimedCommand
 from servemark.errors import OptionError
-from servemark.results.schema.recovery import StartedCommand
+from servemark.results.schema.transients import StartedCommand
 
 END_S = 2.0
 """Time for a command that still runs to end by itself."""

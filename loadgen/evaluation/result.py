@@ -15,16 +15,15 @@ from servemark.figures.value import COUNT, REQUESTS_PER_S, Value
 from servemark.results.bottleneck import bottleneck
 from servemark.results.constraints import judge
 from servemark.results.objectives import latency_objective
-from servemark.results.schema.cold_start import ColdStart
 from servemark.results.schema.details import StageFigures, WindowFigures
 from servemark.results.schema.header import opening
 from servemark.results.schema.load import Scenario
-from servemark.results.schema.recovery import CommandRun
 from servemark.results.schema.run import PendingResult, Result
+from servemark.results.schema.transients import ColdStart, CommandRun
 from servemark.results.served_config import recorded
 from servemark.results.transients import cold_start, recovery
 from servemark.stats.histogram import Histogram
-from servemark.stats.truncation import METHOD
+from servemark.stats.trend import METHOD
 from servemark.stats.unknown import explained, or_unknown
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from servemark.stats.truncation import METHOD, truncation_point
+from servemark.stats.trend import METHOD, truncation_point
 
 WINDOW_NS = 50_000_000
 LEAST_S = 2.0

@@ -23,9 +23,8 @@ from loadgen.measurement.recorder import Recorder
 from loadgen.measurement.windows import Interval
 from loadgen.sut.target import Placement, Target
 from servemark import interrupts
+from servemark.documents.live import exporters_of, timed_commands_of
 from servemark.documents.load import Stages, Trace
-from servemark.documents.values import timed_commands
-from servemark.documents.values.exporters import parse_all
 from servemark.errors import OptionError
 from servemark.figures.server import NONE_EXECUTED, of_model
 from servemark.figures.value import Value
@@ -33,8 +32,8 @@ from servemark.machine.scheduling import GrantedPriority
 from servemark.repository.entry import Golden
 from servemark.results.objectives import ERRORS, LATENCY, Objectives, parse_objectives
 from servemark.results.schema.details import ServerWindow
-from servemark.results.schema.recovery import StartedCommand
 from servemark.results.schema.run import Worker
+from servemark.results.schema.transients import StartedCommand
 from servemark.stats.percentiles import allowed_beyond, samples_needed
 from servemark.stats.unknown import or_unknown, unknown
 from servemark.telemetry.metrics.snapshot import Span
@@ -266,7 +265,7 @@ class Measurement:
             meters=[energy.command.meter] if energy.command else [],
             metrics_url=config.metrics_url,
             model=config.model,
-            exporters=parse_all(config.live.scrape),
+            exporters=exporters_of(config.live.scrape),
         )
         self.telemetry.start()
         try:
@@ -279,7 +278,7 @@ class Measurement:
     def _run(self, prepared: PreparedLoad, directory: Path, energy: Energy) -> Measured:
         statistics = Statistics(self.target)
         machine = MachineUse(self.target, self._workers_here)
-        commands = TimedCommands(timed_commands.parse_all(self.config.live.at))
+        commands = TimedCommands(timed_commands_of(self.config.live.at))
         try:
             sending = self.sending = prepared.start(directory)
         except BaseException:

@@ -1,6 +1,10 @@
 """Group `live` of a request: records of the run, views of it, and what is done while it goes on."""
 
-from typing import Annotated
+import re
+import shlex
+from dataclasses import dataclass
+from typing import Annotated, Self
+from urllib.parse import urlsplit
 
 from msgspec import Meta, Struct
 
@@ -21,17 +25,79 @@ from servemark.documents.fields import (
     folder,
     option,
 )
-from servemark.documents.values import exporters, timed_commands
 from servemark.errors import OptionError
 from servemark.paths import RESULTS
-from servemark.quantities import SECONDS
+from servemark.quantities import SECONDS, number
 
+_AT_FIX = "--at 10:'curl -X POST http://127.0.0.1:8000/v2/repository/models/resnet50_onnxruntime/load'"
+_SCRAPE_FIX = "--scrape node=http://127.0.0.1:9100/metrics#node_load,node_memory_MemAvailable"
+OURS = {"machine", "triton"}
 LOOPBACK = "127.0.0.1"
 GENERATOR = f"{LOOPBACK}:9464"
 """Address at which a run is expected to show its metrics: the port that OpenTelemetry's Prometheus exporters use."""
 TRITON = f"{LOOPBACK}:8002"
 """Address at which Triton shows its own metrics."""
 MAX_SAMPLING_RATE_HZ = 100.0
+
+
+@dataclass(frozen=True)
+class TimedCommand:
+    """A command, and the second of the measured interval at which it is started. No shell reads it."""
+
+    at_s: float
+    command: str
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read S:COMMAND. Raises OptionError."""
+        at, _, command = text.partition(":")
+        try:
+            words = shlex.split(command)
+        except ValueError as error:
+            raise OptionError(f"--at {text!r}: {error}", fix=_AT_FIX) from error
+        if not words:
+            raise OptionError(f"--at {text!r} is not S:COMMAND", fix=_AT_FIX)
+        at_s = number("--at", at, SECONDS)
+        if at_s < 0:
+            raise OptionError(f"--at {text!r}: it cannot begin before the interval", fix=_AT_FIX)
+        return cls(at_s, command.strip())
+
+
+def timed_commands_of(texts: tuple[str, ...]) -> list[TimedCommand]:
+    """Read the commands of a request in the order of their times. Raises OptionError."""
+    return sorted((TimedCommand.parse(text) for text in texts), key=lambda each: each.at_s)
+
+
+@dataclass(frozen=True)
+class Exporter:
+    """An exporter, and the beginnings of the names of its metrics that are kept; none: all."""
+
+    name: str
+    url: str
+    prefixes: tuple[str, ...] = ("",)
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read NAME=URL or NAME=URL#PREFIX,... . Raises OptionError."""
+        name, _, rest = text.partition("=")
+        url, _, prefixes = rest.partition("#")
+        parts = urlsplit(url)
+        if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]{0,40}", name) or parts.scheme != "http" or not parts.hostname:
+            raise OptionError(f"--scrape {text!r} is not NAME=http://HOST:PORT/metrics", fix=_SCRAPE_FIX)
+        if name in OURS or parts.username:
+            why = f"the name {name} is taken" if name in OURS else "the URL holds a user, which would be shown"
+            raise OptionError(f"--scrape {text!r}: {why}", fix=_SCRAPE_FIX)
+        wanted = tuple(each.strip() for each in prefixes.split(",") if each.strip())
+        return cls(name, url, wanted or ("",))
+
+
+def exporters_of(texts: tuple[str, ...]) -> tuple[Exporter, ...]:
+    """Read the exporters of a request. Raises OptionError, also for a name that is there twice."""
+    found = tuple(Exporter.parse(text) for text in texts)
+    names = [each.name for each in found]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise OptionError(f"--scrape has {twice} twice", fix="give each exporter a name of its own")
+    return found
 
 
 class Live(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -113,7 +179,7 @@ class Live(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise OptionError("--metrics-grace is for the port of the metrics", fix="add --metrics-port PORT")
         if self.otlp_sample and not self.otlp:
             raise OptionError("--otlp-sample has nowhere to send its spans", fix="add --otlp URL")
-        exporters.parse_all(self.scrape)
-        timed_commands.parse_all(self.at)
+        exporters_of(self.scrape)
+        timed_commands_of(self.at)
         if self.power_boundary and not self.power_command:
             raise OptionError("--power-boundary needs --power-command", fix="--power-command CMD, or leave it out")

@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from servemark.documents import texts
 from servemark.documents.fields import LOADS, MEASURED, QUALITY, RUN, Count, File, NotNegative, Positive, option
-from servemark.documents.values import texts
 from servemark.errors import OptionError
 from servemark.quantities import RATES, SECONDS
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 from msgspec import Meta, Struct, field
 
+from servemark.documents import texts
 from servemark.documents.fields import (
     ALL,
     COMPARE,
@@ -34,7 +35,6 @@ from servemark.documents.fields import (
 from servemark.documents.live import Live
 from servemark.documents.load import AUTO, ClosedLoop, Load, MaxRate
 from servemark.documents.server import Server
-from servemark.documents.values import texts
 from servemark.errors import OptionError
 from servemark.paths import DATA_ROOT, IMPORTS
 from servemark.quantities import SECONDS, SHARES

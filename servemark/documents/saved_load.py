@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
+from servemark.documents import texts
 from servemark.documents.load import ClosedLoop, ConstantRate, Distribution, Load, MaxRate, SingleLoad, Stage, Stages
-from servemark.documents.values import texts
 from servemark.errors import OptionError, ResultError
 from servemark.figures.registry import value_of
 from servemark.quantities import figure

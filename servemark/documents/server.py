@@ -1,10 +1,16 @@
-"""The server that a run asks, as its request has it."""
+"""The server that a run asks, as its request has it.
+
+Its `request_parameters` are KServe v2's `parameters` of every request, by perf_analyzer's flag.
+Source: Open Inference Protocol, "Inference Request"; Triton's parameters extension.
+"""
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from servemark.documents import texts
 from servemark.documents.fields import (
     ALL,
     COMPARE,
@@ -22,14 +28,18 @@ from servemark.documents.fields import (
     option,
 )
 from servemark.documents.load import AUTO
-from servemark.documents.values import texts
-from servemark.documents.values.request_parameters import Parameters, check_parameters
-from servemark.documents.values.request_parameters import parse as parse_parameters
-from servemark.documents.values.request_parameters import written as parameters_text
 from servemark.errors import OptionError
 from servemark.paths import MODEL_REPOSITORY
-from servemark.quantities import INT64, SHARES, UINT64, whole
+from servemark.quantities import INT64, SHARES, UINT64, number, one_of, text_of, whole
 
+FLAG = "--request-parameter"
+TYPES = {bool: "bool", int: "int", float: "double", str: "string"}
+"""Names of the types on the command line."""
+OF_SEQUENCES = {"sequence_id", "sequence_start", "sequence_end"}
+"""Parameters that --sequence-length sends."""
+Parameters = dict[Word, bool | int | float | Word]
+_WHOLE = re.compile(rf"([^:,]+):(.*):({'|'.join(TYPES.values())})")
+_DIGITS = re.compile("[-+]?[0-9]{1,19}")
 Tensors = dict[Word, tuple[Word, tuple[int, ...]]]
 """Name -> datatype and shape, as a server's metadata would have them."""
 TensorFormat = Literal["auto", "binary", "json"]
@@ -58,6 +68,61 @@ MOST_SEQUENCES = 1 << 32
 """More sequences than a run can begin: as many ids have to follow the first."""
 _OF_ENGINES = {"device", "engine_options", "instances", "in_process", "model_repository"}
 """Fields that say where an engine runs, and nothing of how a server is asked."""
+
+
+def parameters_of(text: str) -> Parameters:
+    """Read NAME:VALUE:TYPE, several with commas between; a string may hold commas and colons. Raises OptionError."""
+    found: dict[str, bool | int | float | str] = {}
+    waiting = ""
+    for part in (text or "").split(","):
+        waiting = f"{waiting},{part}" if waiting else part
+        if match := _WHOLE.fullmatch(waiting):
+            name, value, kind = match.groups()
+            found[name], waiting = _value(value, kind), ""
+    if waiting:
+        raise OptionError(
+            f"{FLAG} {waiting!r} is not NAME:VALUE:TYPE",
+            fix=f"like max_tokens:256:int; types: {', '.join(TYPES.values())}",
+        )
+    if taken := sorted(found.keys() & OF_SEQUENCES):
+        raise OptionError(f"{FLAG} {taken[0]} is what --sequence-length sends", fix="--sequence-length N")
+    return found
+
+
+def parameters_text(parameters: Mapping[str, bool | int | float | str]) -> str:
+    """The text that `parameters_of` reads so."""
+    return ",".join(f"{name}:{_text(value)}:{TYPES[type(value)]}" for name, value in parameters.items())
+
+
+def _value(text: str, kind: str) -> bool | int | float | str:
+    if kind == "bool":
+        return one_of(FLAG, text, ("true", "false")) == "true"
+    if kind == "int":
+        if not _DIGITS.fullmatch(text) or not _is_int64(int(text)):
+            raise _not_int64(text)
+        return int(text)
+    return number(FLAG, text) if kind == "double" else text
+
+
+def check_parameters(parameters: Mapping[str, bool | int | float | str]) -> None:
+    """Check whole numbers that a document gives: the protocol's are of 64 bits with a sign. Raises OptionError."""
+    for name, value in parameters.items():
+        if isinstance(value, int) and not _is_int64(value):
+            raise _not_int64(f"{name}:{value}:int")
+
+
+def _is_int64(value: int) -> bool:
+    return -INT64 - 1 <= value <= INT64
+
+
+def _not_int64(text: str) -> OptionError:
+    return OptionError(f"{FLAG} {text!r} is not a whole number of 64 bits", fix=f"like {FLAG} max_tokens:256:int")
+
+
+def _text(value: bool | int | float | str) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return text_of(value) if isinstance(value, float) else str(value)
 
 
 class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -172,7 +237,7 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         option(
             "A parameter of every request, for the model; type: bool, int, double or string; may come again.",
             name="request_parameter",
-            read=lambda _, given: parse_parameters(given),
+            read=lambda _, given: parameters_of(given),
             write=parameters_text,
             metavar="NAME:VALUE:TYPE",
             repeatable=True,

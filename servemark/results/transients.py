@@ -4,9 +4,8 @@ import math
 from collections.abc import Sequence
 
 from servemark.quantities import figure
-from servemark.results.schema.cold_start import ColdStart, Settling
 from servemark.results.schema.details import WindowFigures
-from servemark.results.schema.recovery import Recovery
+from servemark.results.schema.transients import ColdStart, Recovery, Settling
 from servemark.stats.trend import drift
 from servemark.stats.unknown import explained, or_unknown, unknown, unknown_group
 

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Mapping, Sequence
 
-from servemark.documents.values.exporters import Exporter
+from servemark.documents.live import Exporter
 from servemark.results.schema.header import SCHEMA_VERSION
 from servemark.results.schema.machine_series import MachineSeries
 from servemark.telemetry.energy import Meter

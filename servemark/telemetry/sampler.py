@@ -1,17 +1,86 @@
 """Reads this machine's meters at a fixed rate while a run goes on: CPU, memory, GPUs, power."""
 
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
+
+import psutil
 
 from servemark.results.schema.machine_series import SeriesOf
-from servemark.telemetry.energy import Meter, open_meters
-from servemark.telemetry.energy.meter import UnavailableError
+from servemark.telemetry.energy import open_meters
+from servemark.telemetry.energy.meter import Meter, Sample, UnavailableError
 from servemark.telemetry.gpus import Gpus
-from servemark.telemetry.host import Host
 from servemark.telemetry.periodic import Cost, PeriodicThread
-from servemark.telemetry.power import Power
 from servemark.telemetry.recording import Column, Reading, Recording
+
+MEAN_S = 1.0
+"""A counter that is refreshed every 100 ms shows its power only over several of its steps."""
+CPU = Column("cpu_utilization_ratio", "ratio")
+STOLEN = Column("cpu_stolen_ratio", "ratio")
+"""CPU time taken by other virtual machines."""
+MEMORY = Column("memory_used_bytes", "bytes")
+_FIRST = "a share needs two readings"
+
+
+class Power:
+    """One meter, read on each beat. `power_watts` of a counter is the mean of the last second."""
+
+    def __init__(self, meter: Meter, clock_ns: Callable[[], int] = time.monotonic_ns) -> None:
+        self._meter, self._clock_ns = meter, clock_ns
+        labels = (("boundary", meter.boundary), ("source", meter.source))
+        self._watts = Column("power_watts", "watts", labels)
+        self._joules = Column("energy_joules_total", "joules", labels, counter=True)
+        self._last: deque[tuple[Sample, float]] = deque()
+        self._gone: str | None = None
+
+    def read(self) -> Reading:
+        if self._gone is not None:
+            return dict.fromkeys((self._watts, self._joules), self._gone)
+        try:
+            sample = Sample(self._clock_ns(), self._meter.read())
+        except UnavailableError as error:
+            # A counter that comes back has lost what was counted meanwhile.
+            self._gone = str(error)
+            return dict.fromkeys((self._watts, self._joules), self._gone)
+        before = self._last[-1] if self._last else None
+        joules = before[1] + self._meter.joules([before[0], sample]) if before else 0.0
+        self._last.append((sample, joules))
+        while len(self._last) > 2 and sample.time_ns - self._last[1][0].time_ns >= MEAN_S * 1e9:
+            self._last.popleft()
+        return {self._watts: self._power(sample, joules), self._joules: joules}
+
+    def _power(self, sample: Sample, joules: float) -> float | str:
+        if not self._meter.counts:
+            return sum(sample.values)
+        first, then_j = self._last[0]
+        passed_s = (sample.time_ns - first.time_ns) / 1e9
+        return (joules - then_j) / passed_s if passed_s > 0 else "a counter's power needs two readings"
+
+
+class Host:
+    """Shares of all cores since the reading before, and the memory that is not available."""
+
+    def __init__(self) -> None:
+        self._before: Any = None
+
+    def read(self) -> Reading:
+        times, self._before, before = (found := psutil.cpu_times()), found, self._before
+        memory = psutil.virtual_memory()
+        busy, stolen = (_FIRST, _FIRST) if before is None else _shares(before, times)
+        return {CPU: busy, STOLEN: stolen, MEMORY: float(memory.total - memory.available)}
+
+
+def _shares(before: Any, times: Any) -> tuple[float | str, float | str]:
+    """The shares of the time between two readings that were busy, and stolen."""
+    passed = {name: getattr(times, name) - getattr(before, name) for name in times._fields}
+    # A guest's time is part of the user's.
+    whole_s = sum(seconds for name, seconds in passed.items() if not name.startswith("guest"))
+    if whole_s <= 0:
+        return "the kernel's clock ticks did not move", "the kernel's clock ticks did not move"
+    stolen_s = passed["steal"]
+    busy_s = whole_s - passed["idle"] - passed["iowait"] - stolen_s
+    return min(max(busy_s / whole_s, 0.0), 1.0), min(max(stolen_s / whole_s, 0.0), 1.0)
 
 
 class Source(Protocol):

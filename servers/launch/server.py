@@ -1,5 +1,7 @@
 """A Triton that servemark starts itself: what every way of starting one has in common."""
 
+import contextlib
+import json
 import re
 import secrets
 from collections.abc import Callable, Mapping, Sequence
@@ -10,15 +12,17 @@ from typing import Self
 
 import psutil
 
-from servemark.errors import ArtifactError, ServerError
+from servemark.errors import MAX_QUOTED, ArtifactError, ServerError
 from servemark.machine.scratch import Scratch
 from servemark.repository.entry import CONFIG, Entry, config_text
 from servemark.telemetry import scrape_targets
 from servers.engines import engine_names
 from servers.launch import ports, readiness
 from servers.launch.process import Command, Process
-from servers.launch.triton_log import TritonLog
 
+_REFUSAL = re.compile(r"""E\d{4} .*?\] "?(?:Poll failed for model directory|failed to load model) '(.+?)': (.*)""")
+_PARSER = re.compile(r".*Error parsing text-format inference\.ModelConfig: (.*)")
+"""Protobuf's own line, which comes before Triton's and says more."""
 ANY_HOST = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104  where a client of this machine finds "every address"
 FREE_PORTS: Mapping[str, int] = {"--http-port": 0, "--grpc-port": 0, "--metrics-port": 0}
 EXIT_TIMEOUT_S = 3
@@ -28,6 +32,49 @@ TRACES = "--trace-config"
 TUNABLES = "GLIBC_TUNABLES"
 KEY_FIELD = "servemark-key"
 """The header field that opens what a Triton of ours restricts."""
+
+
+class TritonLog:
+    """The log of one server, read as it grows, for the reason why Triton does not take a model.
+
+    Its repository index has the reason of a model whose backend refused it. A configuration that Triton itself refuses,
+    and a model without a version, only the log names.
+    """
+
+    def __init__(self, path: Path, repository: Path) -> None:
+        self._path, self._repository = path, repository
+        self._place = 0
+        self._parser_words = ""
+
+    def check(self, models: Sequence[str]) -> None:
+        """Raise ArtifactError with Triton's words once it has refused one of the models."""
+        for line in self._new_lines():
+            if parsing := _PARSER.match(line):
+                self._parser_words = parsing[1]
+            elif (found := _REFUSAL.match(_plain(line))) and found[1] in models:
+                raise self._refusal(found[1], self._parser_words or found[2])
+
+    def _refusal(self, model: str, words: str) -> ArtifactError:
+        return ArtifactError(
+            f"Triton cannot load {model}: {words.strip()[: 2 * MAX_QUOTED]}",
+            fix=f"correct {self._repository / model / 'config.pbtxt'}, or the folders of versions beside it",
+        )
+
+    def _new_lines(self) -> list[str]:
+        """Read the whole lines that have been written since the last time."""
+        with self._path.open("rb") as file:
+            file.seek(self._place)
+            whole, end, _ = file.read().rpartition(b"\n")
+        self._place += len(whole) + len(end)
+        return whole.decode(errors="replace").splitlines()
+
+
+def _plain(line: str) -> str:
+    """Return a line with its message as it was meant: Triton writes messages as JSON strings."""
+    before, quote, message = line.partition('] "')
+    with contextlib.suppress(ValueError):
+        return f"{before}] {json.loads(f'{quote[-1:]}{message}')}"
+    return line
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta
 
+from servemark.documents import texts
 from servemark.documents.commands.shared import (
     Command,
     Json,
@@ -26,7 +27,6 @@ from servemark.documents.fields import MLPERF, MODELS, QUALITY, RUN, Count, NotN
 from servemark.documents.flags import KINDS, OPTIONS
 from servemark.documents.load import MaxRate
 from servemark.documents.request import DEFAULT_ENGINE, Engine, RunRequest
-from servemark.documents.values import texts
 from servemark.errors import OptionError
 from servemark.paths import MODEL_REPOSITORY, RESULTS
 from servemark.quantities import RATES, SECONDS, number, text_of, whole

@@ -3,13 +3,12 @@
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from servemark.figures.value import FigureValue
-from servemark.results.schema.cold_start import ColdStart
 from servemark.results.schema.details import Details, StageFigures, WindowFigures
 from servemark.results.schema.explanation import Explanation
 from servemark.results.schema.header import KIND, Header
 from servemark.results.schema.load import Scenario
-from servemark.results.schema.recovery import CommandRun
 from servemark.results.schema.search import Curve, MaxRateSearch
+from servemark.results.schema.transients import ColdStart, CommandRun
 from servemark.results.schema.verdict import LimitedBy, VerdictOfRun
 
 

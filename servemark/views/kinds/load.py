@@ -2,14 +2,16 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from servemark.compare.interleaved.quality import agreement_of
 from servemark.documents.load import ClosedLoop, ConstantRate
 from servemark.documents.saved_load import describe, load_of, title_of
-from servemark.figures.registry import count_of, distributions, interval_of, value_of, why_unknown
+from servemark.figures.figure import Figure
+from servemark.figures.registry import count_of, distributions, in_order, interval_of, value_of, why_unknown
+from servemark.figures.value import Figures, FigureValue
 from servemark.library import read_requests
-from servemark.quantities import figure, interval_words, text_of
+from servemark.quantities import figure, interval_words, text_of, with_interval
 from servemark.results.constraint_kinds import Kind
 from servemark.results.objectives import parse_objectives
 from servemark.results.saved import Saved
@@ -20,30 +22,72 @@ from servemark.results.verdict import failed_constraints, said
 from servemark.stats.order_statistics import BOUND_CONFIDENCE
 from servemark.stats.percentiles import PERCENTILES
 from servemark.views.blocks import Article, Block, Check, Lines, Routine, Section, Table
-from servemark.views.figures import Told, table_of
 from servemark.views.headline import answer
 from servemark.views.kinds.quality import score_words
 from servemark.views.plots.circumstances import configuration, environment, made
-from servemark.views.plots.connections import cancelled, servers, sizes
 from servemark.views.plots.distribution import Level, by_percentile, cumulated
 from servemark.views.plots.explanation import slow_requests
-from servemark.views.plots.machine import machine
-from servemark.views.plots.machine_series import OWN
+from servemark.views.plots.machine import OWN, machine
 from servemark.views.plots.max_rate import search
 from servemark.views.plots.over_time import heatmap, windows
-from servemark.views.plots.server import batches, breakdown
+from servemark.views.plots.server import batches, breakdown, cancelled, servers, sizes
 from servemark.views.plots.transients import cold_start, cold_start_cells, commands
 from servemark.views.slow_seconds import worst_seconds
 from servemark.views.verdict import badges, judged, meaning, verdict_of
 from servemark.views.wording import RANDOM_WEIGHTS, agreement_words, cells, columns, listed, only_agreement, values
 from servemark.views.wording import answer as found_rate
 
+Document = TypeVar("Document")
 ALIKE = 0.999999
 """Outputs of such a cosine are equal but for rounding."""
 COLUMNS = ("mean", "p50", "p90", "p95", "p99", "p99.9", "max")
 _ROWS = ("latency", "service_time", "schedule_delay", "first_answer", "between_answers", "connect", "tls", "first_byte")
 """Distributions that a reader sees first; any other stands below."""
 _HISTOGRAMS = {"latency_us": "latency", "service_time_us": "service time"}
+
+
+class Told(dict[str, FigureValue]):
+    """Figures of a document that remember which were read, so that a report can end with the others."""
+
+    def __init__(self, figures: Figures) -> None:
+        super().__init__(figures)
+        self._read: set[str] = set()
+
+    def get(self, tag: str, default: Any = None) -> Any:
+        """Return a figure, and remember it."""
+        self._read.add(tag)
+        return super().get(tag, default)
+
+    def others(self) -> list[str]:
+        """Return a line for each subject with figures that were not read; distributions have rows, details a page."""
+        lines: dict[str, list[str]] = {}
+        for each, found in in_order(self):
+            told = each.tag in self._read or each.distribution or each.detail
+            if not told and found["value"] is not None:
+                lines.setdefault(each.subject, []).append(f"{each.name} {_words(each, found)}")
+        return [f"{subject.replace('_', ' ')}: {', '.join(words)}" for subject, words in lines.items()]
+
+
+def table_of(figures: Figures) -> Table:
+    """Return all figures, with their intervals, their samples, or why they are not known."""
+    rows = [
+        [
+            each.tag,
+            figure(found["value"]),
+            each.unit.name,
+            interval_words(found.get("ci95")),
+            f"{found['n']:,}" if "n" in found else "",
+            found.get("reason", ""),
+        ]
+        for each, found in in_order(figures)
+    ]
+    return Table(
+        ["figure", "value", "unit", "95 % interval", "n", "not known because"], rows, "All figures", folded=True
+    )
+
+
+def _words(each: Figure, found: FigureValue) -> str:
+    return with_interval(f"{figure(found['value'])} {each.unit.name}".rstrip(), found.get("ci95"))
 
 
 def article(saved: Saved) -> Article:

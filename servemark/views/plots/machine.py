@@ -1,14 +1,31 @@
 """The machine while a run went on: cores, energy, and what was read of CPU and GPU several times a second."""
 
+import math
+from collections.abc import Sequence
+
 from servemark.figures.registry import interval_of, value_of
 from servemark.quantities import figure, interval_words
 from servemark.results.saved import Saved
+from servemark.results.schema.machine_series import MachineSeries, SeriesColumn, SeriesOf
 from servemark.results.schema.run import Result
-from servemark.views.blocks import Block, Facts, Figure
+from servemark.views.blocks import Block, Facts, Figure, Lines, Table
 from servemark.views.drawing.axis import linear
-from servemark.views.drawing.plot import Bar, ends
-from servemark.views.plots.machine_series import machine_series
+from servemark.views.drawing.plot import Bar, Plot, ends
 
+MAX_POINTS = 240
+"""Of a line: neighbours are joined to their mean beyond."""
+MAX_LINES = 8
+OWN = ("machine", "triton")
+MAX_FOREIGN = 12
+"""Figures of another exporter that the page draws; it may have hundreds."""
+_ROWS = 20
+_UNITS = {
+    "bytes": (1e-9, "GB"),
+    "hertz": (1e-6, "MHz"),
+    "ratio": (100.0, "%"),
+    "watts": (1.0, "W"),
+    "celsius": (1.0, "°C"),
+}
 _CORES = {
     "generator": "cpu.generator",
     "server": "cpu.server",
@@ -51,3 +68,70 @@ def _cores(result: Result) -> Figure:
     note = f"Largest of the other work: {largest}." if largest else ""
     axis = linear(f"cores of {cores:g}", [*ends(drawn), cores])
     return Figure.of_bars("Who used the cores", axis, drawn, ["who", "cores"], note=note)
+
+
+def machine_series(found: MachineSeries) -> list[Block]:
+    """A plot for each figure with a line for each board or part; counters are left to the file."""
+    parts: list[Block] = []
+    for source in found["series"]:
+        names = dict.fromkeys(column["name"] for column in source["columns"] if not column["counter"])
+        most = len(names) if source["source"] in OWN else MAX_FOREIGN
+        parts += [drawn for name in list(names)[:most] if (drawn := _figure(name, source, found))]
+        if len(names) > most:
+            parts.append(Lines([f"{source['source']}: {len(names) - most} more figures are in series.json"]))
+        absent = [f"{name}: not read ({why})" for name, why in source["absent"].items()]
+        parts += [Lines(absent)] if absent else []
+    return parts
+
+
+def _figure(name: str, source: SeriesOf, found: MachineSeries) -> Figure | None:
+    columns = [column for column in source["columns"] if column["name"] == name and not column["counter"]]
+    columns = [column for column in columns if any(value is not None for value in column["values"])][:MAX_LINES]
+    if not columns:
+        return None
+    # Triton's own metrics name their unit, as Prometheus asks for, and no more.
+    given = columns[0]["unit"] or next((each for each in _UNITS if name.endswith(f"_{each}")), "")
+    factor, unit = _UNITS.get(given, (1.0, given))
+    start = found["measured_from_s"]
+    lines = {_label(column): _joined(source["time_s"], column["values"], start, factor) for column in columns}
+    times = [time_s for line in lines.values() for time_s, _ in line]
+    title = name.removesuffix(f"_{given}").replace("_", " ")
+    if name.startswith("nv_"):
+        title = f"Triton: {title.removeprefix('nv ')}"
+    elif source["source"] not in OWN:
+        title = f"{source['source']}: {title}"
+    plot = Plot(
+        f"{title} over time",
+        linear("s from the start of the measured interval", times, from_zero=False),
+        linear(unit, [value for line in lines.values() for _, value in line]),
+    )
+    plot.band(0.0, found["measured_until_s"] - start)
+    for number, (label, line) in enumerate(lines.items()):
+        plot.line(line, label or title, number % 8)
+    longest = max(lines.values(), key=len)
+    step = math.ceil(len(longest) / _ROWS)
+    rows = [
+        [f"{time_s:.2f}", *(figure(line[number][1]) if number < len(line) else "-" for line in lines.values())]
+        for number, (time_s, _) in enumerate(longest)
+        if number % step == 0
+    ]
+    head = ["s", *(f"{label} {unit}".strip() for label in lines)]
+    note = next((f"A gap: {column['reason']}." for column in columns if column["reason"]), "")
+    return Figure.of(plot, title, Table(head, rows), note=note)
+
+
+def _label(column: SeriesColumn) -> str:
+    return ", ".join(f"{name} {value}" for name, value in column["labels"].items())
+
+
+def _joined(
+    times: Sequence[float], values: Sequence[float | None], start_s: float, factor: float
+) -> list[tuple[float, float | None]]:
+    """Reduce a series to at most MAX_POINTS points, each the mean of the known values around it."""
+    step = max(math.ceil(len(times) / MAX_POINTS), 1)
+    joined: list[tuple[float, float | None]] = []
+    for first in range(0, len(times), step):
+        known = [value for value in values[first : first + step] if value is not None]
+        mean = factor * sum(known) / len(known) if known else None
+        joined.append((times[first] - start_s, mean))
+    return joined

@@ -7,7 +7,7 @@ import psutil
 import pytest
 
 from loadgen.driver.timed_commands import TimedCommands
-from servemark.documents.values.timed_commands import TimedCommand
+from servemark.documents.live import TimedCommand
 from servemark.errors import OptionError
 from tests.support.locust_run import until
 

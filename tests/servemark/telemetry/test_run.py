@@ -1,6 +1,6 @@
 import time
 
-from servemark.documents.values.exporters import Exporter
+from servemark.documents.live import Exporter
 from servemark.telemetry.run import RunTelemetry
 from tests.support.documents import validated
 

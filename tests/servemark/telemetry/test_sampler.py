@@ -1,17 +1,24 @@
+import itertools
 import subprocess
 import sys
 import threading
 import time
+from collections import namedtuple
+from collections.abc import Callable
+from typing import Any
 
+import psutil
 import pytest
 
+from servemark.telemetry.energy import Meter
 from servemark.telemetry.energy.meter import UnavailableError
 from servemark.telemetry.gpus import Gpus
 from servemark.telemetry.recording import Column, Reading
-from servemark.telemetry.sampler import Sampler, open_sampler
+from servemark.telemetry.sampler import CPU, MEMORY, STOLEN, Host, Power, Sampler, open_sampler
 from tests.doubles.nvml import LOST, Nvml
 
 WATTS = Column("power_watts", "watts")
+Times = namedtuple("Times", "user nice system idle iowait irq softirq steal guest guest_nice")
 
 
 class Source:
@@ -119,3 +126,70 @@ def test_what_this_machine_lacks_has_a_reason() -> None:
     sampler = open_sampler(10, gpus=[99])
     assert "NVML" in sampler.absent["gpu"]
     assert sampler.absent.keys() <= {"gpu", "gpu_board", "cpu_package", "dram"}
+
+
+def test_shares_are_of_the_time_between_two_readings(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = iter([Times(10, 0, 5, 100, 1, 0, 0, 2, 3, 0), Times(12, 0, 6, 105, 2, 0, 0, 3, 5, 0)])
+    monkeypatch.setattr(psutil, "cpu_times", lambda: next(times))
+    host = Host()
+    first = host.read()
+    assert first[CPU] == first[STOLEN] == "a share needs two readings"
+    second = host.read()
+    # 10 s of all cores: 3 busy (a guest's 2 are part of the user's), 5 idle, 1 waiting, 1 stolen.
+    assert [second[CPU], second[STOLEN]] == pytest.approx([0.3, 0.1])
+
+
+def test_clock_ticks_that_stand_still_have_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(psutil, "cpu_times", lambda: Times(*[1.0] * 10))
+    host = Host()
+    host.read()
+    assert host.read()[CPU] == "the kernel's clock ticks did not move"
+
+
+def test_this_machine() -> None:
+    found: Any = Host().read()
+    assert 0 < found[MEMORY] < psutil.virtual_memory().total
+
+
+def figures(power: Power) -> list[float | str]:
+    """Power, then energy."""
+    return list(power.read().values())
+
+
+def every(seconds: float) -> Callable[[], int]:
+    """A clock that goes on so much each time."""
+    times = itertools.count()
+    return lambda: round(next(times) * seconds * 1e9)
+
+
+def test_a_counter_s_power_is_the_mean_of_the_last_second() -> None:
+    joules = itertools.chain([50.0], itertools.accumulate(itertools.repeat(10.0), initial=60.0))
+    power = Power(Meter("rapl", "cpu_package", lambda: (next(joules) % 100, 0.0), ranges_j=[100.0, 100.0]), every(0.1))
+    found = [figures(power) for _ in range(30)]
+    assert found[0] == ["a counter's power needs two readings", 0]
+    # 10 J in 0.1 s; the counter wraps around every second
+    assert found[1] == [pytest.approx(100), 10]
+    assert found[-1] == [pytest.approx(100), 290]
+    labels = {"boundary": "cpu_package", "source": "rapl"}
+    assert [dict(column.labels) for column in power.read()] == [labels, labels]
+    assert [column.counter for column in power.read()] == [False, True]
+
+
+def test_a_meter_of_power_is_integrated() -> None:
+    watts = iter([100.0, 200.0, 200.0])
+    power = Power(Meter("nvml_power", "gpu_board", lambda: (next(watts),), ranges_j=None), every(1))
+    assert [figures(power) for _ in range(3)] == [[100, 0], [200, 150], [200, 350]]
+
+
+def test_a_meter_that_is_lost_stays_lost() -> None:
+    """It would not know what was used meanwhile."""
+    answers = iter([5.0, None, 9.0])
+
+    def read() -> tuple[float, ...]:
+        if (answer := next(answers)) is None:
+            raise UnavailableError("energy_uj: permission denied")
+        return (answer,)
+
+    power = Power(Meter("rapl", "dram", read, ranges_j=[100.0]))
+    figures(power)
+    assert figures(power) == figures(power) == ["energy_uj: permission denied"] * 2

@@ -19,8 +19,7 @@ from onnx import TensorProto, helper, numpy_helper
 from servemark.errors import ServerError
 from servemark.workload.engine import Engine
 from servers.engines import load_engine
-from servers.engines._device_session import MAX_GRAPHS, DeviceSession
-from servers.engines.onnxruntime import OnnxRuntimeOnGpu
+from servers.engines.onnxruntime import MAX_GRAPHS, DeviceSession, OnnxRuntimeOnGpu
 from tests.support.small_models import affine, expected
 
 OUTPUTS = ["SCORES", "TOTAL"]

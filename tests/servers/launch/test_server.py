@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from servemark.errors import ArtifactError
-from servers.launch.triton_log import TritonLog
+from servers.launch.server import TritonLog
 
 POLL = 'E1127 12:19:24.555813 532 model_repository_manager.cc:1460] "Poll failed for model directory'
 LOAD = 'E1127 12:19:32.538709 616 model_repository_manager.cc:724] "failed to load model'

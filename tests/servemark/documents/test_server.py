@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servemark.documents.server import Server
-from servemark.documents.values.request_parameters import parse, written
+from servemark.documents.server import Server, parameters_of, parameters_text
 from servemark.errors import OptionError
 from tests.support.load_config import arguments, config
 from tests.support.load_config import parse as parse_flags
@@ -14,10 +13,10 @@ TEXT = "max_tokens:256:int,greedy:false:bool,temperature:0.7:double,stop:a,b:c:s
 
 
 def test_each_type_is_read() -> None:
-    found = parse(TEXT)
+    found = parameters_of(TEXT)
     assert found == {"max_tokens": 256, "greedy": False, "temperature": 0.7, "stop": "a,b:c"}
     assert [type(value) for value in found.values()] == [int, bool, float, str]
-    assert parse("") == {}
+    assert parameters_of("") == {}
 
 
 plain = st.text("ab :-{}\"'", max_size=5)
@@ -28,7 +27,7 @@ values = st.one_of(
 
 @given(st.dictionaries(st.text("ab_ /", min_size=1), values, max_size=4))
 def test_the_flag_says_the_same(parameters: dict[str, bool | int | float | str]) -> None:
-    assert parse(written(parameters)) == parameters
+    assert parameters_of(parameters_text(parameters)) == parameters
 
 
 @pytest.mark.parametrize(
@@ -44,7 +43,7 @@ def test_the_flag_says_the_same(parameters: dict[str, bool | int | float | str])
 )
 def test_what_cannot_be_read(text: str, words: str) -> None:
     with pytest.raises(OptionError, match=words):
-        parse(text)
+        parameters_of(text)
 
 
 def test_a_document_gives_whole_numbers_of_64_bits() -> None:
