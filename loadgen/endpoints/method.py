@@ -22,7 +22,7 @@ from loadgen.endpoints.messages import check_outputs, check_places
 from loadgen.endpoints.method_answers import MethodReader, Pointer
 from loadgen.kserve.grpc_call import PREFIX_BYTES, UNIMPLEMENTED, MessageReader, enclose
 from loadgen.kserve.grpc_control import OverGrpc
-from loadgen.kserve.tensors.values import to_bytes
+from loadgen.kserve.tensors import to_bytes
 from loadgen.load.load_config import LoadConfig
 from servemark.errors import InputDataError, OptionError, ServemarkError, ServerError
 from servemark.protobuf import Messages

@@ -15,7 +15,7 @@ from loadgen.endpoints.endpoint import EACH, at_pointer
 from loadgen.endpoints.message_fields import BY_FIELD, DYNAMIC, WRAPPERS, is_known
 from loadgen.kserve.grpc_call import PREFIX_BYTES, MessageReader
 from loadgen.kserve.http_messages import lead_of
-from loadgen.kserve.tensors.values import BYTES, from_bytes
+from loadgen.kserve.tensors import BYTES, from_bytes
 from loadgen.sut.mismatch import Mismatch
 from servemark.errors import OptionError
 from servemark.protobuf import Fields

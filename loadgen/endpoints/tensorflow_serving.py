@@ -15,7 +15,7 @@ from loadgen.kserve.grpc_call import PREFIX_BYTES, UNIMPLEMENTED, MessageReader,
 from loadgen.kserve.grpc_control import OverGrpc
 from loadgen.kserve.grpc_inference import arrays_of
 from loadgen.kserve.http_messages import judge_output, lead_of
-from loadgen.kserve.tensors.values import BYTES, to_bytes
+from loadgen.kserve.tensors import BYTES, to_bytes
 from loadgen.load.load_config import LoadConfig
 from loadgen.sut.mismatch import judge_outputs
 from servemark.errors import OptionError

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from loadgen.driver.labelled import LabelledAnswers
+from loadgen.driver.observers import LabelledAnswers
 from loadgen.inputs.labels import labelled_set, metric_of
 from loadgen.load.load_config import LoadConfig
 from servemark.errors import InputDataError

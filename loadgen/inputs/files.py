@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from loadgen.kserve.tensors.values import from_bytes
+from loadgen.kserve.tensors import from_bytes
 from servemark import files
 from servemark.errors import MAX_QUOTED, InputDataError, parsing
 from servemark.output import note

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from loadgen.kserve.tensors.values import from_bytes, from_json, json_count, raw_size_fits, to_bytes, to_json
+from loadgen.kserve.tensors import from_bytes, from_json, json_count, raw_size_fits, to_bytes, to_json
 from loadgen.sut.mismatch import Mismatch, judge_outputs
 from loadgen.sut.target import Volume
 from loadgen.transport.compression import GZIP, compress, decompress

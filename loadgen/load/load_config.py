@@ -1,7 +1,7 @@
 """A run as it is made: its request, and what the request names: the workload, the server, a trace, a language model."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +70,20 @@ class LoadConfig:
     """The start of the server, where its caller has just started it for a cold start."""
     result_dir: Path | None = None
     start_file: Path | None = None
+    # Of the request and its load, at hand.
+    server: Server = field(init=False)
+    inputs: documents.Inputs = field(init=False)
+    objectives: documents.Objectives = field(init=False)
+    limits: documents.Limits = field(init=False)
+    live: Live = field(init=False)
+    engine: str = field(init=False)
+    precision: str = field(init=False)
+    seed: int = field(init=False)
+    batch_size: int = field(init=False)
+    quality: bool = field(init=False)
+    """True if the answers are scored by the labels of the data set."""
+    duration_s: float = field(init=False)
+    warmup_s: float = field(init=False)
 
     @classmethod
     def of(cls, request: RunRequest, lookup: Lookup = in_zoo, *, address: str = "") -> "LoadConfig":
@@ -142,6 +156,21 @@ class LoadConfig:
 
     def __post_init__(self) -> None:
         """Check what has to fit together. Raises OptionError."""
+        request, inputs, objectives = self.request, self.request.inputs, self.request.objectives
+        vars(self).update(
+            server=request.server,
+            inputs=inputs,
+            objectives=objectives,
+            limits=request.limits,
+            live=request.live,
+            engine=request.engine,
+            precision=request.precision,
+            seed=inputs.seed,
+            batch_size=inputs.batch_size,
+            quality=objectives.quality,
+            duration_s=self.scenario.duration_s,
+            warmup_s=self.scenario.warmup_s,
+        )
         workload, most = self.workload, max(self.workload.max_batch, 1)
         if self.batch_size > most:
             why = f"above {workload.name}'s maximum of {most}" if workload.batched else "for a model with batches"
@@ -175,56 +204,6 @@ class LoadConfig:
     def __repr__(self) -> str:
         """One line for a print: model, load and server."""
         return f"<LoadConfig {self.model}: {title(self.scenario.load, self.scenario.to_dict())}, at {self.named_urls}>"
-
-    @property
-    def server(self) -> Server:
-        """The request's group `server`."""
-        return self.request.server
-
-    @property
-    def inputs(self) -> documents.Inputs:
-        """The request's group `inputs`."""
-        return self.request.inputs
-
-    @property
-    def objectives(self) -> documents.Objectives:
-        """The request's group `objectives`."""
-        return self.request.objectives
-
-    @property
-    def limits(self) -> documents.Limits:
-        """The request's group `limits`."""
-        return self.request.limits
-
-    @property
-    def live(self) -> Live:
-        """The request's group `live`."""
-        return self.request.live
-
-    @property
-    def engine(self) -> str:
-        """The engine that is asked for."""
-        return self.request.engine
-
-    @property
-    def precision(self) -> str:
-        """The precision that is asked for."""
-        return self.request.precision
-
-    @property
-    def seed(self) -> int:
-        """Seed of schedule and inputs."""
-        return self.inputs.seed
-
-    @property
-    def batch_size(self) -> int:
-        """Samples in a request."""
-        return self.inputs.batch_size
-
-    @property
-    def quality(self) -> bool:
-        """Tell whether the answers are scored by the labels of the data set."""
-        return self.objectives.quality
 
     @property
     def input_data(self) -> str:
@@ -312,16 +291,6 @@ class LoadConfig:
         return self.concurrency or (
             self.server.num_of_sequences if self.server.sequence_length else self.limits.max_in_flight
         )
-
-    @property
-    def duration_s(self) -> float:
-        """Measured seconds."""
-        return self.scenario.duration_s
-
-    @property
-    def warmup_s(self) -> float:
-        """Seconds before, which do not count."""
-        return self.scenario.warmup_s
 
     @property
     def windows(self) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any, Protocol
 
-from loadgen.driver.labelled import LabelledAnswers
+from loadgen.driver.observers import LabelledAnswers
 from loadgen.driver.timed_commands import TimedCommands
 from loadgen.driver.traffic import Traffic
 from loadgen.inputs.sources import golden_of

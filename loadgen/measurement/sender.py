@@ -17,9 +17,8 @@ from loadgen.driver.connections import Connections
 from loadgen.driver.cpu_latency import CpuLatency
 from loadgen.driver.event_loop import Driver, Pauses
 from loadgen.driver.failures import Failures
-from loadgen.driver.labelled import LabelledAnswers
+from loadgen.driver.observers import LabelledAnswers, Stamps, TimedConnections, Tracing
 from loadgen.driver.priority import SendersPriority
-from loadgen.driver.traced import Tracing
 from loadgen.driver.traffic import Traffic, scheduled_by
 from loadgen.load.arrivals import ClosedLoopArrivals, OpenLoopArrivals, closed_loop
 from loadgen.load.load_config import LoadConfig
@@ -36,7 +35,6 @@ from loadgen.stateful.decoupled import AnswerRecorder
 from loadgen.stateful.sequences import SequenceRecorder
 from loadgen.sut.channel import Outcome, Payload, numbered
 from loadgen.sut.target import Target
-from loadgen.traces.stamps import Stamps, TimedConnections
 from loadgen.wire.cancellation import Cancellation, CancellationRecorder, ToCancel
 from loadgen.wire.servers import RoundRobin, ServerRecorder
 from servemark import interrupts

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
-from loadgen.kserve.tensors.values import from_bytes
+from loadgen.kserve.tensors import from_bytes
 from loadgen.shared_memory.region import Region
 from loadgen.sut.channel import Answer, Channel, Payload, State
 from servemark.workload import Arrays, Tensor

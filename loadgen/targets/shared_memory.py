@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from loadgen.kserve.tensors.values import BYTES, to_bytes
+from loadgen.kserve.tensors import BYTES, to_bytes
 from loadgen.load.load_config import LoadConfig
 from loadgen.shared_memory.cuda_region import CudaRegion, require_gpu
 from loadgen.shared_memory.encodings import SharedChecker, SharedHttp

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
+from loadgen.driver.observers import FILE as STAMPS
 from loadgen.load.load_config import LoadConfig
 from loadgen.targets.http import control_of, server_processes
-from loadgen.traces import triton
-from loadgen.traces.stamps import FILE as STAMPS
 from servemark.errors import ResultError, ServerError
+from servemark.explain import triton_trace
 from servemark.explain.document import explanation, setup_of
 from servemark.explain.timeline import Machine, Sent, Served, Setup, load, save
 from servemark.machine.scratch import scratch_folder
@@ -51,7 +51,7 @@ def explaining(config: LoadConfig, measure: Measure) -> Iterator[Measure]:
     runs: list[_Run] = []
     with scratch_folder("trace") as scratch:
         file = scratch / "trace.json"
-        with server_for([config], more=triton.flags(file)) as [served]:
+        with server_for([config], more=triton_trace.flags(file)) as [served]:
 
             def watched(each: LoadConfig) -> Result:
                 folder = each.result_dir or directory.new_directory(each.out, each.model)
@@ -71,7 +71,7 @@ def _watched(config: LoadConfig, measure: Measure, file: Path | None) -> _Run:
     with contextlib.ExitStack() as stack:
         if file is None:
             try:
-                file = stack.enter_context(triton.tracing(control_of(config), config.model))
+                file = stack.enter_context(triton_trace.tracing(control_of(config), config.model))
             except ServerError as error:
                 missing = str(error)
         if watch is not None:
@@ -123,7 +123,7 @@ def _joined(sent: Sent, run: _Run) -> tuple[Served | None, str]:
     if run.trace is None or not len(sent.number):
         return None, run.note
     try:
-        traced = triton.read(run.trace)
+        traced = triton_trace.read(run.trace)
     except ServerError as error:
         return None, str(error)
     # Other runs at the same server have the same numbers.

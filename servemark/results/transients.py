@@ -56,7 +56,7 @@ def recovery(windows: Sequence[WindowFigures], at_s: float, since_s: float) -> R
         "before_ms": level,
         "worst_ms": worst,
         "errors": sum(window["errors"] for window in disturbed),
-        "recovery_s": unknown(_NEVER) if first is None else _since(after[first], at_s),
+        "recovery_s": unknown(_NEVER) if first is None else max(after[first]["start_s"] - at_s, 0.0),
         "recovered": first is not None,
     }
 
@@ -132,10 +132,6 @@ def _first_calm(seconds: Sequence[WindowFigures], percentile: str, level: float)
     """The place of the first of some seconds in a row without failures that are about as fast as this level."""
     calm = [_calm(second, percentile, SPARE * level) for second in seconds]
     return next((place for place in range(len(calm) - CALM + 1) if all(calm[place : place + CALM])), None)
-
-
-def _since(window: WindowFigures, at_s: float) -> float:
-    return max(window["start_s"] - at_s, 0.0)
 
 
 def _value(window: WindowFigures, percentile: str) -> float | None:

@@ -33,10 +33,10 @@ def worst_seconds(saved: Saved) -> list[str]:
     mean = sum(map(_arrivals, windows)) / len(windows)
     shown, said = windows, "worst seconds:"
     if slo is not None:
-        shown = [window for window in windows if _misses(window, slo.percentile)]
+        shown = [window for window in windows if beyond_chance(_over(window), _arrivals(window), slo.percentile)]
         unit = "s" if length_s == 1 else f"windows of {length_s:g} s"
         said = f"{slo.name} over {slo.limit:g} ms in {len(shown)} of {len(windows)} {unit}{'; worst:' if shown else ''}"
-    ranked = sorted(shown, key=lambda window: (_over(window), _longest(window)), reverse=True)[:SHOWN]
+    ranked = sorted(shown, key=lambda window: (_over(window), window["max_ms"] or 0.0), reverse=True)[:SHOWN]
     return [
         said,
         *(
@@ -68,17 +68,8 @@ def _in_server(window: WindowFigures) -> str:
     return f"; in the server {spent}, mean batch {figure(server['batch_size_mean'])}"
 
 
-def _misses(window: WindowFigures, percentile: float) -> bool:
-    """Return True if more requests exceed the limit than chance explains in a second that keeps the objective."""
-    return beyond_chance(_over(window), _arrivals(window), percentile)
-
-
 def _over(window: WindowFigures) -> int:
     return window["over_slo"] or 0
-
-
-def _longest(window: WindowFigures) -> float:
-    return window["max_ms"] or 0.0
 
 
 def _place(start: float, length_s: float, first: datetime | None, speed: float) -> str:

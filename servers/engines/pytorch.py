@@ -8,9 +8,6 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
-
 from servemark.errors import ArtifactError, OptionError, ServerError
 from servemark.workload import Arrays
 from servers.engines import check_options, flag, remedy, thread_count
@@ -52,7 +49,7 @@ class PyTorch:
         self._outputs = list(outputs)
 
     def run(self, inputs: Arrays) -> Arrays:
-        answer = self.run_tensors({name: self._tensor(inputs[name]) for name in self.inputs})
+        answer = self.run_tensors({name: self._torch.from_numpy(inputs[name]).to(self._place) for name in self.inputs})
         return {name: tensor.numpy(force=True) for name, tensor in answer.items()}
 
     def run_tensors(self, inputs: Mapping[str, "torch.Tensor"]) -> "dict[str, torch.Tensor]":
@@ -67,9 +64,6 @@ class PyTorch:
         if self._stream:
             self._stream.synchronize()
         return dict(zip(self._outputs, tensors, strict=True))
-
-    def _tensor(self, array: npt.NDArray[np.generic]) -> "torch.Tensor":
-        return self._torch.from_numpy(array).to(self._place)
 
 
 EAGER, COMPILED, CUDA_GRAPHS = "eager", "torch.compile(inductor)", "torch.compile(inductor) with CUDA graphs"

@@ -52,13 +52,10 @@ class TritonLog:
             if parsing := _PARSER.match(line):
                 self._parser_words = parsing[1]
             elif (found := _REFUSAL.match(_plain(line))) and found[1] in models:
-                raise self._refusal(found[1], self._parser_words or found[2])
-
-    def _refusal(self, model: str, words: str) -> ArtifactError:
-        return ArtifactError(
-            f"Triton cannot load {model}: {words.strip()[: 2 * MAX_QUOTED]}",
-            fix=f"correct {self._repository / model / 'config.pbtxt'}, or the folders of versions beside it",
-        )
+                raise ArtifactError(
+                    f"Triton cannot load {found[1]}: {(self._parser_words or found[2]).strip()[: 2 * MAX_QUOTED]}",
+                    fix=f"correct {self._repository / found[1] / 'config.pbtxt'}, or the folders of versions beside it",
+                )
 
     def _new_lines(self) -> list[str]:
         """Read the whole lines that have been written since the last time."""

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from loadgen.inputs.files import from_npz, from_npz_folder, from_raw, has_validation, raw_files, read_steps
-from loadgen.kserve.tensors.values import to_bytes
+from loadgen.kserve.tensors import to_bytes
 from servemark.errors import InputDataError
 from servemark.workload import Tensor, Workload
 from tests.support.any_workload import any_workload

@@ -17,7 +17,7 @@ from loadgen.kserve.http_messages import (
     encode_request,
     error_message,
 )
-from loadgen.kserve.tensors.values import to_bytes
+from loadgen.kserve.tensors import to_bytes
 from loadgen.transport.http1_head import HEAD_END, Head
 from servemark.errors import OptionError
 from servemark.workload import Tensor, get, workloads

@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from loadgen.traces import triton
-from servemark.explain import capture
+from servemark.explain import capture, triton_trace
 from servemark.explain.timeline import Sent
 
 COUNT = 1000
@@ -19,7 +18,7 @@ SENT = Sent(NUMBERS, NUMBERS + 100, NUMBERS + 100, NUMBERS + 100, NUMBERS + 900,
 def test_less_than_99_of_100_traces_name_no_cause(monkeypatch: pytest.MonkeyPatch, lost: int, told: bool) -> None:
     known = NUMBERS[lost:]
     traced = SimpleNamespace(numbers=known, stamps=np.stack([known + 200 + step for step in range(5)], axis=1))
-    monkeypatch.setattr(triton, "read", lambda _: traced)
+    monkeypatch.setattr(triton_trace, "read", lambda _: traced)
     run: Any = SimpleNamespace(trace="trace.json", note="")
     served, words = capture._joined(SENT, run)
     assert (served is not None) is told

@@ -4,7 +4,7 @@ import itertools
 import re
 import time
 
-from loadgen.driver.traced import MAX_SPANS, TracedPayload, Tracing
+from loadgen.driver.observers import MAX_SPANS, TracedPayload, Tracing
 from loadgen.sut.channel import Outcome, Payload
 from servemark.telemetry.metrics.snapshot import traceparent
 

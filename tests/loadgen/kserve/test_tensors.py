@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from tritonclient.utils import deserialize_bytes_tensor, serialize_byte_tensor
 
-from loadgen.kserve.tensors.values import from_bytes, from_json, raw_size_fits, to_bytes, to_json
+from loadgen.kserve.tensors import from_bytes, from_json, raw_size_fits, to_bytes, to_json
 from servemark.errors import InputDataError, OptionError
 from servemark.workload import Tensor
 

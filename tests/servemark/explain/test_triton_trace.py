@@ -8,8 +8,8 @@ import pytest
 
 from loadgen.kserve.control import Control
 from loadgen.sut.channel import PLACE_OF_NUMBER, Payload, numbered
-from loadgen.traces import triton
 from servemark.errors import ServerError
+from servemark.explain import triton_trace
 
 NUMBER = 7
 ID = f"servemark{NUMBER:012d}"
@@ -26,7 +26,7 @@ def test_requests_are_joined_over_entries_and_files(tmp_path: Path) -> None:
     (tmp_path / "trace.json.0").write_text(json.dumps([*_stamps(1, 100), {"id": 1, "request_id": ID}]))
     others = [{"id": 2, "request_id": "somebody's"}, {"id": 3, "request_id": "servemark000000000003", "parent_id": 1}]
     (tmp_path / "trace.json.1").write_text(json.dumps([*_stamps(2, 200), *_stamps(3, 300), *others]))
-    found = triton.read(tmp_path / "trace.json")
+    found = triton_trace.read(tmp_path / "trace.json")
     assert found.numbers.tolist() == [NUMBER]
     assert found.stamps.tolist() == [[101, 103, 104, 105, 106]]
 
@@ -34,7 +34,7 @@ def test_requests_are_joined_over_entries_and_files(tmp_path: Path) -> None:
 def test_a_trace_that_is_cut_off_is_an_error_that_names_the_file(tmp_path: Path) -> None:
     (tmp_path / "trace.json").write_text('[{"id": 1')
     with pytest.raises(ServerError, match=r"trace\.json cannot be read"):
-        triton.read(tmp_path / "trace.json")
+        triton_trace.read(tmp_path / "trace.json")
 
 
 def test_numbers_stand_in_the_place_of_the_id_and_change_no_length() -> None:
@@ -50,7 +50,7 @@ def test_a_server_without_a_trace_file_is_refused_with_the_flag_that_gives_it_on
         def trace_settings(self, model: str, changed: Any = None) -> dict[str, Any]:  # noqa: ARG002
             return {"trace_level": ["OFF"], "trace_file": ""}
 
-    with pytest.raises(ServerError, match="no file for its trace"), triton.tracing(Without("http://a:1"), "m"):
+    with pytest.raises(ServerError, match="no file for its trace"), triton_trace.tracing(Without("http://a:1"), "m"):
         pass
 
 
@@ -62,6 +62,6 @@ def test_settings_of_before_come_back() -> None:
             said.append(changed)
             return {"trace_level": ["OFF"], "trace_rate": "1000", "trace_file": "/tmp/t.json"}
 
-    with triton.tracing(Remembering("http://a:1"), "m") as file:
+    with triton_trace.tracing(Remembering("http://a:1"), "m") as file:
         assert file == Path("/tmp/t.json")
-    assert said == [None, triton.ON, {"trace_level": ["OFF"], "trace_rate": "1000"}]
+    assert said == [None, triton_trace.ON, {"trace_level": ["OFF"], "trace_rate": "1000"}]

@@ -1,0 +1,152 @@
+"""Observers of each outcome beside the recorder: answers that are scored, spans of traced requests, stamps of all.
+
+A span is of a request that carries a W3C `traceparent`, so that a server's trace joins ours. Stamps are for an
+explanation: absolute, as a server's own beside them are.
+"""
+
+import contextlib
+import random
+import time
+from array import array
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from loadgen.driver.connections import Connections
+from loadgen.sut.channel import Answer, Channel, NumberedPayload, Outcome, Payload
+from servemark.telemetry.metrics.snapshot import Span, traceparent
+
+FILE = "stamps.npy"
+COLUMNS = ("number", "due", "begun", "sent", "done", "good")
+"""Columns of the file: times in ns of the monotonic clock, `good` 1 for a right answer."""
+MAX_SPANS = 10_000
+"""Spans that are kept until they are taken, which is once a second."""
+_HEAD_END = b"\r\n\r\n"
+INTERRUPTED = "interrupted"
+
+
+@dataclass(frozen=True, slots=True)
+class TracedPayload(Payload):
+    """A request over HTTP with the header, and its ids."""
+
+    trace_id: int = 0
+    span_id: int = 0
+
+
+class Tracing:
+    """Marks one in `every` requests, from the first on, and keeps the spans of those that were sent."""
+
+    def __init__(self, every: int) -> None:
+        self._every = every
+        self._random = random.SystemRandom()
+        self._spans: list[Span] = []
+
+    def requests(self, whole: Iterator[Payload]) -> Iterator[Payload]:
+        """The same requests, some of them marked."""
+        for number, payload in enumerate(whole):
+            yield payload if number % self._every else self._marked(payload)
+
+    def seen(self, on_request: Callable[[Outcome, str], None]) -> Callable[[Outcome, str], None]:
+        """Wrap a handler so that every outcome is seen before `on_request` is called."""
+
+        def see(outcome: Outcome, words: str) -> None:
+            if isinstance(outcome.payload, TracedPayload) and outcome.sent and len(self._spans) < MAX_SPANS:
+                self._spans.append(_span(outcome, outcome.payload))
+            on_request(outcome, words)
+
+        return see
+
+    def taken(self) -> list[Span]:
+        """The spans since the last call."""
+        spans, self._spans = self._spans, []
+        return spans
+
+    def _marked(self, payload: Payload) -> TracedPayload:
+        # An id of zeros is none (Trace Context, section 3.2.2).
+        trace_id, span_id = self._random.randrange(1, 1 << 128), self._random.randrange(1, 1 << 64)
+        head, end, body = payload.request.partition(_HEAD_END)
+        field = f"\r\ntraceparent: {traceparent(trace_id, span_id)}".encode()
+        return TracedPayload(head + field + end + body, payload.golden_rows, payload.examples, trace_id, span_id)
+
+
+def _span(outcome: Outcome, payload: TracedPayload) -> Span:
+    epoch = time.time_ns() - time.monotonic_ns()
+    scheduled, sent, done = (epoch + at for at in (outcome.scheduled, outcome.sent, outcome.done))
+    return Span(payload.trace_id, payload.span_id, scheduled, sent, done, outcome.error)
+
+
+class Kept(NamedTuple):
+    """An answer, and which of its rows is the example's; `error` where the request failed."""
+
+    answer: Answer | None
+    row: int
+    error: str | None
+
+
+@dataclass
+class LabelledAnswers:
+    """Answers by the numbers of their examples.
+
+    One of each: an example that is sent again and again tells no more, and memory stays bounded by the requests that
+    were made ahead.
+    """
+
+    kept: dict[int, Kept] = field(default_factory=dict)
+
+    def seen(
+        self, on_request: Callable[[Outcome, str], None], interval_start: Callable[[], int]
+    ) -> Callable[[Outcome, str], None]:
+        """Wrap a handler so that labelled outcomes are seen first."""
+
+        def see(outcome: Outcome, words: str) -> None:
+            examples = outcome.payload.examples
+            if examples and outcome.scheduled >= interval_start() and outcome.error != INTERRUPTED:
+                for row, example in enumerate(examples):
+                    if example not in self.kept:
+                        self.kept[example] = Kept(outcome.response, row, outcome.error)
+            on_request(outcome, words)
+
+        return see
+
+
+class TimedConnections(Connections):
+    """Connections that note when one was begun for a request."""
+
+    def __init__(self, connect: Callable[[], Channel], most: int, *, in_turn: bool = False) -> None:
+        super().__init__(connect, most, in_turn=in_turn)
+        self.begun: dict[int, int] = {}
+        """Schedule of a request without an outcome -> when its connection was begun."""
+
+    def open(self, channel: Channel) -> None:
+        if channel.payload is not None:
+            self.begun[channel.scheduled] = time.monotonic_ns()
+        super().open(channel)
+
+
+class Stamps:
+    """Keeps every outcome's stamps in memory, 48 bytes each, and writes those of the measured interval at the end."""
+
+    def __init__(self, directory: Path, connections: TimedConnections) -> None:
+        self._path, self._begun = directory / FILE, connections.begun
+        self._kept = array("q")
+
+    def seen(self, on_request: Callable[[Outcome, str], None]) -> Callable[[Outcome, str], None]:
+        """Wrap a handler so that every outcome is seen before `on_request` is called."""
+
+        def see(outcome: Outcome, words: str) -> None:
+            payload, due, sent, done, error = outcome[:5]
+            if isinstance(payload, NumberedPayload):
+                begun = self._begun.pop(due, sent)
+                self._kept.extend((payload.number, due, min(begun, sent), sent, done, error is None))
+            on_request(outcome, words)
+
+        return see
+
+    def write(self, start: int, end: int) -> None:
+        """Write the requests that were due in an interval (ns). A disk that is full costs the explanation alone."""
+        rows = np.array(self._kept, dtype=np.int64).reshape(-1, len(COLUMNS))
+        with contextlib.suppress(OSError):
+            np.save(self._path, rows[(rows[:, 1] >= start) & (rows[:, 1] < end)])

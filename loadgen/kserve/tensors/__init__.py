@@ -1,1 +1,0 @@
-"""Encodings of tensors: raw bytes, JSON, and JSON answers that are compared instead of parsed."""
