@@ -1,9 +1,16 @@
-"""Metrics of a run in progress, about once a second, in about 1 ms."""
+"""Metrics and figures of a run in progress, about once a second, in about 1 ms.
+
+Metrics go to the places that the request names; figures to the process that has started the run and draws them
+(`servemark.views.live.watched`).
+"""
 
 import contextlib
 import copy
+import json
+import math
+import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,7 +28,8 @@ from servemark.figures.value import Figures
 from servemark.output import note
 from servemark.results.constraint_kinds import Kind
 from servemark.results.constraints import Observations, judge
-from servemark.results.objectives import ERRORS, THROUGHPUT, Seen
+from servemark.results.objectives import ERRORS, THROUGHPUT, Seen, judge_objective
+from servemark.results.schema.live_figures import LiveFigures
 from servemark.results.schema.run import PendingResult, Result, Telemetry
 from servemark.stats.histogram import Histogram
 from servemark.stats.trend import FEWEST
@@ -30,6 +38,8 @@ from servemark.telemetry.metrics.publisher import Publisher
 from servemark.telemetry.metrics.snapshot import Sample, Snapshot
 from servemark.telemetry.recording import Column
 
+LIVE_FD = "SERVEMARK_LIVE_FD"
+"""Environment variable of a run: the descriptor to which it writes a line of JSON about once a second."""
 FINISH_S = 2.5
 """Maximum wait at the end of a run for the last figures to be sent."""
 INTERRUPTED_FINISH_S = 1.0
@@ -104,9 +114,7 @@ class Live:
             before, self._scheduled = self._scheduled, (now, traffic.scheduled)
             if before is not None and now > before[0]:
                 yield Sample.of(catalog.REQUESTED_RATE, (traffic.scheduled - before[1]) * 1e9 / (now - before[0]))
-        elif config.open_loop:
-            elapsed_s = (now - recorder.interval.start) / 1e9
-            rate = config.scenario.warmup_rate if elapsed_s < 0 else config.scenario.stage_at(elapsed_s).rate
+        elif (rate := _asked_rate(config, (now - recorder.interval.start) / 1e9)) is not None:
             yield Sample.of(catalog.REQUESTED_RATE, rate)
 
 
@@ -219,3 +227,98 @@ def _unfinished(observed: Observations, recorder: Recorder, traffic: Traffic) ->
         outputs_checked=None,
         server_gone=False,
     )
+
+
+def descriptor() -> int | None:
+    """Return the descriptor of the process that draws this run, None if the run shows its own progress and result."""
+    text = os.environ.get(LIVE_FD, "")
+    if text.isdecimal():
+        with contextlib.suppress(OSError):
+            os.fstat(int(text))
+            return int(text)
+    return None
+
+
+def feed(measurement: Measurement, to: int) -> Callable[[int], None]:
+    """Return a function that writes the figures of a measurement, called with the time (monotonic ns).
+
+    A reader that does not keep up misses some: the process that sends waits for nobody.
+    """
+    os.set_blocking(to, False)
+    before = Histogram()
+
+    def send(now: int) -> None:
+        nonlocal before
+        figures, before = figures_now(measurement, now, before)
+        if figures is not None:
+            with contextlib.suppress(OSError):
+                os.write(to, json.dumps(figures).encode() + b"\n")
+
+    return send
+
+
+def figures_now(measurement: Measurement, now: int, before: Histogram) -> tuple[LiveFigures | None, Histogram]:
+    """The figures now, and the latencies so far; `before` are those of the figures before."""
+    measured, sending = measurement.measured, measurement.sending
+    if measured is None or sending is None:
+        return None, before
+    config, recorder, traffic = measurement.config, sending.recorder, sending.traffic(now)
+    elapsed_s = (now - recorder.interval.start) / 1e9
+    latency = Histogram()
+    latency.merge(recorder.latency)
+    second = latency.without(before)
+    return {
+        "time_s": now / 1e9,
+        "elapsed_s": elapsed_s,
+        "auto_warmup": config.scenario.auto_warmup,
+        "whole_s": (recorder.interval.end - recorder.interval.start) / 1e9,
+        "answered": recorder.scheduled - recorder.errors.total() + recorder.outside,
+        "asked_rate": _asked_rate(config, elapsed_s),
+        "figures": so_far(config, recorder)[1],
+        "second_p50_ms": _finite(second.percentile(50)) if second.total else None,
+        "second_p99_ms": _finite(second.percentile(99)) if second.total else None,
+        "in_flight": traffic.in_flight,
+        "backlog": traffic.backlog,
+        "queue": _queue(measurement),
+        "errors": dict(recorder.errors),
+        "power_w": _power(measurement),
+        "constraints": standing(config, measured, sending, traffic, now),
+        "objectives": _objectives(measurement, recorder, elapsed_s, traffic),
+    }, latency
+
+
+def _asked_rate(config: LoadConfig, elapsed_s: float) -> float | None:
+    if not config.open_loop or config.scenario.trace:
+        return None
+    return config.scenario.warmup_rate if elapsed_s < 0 else config.scenario.stage_at(elapsed_s).rate
+
+
+def _finite(value: float) -> float | None:
+    return value if value < math.inf else None
+
+
+def _queue(measurement: Measurement) -> float | None:
+    if measurement.telemetry is None:
+        return None
+    latest = measurement.telemetry.latest_of_server()
+    pending = [value for column, value in latest.items() if column.name == "nv_inference_pending_request_count"]
+    return sum(pending) if pending else None
+
+
+def _power(measurement: Measurement) -> dict[str, float]:
+    if measurement.telemetry is None:
+        return {}
+    latest = measurement.telemetry.latest()
+    return {dict(c.labels)["boundary"]: watts for c, watts in latest.items() if c.name == "power_watts"}
+
+
+def _objectives(measurement: Measurement, recorder: Recorder, elapsed_s: float, traffic: Traffic) -> dict[str, str]:
+    if elapsed_s <= 0 or not traffic.scheduled:
+        return {}
+    found = [
+        judge_objective(
+            seen(slo, recorder, elapsed_s, {}, open_loop=measurement.config.open_loop), lambda _times: "", ""
+        )
+        for slo in measurement.config.slo
+    ]
+    return {each["objective"]: each["status"] for each in found}

@@ -5,8 +5,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from loadgen.evaluation.live import Live
-from loadgen.evaluation.live_feed import descriptor, feed
+from loadgen.evaluation.live import Live, descriptor, feed
 from loadgen.evaluation.result import complete, header, histograms
 from loadgen.measurement.measurement import Measurement, PreparedLoad
 from servemark import interrupts

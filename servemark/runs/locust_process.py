@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any, Protocol
 
-from loadgen.evaluation.live_feed import LIVE_FD
+from loadgen.evaluation.live import LIVE_FD
 from loadgen.load.load_config import LoadConfig
 from servemark import interrupts
 from servemark.documents.saved_load import title

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from loadgen.evaluation.live_feed import descriptor
+from loadgen.evaluation.live import descriptor
 from loadgen.load.load_config import LoadConfig
 from loadgen.measurement.recorder import Recorder
 from servemark.output import ERRORS, note, say, says, stdout
