@@ -29,7 +29,7 @@ from servemark.documents.load import (
 )
 from servemark.errors import OptionError
 from servemark.results.constraints import MAX_WINDOWS, SHORTEST_WINDOW_S
-from servemark.results.schema.load import Scenario as ScenarioDocument
+from servemark.results.schema.run import Scenario as ScenarioDocument
 from servemark.stats.trend import FEWEST
 
 MAX_SCHEDULED = 20_000_000

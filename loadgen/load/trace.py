@@ -19,7 +19,7 @@ import numpy.typing as npt
 from servemark import files
 from servemark.errors import InputDataError, parsing
 from servemark.quantities import INT64
-from servemark.results.schema.load import TraceLoad
+from servemark.results.schema.run import TraceLoad
 
 TIMES, SAMPLE = ("time_s", "time", "timestamp"), "sample"
 """Names that the time may have, and that of the sample."""

@@ -12,8 +12,7 @@ from servemark.documents.load import ClosedLoop, ConstantRate, Distribution, Loa
 from servemark.errors import OptionError, ResultError
 from servemark.figures.registry import value_of
 from servemark.quantities import figure
-from servemark.results.schema.load import Scenario
-from servemark.results.schema.run import Result, RunHeader
+from servemark.results.schema.run import Result, RunHeader, Scenario
 
 SHOWN_STAGES = 6
 _ASKED_BUT_NO_LOAD = {"warmup", "file", "gamma_cv"}

@@ -5,7 +5,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
-from loadgen.evaluation.result import complete, header
+from loadgen.evaluation.measured_run import complete, header
 from loadgen.load.load_config import LoadConfig
 from loadgen.load.order import Startup
 from loadgen.measurement.interval_edges import Energy, Statistics

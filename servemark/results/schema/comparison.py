@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from servemark.results.schema.details import Tolerance
 from servemark.results.schema.header import KIND, CampaignHeader, Header
-from servemark.results.schema.load import Scenario
+from servemark.results.schema.run import Scenario
 from servemark.results.schema.score import QualityOutcome
 from servemark.results.schema.search import MaxRateSearch
 from servemark.results.schema.tuning import CandidateSettings, Lacked

@@ -16,8 +16,7 @@ from servemark.results.constraint_kinds import Kind
 from servemark.results.objectives import parse_objectives
 from servemark.results.saved import Saved
 from servemark.results.schema.details import BOTH, KERNEL, PROCESS, ErrorDetails
-from servemark.results.schema.load import Scenario
-from servemark.results.schema.run import Result, Worker
+from servemark.results.schema.run import Result, Scenario, Worker
 from servemark.results.verdict import failed_constraints, said
 from servemark.stats.order_statistics import BOUND_CONFIDENCE
 from servemark.stats.percentiles import PERCENTILES

@@ -1,4 +1,4 @@
-"""What servers took: each of several, parts of a request's time in one, batches, sizes, and what was given up."""
+"""Servers of a run: parts of a request's time, batches, each of several servers, compression and cancellation."""
 
 from servemark.figures.registry import count_of, value_of
 from servemark.quantities import figure

@@ -21,7 +21,7 @@ from servemark.errors import ServerError
 from servemark.machine import addresses
 from servemark.telemetry.energy.meter import UnavailableError
 from servemark.telemetry.http_request import ask
-from servemark.telemetry.scrape import Scrape
+from servemark.telemetry.run import Scrape
 from tests.golden.server import GoldenServer
 from tests.support.load_config import config
 

@@ -13,7 +13,7 @@ from servemark.documents.saved_load import describe, described, load_key, load_o
 from servemark.errors import ResultError
 from servemark.figures.registry import find
 from servemark.results import directory
-from servemark.results.schema.load import Scenario, TraceLoad
+from servemark.results.schema.run import Scenario, TraceLoad
 from tests.servemark.compare.saved.test_differences import run_of
 
 GAMMA, CONSTANT = Distribution.GAMMA, Distribution.CONSTANT

@@ -1,10 +1,46 @@
+import contextlib
+import threading
 import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import pytest
 
 from servemark.documents.live import Exporter
-from servemark.telemetry.run import RunTelemetry
+from servemark.telemetry.energy.meter import UnavailableError
+from servemark.telemetry.recording import Column
+from servemark.telemetry.run import MAX_LINES, RunTelemetry, Scrape, metrics_in
 from tests.support.documents import validated
 
 S = 1_000_000_000
+TRITON = """\
+# HELP nv_inference_request_success Number of successful inference requests, all batch sizes
+# TYPE nv_inference_request_success counter
+nv_inference_request_success{model="ranking_onnxruntime",version="1"} 120
+nv_inference_request_success{model="other",version="1"} 7
+# HELP nv_inference_pending_request_count Instantaneous number of pending requests awaiting execution per-model.
+# TYPE nv_inference_pending_request_count gauge
+nv_inference_pending_request_count{model="ranking_onnxruntime",version="1"} 3
+# HELP nv_inference_first_response_histogram_ms Duration from request to first response in milliseconds
+# TYPE nv_inference_first_response_histogram_ms histogram
+nv_inference_first_response_histogram_ms_count{model="ranking_onnxruntime",version="1"} 37
+nv_inference_first_response_histogram_ms_sum{model="ranking_onnxruntime",version="1"} 10771
+nv_inference_first_response_histogram_ms_bucket{model="ranking_onnxruntime",version="1",le="100"} 8
+nv_inference_first_response_histogram_ms_bucket{model="ranking_onnxruntime",version="1",le="+Inf"} 37
+# HELP nv_gpu_utilization GPU utilization rate [0.0 - 1.0)
+# TYPE nv_gpu_utilization gauge
+nv_gpu_utilization{gpu_uuid="GPU-1"} 0.81
+# HELP nv_energy_consumption GPU energy consumption in joules since the Triton Server started
+# TYPE nv_energy_consumption counter
+nv_energy_consumption{gpu_uuid="GPU-1"} 1234.5
+# TYPE nv_pinned_memory_pool_total_bytes gauge
+nv_pinned_memory_pool_total_bytes 268435456
+# TYPE servemark_engine_info gauge
+servemark_engine_info{engine="onnxruntime"} 1
+"""
+MODEL = (("model", "ranking_onnxruntime"), ("version", "1"))
+GPU = (("gpu_uuid", "GPU-1"),)
 
 
 def test_what_was_read_has_a_schema_and_says_where_the_measured_interval_lies() -> None:
@@ -42,3 +78,77 @@ def test_other_exporters_have_a_series_each_under_their_names() -> None:
     telemetry.stop()
     found = validated(telemetry.to_dict((0, S)))
     assert [each["source"] for each in found["series"]] == ["machine", "node"]
+
+
+def test_figures_of_a_model_and_of_no_model() -> None:
+    assert metrics_in(TRITON, "ranking_onnxruntime") == {
+        Column("nv_inference_request_success", "", MODEL, counter=True): 120,
+        Column("nv_inference_pending_request_count", "", MODEL): 3,
+        Column("nv_inference_first_response_histogram_ms_count", "", MODEL): 37,
+        Column("nv_inference_first_response_histogram_ms_sum", "", MODEL): 10771,
+        Column("nv_gpu_utilization", "", GPU): 0.81,
+        Column("nv_energy_consumption", "", GPU, counter=True): 1234.5,
+    }
+
+
+def test_no_more_lines_are_parsed_than_are_allowed() -> None:
+    assert len(metrics_in("nv_gpu_utilization 1\n" * 10 * MAX_LINES, "m")) == 1
+    many = "".join(f'nv_gpu_utilization{{gpu_uuid="{number}"}} 1\n' for number in range(2 * MAX_LINES))
+    assert len(metrics_in(many, "m")) == MAX_LINES
+
+
+@contextlib.contextmanager
+def answering(status: int, body: bytes) -> Iterator[str]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None: ...
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/metrics"
+        server.shutdown()
+        thread.join()
+
+
+def test_they_are_read_over_http() -> None:
+    with answering(200, TRITON.encode()) as url:
+        assert len(Scrape(url, "ranking_onnxruntime").read()) == 6
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "words"),
+    [
+        (503, b"", "answered 503"),
+        (200, b"nv_gpu_utilization{ 1\n", "metrics: "),
+        (200, b"x" * (9 << 20), "more than 8 MiB"),
+    ],
+    ids=["status", "no metrics", "too long"],
+)
+def test_what_is_no_answer_has_a_reason(status: int, body: bytes, words: str) -> None:
+    with answering(status, body) as url, pytest.raises(UnavailableError, match=words):
+        Scrape(url, "m", timeout_s=30).read()
+
+
+def test_nobody_listens() -> None:
+    with answering(200, b"") as url:
+        pass
+    with pytest.raises(UnavailableError, match=f"{url}: .*refused"):
+        Scrape(url, "m").read()
+
+
+def test_another_exporter_is_read_by_the_beginnings_of_its_names() -> None:
+    text = (
+        "# TYPE node_load1 gauge\nnode_load1 0.5\n# TYPE node_cpu_seconds_total counter\n"
+        'node_cpu_seconds_total{cpu="0",model="x"} 7\n# TYPE go_threads gauge\ngo_threads 9\n'
+    )
+    cpu = (("cpu", "0"), ("model", "x"))
+    assert metrics_in(text, None, ("node_",)) == {
+        Column("node_load1", ""): 0.5,
+        Column("node_cpu_seconds_total", "", cpu, counter=True): 7,
+    }
+    assert Column("go_threads", "") in metrics_in(text, None, ("",))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from loadgen.evaluation.result import histograms
+from loadgen.evaluation.measured_run import histograms
 from loadgen.load.order import Startup
 from servemark.figures.registry import count_of, value_of
 from servemark.results import directory as results
