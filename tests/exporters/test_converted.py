@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 
 import exporters
 from exporters.pipeline.registry import exporter
@@ -17,6 +18,7 @@ from servemark.workload import Arrays, Workload, get, names
 from servemark.workload.agreement import compare_outputs, scale_of
 from servemark.workload.engine import Engine
 from servers.engines import load_engine
+from tests.support.onnx_models import model
 from tests.support.zoo import LIKE_ANOTHER, tiny_of
 
 QUICK = {"cyclegan", "deepspeech2", "din", "enas", "nmt_greedy", "spatial_transformer", "ssd300"}
@@ -105,8 +107,6 @@ def test_openvino_int8_quantises_products_and_says_nothing(tmp_path: Path, capfd
 
 
 def test_tensorflow_names_the_operators_it_lacks() -> None:
-    from onnx import TensorProto, helper
-
     from exporters.onnx_to_tensorflow import Unsupported, concrete
 
     ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 3]) for name in ("x", "y")]
@@ -117,8 +117,6 @@ def test_tensorflow_names_the_operators_it_lacks() -> None:
 
 def test_tensorflow_takes_weights_that_are_read_as_they_are_and_transposed() -> None:
     """As an embedding that is the last layer's weight too, too large for ONNX's optimiser to transpose ahead."""
-    from onnx import TensorProto, helper, numpy_helper
-
     from exporters.onnx_to_tensorflow import concrete
 
     weight = np.random.default_rng(0).standard_normal((5, 3)).astype(np.float32)
@@ -127,24 +125,19 @@ def test_tensorflow_takes_weights_that_are_read_as_they_are_and_transposed() -> 
         helper.make_node("Transpose", ["weight"], ["transposed"], perm=[1, 0]),
         helper.make_node("MatMul", ["embedded", "transposed"], ["y"]),
     ]
-    inputs = [helper.make_tensor_value_info("x", TensorProto.INT64, ["batch"])]
-    outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 5])]
-    graph = helper.make_graph(nodes, "graph", inputs, outputs, [numpy_helper.from_array(weight, "weight")])
-    answer = concrete(helper.make_model(graph))({"x": np.array([4, 0])})
+    made = model(nodes, {"x": ["batch"]}, ["y"], {"weight": weight}, dtype=TensorProto.INT64)
+    answer = concrete(made)({"x": np.array([4, 0])})
     np.testing.assert_allclose(answer["y"], weight[[4, 0]] @ weight.T, rtol=1e-5, atol=1e-5)
 
 
 def test_tensorflow_keeps_weights_once_that_are_used_in_each_step() -> None:
     """An unrolled network would pass the 2 GiB that TensorFlow's files can hold."""
-    from onnx import TensorProto, helper, numpy_helper
-
     from exporters.onnx_to_tensorflow import concrete
 
     kernel = np.random.default_rng(0).standard_normal((16, 16, 3, 3)).astype(np.float32)
     steps = [helper.make_node("Conv", [f"x{n}", "kernel"], [f"x{n + 1}"], pads=[1, 1, 1, 1]) for n in range(8)]
-    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 16, 8, 8]) for name in ("x0", "x8")]
-    graph = helper.make_graph(steps, "graph", ends[:1], ends[1:], [numpy_helper.from_array(kernel, "kernel")])
-    size = concrete(helper.make_model(graph)).function.graph.as_graph_def().ByteSize()
+    made = model(steps, {"x0": ["batch", 16, 8, 8]}, ["x8"], {"kernel": kernel})
+    size = concrete(made).function.graph.as_graph_def().ByteSize()
     assert kernel.nbytes < size < 2 * kernel.nbytes
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import pytest
 import torch
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper
 
 import exporters
 from exporters.onnx_passes.half import NOT_IN_BFLOAT16, to_half
@@ -19,6 +19,7 @@ from servemark.errors import ArtifactError
 from servemark.frameworks.tensorrt import logger, reason
 from servemark.frameworks.tensorrt_rtx import RTX, TURING
 from servemark.workload import get
+from tests.support.onnx_models import model
 from tests.support.zoo import exported_names
 
 if TYPE_CHECKING:
@@ -79,9 +80,7 @@ def test_what_has_no_bfloat16_is_built_between_what_has(tmp_path: Path, operator
         helper.make_node("Conv", ["B", "W"], ["Y"], name="after"),
     ]
     sizes: list[str | int | None] = ["batch", 4, 8, 8]
-    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, sizes) for name in ("X", "Y")]
-    graph = helper.make_graph(nodes, "g", values[:1], values[1:], [numpy_helper.from_array(weights, "W")])
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), tmp_path / "m.onnx")
+    onnx.save(model(nodes, {"X": sizes}, ["Y"], {"W": weights}, opset=21), tmp_path / "m.onnx")
     to_half(tmp_path / "m.onnx", tmp_path / "bf16.onnx", "bf16")
     module = RTX.load()
     builder = module.Builder(logger(RTX))

@@ -7,12 +7,13 @@ from pathlib import Path
 import numpy as np
 import onnx
 import psutil
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper
 
 from servemark.workload import Tensor
 from servers.launch.environments import Environment
 from servers.launch.product_server import ProductServer
 from servers.products import Deployment
+from tests.support.onnx_models import model
 
 MODEL = "org-affine"
 START_S = 120.0
@@ -20,12 +21,8 @@ START_S = 120.0
 
 def affine(path: Path) -> Path:
     """Write the model."""
-    tensors = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 2]) for name in ("x", "y")]
-    constants = [numpy_helper.from_array(np.array(value, np.float32), name) for value, name in ((2, "two"), (1, "one"))]
     nodes = [helper.make_node("Mul", ["x", "two"], ["twice"]), helper.make_node("Add", ["twice", "one"], ["y"])]
-    graph = helper.make_graph(nodes, "affine", tensors[:1], tensors[1:], constants)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
-    onnx.save(model, path)
+    onnx.save(model(nodes, {"x": ["batch", 2]}, ["y"], {"two": np.float32(2), "one": np.float32(1)}), path)
     return path
 
 

@@ -13,7 +13,7 @@ import onnx
 import onnx_ir as ir
 import onnxruntime
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from exporters import _tensorrt
@@ -23,6 +23,7 @@ from servemark.errors import ArtifactError
 from servemark.repository.entry import Golden
 from servemark.workload import Arrays, Workload, get
 from servemark.workload.agreement import compare_outputs
+from tests.support.onnx_models import model
 
 PRODUCTS = {"Conv", "Gemm", "MatMul"}
 ROWS = 3
@@ -154,15 +155,8 @@ def test_an_fp8_network_multiplies_what_was_rounded_to_float8(
 
 def saved(folder: Path, nodes: list[onnx.NodeProto], weights: Mapping[str, Any], shape: list[Any]) -> Path:
     """A graph from X to Y."""
-    graph = helper.make_graph(
-        nodes,
-        "small",
-        [helper.make_tensor_value_info("X", TensorProto.FLOAT, shape)],
-        [helper.make_tensor_value_info("Y", TensorProto.FLOAT, None)],
-        [numpy_helper.from_array(np.asarray(array, np.float32), name) for name, array in weights.items()],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
-    onnx.save(model, folder / "small.onnx")
+    of_float = {name: np.asarray(array, np.float32) for name, array in weights.items()}
+    onnx.save(model(nodes, {"X": shape}, ["Y"], of_float), folder / "small.onnx")
     return folder / "small.onnx"
 
 

@@ -137,14 +137,7 @@ def test_what_is_not_declared_is_refused_by_name(name: str) -> None:
     weights: Mapping[str, Any] = {"r": np.zeros((1, 4), np.float32), "b": np.zeros(1, np.int64)}
     kind = TensorProto.FLOAT16 if "float16" in words else TensorProto.FLOAT
     opset = 6 if "version" in words else 18
-    graph = helper.make_graph(
-        [node],
-        "graph",
-        [helper.make_tensor_value_info("x", kind, ["n", 4, 4, 4])],
-        [helper.make_tensor_value_info("y", kind, None)],
-        [onnx.numpy_helper.from_array(array, each) for each, array in weights.items()],
-    )
-    said, operators = refusal(helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)]))
+    said, operators = refusal(model([node], {"x": ["n", 4, 4, 4]}, ["y"], weights, opset=opset, dtype=kind))
     assert re.search(words, said)
     assert operators == (node.op_type,)
 

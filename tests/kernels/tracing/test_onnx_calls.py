@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper
 
 from kernels.tracing.calls import Call
 from kernels.tracing.onnx_calls import calls_of
+from tests.support.onnx_models import model
 
 IMAGE, ROWS, STEPS = (2, 3, 8, 8), (2, 4, 6), (5, 2, 6)
 Nodes = list[onnx.NodeProto]
@@ -24,17 +25,11 @@ def calls(
 ) -> list[Call]:
     """Return the calls of one run of these nodes, with weights of these sizes."""
     rng = np.random.default_rng(0)
-    made = [numpy_helper.from_array(rng.random(size, np.float32), name) for name, size in weights.items()]
+    made = {name: rng.random(size, np.float32) for name, size in weights.items()}
     x = rng.integers(0, 2, shape).astype(kind)
-    graph = helper.make_graph(
-        nodes,
-        "m",
-        [helper.make_tensor_value_info("x", helper.np_dtype_to_tensor_dtype(x.dtype), ["n", *shape[1:]])],
-        [helper.make_tensor_value_info(nodes[-1].output[0], TensorProto.UNDEFINED, None)],
-        made,
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
-    onnx.save(onnx.shape_inference.infer_shapes(model), folder / "m.onnx")
+    dtype = helper.np_dtype_to_tensor_dtype(x.dtype)
+    whole = model(nodes, {"x": ["n", *shape[1:]]}, nodes[-1].output, made, opset=20, dtype=dtype)
+    onnx.save(whole, folder / "m.onnx")
     return calls_of(folder / "m.onnx", {"x": x})
 
 

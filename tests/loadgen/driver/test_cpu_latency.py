@@ -77,20 +77,16 @@ def test_it_is_left_alone(device: Path, value: str, power_command: bool, why: st
     assert why in str(latency.figure.reason)
 
 
-def test_where_rapl_counts_the_cores_energy_they_idle(device: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_has_rapl", lambda: True)
+@pytest.mark.parametrize(
+    ("detected", "found", "reason"), [("_has_rapl", True, "metered"), ("virtual_machine", None, "no virtual machine")]
+)
+def test_where_rapl_counts_their_energy_and_on_bare_metal_cores_idle(
+    device: Path, monkeypatch: pytest.MonkeyPatch, detected: str, found: object, reason: str
+) -> None:
+    monkeypatch.setattr(module, detected, lambda: found)
     with asked() as latency:
         assert not is_held(device)
-        assert "metered" in str(latency.figure.reason)
-    with asked("on"):
-        assert is_held(device)
-
-
-def test_on_bare_metal_the_clocks_come_first(device: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "virtual_machine", lambda: None)
-    with asked() as latency:
-        assert not is_held(device)
-        assert "no virtual machine" in str(latency.figure.reason)
+        assert reason in str(latency.figure.reason)
     with asked("on"):
         assert is_held(device)
 

@@ -1,6 +1,7 @@
 """Runs sent to an MLflow server: a double of its REST API keeps what it is sent, and refuses what MLflow refuses."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -63,27 +64,17 @@ def test_credentials_come_from_mlflow_s_variables(variables: dict[str, str], aut
             Mlflow(server.url, {"MLFLOW_TRACKING_TOKEN": "other"})
 
 
-@pytest.mark.parametrize("broken", ["log-batch", "mlflow-artifacts"])
-def test_a_run_that_could_not_be_sent_is_marked(broken: str) -> None:
-    with mlflow_server(broken=broken) as server, pytest.raises(ServerError, match="500 the disk is full"):
-        Mlflow(server.url, {}).add(RUN)
-    assert [run["status"] for run in server.runs] == ["FAILED"]
-
-
-def test_a_server_that_takes_no_files_is_named() -> None:
-    with (
-        mlflow_server(artifacts="s3://bucket") as server,
-        pytest.raises(ServerError, match=r"s3://bucket.*none itself"),
-    ):
-        Mlflow(server.url, {}).add(RUN)
-    assert [run["status"] for run in server.runs] == ["FAILED"]
-
-
-def test_a_redirect_has_taken_nothing() -> None:
-    with (
-        mlflow_server(redirected="mlflow-artifacts") as server,
-        pytest.raises(ServerError, match=r"refused PUT .* 302"),
-    ):
+@pytest.mark.parametrize(
+    ("faulty", "words"),
+    [
+        ({"broken": "log-batch"}, "500 the disk is full"),
+        ({"broken": "mlflow-artifacts"}, "500 the disk is full"),
+        ({"artifacts": "s3://bucket"}, r"s3://bucket.*none itself"),
+        ({"redirected": "mlflow-artifacts"}, r"refused PUT .* 302"),  # which has taken nothing
+    ],
+)
+def test_a_run_that_could_not_be_sent_is_marked(faulty: dict[str, Any], words: str) -> None:
+    with mlflow_server(**faulty) as server, pytest.raises(ServerError, match=words):
         Mlflow(server.url, {}).add(RUN)
     assert [run["status"] for run in server.runs] == ["FAILED"]
 

@@ -14,12 +14,13 @@ import onnx
 import onnxruntime
 import pytest
 import torch
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper
 
 from servemark.errors import ServerError
 from servemark.workload.engine import Engine
 from servers.engines import load_engine
 from servers.engines.onnxruntime import MAX_GRAPHS, DeviceSession, OnnxRuntimeOnGpu
+from tests.support.onnx_models import model
 from tests.support.small_models import affine, expected
 
 OUTPUTS = ["SCORES", "TOTAL"]
@@ -162,9 +163,7 @@ def convolving(folder: Path, *more: str) -> Path:
     sizes: list[str | int | None] = ["batch", 3, 8, 8]
     nodes = [helper.make_node("Conv", ["X", "W"], ["Y"], kernel_shape=[1, 1])]
     nodes += [helper.make_node(operator, ["Y"], [f"{operator}_Y"]) for operator in more]
-    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, sizes) for name in ("X", "Y")]
-    weights = numpy_helper.from_array(np.ones((3, 3, 1, 1), np.float32), "W")
-    onnx.save(helper.make_model(helper.make_graph(nodes, "g", values[:1], values[1:], [weights])), folder / "m.onnx")
+    onnx.save(model(nodes, {"X": sizes}, ["Y"], {"W": np.ones((3, 3, 1, 1), np.float32)}), folder / "m.onnx")
     return folder / "m.onnx"
 
 

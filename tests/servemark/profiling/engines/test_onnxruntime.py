@@ -9,6 +9,7 @@ import pytest
 from servemark.profiling.engines.onnxruntime import on_device_of, runs_of, spans_of
 from servemark.profiling.kernels import Kernel, Span, Trace, traced
 from tests.support.gpu_traces import of_onnxruntime
+from tests.support.onnx_models import model
 
 BEGAN_NS = 1_795_822_497_400_024_270
 
@@ -48,14 +49,12 @@ def test_nodes_have_the_kernels_that_they_launched() -> None:
 def test_the_clocks_of_a_profile_and_of_a_trace_agree(tmp_path: Path) -> None:
     import onnxruntime
     import torch
-    from onnx import TensorProto, helper
+    from onnx import helper
 
-    like = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [256, 256]) for name in ("x", "y")]
-    graph = helper.make_graph([helper.make_node("MatMul", ["x", "x"], ["y"], name="product")], "g", like[:1], like[1:])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    made = model([helper.make_node("MatMul", ["x", "x"], ["y"], name="product")], {"x": [256, 256]}, ["y"])
     settings = onnxruntime.SessionOptions()
     settings.enable_profiling, settings.profile_file_prefix = True, str(tmp_path / "profile")
-    session = onnxruntime.InferenceSession(model.SerializeToString(), settings, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(made.SerializeToString(), settings, providers=["CPUExecutionProvider"])
     data, one = np.ones((256, 256), np.float32), torch.ones(1)
 
     def run() -> None:
