@@ -65,7 +65,8 @@ def _trace(job: Job) -> None:
     workload, example = job.workload, job.example
     # the name is given once: a second time it is the same symbol to torch, which then warns about it
     batch: list[Any] = [torch.export.Dim("batch"), *[torch.export.Dim.DYNAMIC] * (len(workload.inputs) - 1)]
-    with warnings.catch_warnings():
+    # Taken apart as its fused form, torch 2.15 loses track of the strides of an attention's answer.
+    with warnings.catch_warnings(), torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
         # torch's own code for a loop in the model calls what torch is going to remove
         warnings.filterwarnings("ignore", message="_check_is_size", category=FutureWarning)
         program = torch.onnx.export(

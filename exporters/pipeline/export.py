@@ -10,6 +10,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -138,7 +139,11 @@ def _write(
         if workload.source and not made_from:
             format_ = place(workload.source, draft.version)
         else:
-            with converting(draft, workload.source) if workload.source else whole_recurrences():
+            theirs = workload.source.facts["path"] if workload.source else workload.title if workload.module else None
+            with (
+                converting(draft, theirs) if theirs else nullcontext(),
+                nullcontext() if workload.source else whole_recurrences(),
+            ):
                 format_ = module.write(job)
     agreement = workload.agreement.at(draft.precision)
     overflows = draft.precision == "int8" and module.DEVICE == "cpu" and int8_overflows()

@@ -13,7 +13,6 @@ from servemark.errors import ArtifactError, ServemarkError
 from servemark.output import say
 from servemark.repository.entry import Entry
 from servemark.telemetry.os_threads import start_thread
-from servemark.workload.spec import Source
 
 MAX_WORDS = 400
 """Letters of a converter's or an engine's message, at most: the reason comes after the place."""
@@ -56,16 +55,22 @@ def _renew(words: str, ended: threading.Event) -> None:
 
 
 @contextlib.contextmanager
-def converting(draft: Entry, source: Source) -> Iterator[None]:
-    """Make something of a user's file: whatever a converter raises is of the file, and no fault of ours."""
+def converting(draft: Entry, origin: str) -> Iterator[None]:
+    """Make something of a user's file or network: whatever a converter raises is of that, and not a fault of ours.
+
+    Converters wrap what stopped them in what they were about to do, so the innermost error is quoted.
+    """
     try:
         yield
     except (ServemarkError, OSError):
         raise
     except Exception as error:
+        first: BaseException = error
+        while first.__cause__ is not None:
+            first = first.__cause__
         raise ArtifactError(
-            f"{draft.engine} in {draft.precision} cannot be made of {source.facts['path']}: "
-            f"{type(error).__name__}: {words(error, draft.version)}",
+            f"{draft.engine} in {draft.precision} cannot be made of {origin}: "
+            f"{type(first).__name__}: {words(first, draft.version)}",
             fix=FIX,
         ) from error
 
@@ -83,7 +88,7 @@ def loading(draft: Entry) -> Iterator[None]:
         ) from error
 
 
-def words(error: Exception, folder: Path) -> str:
+def words(error: BaseException, folder: Path) -> str:
     """Quote an error in one line without the temporary `folder`; its class where it says nothing."""
     said = " ".join(str(error).replace(f"{folder}/", "").split())[:MAX_WORDS]
     return said.rstrip(" :") or type(error).__name__

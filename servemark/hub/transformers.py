@@ -35,9 +35,6 @@ MEAN = STD = (0.5, 0.5, 0.5)
 DETECTOR_SIDE = 800
 
 
-WITHOUT_SDPA = {"swin", "t5"}
-"""Model types whose attention torch 2.15 cannot export in its fused form: it loses track of the answer's strides."""
-
 # Bars and advice have no place between a command's lines.
 _logging: Any = transformers.utils.logging
 _logging.disable_progress_bar()
@@ -369,12 +366,7 @@ def _class(config: Config, kind: Kind) -> Any:
 
 def _network(config: Config, kind: Kind) -> nn.Module:
     made = _class(config, kind)
-    config._attn_implementation = _attention(config)
     return _part(made.from_config(config) if hasattr(made, "from_config") else made(config), kind)
-
-
-def _attention(config: Config) -> str | None:
-    return "eager" if config.model_type in WITHOUT_SDPA else None
 
 
 def _pretrained(model: str, config: Config) -> nn.Module:
@@ -386,7 +378,6 @@ def _pretrained(model: str, config: Config) -> nn.Module:
         trust_remote_code=False,
         use_safetensors=True,
         dtype=torch.float32,
-        attn_implementation=_attention(config),
     )
     return _part(network, kind)
 
