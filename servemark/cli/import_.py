@@ -12,10 +12,10 @@ import numpy as np
 from loadgen.inputs.generated import random_samples
 from loadgen.inputs.sources import samples_at
 from servemark.documents.commands.prepare import Import
-from servemark.documents.flags import request_of
-from servemark.documents.request import Inputs
+from servemark.documents.flags import given_options, request_of
+from servemark.documents.request import Inputs, RunRequest
 from servemark.errors import OptionError
-from servemark.hub.blocks.description import CONFIGURATION, of_folder
+from servemark.hub.blocks.description import imported, is_importable
 from servemark.output import note
 from servemark.paths import shown
 from servemark.results.directory import print_json
@@ -43,17 +43,16 @@ class _Requests:
 def import_(options: Import) -> None:
     """Import a model file, and describe what it has become."""
     input_data, path = options.input_data, options.path
+    if is_importable(path):
+        _import_of_library(options)
+        return
     if input_data and not Path(input_data).exists():
         raise OptionError(f"--input-data {input_data}: no such file or folder", fix="give a .json, .npz or folder")
-    if (path / CONFIGURATION).is_file():
-        _import_folder(options)
-        return
     # The frameworks take seconds to import; a typing mistake should not.
     from exporters.importing.model import import_model
     from exporters.importing.samples import Wishes
 
-    asked = {name: value for name, value in options.given.items() if name in Inputs.__struct_fields__}
-    wished = request_of(asked).inputs
+    wished = _wished(options).inputs
     wishes = Wishes(
         shapes=wished.shape,
         ranges=wished.input_range,
@@ -74,11 +73,24 @@ def import_(options: Import) -> None:
         note(line)
 
 
-def _import_folder(options: Import) -> None:
-    """Import a library's model from its folder, and describe it. Raises OptionError."""
+def _wished(options: Import) -> RunRequest:
+    """Read what is asked of the inputs. Raises OptionError."""
+    return request_of({name: value for name, value in options.given.items() if name in Inputs.__struct_fields__})
+
+
+def _import_of_library(options: Import) -> None:
+    """Import a library's model from its folder or by its name, and describe it. Raises OptionError."""
+    wished = _wished(options)
+    foreign = [name for name in ("input_data", "max_batch") if getattr(options, name) not in {"", None}]
+    foreign += [name for name in Inputs.__struct_fields__ if name in given_options(wished) and name != "shape"]
+    if foreign:
+        raise OptionError(
+            f"--{foreign[0].replace('_', '-')} is for model files: servemark knows the requests of a library's models",
+            fix="leave it out; `servemark run NAME --input-data PATH` sends real requests",
+        )
     name = options.name or options.path.resolve().name
     check_name(name, str(options.path))
-    description = of_folder(options.path, name, force=options.force)
+    description = imported(options.path, name, wished.inputs.shape, force=options.force)
     if options.json:
         print_json(msgspec.to_builtins(description))
         return

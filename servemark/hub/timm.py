@@ -9,7 +9,7 @@ from servemark.errors import OptionError
 from servemark.hub.blocks.classifier import built, described
 from servemark.hub.blocks.description import Description
 from servemark.hub.blocks.network import hugging_face, reason
-from servemark.hub.blocks.ports import Port
+from servemark.hub.blocks.ports import Port, Shapes, sized
 
 if TYPE_CHECKING:
     from torch import nn
@@ -21,7 +21,7 @@ def search(text: str) -> list[str]:
     return found
 
 
-def describe(model: str, name: str) -> Description:
+def describe(model: str, name: str, shapes: Shapes) -> Description:
     """Describe a model; trained weights are looked for in the cache, then downloaded. Raises OptionError."""
     folder = Path(model)
     if not folder.is_dir() and not timm.is_model(model):
@@ -35,7 +35,7 @@ def describe(model: str, name: str) -> Description:
     classes: Any = network.num_classes
     if not classes:
         raise OptionError(f"{model} of timm has no classes, it gives features", fix="name a classifier")
-    picture = Port(
+    whole = Port(
         name="image",
         datatype="FP32",
         shape=tuple(settings["input_size"]),
@@ -45,6 +45,7 @@ def describe(model: str, name: str) -> Description:
         resample=settings["interpolation"],
         kept=settings["crop_pct"],
     )
+    (picture,) = sized([whole], shapes)
     return described(
         name,
         "timm",

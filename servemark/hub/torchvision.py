@@ -11,7 +11,7 @@ from servemark.errors import OptionError
 from servemark.hub.blocks.classifier import built, described
 from servemark.hub.blocks.description import Description
 from servemark.hub.blocks.network import downloading, reason
-from servemark.hub.blocks.ports import Port
+from servemark.hub.blocks.ports import Port, Shapes, sized
 
 if TYPE_CHECKING:
     from torch import nn
@@ -24,7 +24,7 @@ def search(text: str) -> list[str]:
     return [name for name in models.list_models(module=models) if text in name]
 
 
-def describe(model: str, name: str) -> Description:
+def describe(model: str, name: str, shapes: Shapes) -> Description:
     """Describe a model; trained weights are looked for in the cache, then downloaded. Raises OptionError."""
     if model not in models.list_models(module=models):
         near = search(model.partition("_")[0])[:3]
@@ -35,7 +35,7 @@ def describe(model: str, name: str) -> Description:
     weights = _weights(model)
     prepare: Any = weights.transforms()
     side = prepare.crop_size[0]
-    picture = Port(
+    whole = Port(
         name="image",
         datatype="FP32",
         shape=(3, side, side),
@@ -45,6 +45,7 @@ def describe(model: str, name: str) -> Description:
         resample=prepare.interpolation.value,
         kept=side / prepare.resize_size[0],
     )
+    (picture,) = sized([whole], shapes)
     return described(
         name,
         "torchvision",

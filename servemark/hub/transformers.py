@@ -6,15 +6,16 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
 import torch
 import transformers
 from torch import nn
 
 from servemark.errors import OptionError
 from servemark.hub.blocks.description import Description
-from servemark.hub.blocks.network import counted, hugging_face, reason
+from servemark.hub.blocks.network import counted, hugging_face, quoted, reason
 from servemark.hub.blocks.own_data import RESAMPLING
-from servemark.hub.blocks.ports import Port
+from servemark.hub.blocks.ports import Port, Shapes, sized
 from servemark.models.blocks.weights import seeded
 
 if TYPE_CHECKING:
@@ -35,6 +36,9 @@ MEAN = STD = (0.5, 0.5, 0.5)
 DETECTOR_SIDE = 800
 
 
+COUNTED_PAST_PADDING = {"camembert", "mpnet", "roberta", "xlm-roberta"}
+"""Model types whose first position is that after the padding's id."""
+
 # Bars and advice have no place between a command's lines.
 _logging: Any = transformers.utils.logging
 _logging.disable_progress_bar()
@@ -54,10 +58,19 @@ class Kind(NamedTuple):
     """The part of it that is served, where not all is."""
 
 
+def _positions(config: Config) -> int | None:
+    """Return the ids that a text can have; None where positions are relative."""
+    positions: int | None = getattr(config, "max_position_embeddings", None)
+    if positions and config.model_type in COUNTED_PAST_PADDING:
+        return positions - (config.pad_token_id or 0) - 1
+    return positions
+
+
 def _text(config: Config, _: Mapping[str, Any]) -> tuple[Port, ...]:
     asked = any("QuestionAnswering" in name for name in config.architectures or ())
     longest = LONGEST_QUESTION if asked else LONGEST_TEXT
-    shape = (min(getattr(config, "max_position_embeddings", longest) or longest, longest),)
+    positions = _positions(config)
+    shape = (min(positions or longest, longest),)
     ids = Port(
         name="input_ids",
         datatype="INT64",
@@ -65,6 +78,7 @@ def _text(config: Config, _: Mapping[str, Any]) -> tuple[Port, ...]:
         holds="ids",
         vocabulary=config.vocab_size,
         pad=config.pad_token_id or 0,
+        longest=positions,
     )
     mask = Port(name="attention_mask", datatype="INT64", shape=shape, holds="mask")
     # The model is told which ids are the context.
@@ -107,11 +121,8 @@ def _large_picture(config: Config, processor: Mapping[str, Any]) -> tuple[Port, 
 def _pair(config: Config, processor: Mapping[str, Any]) -> tuple[Port, ...]:
     ids, mask = _text(config.text_config, processor)
     # The embedding of a text is that at its end, the greatest id of the vocabulary.
-    ids = Port(
-        name=ids.name,
-        datatype=ids.datatype,
-        shape=ids.shape,
-        holds="ids",
+    ids = msgspec.structs.replace(
+        ids,
         vocabulary=ids.vocabulary - 2,
         pad=config.text_config.vocab_size - 1,
         first=config.text_config.vocab_size - 2,
@@ -249,10 +260,10 @@ def search(text: str) -> list[str]:
     return sorted(name for name in KNOWN if text.lower() in name.lower())
 
 
-def describe(model: str, name: str) -> Description:
+def describe(model: str, name: str, shapes: Shapes) -> Description:
     """Describe a model by its name on the hub, or by the path of its folder. Raises OptionError."""
     config, random = _configuration(model)
-    return _description(model, name, config, random)
+    return _description(model, name, config, random, shapes)
 
 
 def _configuration(model: str) -> tuple[Config, str | None]:
@@ -268,7 +279,7 @@ def _configuration(model: str) -> tuple[Config, str | None]:
             full = model if model in KNOWN else next((each for each in KNOWN if each.endswith(f"/{model}")), "")
             if not full:
                 raise OptionError(
-                    f"transformers/{model}: its configuration could not be had: {reason(error)}",
+                    f"transformers/{model}: its configuration could not be had: {quoted(error)}",
                     fix="have it in the hub's cache, `servemark import FOLDER`, or one of: " + ", ".join(KNOWN),
                 ) from error
             kind, changes = KNOWN[full]
@@ -315,10 +326,10 @@ def _kind(config: Config, model: str) -> Kind:
     return kind
 
 
-def _description(model: str, name: str, config: Config, random: str | None) -> Description:
+def _description(model: str, name: str, config: Config, random: str | None, shapes: Shapes) -> Description:
     kind = _kind(config, model)
     processor = _json(Path(model) / "preprocessor_config.json")
-    inputs = kind.inputs(config, processor)
+    inputs = sized(kind.inputs(config, processor), shapes)
     pooled = model in SENTENCES or (Path(model) / "1_Pooling").is_dir()
     facts = {"config": config.to_diff_dict(), "model_type": config.model_type, "pooled": pooled}
     names = tuple(port.name for port in inputs)

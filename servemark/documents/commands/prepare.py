@@ -51,8 +51,8 @@ class Import(Command, frozen=True, kw_only=True):
     path: Annotated[
         Path,
         argument(
-            "ONNX file, torch.export program (.pt2), SavedModel, Triton entry, or the folder of a Transformers or timm "
-            "model: config.json and *.safetensors.",
+            "ONNX file, torch.export program (.pt2), SavedModel, Triton entry, the folder of a Transformers or timm "
+            "model (config.json and *.safetensors), or LIBRARY/NAME, with --shape for other sizes.",
             "PATH",
         ),
     ]

@@ -13,7 +13,7 @@ import msgspec
 
 from servemark import files
 from servemark.errors import ArtifactError, OptionError, parsing
-from servemark.hub.blocks.ports import Port
+from servemark.hub.blocks.ports import Port, Shapes
 from servemark.plugins import module_of, names_in
 from servemark.results.directory import write_atomically
 from servemark.workload import Tensor, Workload
@@ -86,14 +86,28 @@ def described(text: str) -> Workload | None:
     folder = models_folder() / text.replace("/", SEPARATOR)
     if (folder / KEPT).is_file() and (kept := _read(folder / KEPT)).version == version(kept.library):
         return workload(kept)
-    return workload(keep(_library(library).describe(model, folder.name), folder))
+    return workload(keep(_library(library).describe(model, folder.name, {}), folder))
 
 
-def of_folder(path: Path, name: str, *, force: bool) -> Description:
-    """Describe the model in a folder with a library's configuration, and keep it as `name`. Raises OptionError."""
+def is_importable(path: Path) -> bool:
+    """Tell whether a path is a library's folder of a model, or stands for the name of one."""
+    return (path / CONFIGURATION).is_file() or (not path.exists() and named(str(path)) is not None)
+
+
+def imported(path: Path, name: str, shapes: Shapes, *, force: bool) -> Description:
+    """Describe a model of a folder or `library/model`, with sizes of one's own, and keep it. Raises OptionError."""
     folder = models_folder() / name
     if folder.exists() and not force:
         raise OptionError(f"{folder} is there already", fix="--force imports it again, --name gives it another name")
+    parts = None if path.exists() else named(str(path))
+    if parts is None:
+        return keep(_of_folder(path, name, shapes), folder)
+    library, model = parts
+    found: Description = _library(library).describe(model, name, shapes)
+    return keep(found, folder)
+
+
+def _of_folder(path: Path, name: str, shapes: Shapes) -> Description:
     with parsing(path / CONFIGURATION, OptionError, fix="a folder as a library's `save_pretrained` writes it"):
         document = msgspec.json.decode(files.content(path / CONFIGURATION, files.DOCUMENT_BYTES), type=dict[str, Any])
     library = next((each for key, each in MARKS.items() if key in document), "")
@@ -102,8 +116,8 @@ def of_folder(path: Path, name: str, *, force: bool) -> Description:
             f"{path / CONFIGURATION} has neither of {', '.join(MARKS)}, so that it is not known whose it is",
             fix="a folder of Transformers or timm as `save_pretrained` writes it; or import an ONNX file",
         )
-    found: Description = _library(library).describe(str(path.resolve()), name)
-    return keep(msgspec.structs.replace(found, sha256=_digest(path)), folder)
+    found: Description = _library(library).describe(str(path.resolve()), name, shapes)
+    return msgspec.structs.replace(found, sha256=_digest(path))
 
 
 def _digest(folder: Path) -> str:

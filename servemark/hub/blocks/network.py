@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
+from servemark.errors import OptionError
 from servemark.hub.blocks.ports import Port
 from servemark.hub.blocks.requests import requests
 from servemark.models.blocks.weights import calibrate, centre
@@ -39,7 +40,8 @@ class Counted(NamedTuple):
 def counted(network: "Callable[[], nn.Module]", inputs: Sequence[Port], named: Named) -> Counted:
     """Count a network and its answer to one sample, which `named` takes apart.
 
-    It runs on the meta device, without weights and values, and on the CPU where the network looks at values.
+    It runs on the meta device, without weights and values, and on the CPU where the network looks at values. Raises
+    OptionError where the network does not take the inputs.
     """
     import torch
     from torch.utils.flop_counter import FlopCounterMode
@@ -47,7 +49,14 @@ def counted(network: "Callable[[], nn.Module]", inputs: Sequence[Port], named: N
     try:
         found = _counted(network, inputs, named, torch.device("meta"), FlopCounterMode(display=False))
     except Exception:  # a network that looks at values: whatever the library raises
-        found = _counted(network, inputs, named, torch.device("cpu"), FlopCounterMode(display=False))
+        try:
+            found = _counted(network, inputs, named, torch.device("cpu"), FlopCounterMode(display=False))
+        except Exception as error:  # likewise
+            sizes = ", ".join(f"{port.name}{list(port.shape)}" for port in inputs)
+            raise OptionError(
+                f"the network does not take {sizes}: {quoted(error)}",
+                fix="`servemark import LIBRARY/NAME --name MINE --shape INPUT:SIZES` gives it other sizes",
+            ) from error
     return found
 
 
@@ -98,8 +107,13 @@ def spread(model: "nn.Module", inputs: tuple[Port, ...], answers: int) -> None:
 
 def reason(error: Exception) -> str:
     """Say in one line why weights could not be had."""
+    return f"they could not be had ({quoted(error)})"
+
+
+def quoted(error: Exception) -> str:
+    """Quote a library's error in one line."""
     words = str(error).strip().splitlines()
-    return f"they could not be had ({type(error).__name__}: {words[0][:120] if words else 'no words'})"
+    return f"{type(error).__name__}: {words[0][:120] if words else 'no words'}"
 
 
 @contextlib.contextmanager

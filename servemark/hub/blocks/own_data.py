@@ -59,7 +59,7 @@ def picture(port: Port, path: Path) -> npt.NDArray[np.float32]:
 
 
 def texts(ids: Port, mask: Port, model: str, path: Path) -> Iterator[Sample]:
-    """Read a text from each line of a file, through the tokenizer of the model's folder. Raises InputDataError."""
+    """Read a text from each line of a file, through the model's own tokenizer. Raises InputDataError."""
     tokenizer = _tokenizer(model, ids)
     for line in _lines(path):
         found = tokenizer.encode(line)
@@ -87,7 +87,7 @@ def _tokenizer(model: str, ids: Port) -> Any:
     """Load the tokenizer, which cuts and pads to the input's length. Raises InputDataError."""
     import tokenizers
 
-    path = Path(model) / TOKENIZER
+    path = Path(model) / TOKENIZER if Path(model).is_absolute() else _of_hub(model)
     if not path.is_file():
         raise InputDataError(
             f"{path} is not there, so that texts cannot become ids",
@@ -100,3 +100,19 @@ def _tokenizer(model: str, ids: Port) -> Any:
     tokenizer.enable_truncation(ids.shape[0])
     tokenizer.enable_padding(length=ids.shape[0], pad_id=ids.pad)
     return tokenizer
+
+
+def _of_hub(model: str) -> Path:
+    """Find the tokenizer of a name, in the hub's cache or on the hub. Raises InputDataError."""
+    from huggingface_hub import hf_hub_download
+
+    from servemark.hub.blocks.network import hugging_face, quoted
+
+    with hugging_face():
+        try:
+            return Path(hf_hub_download(model, TOKENIZER))
+        except Exception as error:  # whatever the hub or the network raises
+            raise InputDataError(
+                f"{model}: its tokenizer, without which texts cannot become ids, could not be had: {quoted(error)}",
+                fix="run it once where the hub answers; or `servemark import` the model's folder, with tokenizer.json",
+            ) from error

@@ -66,7 +66,7 @@ def test_a_random_network_answers_each_request_otherwise_and_is_exported(name: s
 @pytest.mark.parametrize("name", FOLDERS)
 def test_a_folder_is_exported_and_answers_as_transformers_does(name: str, tmp_path: Path) -> None:
     path = write_folder(name, tmp_path)
-    hub.of_folder(path, "mine", force=False)
+    hub.imported(path, "mine", {}, force=False)
     found = workload.get("mine")
     assert found.weights == "trained"
     exporters.export(found, "onnxruntime", tmp_path / "repository")

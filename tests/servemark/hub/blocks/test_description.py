@@ -21,13 +21,13 @@ transformers = pytest.importorskip("transformers")
 
 def test_another_file_of_weights_is_another_model(tmp_path: Path) -> None:
     path = write_folder("bert", tmp_path)
-    first = hub.of_folder(path, "mine", force=False)
+    first = hub.imported(path, "mine", {}, force=False)
     with pytest.raises(OptionError, match="is there already"):
-        hub.of_folder(path, "mine", force=False)
+        hub.imported(path, "mine", {}, force=False)
     model = transformers.BertForSequenceClassification.from_pretrained(path)
     torch.nn.init.zeros_(model.classifier.weight)
     model.save_pretrained(path)
-    assert hub.of_folder(path, "mine", force=True).made_of != first.made_of
+    assert hub.imported(path, "mine", {}, force=True).made_of != first.made_of
 
 
 @pytest.mark.parametrize(
@@ -45,17 +45,17 @@ def test_a_folder_that_is_not_known_is_refused(document: dict[str, Any], words: 
     (path / "config.json").write_text(json.dumps(document))
     (path / "evil.py").write_text("raise SystemExit('code of a folder ran')")
     if not words:
-        assert "random weights" in hub.of_folder(path, "mine", force=False).made_of
+        assert "random weights" in hub.imported(path, "mine", {}, force=False).made_of
         return
     with pytest.raises(OptionError, match=re.escape(words)):
-        hub.of_folder(path, "mine", force=False)
+        hub.imported(path, "mine", {}, force=False)
 
 
 def test_pickled_weights_are_not_read(tmp_path: Path) -> None:
     path = write_folder("bert", tmp_path)
     (path / "model.safetensors").rename(path / "pytorch_model.bin")
     with pytest.raises(OptionError, match="is pickled") as caught:
-        hub.of_folder(path, "mine", force=False)
+        hub.imported(path, "mine", {}, force=False)
     assert "safe_serialization=True" in str(caught.value.fix)
 
 

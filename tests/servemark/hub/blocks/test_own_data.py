@@ -1,13 +1,14 @@
 """Pictures and texts of the user's: prepared as the library itself prepares them."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from servemark.errors import InputDataError
 from servemark.hub.blocks import description as hub
-from servemark.workload import get
+from servemark.workload import Workload, get
 from tests.support.hub_folders import write_folder
 
 torch = pytest.importorskip("torch")
@@ -55,7 +56,7 @@ def test_a_picture_is_prepared_as_its_processor_does(*, cut: bool, pictures: Pat
         size=size, resample=3, **more
     )
     processor.save_pretrained(path)
-    hub.of_folder(path, "mine", force=False)
+    hub.imported(path, "mine", {}, force=False)
     workload = get("mine")
     assert workload.read is not None
     for sample, file in zip(workload.read(pictures), sorted(pictures.glob("*")), strict=True):
@@ -65,8 +66,9 @@ def test_a_picture_is_prepared_as_its_processor_does(*, cut: bool, pictures: Pat
         assert np.abs(sample["pixel_values"] - right).max() < 3 / 255 / 0.225
 
 
-def test_texts_go_through_the_tokenizer_of_the_folder(tmp_path: Path) -> None:
-    path = write_folder("bert", tmp_path)
+@pytest.fixture
+def tokenizer() -> Any:
+    """A tokenizer of the words in TEXTS."""
     words = sorted({word for text in TEXTS for word in text.split()})
     vocabulary = {word: number for number, word in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", *words])}
     unknown, padding = {"unk_token": "[UNK]"}, {"pad_token": "[PAD]"}
@@ -75,24 +77,50 @@ def test_texts_go_through_the_tokenizer_of_the_folder(tmp_path: Path) -> None:
     made.post_processor = tokenizers.processors.TemplateProcessing(
         single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
     )
-    theirs = transformers.PreTrainedTokenizerFast(tokenizer_object=made, **padding)
-    hub.of_folder(path, "mine", force=False)
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=made, **padding)
+
+
+def test_texts_go_through_the_tokenizer_of_the_folder(tokenizer: Any, tmp_path: Path) -> None:
+    path = write_folder("bert", tmp_path)
+    hub.imported(path, "mine", {}, force=False)
     (tmp_path / "texts.txt").write_text("\n".join(TEXTS) + "\n\n")
     workload = get("mine")
     assert workload.read is not None
     with pytest.raises(InputDataError, match=r"tokenizer\.json is not there") as caught:
         next(workload.read(tmp_path / "texts.txt"))
     assert "save_pretrained" in str(caught.value.fix)
-    theirs.save_pretrained(path)
-    samples = list(workload.read(tmp_path / "texts.txt"))
+    tokenizer.save_pretrained(path)
+    _is_as_the_tokenizers(tokenizer, workload, tmp_path)
+
+
+def test_texts_go_through_the_tokenizer_in_the_hubs_cache(
+    tokenizer: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    (tmp_path / "texts.txt").write_text("\n".join(TEXTS) + "\n\n")
+    workload = get("transformers/sentence-transformers/all-MiniLM-L6-v2")
+    assert workload.read is not None
+    with pytest.raises(InputDataError, match=r"all-MiniLM-L6-v2: its tokenizer, .* could not be had") as caught:
+        next(workload.read(tmp_path / "texts.txt"))
+    assert "where the hub answers" in str(caught.value.fix)
+    cached = tmp_path / "hub" / "models--sentence-transformers--all-MiniLM-L6-v2"
+    tokenizer.save_pretrained(cached / "snapshots" / ("0" * 40))
+    (cached / "refs").mkdir()
+    (cached / "refs" / "main").write_text("0" * 40)
+    _is_as_the_tokenizers(tokenizer, workload, tmp_path)
+
+
+def _is_as_the_tokenizers(tokenizer: Any, workload: Workload, folder: Path) -> None:
+    assert workload.read is not None
+    samples = list(workload.read(folder / "texts.txt"))
     length = workload.inputs[0].shape[0]
-    right = theirs(list(TEXTS), padding="max_length", truncation=True, max_length=length, return_tensors="np")
+    right = tokenizer(list(TEXTS), padding="max_length", truncation=True, max_length=length, return_tensors="np")
     for name in ("input_ids", "attention_mask"):
         assert (np.stack([sample[name] for sample in samples]) == right[name]).all()
 
 
 def test_a_file_without_text_is_refused(tmp_path: Path) -> None:
-    hub.of_folder(write_folder("bert", tmp_path), "mine", force=False)
+    hub.imported(write_folder("bert", tmp_path), "mine", {}, force=False)
     (tmp_path / "bert" / "tokenizer.json").write_text(tokenizers.Tokenizer(tokenizers.models.WordLevel()).to_str())
     (tmp_path / "empty.txt").write_text("\n \n")
     read = get("mine").read
