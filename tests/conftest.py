@@ -22,13 +22,8 @@ if TYPE_CHECKING:
     from tests.support.exporting import Exports
 
 SLOW_TIMEOUT_S = 900
-LONGEST = {
-    "tests/exporters/pipeline/test_parity.py",
-    "tests/integration/test_signals.py",
-    "tests/servemark/hub/test_models.py",
-    "tests/servemark/search/tuning/test_session.py",
-}
-"""Files that take a process half a minute and more; at the end the others would wait for one of them."""
+LONGEST = "tests/exporters/pipeline/test_parity.py"
+"""It takes a process minutes: at the end all others would wait for it."""
 
 os.environ.setdefault(SAYS, NOTES)  # as a command does: tests of the library look at its notes too
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # the processes that run tests share the cores: more threads would wait
@@ -57,8 +52,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _turn(file: str) -> tuple[bool, int]:
-    """Return the longest files before all others, and these in an order that puts those that wait between the rest."""
-    return file not in LONGEST, zlib.crc32(file.encode())
+    """Put the longest file before all others, and these into an order that has those that wait between the rest."""
+    return file != LONGEST, zlib.crc32(file.encode())
 
 
 def pytest_collection_finish() -> None:
