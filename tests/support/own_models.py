@@ -18,7 +18,7 @@ def dense(path: Path, *sizes: int | str, **model: Any) -> Path:
     """Write y = relu(x W), x of these sizes: the batch and 6 unless others are given."""
     shape = sizes or (OPEN, 6)
     nodes = [helper.make_node("MatMul", ["x", "W"], ["z"]), helper.make_node("Relu", ["z"], ["y"])]
-    return save(path, nodes, [("x", TensorProto.FLOAT, shape)], [("y", TensorProto.FLOAT, (*shape[:-1], 4))], **model)
+    return from_x_to_y(path, nodes, shape, (*shape[:-1], 4), **model)
 
 
 def lookup(path: Path, **model: Any) -> Path:
@@ -43,6 +43,13 @@ def texts(path: Path) -> Path:
     opsets = [helper.make_opsetid("", 18), helper.make_opsetid("ai.onnx.ml", 3)]
     outputs = [("y", TensorProto.INT64, shape), ("said", word, shape)]
     return save(path, nodes, [("x", word, shape)], outputs, opset_imports=opsets)
+
+
+def from_x_to_y(
+    path: Path, nodes: list[Any], x: tuple[Any, ...] = (OPEN, 6), y: tuple[Any, ...] | None = None, **model: Any
+) -> Path:
+    """Write a file with one input and one output of FP32, of the same sizes unless those of y are given."""
+    return save(path, nodes, [("x", TensorProto.FLOAT, x)], [("y", TensorProto.FLOAT, y or x)], **model)
 
 
 def save(path: Path, nodes: list[Any], inputs: list[Any], outputs: list[Any], **model: Any) -> Path:

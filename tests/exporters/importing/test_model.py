@@ -23,7 +23,7 @@ from servemark.errors import ArtifactError, OptionError
 from servemark.repository.entry import Entry, read_golden
 from servemark.workload import Sample, Tensor, Workload, get
 from servemark.workload.imported import GOLDEN, MODELS
-from tests.support.own_models import OPEN, TABLE, WEIGHTS, dense, lookup, save, texts
+from tests.support.own_models import OPEN, TABLE, WEIGHTS, dense, from_x_to_y, lookup, save, texts
 
 
 @pytest.fixture(autouse=True)
@@ -104,8 +104,7 @@ def test_a_steep_answer_may_differ_as_far_as_roundings_move_it(tmp_path: Path, m
         helper.make_node("Mul", ["s", "steep"], ["m"]),
         helper.make_node("Sin", ["m"], ["y"]),
     ]
-    ports = [("x", TensorProto.FLOAT, (OPEN, 6))], [("y", TensorProto.FLOAT, (OPEN, 1))]
-    bring(save(tmp_path / "steep.onnx", nodes, *ports))
+    bring(from_x_to_y(tmp_path / "steep.onnx", nodes, y=(OPEN, 1)))
     moves = read_golden(models / "mine" / GOLDEN, fix="").moves
     assert list(moves) == ["y"]
     report = exporters.export(get("mine"), "openvino", tmp_path / "repository")
@@ -121,14 +120,7 @@ def test_weights_that_the_graph_computes_are_not_called_recurrent(tmp_path: Path
         helper.make_node("ConstantOfShape", ["sizes"], ["V"]),
         helper.make_node("MatMul", ["x", "V"], ["y"]),
     ]
-    bring(
-        save(
-            tmp_path / "light.onnx",
-            nodes,
-            [("x", TensorProto.FLOAT, (OPEN, 6))],
-            [("y", TensorProto.FLOAT, (OPEN, 64))],
-        )
-    )
+    bring(from_x_to_y(tmp_path / "light.onnx", nodes, y=(OPEN, 64)))
     with pytest.raises(ArtifactError, match="OpenVINO finds no constant weights to quantise: the graph computes them"):
         exporters.export(get("mine"), "openvino", tmp_path / "repository", precision="int8")
 
@@ -154,7 +146,7 @@ def test_a_changed_copy_is_not_exported(tmp_path: Path, models: Path) -> None:
 def test_open_sizes_are_asked_for(tmp_path: Path, models: Path) -> None:
     nodes = [helper.make_node("Relu", ["x"], ["y"])]
     shape = (OPEN, 3, "height", "width")
-    path = save(tmp_path / "m.onnx", nodes, [("x", TensorProto.FLOAT, shape)], [("y", TensorProto.FLOAT, shape)])
+    path = from_x_to_y(tmp_path / "m.onnx", nodes, shape)
     with pytest.raises(OptionError, match=r"leaves sizes open: x FP32\[\?,3,\?,\?\]") as error:
         bring(path, command=("servemark", "import", "my model.onnx"))
     assert str(error.value.fix).startswith("servemark import 'my model.onnx' --shape x:3,224,224  # 224 stands for")
@@ -178,17 +170,15 @@ def test_a_batch_of_one_in_the_file_is_kept(tmp_path: Path) -> None:
 
 def test_samples_that_depend_on_each_other_are_sent_alone(tmp_path: Path) -> None:
     nodes = [helper.make_node("Softmax", ["x"], ["y"], axis=0)]
-    shape = (OPEN, 6)
-    path = save(tmp_path / "m.onnx", nodes, [("x", TensorProto.FLOAT, shape)], [("y", TensorProto.FLOAT, shape)])
+    path = from_x_to_y(tmp_path / "m.onnx", nodes)
     report = bring(path)
     assert report.workload.max_batch == 1
     assert "y of 3 samples in one request is not what each is answered alone" in str(report.one_at_a_time)
 
 
 def test_a_model_that_answers_otherwise_each_time_is_refused(tmp_path: Path, models: Path) -> None:
-    shape = (OPEN, 6)
     nodes = [helper.make_node("RandomUniformLike", ["x"], ["u"]), helper.make_node("Add", ["x", "u"], ["y"])]
-    path = save(tmp_path / "m.onnx", nodes, [("x", TensorProto.FLOAT, shape)], [("y", TensorProto.FLOAT, shape)])
+    path = from_x_to_y(tmp_path / "m.onnx", nodes)
     with pytest.raises(ArtifactError, match="it answers the same request differently each time: y") as error:
         bring(path)
     assert "(its operators RandomUniformLike are random)" in error.value.what
@@ -197,8 +187,7 @@ def test_a_model_that_answers_otherwise_each_time_is_refused(tmp_path: Path, mod
 
 def test_a_first_size_that_is_not_a_batch_is_told(tmp_path: Path) -> None:
     nodes = [helper.make_node("Transpose", ["x"], ["y"], perm=[2, 0, 1])]
-    ports = [("x", TensorProto.FLOAT, (1, 4, 16))], [("y", TensorProto.FLOAT, (1, 4, "t"))]
-    path = save(tmp_path / "m.onnx", nodes, *ports)
+    path = from_x_to_y(tmp_path / "m.onnx", nodes, (1, 4, 16), (1, 4, "t"))
     with pytest.raises(ArtifactError, match=r"'y' is \[16, 1, 4\] for one sample of x FP32\[1,4,16\]") as error:
         bring(path)
     assert "--max-batch 0" in str(error.value.fix)
@@ -208,12 +197,10 @@ def test_a_first_size_that_is_not_a_batch_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize("engine", ["onnxruntime", "openvino"])
 @pytest.mark.parametrize("nodes", [["Sub", "Log"], ["Sub", "Log", "Log"]], ids=["infinite", "not a number"])
 def test_answers_that_are_not_finite_agree_with_themselves(tmp_path: Path, nodes: list[str], engine: str) -> None:
-    shape = (OPEN, 6)
     made = [helper.make_node("Sub", ["x", "x"], ["0"])]
     made += [helper.make_node("Log", [f"{place}"], [f"{place + 1}"]) for place in range(len(nodes) - 1)]
     made[-1].output[0] = "y"
-    ports = [("x", TensorProto.FLOAT, shape)], [("y", TensorProto.FLOAT, shape)]
-    report = bring(save(tmp_path / "m.onnx", made, *ports))
+    report = bring(from_x_to_y(tmp_path / "m.onnx", made))
     assert report.one_at_a_time is None
     manifest = exporters.export(report.workload, engine, tmp_path / "repository").manifest
     assert manifest["output_agreement"]["max_abs_error"] == 0
@@ -249,8 +236,7 @@ def test_requests_reach_both_sides_of_a_clip_unless_the_user_bounds_them(
             yield {"x": rng.uniform(least, most, 6).astype(np.float32)}
 
     opset: Any = {"opset_imports": [helper.make_opsetid("", 9)], "ir_version": 6}
-    ports = [("x", TensorProto.FLOAT, (OPEN, 6))], [("y", TensorProto.FLOAT, (OPEN, 6))]
-    path = save(tmp_path / "m.onnx", [helper.make_node("Clip", ["x"], ["y"], min=-6.0, max=6.0)], *ports, **opset)
+    path = from_x_to_y(tmp_path / "m.onnx", [helper.make_node("Clip", ["x"], ["y"], min=-6.0, max=6.0)], **opset)
     report = import_model(path, "mine", models, Wishes(ranged, ranges={"x": bound} if bound else {}))
     x = read_golden(models / "mine" / GOLDEN, fix="").inputs["x"].astype(np.float64)
     assert report.document["inputs"][0]["range"] == (list(bound) if bound else [-16, 16])
@@ -260,8 +246,7 @@ def test_requests_reach_both_sides_of_a_clip_unless_the_user_bounds_them(
 
 def test_warnings_of_onnx_runtime_do_not_reach_the_screen(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     nodes = [helper.make_node("Transpose", ["x"], ["y"], perm=[2, 0, 1])]
-    ports = [("x", TensorProto.FLOAT, (1, 4, 16))], [("y", TensorProto.FLOAT, (1, 4, "t"))]
-    report = bring(save(tmp_path / "m.onnx", nodes, *ports), max_batch=0)
+    report = bring(from_x_to_y(tmp_path / "m.onnx", nodes, (1, 4, 16), (1, 4, "t")), max_batch=0)
     exporters.export(report.workload, "onnxruntime", tmp_path / "repository")
     assert ":onnxruntime:" not in capfd.readouterr().err
 
@@ -403,7 +388,7 @@ def test_a_name_that_cannot_be_is_told(tmp_path: Path, name: str) -> None:
 def test_what_the_runtime_says_of_a_file_names_the_file_and_the_reason(tmp_path: Path) -> None:
     """Not the copy that it tried, and the end of a long message, where the reason stands."""
     nodes = [helper.make_node("NoSuchOperator", ["x"], ["y"])]
-    path = save(tmp_path / "m.onnx", nodes, [("x", TensorProto.FLOAT, (1, 6))], [("y", TensorProto.FLOAT, (1, 6))])
+    path = from_x_to_y(tmp_path / "m.onnx", nodes, (1, 6))
     with pytest.raises(ArtifactError, match="onnxruntime cannot load it: ") as error:
         bring(path)
     assert "No Op registered for NoSuchOperator with domain_version of 18" in error.value.what

@@ -10,7 +10,7 @@ from onnx import TensorProto, helper
 
 from exporters.importing import onnx_file
 from servemark.errors import ArtifactError
-from tests.support.own_models import OPEN, dense, lookup, save
+from tests.support.own_models import dense, from_x_to_y, lookup, save
 
 
 def test_tensors_counts_and_bounds_are_read(tmp_path: Path) -> None:
@@ -28,7 +28,7 @@ def test_tensors_counts_and_bounds_are_read(tmp_path: Path) -> None:
 
 def test_flops_are_not_guessed_where_an_operator_is_not_counted(tmp_path: Path) -> None:
     nodes = [helper.make_node("Einsum", ["x", "W"], ["y"], equation="ij,jk->ik")]
-    path = save(tmp_path / "m.onnx", nodes, [("x", TensorProto.FLOAT, (1, 6))], [("y", TensorProto.FLOAT, (1, 4))])
+    path = from_x_to_y(tmp_path / "m.onnx", nodes, (1, 6), (1, 4))
     assert onnx_file.describe(path).flops({"x": (1, 6)}) is None
 
 
@@ -46,13 +46,12 @@ def huge(path: Path) -> Path:
 
 def custom(path: Path) -> Path:
     nodes = [helper.make_node("Mine", ["x"], ["y"], domain="company")]
-    ports = [("x", TensorProto.FLOAT, (1, 6))], [("y", TensorProto.FLOAT, (1, 6))]
-    return save(path, nodes, *ports, opset_imports=[helper.make_opsetid("", 18), helper.make_opsetid("company", 1)])
+    imports = [helper.make_opsetid("", 18), helper.make_opsetid("company", 1)]
+    return from_x_to_y(path, nodes, (1, 6), opset_imports=imports)
 
 
 def of_a_library(path: Path) -> Path:
     """A node that loads another engine's binary, in the body of a branch."""
-    ports = [("x", TensorProto.FLOAT, (1, 6))], [("y", TensorProto.FLOAT, (1, 6))]
     value = helper.make_tensor_value_info("z", TensorProto.FLOAT, (1, 6))
     context = helper.make_node("EPContext", ["x"], ["z"], domain="com.microsoft", ep_cache_context="engine.bin")
     body = helper.make_graph([context], "body", [], [value])
@@ -61,7 +60,7 @@ def of_a_library(path: Path) -> Path:
         helper.make_node("If", ["yes"], ["y"], then_branch=body, else_branch=body),
     ]
     imports = [helper.make_opsetid("", 18), helper.make_opsetid("com.microsoft", 1)]
-    return save(path, nodes, *ports, opset_imports=imports)
+    return from_x_to_y(path, nodes, (1, 6), opset_imports=imports)
 
 
 def unknown_type(path: Path) -> Path:
@@ -156,8 +155,7 @@ def test_a_local_function_is_no_custom_operator(tmp_path: Path) -> None:
         "mine", "Twice", ["a"], ["b"], [helper.make_node("Add", ["a", "a"], ["b"])], imports[:1]
     )
     nodes = [helper.make_node("Twice", ["x"], ["y"], domain="mine")]
-    ports = [("x", TensorProto.FLOAT, (OPEN, 6))], [("y", TensorProto.FLOAT, (OPEN, 6))]
-    path = save(tmp_path / "m.onnx", nodes, *ports, opset_imports=imports, functions=[twice])
+    path = from_x_to_y(tmp_path / "m.onnx", nodes, opset_imports=imports, functions=[twice])
     assert onnx_file.describe(path).flops({"x": (1, 6)}) is None
 
 

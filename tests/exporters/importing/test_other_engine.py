@@ -4,13 +4,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from onnx import TensorProto, helper
+from onnx import helper
 
 from exporters.importing import other_engine as suggestion
 from servemark.errors import ArtifactError
 from servemark.workload import Tensor, Workload
 from servemark.workload.spec import Source
-from tests.support.own_models import OPEN, dense, save
+from tests.support.own_models import OPEN, dense, from_x_to_y
 
 
 def imported(path: Path, engine: str, *, datatype: str = "FP32") -> Workload:
@@ -29,8 +29,7 @@ def imported(path: Path, engine: str, *, datatype: str = "FP32") -> Workload:
 def classical(path: Path) -> Path:
     node = helper.make_node("LinearRegressor", ["x"], ["y"], domain="ai.onnx.ml", coefficients=[1.0] * 6)
     opsets = [helper.make_opsetid("", 18), helper.make_opsetid("ai.onnx.ml", 3)]
-    ports = [("x", TensorProto.FLOAT, (OPEN, 6))], [("y", TensorProto.FLOAT, (OPEN, 1))]
-    return save(path, [node], *ports, opset_imports=opsets)
+    return from_x_to_y(path, [node], y=(OPEN, 1), opset_imports=opsets)
 
 
 @pytest.mark.parametrize(

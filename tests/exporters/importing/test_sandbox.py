@@ -24,7 +24,7 @@ from servemark.repository.entry import read_golden
 from servemark.workload import Workload
 from servemark.workload.imported import GOLDEN, MODELS
 from tests.exporters.importing.test_saved_model import saved
-from tests.support.own_models import dense, save
+from tests.support.own_models import dense, from_x_to_y
 
 FILE = Path("model.onnx")
 
@@ -155,7 +155,7 @@ def endless(path: Path) -> Path:
         helper.make_node("Constant", [], ["yes"], value=helper.make_tensor("b", TensorProto.BOOL, [], [True])),
         helper.make_node("Loop", ["most", "yes", "x"], ["y"], body=body),
     ]
-    return save(path, nodes, [("x", TensorProto.FLOAT, (1, 6))], [("y", TensorProto.FLOAT, (1, 6))])
+    return from_x_to_y(path, nodes, (1, 6))
 
 
 def huge(path: Path) -> Path:
@@ -167,13 +167,13 @@ def huge(path: Path) -> Path:
         helper.make_node("Expand", ["one", "sizes"], ["wide"]),
         helper.make_node("ReduceSum", ["wide"], ["y"], keepdims=1),
     ]
-    return save(path, nodes, [("x", TensorProto.FLOAT, (1, 6))], [("y", TensorProto.FLOAT, (1, 1))])
+    return from_x_to_y(path, nodes, (1, 6), (1, 1))
 
 
 def circle(path: Path) -> Path:
     """A node that takes what it gives."""
     nodes = [helper.make_node("Add", ["x", "y"], ["z"]), helper.make_node("Relu", ["z"], ["y"])]
-    return save(path, nodes, [("x", TensorProto.FLOAT, (1, 6))], [("y", TensorProto.FLOAT, (1, 6))])
+    return from_x_to_y(path, nodes, (1, 6))
 
 
 @pytest.mark.parametrize(
