@@ -26,7 +26,7 @@ Trust = Annotated[
     bool,
     option("Take the programs, paths and hosts that a result, or another's --config, names; else they are asked for."),
 ]
-SuiteName = Annotated[str, argument("aibench, ai-matrix, mlperf-inference, subset, own or all.", "SUITE")]
+SuiteName = Annotated[str, argument("aibench, ai-matrix, mlperf-inference, today, subset, own or all.", "SUITE")]
 Workload = Annotated[
     Word, argument("Workload; `servemark list` shows them.", "WORKLOAD", name="model", completion="workload")
 ]

@@ -1,6 +1,7 @@
 """Networks of libraries: counted without their weights, and random ones that answer each request otherwise."""
 
 import contextlib
+import functools
 import io
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -128,6 +129,16 @@ def downloading() -> Iterator[None]:
         socket.setdefaulttimeout(before)
 
 
+@functools.cache
+def _answers(host: str, port: int) -> bool:
+    """Try once in a process whether something answers: a suite asks for many models, and each would wait."""
+    try:
+        with socket.create_connection((host, port), CONNECT_TIMEOUT_S):
+            return True
+    except OSError:
+        return False
+
+
 @contextlib.contextmanager
 def hugging_face() -> Iterator[None]:
     """Let a library download from Hugging Face's hub; where that does not answer, only its cache is asked, at once.
@@ -138,12 +149,7 @@ def hugging_face() -> Iterator[None]:
 
     before = constants.HF_HUB_OFFLINE
     place = urlsplit(constants.ENDPOINT)
-    try:
-        if not before:
-            with socket.create_connection((place.hostname or "", place.port or 443), CONNECT_TIMEOUT_S):
-                pass
-    except OSError:
-        constants.HF_HUB_OFFLINE = True
+    constants.HF_HUB_OFFLINE = before or not _answers(place.hostname or "", place.port or 443)
     try:
         with downloading():
             yield

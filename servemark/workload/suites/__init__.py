@@ -4,9 +4,12 @@ A suite of names takes libraries' models among the zoo's, so that nothing of the
 """
 
 from servemark.workload.spec import SEPARATOR
-from servemark.workload.suites import mlperf_inference
+from servemark.workload.suites import mlperf_inference, today
 
-BY_NAME = {"mlperf-inference": (mlperf_inference.LABEL, tuple(mlperf_inference.WORKLOADS))}
+BY_NAME = {
+    "mlperf-inference": (mlperf_inference.LABEL, tuple(mlperf_inference.WORKLOADS)),
+    "today": (today.LABEL, today.WORKLOADS),
+}
 """Suites that name their workloads: the label, and the names as every command takes them."""
 
 
