@@ -31,7 +31,7 @@ EVERYWHERE = ("fp16", "int8")
 """The precisions in which the fast suite builds every network: half's rewritten graph, and the quantised one."""
 EACH_KIND = {"deepspeech_tiny", "din_tiny", "image_compression_tiny", "resnet50_tiny", "transformer_tiny"}
 """Recurrence, embeddings, transposed convolution, convolution and attention: built in each precision. The other
-networks in fp32, bf16 and fp8 go through the same passes, for a minute of CPU, and are built in the slow suite."""
+networks in fp32, bf16 and fp8 go through the same passes, for 42 s of CPU, and are built in the slow suite."""
 HEAVY = {"mask_rcnn_tiny", "video_prediction_tiny"}
 """Networks that take half of the time of all together: the fast suite builds them once."""
 
