@@ -9,9 +9,20 @@ from servemark.results.saved import Saved
 from servemark.results.schema.comparison import ComparisonDocument, ComparisonRow, ComparisonTurn
 from servemark.results.schema.header import reason_of
 from servemark.views.blocks import Article, Block, Check, Facts, Lines, Section, Table
-from servemark.views.engines import RATIOS, RatioName, answer, device, layout, ratio_of
 from servemark.views.kinds import saved_comparison
-from servemark.views.plots.engines import agreements, figures, in_flight, pareto, ratios
+from servemark.views.plots.engines import (
+    RATIOS,
+    RatioName,
+    agreements,
+    answer,
+    device,
+    figures,
+    in_flight,
+    layout,
+    pareto,
+    ratio_of,
+    ratios,
+)
 from servemark.views.shape import shaped
 from servemark.views.verdict import validity
 from servemark.views.wording import (

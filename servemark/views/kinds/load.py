@@ -28,10 +28,9 @@ from servemark.views.plots.distribution import Level, by_percentile, cumulated
 from servemark.views.plots.explanation import slow_requests
 from servemark.views.plots.machine import OWN, machine
 from servemark.views.plots.max_rate import search
-from servemark.views.plots.over_time import heatmap, windows
+from servemark.views.plots.over_time import heatmap, windows, worst_seconds
 from servemark.views.plots.server import batches, breakdown, cancelled, servers, sizes
 from servemark.views.plots.transients import cold_start, cold_start_cells, commands
-from servemark.views.slow_seconds import worst_seconds
 from servemark.views.verdict import badges, judged, meaning, verdict_of
 from servemark.views.wording import RANDOM_WEIGHTS, agreement_words, cells, columns, listed, only_agreement, values
 from servemark.views.wording import answer as found_rate
