@@ -26,7 +26,7 @@ import exporters
 from exporters import exporter
 from servemark.errors import ArtifactError, ServemarkError
 from servemark.machine import environment
-from servemark.machine.instructions import int8_overflows
+from servemark.machine.environment import int8_overflows
 from servemark.paths import CHECKOUT, MODEL_REPOSITORY
 from servemark.repository.entry import FULL, Entry
 from servemark.results.directory import write_atomically

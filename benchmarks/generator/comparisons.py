@@ -11,8 +11,8 @@ from benchmarks.rig import locust_load, peer_load
 from benchmarks.rig.aims import Aim, Claim
 from benchmarks.rig.load import IMAGE, Endpoints, Figures, Load
 from benchmarks.rig.null_server import NullServer
+from benchmarks.rig.pairs import Side, rounds
 from benchmarks.rig.peer_load import NEITHER
-from benchmarks.rig.sides import Side, rounds
 
 REPOSITORY = Path(__file__).parents[1] / "rig/model_repo"
 CPU = Claim("cpu_us", Aim(most=0.8))

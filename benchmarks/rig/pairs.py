@@ -1,8 +1,11 @@
-"""Comparing two things on a machine that drifts: interleaved pairs, for `servemark.stats.ratios.ratio_of_pairs`."""
+"""Interleaved rounds of things that are compared on a machine that drifts: pairs, and several sides in turns."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
+from benchmarks.rig.load import Figures
+
+Side = Callable[[], Figures]
 A = TypeVar("A")
 B = TypeVar("B")
 
@@ -24,3 +27,22 @@ def interleave(first: Callable[[], float], second: Callable[[], float], pairs: i
         found.append((a, b))
         print(f"pair {len(found)}/{pairs}: {a:.6g} against {b:.6g}, ratio {a / b:.3f}", flush=True)
     return found
+
+
+def rounds(sides: Mapping[str, Side], count: int, seldom: int | None = None) -> dict[str, list[Figures]]:
+    """Measure every side once a round, forwards and backwards in turns, and print each as soon as it is there.
+
+    The last sides beyond the first `seldom` take part in the first two rounds only, without an interval.
+    """
+    found: dict[str, list[Figures]] = {name: [] for name in sides}
+    for number in range(count):
+        names = list(sides)[: None if number < 2 else seldom]
+        for name in names if number % 2 == 0 else reversed(names):
+            found[name].append(sides[name]())
+        shown = ", ".join(f"{name} {_shown(found[name][-1])}" for name in names)
+        print(f"round {number + 1}/{count}: {shown}", flush=True)
+    return found
+
+
+def _shown(figures: Figures) -> str:
+    return f"{figures.requests_per_s:.0f}/s p50 {figures.p50_ms:.3f} ms {figures.cpu_us:.1f} µs"

@@ -28,7 +28,7 @@ from exporters.pipeline.registry import Exporter, check_precision, exporter
 from exporters.pipeline.steps import converting, loading, step
 from exporters.pipeline.weights import SEEDED, Weights, remember, remembered
 from servemark.errors import ArtifactError, OptionError
-from servemark.machine.instructions import int8_overflows
+from servemark.machine.environment import int8_overflows
 from servemark.repository.entry import FULL, Entry, Golden, digest
 from servemark.workload import Workload
 from servemark.workload.golden_check import agreement_figures

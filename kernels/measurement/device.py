@@ -9,7 +9,7 @@ from typing import Self
 from kernels.measurement import precisions
 from servemark.errors import OptionError
 from servemark.machine import limits
-from servemark.machine.instructions import cpu_features
+from servemark.machine.environment import cpu_features
 
 _SYSTEM = Path("/sys/devices/system/cpu/cpu0/cache")
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}

@@ -12,7 +12,7 @@ from loadgen.sut.target import Target
 from servemark import interrupts
 from servemark.machine.addresses import in_path
 from servemark.machine.cpu_time import CannotTell, CpuUse, Watch
-from servemark.machine.processes import generator
+from servemark.machine.processes import generator_roots
 
 GENERATOR, SERVER = "generator", "server"
 READ_TIMEOUT_S = 5.0
@@ -71,7 +71,7 @@ class MachineUse:
         try:
             if self._unknown is not None:
                 raise CannotTell(self._unknown)
-            watch = Watch({SERVER: self._servers, GENERATOR: [*generator.roots(), *self._workers()]})
+            watch = Watch({SERVER: self._servers, GENERATOR: [*generator_roots(), *self._workers()]})
             self._look_behind(watch)
             self._watch = watch
         except (CannotTell, LookupError, OSError) as error:
@@ -82,7 +82,7 @@ class MachineUse:
 
         At both ends: a proxy connects when requests come, and closes its connections when ours are closed.
         """
-        watch.add(SERVER, in_path(self._servers, {*generator.roots(), os.getpid(), *self._workers()}))
+        watch.add(SERVER, in_path(self._servers, {*generator_roots(), os.getpid(), *self._workers()}))
 
     def _finish(self) -> None:
         if self._watch is None:

@@ -13,8 +13,7 @@ import psutil
 
 from servemark.errors import OptionError
 from servemark.machine.limits import SYSTEM
-from servemark.machine.processes import generator
-from servemark.machine.processes.table import children, processes
+from servemark.machine.processes import children, generator_family, processes
 
 _FIRST_PID_NAMESPACE = 0xEFFFFFFC
 """Inode of the namespace that sees every process: PROC_PID_INIT_INO, linux/proc_ns.h."""
@@ -168,7 +167,7 @@ def named(wanted: Sequence[str]) -> list[int]:
     The generator's own are not meant by a name: a server may be a Python as well.
     """
     table = processes()
-    ours = generator.family(table) if wanted else set()
+    ours = generator_family(table) if wanted else set()
     found: list[int] = []
     for each in wanted:
         shown = each[:_NAME_CHARACTERS]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from servemark.machine.limits import SYSTEM, cores
-from servemark.machine.processes.table import Table, processes, same, trees
+from servemark.machine.processes import Table, processes, same, trees
 
 QUIET_SHARE = 0.05
 """A machine is quiet where other work takes at most this share of its cores. A server that uses all of them loses about

@@ -20,6 +20,8 @@ from servemark.machine import limits
 from servemark.machine.gpus import Gpu, boards
 from servemark.paths import CHECKOUT
 
+VNNI = frozenset({"avx512_vnni", "avx_vnni", "amx_int8", "dotprod", "asimddp"})
+"""Each sums 8-bit products in 32 bits. Without any, x86 sums pairs of them in 16, which overflow."""
 # Those whose version can move a figure.
 PACKAGES = (
     "servemark",
@@ -210,3 +212,13 @@ def _git() -> tuple[str | None, bool | None]:
     lines = done.stdout.splitlines()
     commits = [line.split()[-1] for line in lines if line.startswith("# branch.oid ")]
     return (commits[0] if commits else None), any(not line.startswith("#") for line in lines)
+
+
+def cpu_features() -> set[str]:
+    """Return the instructions of this machine's CPU, by the names that Linux gives them; an empty set if not known."""
+    return {*(_cpu_field("flags") or _cpu_field("Features") or "").split()}  # the second on Arm
+
+
+def int8_overflows() -> bool:
+    """Return True if sums of 8-bit products may overflow on this CPU."""
+    return not VNNI & cpu_features()

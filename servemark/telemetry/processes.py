@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from servemark.machine.addresses import in_path
-from servemark.machine.processes.table import processes, trees
+from servemark.machine.processes import processes, trees
 from servemark.telemetry.periodic import PeriodicThread
 
 PERIOD_S = 0.005

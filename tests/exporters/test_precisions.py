@@ -11,7 +11,7 @@ import pytest
 import exporters
 from exporters.pipeline.registry import exporter
 from servemark.errors import ArtifactError, OptionError
-from servemark.machine.instructions import int8_overflows
+from servemark.machine.environment import int8_overflows
 from servemark.repository.entry import Entry
 from servemark.workload import get, registry
 from servemark.workload.agreement import PRECISIONS

@@ -11,7 +11,7 @@ import exporters
 from exporters.pipeline.registry import exporter
 from servemark import workload
 from servemark.errors import ArtifactError
-from servemark.machine.instructions import int8_overflows
+from servemark.machine.environment import int8_overflows
 from tools import support_matrix
 from tools.support_matrix import MARKDOWN, RECORD, attempt, render
 

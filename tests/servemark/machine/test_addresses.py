@@ -12,7 +12,6 @@ import pytest
 from servemark.errors import OptionError
 from servemark.machine import addresses
 from servemark.machine.addresses import Sockets, in_path, is_loopback, listeners, named
-from servemark.machine.processes import generator
 from tests.golden.server import GoldenServer
 from tests.support.proxy import proxy_to
 from tests.support.raw_server import raw_server
@@ -109,7 +108,7 @@ def test_a_container_behind_a_proxy_is_not_known(monkeypatch: pytest.MonkeyPatch
 
 def test_processes_are_named_by_name_or_number(monkeypatch: pytest.MonkeyPatch) -> None:
     ours = psutil.Process().name()
-    monkeypatch.setattr(generator, "family", lambda _: {os.getpid()})
+    monkeypatch.setattr("servemark.machine.addresses.generator_family", lambda _: {os.getpid()})
     with GoldenServer() as server:
         name = psutil.Process(server.pid).name()
         assert server.pid in named([name])
@@ -119,6 +118,6 @@ def test_processes_are_named_by_name_or_number(monkeypatch: pytest.MonkeyPatch) 
         for unknown in ("no-such-process", "99999999"):
             with pytest.raises(OptionError, match=f"--server-process {unknown}: no process of this machine"):
                 named([name, unknown])
-    monkeypatch.setattr(generator, "family", lambda table: {*table})
+    monkeypatch.setattr("servemark.machine.addresses.generator_family", lambda table: {*table})
     with pytest.raises(OptionError, match="no process of this machine"):
         named([ours])

@@ -9,6 +9,7 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from servemark.machine import environment, limits
+from servemark.machine.environment import cpu_features, int8_overflows
 from servemark.machine.gpus import boards
 
 
@@ -144,3 +145,21 @@ def test_a_container_shows_what_it_may_use_beside_what_the_machine_has(monkeypat
     assert (found["cores"], found["cores_affinity"], found["cpu_quota"]) == (4, 16, 3.5)
     assert found["cores_limited_by"] == "quota"
     assert (found["memory_gb"], found["memory_limit_gb"]) == (256.0, 8.0)
+
+
+@pytest.mark.parametrize(("text", "features"), [
+    ("processor\t: 0\nflags\t\t: fpu avx2\n", {"fpu", "avx2"}),
+    ("Features\t: fp asimd bf16\n", {"fp", "asimd", "bf16"}),
+    (None, set()),
+])  # fmt: skip
+def test_instructions_of_intel_and_arm(monkeypatch: pytest.MonkeyPatch, text: str | None, features: set[str]) -> None:
+    monkeypatch.setattr(environment, "_read", lambda _: text)
+    assert cpu_features() == features
+
+
+@pytest.mark.parametrize(("features", "overflows"), [({"avx2"}, True), ({"avx2", "avx_vnni"}, False), (set(), True)])
+def test_without_vnni_sums_of_8_bit_products_may_overflow(
+    monkeypatch: pytest.MonkeyPatch, features: set[str], overflows: bool
+) -> None:
+    monkeypatch.setattr(environment, "cpu_features", lambda: features)
+    assert int8_overflows() is overflows

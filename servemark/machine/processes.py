@@ -1,10 +1,13 @@
-"""Processes of this machine by number, as /proc/PID/stat (proc(5)) shows them, and the trees that they form."""
+"""Processes of this machine by number, as /proc/PID/stat (proc(5)) shows them, and their trees, a run's among them."""
 
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+import psutil
+
+from servemark import interrupts
 from servemark.machine.limits import SYSTEM
 
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
@@ -75,3 +78,22 @@ def trees(table: Table, roots: Iterable[Iterable[int]]) -> list[set[int]]:
 def same(table: Table, other: Table, pid: int) -> bool:
     """Return True if a process is in both tables, and not another one that was given its number."""
     return pid in table and pid in other and table[pid].start == other[pid].start
+
+
+def generator_roots() -> list[int]:
+    """Return the roots of this run's trees: its command and the one that watches that, else this process.
+
+    With them come their server, where they have started one, and their other loads.
+    """
+    commands = [pid for pid in (interrupts.owner(), interrupts.watcher()) if pid is not None and psutil.pid_exists(pid)]
+    return commands or [os.getpid()]
+
+
+def generator_family(table: Table) -> set[int]:
+    """Return the processes of this run's trees, and those that it descends from."""
+    (found,) = trees(table, [generator_roots()])
+    pid = os.getpid()
+    while pid in table:
+        found.add(pid)
+        pid = table[pid].parent
+    return found

@@ -1,1 +1,0 @@
-"""Processes of this machine: all of them by number, and those that generate the load."""

@@ -1,0 +1,81 @@
+"""Processes as /proc shows them, and their trees: made-up tables, and the real one."""
+
+import os
+import subprocess
+import sys
+
+import psutil
+import pytest
+
+from servemark import interrupts
+from servemark.machine.processes import (
+    Process,
+    Table,
+    children,
+    generator_family,
+    generator_roots,
+    processes,
+    same,
+    trees,
+)
+
+MADE_UP: Table = {
+    pid: Process("a", parent, start=pid, own_s=0.0, with_ended_s=0.0)
+    for pid, parent in ((10, 1), (11, 10), (12, 10), (20, 11), (30, 1))
+}
+GONE = 99_999_999
+
+
+def test_this_process_is_shown_as_psutil_shows_it() -> None:
+    process = psutil.Process()
+    found = processes()[os.getpid()]
+    assert (found.name, found.parent) == (process.name()[:15], os.getppid())
+    assert 0 < found.own_s <= found.with_ended_s
+    assert found.own_s <= sum(process.cpu_times()[:2])
+
+
+def test_a_process_below_two_roots_belongs_to_the_first_tree() -> None:
+    assert trees(MADE_UP, [[11], [10], [30, 99]]) == [{11, 20}, {10, 12}, {30}]
+    assert children(MADE_UP) == {1: [10, 30], 10: [11, 12], 11: [20]}
+
+
+def test_a_number_that_was_given_anew_is_another_process() -> None:
+    anew = {**MADE_UP, 20: MADE_UP[20]._replace(start=21)}
+    assert [pid for pid in (*MADE_UP, 99) if same(MADE_UP, anew, pid)] == [10, 11, 12, 30]
+
+
+def test_a_real_child_is_of_the_tree() -> None:
+    with subprocess.Popen(["sleep", "30"]) as child:  # noqa: S607
+        (found,) = trees(processes(), [[os.getpid()]])
+        child.kill()
+    assert {os.getpid(), child.pid} <= found
+
+
+@pytest.mark.parametrize(
+    ("watcher", "above"), [(None, []), (os.getpid(), [os.getpid()]), (GONE, [])], ids=["none", "this process", "gone"]
+)
+def test_a_run_is_its_command_s_and_that_of_the_one_above(watcher: int | None, above: list[int]) -> None:
+    """The process that sends has forgotten its owner's variable: what it starts must not end with its own owner."""
+    code = (
+        "from servemark import interrupts; interrupts.end_with_owner()\n"
+        "from servemark.machine.processes import generator_roots; print(*generator_roots())"
+    )
+    owned = {**os.environ, interrupts.OWNER: str(os.getpid())}
+    if watcher is not None:
+        owned[interrupts.WATCHER] = str(watcher)
+    done = subprocess.run([sys.executable, "-c", code], env=owned, capture_output=True, text=True, check=True)
+    assert [*map(int, done.stdout.split())] == [os.getpid(), *above]
+
+
+@pytest.mark.parametrize("owner", [None, GONE])
+def test_without_a_command_it_is_this_process(monkeypatch: pytest.MonkeyPatch, owner: int | None) -> None:
+    monkeypatch.setattr(interrupts, "owner", lambda: owner)
+    monkeypatch.delenv(interrupts.WATCHER, raising=False)
+    assert generator_roots() == [os.getpid()]
+
+
+def test_its_family_is_what_it_descends_from_and_its_children() -> None:
+    with subprocess.Popen(["sleep", "30"]) as child:  # noqa: S607
+        found = generator_family(processes())
+        child.kill()
+    assert {os.getpid(), os.getppid(), child.pid} <= found
