@@ -23,17 +23,18 @@ import numpy as np
 from loadgen.driver.connections import Connections
 from loadgen.driver.event_loop import Driver
 from loadgen.measurement.recorder import MAX_SAMPLED_RESPONSES
-from loadgen.mlperf.plan import require_loadgen, settings_of
 from loadgen.sut.channel import Answer, Outcome, Payload
 from loadgen.sut.target import Target
 from servemark import interrupts
-from servemark.errors import ResultError, parsing
+from servemark.errors import ResultError, ServerError, parsing
 from servemark.results.schema.mlperf import Plan
 from servemark.stats.histogram import Histogram
 
 if TYPE_CHECKING:
     import mlperf_loadgen
 
+MULTI_STREAM_SAMPLES = 8
+"""Samples of a MultiStream query (rules, "Scenarios")."""
 LIBRARY = 1024
 """Distinct samples that LoadGen draws from, where the round says no other number."""
 CONNECT_AHEAD = 64
@@ -227,3 +228,33 @@ def why_invalid(log: Mapping[str, Any]) -> str:
     """LoadGen's words of why a run is INVALID, which of too few queries stand with early stopping; "" without any."""
     texts = (str(log.get(key) or "") for key in ("result_invalid_reason", "early_stopping_result"))
     return next((" ".join(words) for text in texts if (words := text.replace("*", " ").split())), "")
+
+
+def settings_of(plan: Plan) -> "mlperf_loadgen.TestSettings":
+    """Return a plan as LoadGen's settings: where it bounds the latency, that of Server, which alone needs it."""
+    import mlperf_loadgen
+
+    chosen = mlperf_loadgen.TestSettings()
+    chosen.scenario = getattr(mlperf_loadgen.TestScenario, plan["scenario"])
+    mode = mlperf_loadgen.TestMode
+    chosen.mode = mode.AccuracyOnly if plan.get("accuracy") else mode.PerformanceOnly
+    chosen.min_duration_ms = round(plan["min_duration_s"] * 1e3)
+    chosen.min_query_count = plan["min_queries"]
+    chosen.server_target_qps = chosen.offline_expected_qps = plan["expected_qps"]
+    if plan["latency_ms"] is not None and plan["percentile"] is not None:
+        chosen.server_target_latency_ns = round(plan["latency_ms"] * 1e6)
+        chosen.server_target_latency_percentile = plan["percentile"] / 100
+    chosen.single_stream_expected_latency_ns = round(plan["expected_latency_ms"] * 1e6)
+    chosen.multi_stream_expected_latency_ns = round(plan["expected_latency_ms"] * 1e6)
+    chosen.multi_stream_samples_per_query = MULTI_STREAM_SAMPLES
+    for offset, name in enumerate(("qsl_rng_seed", "sample_index_rng_seed", "schedule_rng_seed")):
+        setattr(chosen, name, plan["seed"] * 3 + offset)
+    return chosen
+
+
+def require_loadgen() -> None:
+    """Check that LoadGen is installed. Raises ServerError."""
+    try:
+        import mlperf_loadgen  # noqa: F401
+    except ImportError as error:
+        raise ServerError(f"LoadGen cannot be imported: {error}", fix="pip install -e '.[mlperf]'") from error

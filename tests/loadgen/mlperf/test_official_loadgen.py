@@ -9,6 +9,7 @@ import pytest
 from loadgen.measurement.probe import probe
 from loadgen.mlperf.official_loadgen import (
     LIBRARY,
+    MULTI_STREAM_SAMPLES,
     LoadGenOutcomes,
     first_of,
     read_accuracy_log,
@@ -16,7 +17,6 @@ from loadgen.mlperf.official_loadgen import (
     run,
     why_invalid,
 )
-from loadgen.mlperf.plan import MULTI_STREAM_SAMPLES
 from loadgen.sut.channel import Payload
 from servemark.documents.commands.measure import MlperfScenario
 from servemark.errors import ResultError, ServerError
