@@ -1,4 +1,4 @@
-"""A worker as its master sees it."""
+"""A worker as its master sees it, and how far its clock is off."""
 
 import random
 from typing import Any

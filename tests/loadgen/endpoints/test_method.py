@@ -1,4 +1,4 @@
-"""Requests of a unary method that a document describes: how fields are filled, and what does not fit them."""
+"""A unary method: what is taken of its descriptions, how requests are filled, and what is refused with words."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Live figures of a run: its counts, its objectives, and its constraints so far."""
+"""Live figures of a run: its counts, objectives and constraints so far, and what the process that draws it gets."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Rows of one .npz, and perf_analyzer's folder of raw tensors."""
+"""Rows of one .npz, and perf_analyzer's folder of raw tensors and input JSON in all its forms."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""The wire format against two independent parsers, and the judgement of every kind of wrong response."""
+"""The wire format against two independent parsers, judgements of wrong responses, and forms of JSON answers."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Limits that end a run early: at the first request that decides it, never by chance before, and in the result."""
+"""Limits that end a run at the first request that decides it, and the server's counters of each window."""
 
 import time
 from pathlib import Path

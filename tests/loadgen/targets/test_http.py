@@ -1,4 +1,4 @@
-"""Engine that really runs a model: read from the server's metrics, never guessed."""
+"""A server over HTTP: the engine that really runs, who serves a run, and a new connection for each request."""
 
 import os
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Heads of responses."""
+"""Heads of responses, and bodies in chunks."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Wrong answers of an HTTP/2 server: each is counted as its kind of error, never raised."""
+"""HTTP/2: wrong answers are counted as their kind of error; flow control against hyper-h2, and by hand."""
 
 import socket
 import threading

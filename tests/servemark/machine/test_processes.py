@@ -1,4 +1,4 @@
-"""Processes as /proc shows them, and their trees: made-up tables, and the real one."""
+"""Processes as /proc shows them, and their trees, those of a run's command and the one above among them."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Steadiness of values over time."""
+"""Steadiness of values over time, and MSER against its definition."""
 
 import math
 
