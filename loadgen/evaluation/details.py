@@ -5,7 +5,7 @@ from loadgen.kserve.server_statistics import batch_sizes, composing_models
 from loadgen.measurement.machine_use import SERVER
 from loadgen.measurement.measurement import Measured, Measurement
 from loadgen.measurement.recorder import Recorder
-from loadgen.wire.servers import ServerRecorder
+from loadgen.variants.servers import ServerRecorder
 from servemark.figures.evidence import Evidence
 from servemark.figures.latency import LATENCY
 from servemark.figures.value import COUNT, SHARE, Value

@@ -14,13 +14,13 @@ from loadgen.driver.connections import MS
 from loadgen.driver.failures import MAX_MESSAGES
 from loadgen.load.warm_up import WarmUp
 from loadgen.measurement.windows import Interval, Window, window_figures
-from loadgen.stateful.decoupled import AnswerRecorder
-from loadgen.stateful.sequences import SequenceRecorder
 from loadgen.sut.channel import Answer, Outcome, Times
 from loadgen.sut.kernel_clock import KernelClock
 from loadgen.sut.target import ConnectionTimes
-from loadgen.wire.cancellation import CancellationRecorder
-from loadgen.wire.servers import ServerRecorder
+from loadgen.variants.cancellation import CancellationRecorder
+from loadgen.variants.decoupled import AnswerRecorder
+from loadgen.variants.sequences import SequenceRecorder
+from loadgen.variants.servers import ServerRecorder
 from servemark.results.constraints import MAX_PROLONGED_WINDOWS
 from servemark.results.schema.details import WindowFigures
 from servemark.stats.histogram import MAX_US, Histogram

@@ -31,12 +31,12 @@ from loadgen.measurement.probe import require_answer
 from loadgen.measurement.recorder import FLUSH_NS, Recorder
 from loadgen.measurement.request_log import RequestLog
 from loadgen.measurement.windows import Interval, interval_from
-from loadgen.stateful.decoupled import AnswerRecorder
-from loadgen.stateful.sequences import SequenceRecorder
 from loadgen.sut.channel import Outcome, Payload, numbered
 from loadgen.sut.target import Target
-from loadgen.wire.cancellation import Cancellation, CancellationRecorder, ToCancel
-from loadgen.wire.servers import RoundRobin, ServerRecorder
+from loadgen.variants.cancellation import Cancellation, CancellationRecorder, ToCancel
+from loadgen.variants.decoupled import AnswerRecorder
+from loadgen.variants.sequences import SequenceRecorder
+from loadgen.variants.servers import RoundRobin, ServerRecorder
 from servemark import interrupts
 from servemark.figures.value import Value
 from servemark.machine.scheduling import GrantedPriority

@@ -1,10 +1,8 @@
 """A workload made of what a server says of a model: `servemark run MODEL -u URL`, and loadgen/any_model.py."""
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import NoReturn
-
-import numpy as np
 
 from loadgen.inputs.generated import random_samples
 from loadgen.kserve.control import Control
@@ -15,7 +13,7 @@ from servemark.documents.request import Inputs, RunRequest
 from servemark.documents.server import Tensors
 from servemark.errors import OptionError
 from servemark.repository.names import checked_name
-from servemark.workload import Sample, Tensor, UnknownWorkloadError, Workload, get
+from servemark.workload import UnknownWorkloadError, Workload, get
 
 
 def workload_of(request: RunRequest) -> Workload:
@@ -62,14 +60,9 @@ def served_workload(
         outputs=model.outputs,
         max_batch=model.max_batch,
         build=functools.partial(_not_here, name),
-        samples=functools.partial(_samples, model.inputs, inputs),
+        samples=functools.partial(random_samples, model.inputs, inputs),
         served=True,
     )
-
-
-def _samples(tensors: tuple[Tensor, ...], inputs: Inputs, rng: np.random.Generator) -> Iterator[Sample]:
-    """Random requests."""
-    return random_samples(tensors, inputs, rng)
 
 
 def _not_here(name: str) -> NoReturn:

@@ -8,14 +8,14 @@ from loadgen.kserve.grpc_call import PREFIX_BYTES, MessageReader, Method, enclos
 from loadgen.kserve.grpc_connection import GrpcConnection, GrpcStream
 from loadgen.kserve.grpc_inference import INFER, STREAM_INFER, AnswerReader, encode_request
 from loadgen.load.load_config import LoadConfig
-from loadgen.stateful.decoupled import DecoupledStream, asking_for_final
-from loadgen.stateful.sequences import stamp_grpc
 from loadgen.sut.channel import PLACE_OF_NUMBER
 from loadgen.sut.target import Placement
 from loadgen.targets.http import HttpTarget, in_sequences
 from loadgen.transport.compression import GZIP
 from loadgen.transport.limits import max_message_bytes
 from loadgen.transport.server_url import authority, is_secure
+from loadgen.variants.decoupled import DecoupledStream, asking_for_final
+from loadgen.variants.sequences import stamp_grpc
 from servemark.errors import ServerError
 from servemark.workload import Arrays
 

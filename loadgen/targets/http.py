@@ -16,7 +16,6 @@ from loadgen.kserve.http_connection import Connection
 from loadgen.kserve.http_messages import BINARY, Asked, Formats, ResponseChecker, compressed, encode_request
 from loadgen.kserve.server_statistics import COMPOSING
 from loadgen.load.load_config import LoadConfig
-from loadgen.stateful.sequences import Sequences, Stamp, carrying, reserved_http, stamp_http
 from loadgen.sut.channel import PLACE_OF_NUMBER, Answer, Channel, Payload, State
 from loadgen.sut.kernel_clock import KernelClock
 from loadgen.sut.target import ConnectionTimes, Placement, Volume
@@ -25,7 +24,8 @@ from loadgen.transport.access import Access
 from loadgen.transport.compression import GZIP
 from loadgen.transport.server_url import authority, path_of, protocol_of
 from loadgen.transport.tcp import Address
-from loadgen.wire.servers import on_server
+from loadgen.variants.sequences import Sequences, Stamp, carrying, reserved_http, stamp_http
+from loadgen.variants.servers import on_server
 from servemark.documents.load import AUTO
 from servemark.documents.request import PROCESS_CLOCK
 from servemark.documents.server import Server

@@ -8,7 +8,7 @@ import pytest
 from hyperframe.frame import DataFrame, HeadersFrame, RstStreamFrame
 
 from loadgen.sut.channel import Channel, Outcome, Payload
-from loadgen.wire.cancellation import CANCELLED, Cancellation, CancellationRecorder, ToCancel
+from loadgen.variants.cancellation import CANCELLED, Cancellation, CancellationRecorder, ToCancel
 from servemark.documents.texts import cancellation
 from servemark.errors import OptionError
 from servemark.figures.registry import count_of, value_of

@@ -12,7 +12,8 @@ from loadgen.kserve.grpc_call import PREFIX_BYTES
 from loadgen.kserve.grpc_connection import GrpcConnection, GrpcStream
 from loadgen.kserve.grpc_messages import parse
 from loadgen.kserve.http_messages import encode_request
-from loadgen.stateful.sequences import (
+from loadgen.sut.channel import Outcome, Payload
+from loadgen.variants.sequences import (
     InSequence,
     SequenceRecorder,
     Sequences,
@@ -21,7 +22,6 @@ from loadgen.stateful.sequences import (
     stamp_grpc,
     stamp_http,
 )
-from loadgen.sut.channel import Outcome, Payload
 from tests.golden.grpc import GoldenGrpc
 from tests.golden.load import constant_ns, tensor
 from tests.support.grpc_load import GrpcLoad

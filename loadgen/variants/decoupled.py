@@ -14,9 +14,9 @@ from google.protobuf.message import DecodeError
 from loadgen.kserve.grpc_call import PREFIX_BYTES, Method, enclose
 from loadgen.kserve.grpc_connection import GrpcStream
 from loadgen.kserve.grpc_messages import parse
-from loadgen.stateful.sequences import with_parameters
 from loadgen.sut.channel import Outcome
 from loadgen.transport.http2_frames import END_STREAM, ProtocolViolation
+from loadgen.variants.sequences import with_parameters
 from servemark.stats.histogram import Histogram
 from servemark.workload import Arrays, Tensor
 

@@ -11,7 +11,7 @@ from loadgen.sut.channel import Outcome
 from loadgen.targets.any_model import workload_of
 from loadgen.targets.open import open_target
 from loadgen.transport.server_url import normal_urls
-from loadgen.wire.servers import OfServer, RoundRobin, ServerRecorder
+from loadgen.variants.servers import OfServer, RoundRobin, ServerRecorder
 from servemark.errors import OptionError
 from servemark.figures.registry import count_of
 from tests.golden.grpc import GoldenGrpc

@@ -9,10 +9,10 @@ import pytest
 
 from loadgen.kserve.grpc_call import Method, enclose
 from loadgen.kserve.grpc_messages import message
-from loadgen.stateful.decoupled import FINAL, AnswerRecorder, Answers, DecoupledStream, asking_for_final
 from loadgen.sut.channel import Outcome, Payload, State
 from loadgen.transport.http2_frames import ProtocolViolation
 from loadgen.transport.tcp import Address
+from loadgen.variants.decoupled import FINAL, AnswerRecorder, Answers, DecoupledStream, asking_for_final
 from tests.golden.grpc import GoldenGrpc
 from tests.support.grpc_load import GrpcLoad
 
