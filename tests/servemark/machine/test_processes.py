@@ -31,7 +31,7 @@ def test_this_process_is_shown_as_psutil_shows_it() -> None:
     found = processes()[os.getpid()]
     assert (found.name, found.parent) == (process.name()[:15], os.getppid())
     assert 0 < found.own_s <= found.with_ended_s
-    assert found.own_s <= sum(process.cpu_times()[:2])
+    assert found.own_s <= round(sum(process.cpu_times()[:2]), 2)  # its parts are of 10 ms each
 
 
 def test_a_process_below_two_roots_belongs_to_the_first_tree() -> None:
