@@ -2,6 +2,7 @@
 
     python -m tools.support_matrix --size tiny
     python -m tools.support_matrix --size full --engine openvino --precision fp32
+    python -m tools.support_matrix --libraries
 
 Writes docs/reference/support.json after each try and support.md beside it, so that an interrupted run goes on where it
 was, and both once more at the end, also where nothing was left to try. A try at full size replaces the tiny variant's.
@@ -11,6 +12,7 @@ A crash or a time-out ends the worker process, not the run.
 import argparse
 import json
 import multiprocessing
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,13 +27,17 @@ from typing import Any
 import exporters
 from exporters import exporter
 from servemark.errors import ArtifactError, ServemarkError
+from servemark.hub.blocks import description
 from servemark.machine import environment
 from servemark.machine.environment import int8_overflows
 from servemark.paths import CHECKOUT, MODEL_REPOSITORY
 from servemark.repository.entry import FULL, Entry
 from servemark.results.directory import write_atomically
-from servemark.workload import get, names
+from servemark.workload import Workload, get, names
 from servemark.workload.agreement import PRECISIONS
+from servemark.workload.imported import MODELS, models_folder
+from servemark.workload.spec import SEPARATOR
+from tests.support.hub_folders import FOLDERS, NAMES, write_folder
 
 SOURCE = "onnxruntime"
 KINDS = {
@@ -49,6 +55,10 @@ BUILT = ("layers", "plan_mb", "build_s")
 UNTRIED = {"ok": None, "kind": "untried", "reason": "not tried yet"}
 NO_GPU = {"ok": None, "kind": "device", "reason": "not tried: no GPU"}
 NO_VNNI = "not told: it differs from eager PyTorch on a CPU without VNNI, and was not tried on another"
+OF_LIBRARIES = (*(f"transformers/{name}" for name in FOLDERS), *NAMES)
+"""Models of libraries: those of Transformers are small ones of its architectures."""
+ITS_PRECISION = {"tensorrt": "fp16", "tensorrt_rtx": "fp16"}
+"""Precision in which an engine is tried with them, where it is not fp32."""
 RECORD = CHECKOUT / "docs" / "reference" / "support.json"
 MARKDOWN = CHECKOUT / "docs" / "reference" / "support.md"
 HEAD = """\
@@ -67,6 +77,12 @@ from [support.json](support.json), which has how far the outputs agree. {machine
 - `built` means that the engine's own parser and builder made the plans on a machine without a GPU. No GPU has run them
   yet. The record has their layers, sizes and seconds.
 """
+OF_LIBRARIES_HEAD = """\
+## Models of libraries
+
+`python -m tools.support_matrix --libraries` tries the models that the tests name: each an architecture of its own.
+Those of Transformers are small; the others have their own size. A count is of those tried so far.
+"""
 
 
 @dataclass(frozen=True)
@@ -84,29 +100,48 @@ def main() -> None:
     parser.add_argument("--size", choices=["tiny", "full"], default="tiny")
     parser.add_argument("--engine", action="append", choices=exporters.engines())
     parser.add_argument("--precision", action="append")
-    parser.add_argument("--workload", action="append", choices=names())
+    parser.add_argument("--workload", action="append", choices=[*names(), *OF_LIBRARIES])
+    parser.add_argument("--libraries", action="store_true", help="models of libraries, each in one precision")
     parser.add_argument("--again", action="store_true", help="also what has been tried")
     parser.add_argument("--limit-s", type=float, default=900.0, help="longest try")
     parser.add_argument(
         "--model-repository", type=Path, default=MODEL_REPOSITORY, help="ONNX entries are taken from it"
     )
     options = parser.parse_args()
-    if options.size == "tiny" and (lacking := [name for name in options.workload or () if not get(name).tiny]):
+    if options.size == "tiny" and (lacking := [name for name in options.workload or () if not _is_sized(name)]):
         parser.error(f"no tiny variant has {', '.join(lacking)}: --size full tries it")
     record = Record(options.size)
+    chosen = options.workload or (OF_LIBRARIES if options.libraries else names())
     cells = [
         Cell(name, engine, precision)
-        for name in sorted(options.workload or names(), key=lambda name: get(name).flops or 0)
-        if options.size == "full" or get(name).tiny
+        for name in sorted(chosen, key=_cost)
+        if options.size == "full" or _is_sized(name)
         for engine in options.engine or exporters.engines()
         for precision in exporters.precisions(engine)
-        if precision in (options.precision or exporters.precisions(engine))
+        if precision in (options.precision or _usual(name, engine))
     ]
     todo = [cell for cell in cells if options.again or not record.has(cell)]
     for cell, found in _tries(todo, options.size, options.model_repository, options.limit_s):
         record.add(cell, found)
         print(f"{cell.workload} {cell.engine} {cell.precision}: {found.get('reason', 'ok')}", flush=True)
     record.write()
+
+
+def _is_of_library(name: str) -> bool:
+    return "/" in name
+
+
+def _is_sized(name: str) -> bool:
+    """Tell whether a model can be tried as tiny: it has a tiny variant, or is of a library, in the one size it has."""
+    return _is_of_library(name) or get(name).tiny is not None
+
+
+def _cost(name: str) -> int:
+    return 0 if _is_of_library(name) else get(name).flops or 0
+
+
+def _usual(name: str, engine: str) -> tuple[str, ...]:
+    return (ITS_PRECISION.get(engine, FULL),) if _is_of_library(name) else exporters.precisions(engine)
 
 
 class Record:
@@ -161,15 +196,19 @@ def _tries(cells: list[Cell], size: str, source: Path, limit_s: float) -> Iterat
     """Try cells in a worker process, which is started anew where it crashed or took too long."""
     gpus = environment.collect()["gpus"]
     with tempfile.TemporaryDirectory(prefix="servemark-support-") as folder:
-        repository = Path(folder)
+        repository = Path(folder) / "repository"
         worker: ProcessPoolExecutor | None = None
+        before = ""
         for cell in cells:
             if not (gpus or exporters.exporter(cell.engine).WITHOUT_GPU):
                 yield cell, NO_GPU
                 continue
-            name = cell.workload if size == "full" else f"{cell.workload}_tiny"
+            name = cell.workload if size == "full" or _is_of_library(cell.workload) else f"{cell.workload}_tiny"
             _link(name, source, repository)
-            worker = worker or _worker()
+            if worker and _is_of_library(name) and name != before:
+                worker.shutdown()
+                worker = None
+            worker, before = worker or _worker(None if _is_of_library(name) else 1), name
             try:
                 found = worker.submit(attempt, name, cell.engine, cell.precision, repository).result(limit_s)
             except (TimeoutError, BrokenProcessPool) as error:
@@ -180,20 +219,21 @@ def _tries(cells: list[Cell], size: str, source: Path, limit_s: float) -> Iterat
                 found = {"ok": False, "kind": "time-out" if late else "crash", "reason": reason}
             yield cell, found
             if (cell.engine, cell.precision) != (SOURCE, FULL):
-                shutil.rmtree(Entry(repository, name, cell.engine, cell.precision).folder, ignore_errors=True)
+                made = Entry(repository, name.replace("/", SEPARATOR), cell.engine, cell.precision)
+                shutil.rmtree(made.folder, ignore_errors=True)
         if worker:
             worker.shutdown()
 
 
-def _worker() -> ProcessPoolExecutor:
-    """A process for each try: what frameworks keep of the models before would fill the memory."""
-    return ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"), max_tasks_per_child=1)
+def _worker(tries: int | None) -> ProcessPoolExecutor:
+    """A process for some tries, or for all of one model: what frameworks keep of those before fills the memory."""
+    return ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"), max_tasks_per_child=tries)
 
 
 def attempt(workload: str, engine: str, precision: str, repository: Path) -> dict[str, Any]:
     """Export once: how far the artifact lies from eager PyTorch, or the reason why there is none."""
     try:
-        report = exporters.export(get(workload), engine, repository, precision=precision)
+        report = exporters.export(_found(workload, repository.parent), engine, repository, precision=precision)
     except ArtifactError as error:
         kind = next((kind for words, kind in KINDS.items() if words in error.what), "other")
         return _refused(kind, _short(error.what, workload), precision)
@@ -215,6 +255,18 @@ def attempt(workload: str, engine: str, precision: str, repository: Path) -> dic
     }
 
 
+def _found(name: str, folder: Path) -> Workload:
+    """Find a workload; one of a library is described below `folder`, and a small one of Transformers written there."""
+    if not _is_of_library(name):
+        return get(name)
+    os.environ[MODELS] = str(folder / "models")
+    library, _, model = name.partition("/")
+    kept = name.replace("/", SEPARATOR)
+    if library == "transformers" and not (models_folder() / kept).exists():
+        description.imported(write_folder(model, models_folder()), kept, {}, force=False)
+    return get(name)
+
+
 def _refused(kind: str, reason: str, precision: str) -> dict[str, Any]:
     """Describe a refusal that is about the model; one that is about this machine's CPU stays untried."""
     if precision == "int8" and kind == "agreement" and int8_overflows():
@@ -224,6 +276,7 @@ def _refused(kind: str, reason: str, precision: str) -> dict[str, Any]:
 
 def _short(what: str, workload: str) -> str:
     """One line without the workload's name, so that equal reasons are one."""
+    workload = workload.replace("/", SEPARATOR)
     line = " ".join(what.replace(f"{workload}: ", "").replace(f" {workload}", "").split())
     return line if len(line) <= 240 else line[:237] + "..."
 
@@ -245,6 +298,7 @@ def _end(worker: ProcessPoolExecutor) -> None:
 def render(record: Mapping[str, Any]) -> str:
     """Write the page."""
     cells = {(cell["workload"], cell["engine"], cell["precision"]): cell for cell in record["cells"]}
+    cells_of_libraries = {key: cells.pop(key) for key in list(cells) if _is_of_library(key[0])}
     engines: dict[str, list[str]] = {}
     for _, engine, precision in cells:
         if precision not in engines.setdefault(engine, []):
@@ -270,6 +324,7 @@ def render(record: Mapping[str, Any]) -> str:
             HEAD.format(machine=machine),
             _counts(cells, engines),
             _table(["workload", *(f"{each}, built" if each in built else each for each in tried)], rows),
+            *_libraries(cells_of_libraries),
             "## Precisions that an engine refuses\n",
             *refused,
             "\n## Reasons\n",
@@ -289,6 +344,25 @@ def _counts(cells: Mapping[tuple[str, str, str], Mapping[str, Any]], engines: Ma
             full = [cell for cell in tried if cell["size"] == "full"]
             rows.append([engine, precision, _share(full), _share([cell for cell in tried if cell not in full])])
     return _table(["engine", "precision", "run at full size", "run as tiny only"], rows)
+
+
+def _libraries(cells: Mapping[tuple[str, str, str], Mapping[str, Any]]) -> list[str]:
+    """Count the models of each library that an engine takes, and list those that it does not."""
+    tried = {key: cell for key, cell in cells.items() if cell["ok"] is not None}
+    columns = sorted({(engine, precision) for _, engine, precision in tried})
+    rows = []
+    for library in sorted({name.partition("/")[0] for name, _, _ in tried}):
+        of_it = [(column, cell) for (name, *column), cell in tried.items() if name.startswith(f"{library}/")]
+        rows.append([library, *(_share([cell for place, cell in of_it if tuple(place) == each]) for each in columns)])
+    refused = [
+        f"- {name} in {engine} {precision}: {cell['reason']}."
+        for (name, engine, precision), cell in tried.items()
+        if not cell["ok"]
+    ]
+    if not tried:
+        return []
+    table = _table(["library", *map(" ".join, columns)], rows)
+    return [OF_LIBRARIES_HEAD, table, *([*refused, ""] if refused else [])]
 
 
 def _share(cells: Sequence[Mapping[str, Any]]) -> str:

@@ -1,4 +1,4 @@
-"""Folders of small models, as Transformers writes them; and the libraries without their hub."""
+"""Models of libraries: names, folders of small ones of Transformers, and the libraries without their hub."""
 
 from pathlib import Path
 from typing import Any
@@ -7,6 +7,18 @@ import pytest
 
 from servemark.workload.imported import MODELS
 
+TIMM = (
+    "convnext_atto", "deit_tiny_patch16_224", "efficientnet_b0", "efficientvit_b0", "eva02_tiny_patch14_336",
+    "ghostnet_100", "hardcorenas_a", "levit_128s", "lcnet_050", "mixnet_s", "mobilenetv3_small_050",
+    "mobilenetv4_conv_small", "mobilevit_xxs", "poolformer_s12", "regnety_002", "repvgg_a0", "resnet18",
+    "swin_tiny_patch4_window7_224", "tinynet_e", "vit_tiny_patch16_224",
+)  # fmt: skip
+TORCHVISION = (
+    "convnext_tiny", "densenet121", "efficientnet_b0", "googlenet", "mnasnet0_5", "mobilenet_v3_small",
+    "regnet_y_400mf", "shufflenet_v2_x0_5", "swin_t", "vit_b_16",
+)  # fmt: skip
+NAMES = (*(f"timm/{each}" for each in TIMM), *(f"torchvision/{each}" for each in TORCHVISION))
+"""Twenty classifiers of timm and ten of torchvision."""
 SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
 TEXT = {**SMALL, "vocab_size": 300, "max_position_embeddings": 40}
 PICTURE = {**SMALL, "image_size": 32, "patch_size": 8, "num_labels": 7}

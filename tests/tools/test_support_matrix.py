@@ -12,8 +12,9 @@ from exporters.pipeline.registry import exporter
 from servemark import workload
 from servemark.errors import ArtifactError
 from servemark.machine.environment import int8_overflows
+from servemark.workload.imported import MODELS
 from tools import support_matrix
-from tools.support_matrix import MARKDOWN, RECORD, attempt, render
+from tools.support_matrix import MARKDOWN, OF_LIBRARIES, RECORD, attempt, render
 
 SAMPLE = [
     ("din", "openvino", "fp16"),
@@ -34,7 +35,11 @@ def test_page_is_made_from_the_record(record: Any) -> None:
 
 
 def test_every_workload_engine_and_precision_is_listed(record: Any) -> None:
-    listed = {(cell["workload"], cell["engine"], cell["precision"]) for cell in record["cells"]}
+    listed = {
+        (cell["workload"], cell["engine"], cell["precision"])
+        for cell in record["cells"]
+        if cell["workload"] not in OF_LIBRARIES
+    }
     assert listed == {
         (name, engine, precision)
         for name in workload.names()
@@ -152,3 +157,41 @@ def test_a_sample_behaves_as_the_page_says(record: Any, tmp_path: Path, name: st
         pytest.skip("this CPU has no VNNI, and sums pairs of products in 16 bits")
     found = attempt(f"{name}_tiny", engine, precision, tmp_path)
     assert (found["ok"], found.get("kind")) == (cell["ok"], cell.get("kind"))
+
+
+def test_models_of_libraries_are_counted_and_those_refused_are_named() -> None:
+    def cell(workload: str, engine: str, **more: Any) -> dict[str, Any]:
+        return {"workload": workload, "engine": engine, "precision": "fp32", "size": "tiny", "ok": True, **more}
+
+    cells = [
+        cell("din", "openvino"),
+        cell("timm/resnet18", "openvino"),
+        cell("timm/tinynet_e", "openvino", ok=False, kind="conversion", reason="no Einsum"),
+        cell("timm/tinynet_e", "tensorrt", ok=None, kind="device", reason="no GPU"),
+        cell("transformers/bert", "tensorrt_rtx", built={}),
+    ]
+    page = render({"created": "today", "cpu": "", "python": "", "packages": {}, "cells": cells})
+    assert (
+        "| library | openvino fp32 | tensorrt_rtx fp32 |\n"
+        "| --- | --- | --- |\n"
+        "| timm | 1 of 2 | - |\n"
+        "| transformers | - | built: 1 of 1 |\n"
+        "\n"
+        "- timm/tinynet_e in openvino fp32: no Einsum.\n"
+    ) in page
+    assert "| timm/" not in page
+
+
+@pytest.mark.parametrize(
+    ("model", "engine", "precision"),
+    [("roberta", "tensorrt_rtx", "fp16"), ("deberta", "tensorflow", "fp32"), ("segformer", "openvino", "fp32")],
+)
+def test_a_small_model_of_transformers_is_written_and_exported(
+    model: str, engine: str, precision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for package in ("transformers", *exporter(engine).PACKAGES):
+        pytest.importorskip(package)
+    monkeypatch.setenv(MODELS, "")  # it is put back
+    found = attempt(f"transformers/{model}", engine, precision, tmp_path / "repository")
+    assert found["ok"], found
+    assert found["built"]["layers"] > 0 if engine == "tensorrt_rtx" else found["max_rel"] < 1e-4

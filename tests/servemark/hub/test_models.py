@@ -11,23 +11,13 @@ from servemark import workload
 from servemark.hub.blocks import description as hub
 from servemark.repository.entry import Entry
 from tests.support.exporting import run_artifact
-from tests.support.hub_folders import FOLDERS, write_folder
+from tests.support.hub_folders import FOLDERS, NAMES, write_folder
 
 timm = pytest.importorskip("timm")
 torch = pytest.importorskip("torch")
 torchvision = pytest.importorskip("torchvision")
 transformers = pytest.importorskip("transformers")
 
-TIMM = (
-    "convnext_atto", "deit_tiny_patch16_224", "efficientnet_b0", "efficientvit_b0", "eva02_tiny_patch14_336",
-    "ghostnet_100", "hardcorenas_a", "levit_128s", "lcnet_050", "mixnet_s", "mobilenetv3_small_050",
-    "mobilenetv4_conv_small", "mobilevit_xxs", "poolformer_s12", "regnety_002", "repvgg_a0", "resnet18",
-    "swin_tiny_patch4_window7_224", "tinynet_e", "vit_tiny_patch16_224",
-)  # fmt: skip
-TORCHVISION = (
-    "convnext_tiny", "densenet121", "efficientnet_b0", "googlenet", "mnasnet0_5", "mobilenet_v3_small",
-    "regnet_y_400mf", "shufflenet_v2_x0_5", "swin_t", "vit_b_16",
-)  # fmt: skip
 EXPORTED = (
     "timm/tinynet_e",
     "torchvision/shufflenet_v2_x0_5",
@@ -35,7 +25,7 @@ EXPORTED = (
 )
 
 
-@pytest.mark.parametrize("name", [*(f"timm/{each}" for each in TIMM), *(f"torchvision/{each}" for each in TORCHVISION)])
+@pytest.mark.parametrize("name", NAMES)
 def test_a_named_model_is_described_as_its_library_makes_it(name: str) -> None:
     found = workload.get(name)
     library, model = name.split("/")
