@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from servemark.explain import spans
 from servemark.explain.fixes import p50_ms, p99_ms
 from servemark.explain.naming import NAMED_MS, NAMED_SHARE_OF_TAIL, name, sentence
 from servemark.explain.replay import Replayed, measured_service, replay
@@ -160,7 +159,7 @@ def _wait_ms(replayed: Replayed, queued: Times) -> float:
 
 def pauses(evidence: Evidence) -> Pauses:
     """Count the server's pauses."""
-    starts, ends = spans.pauses(evidence.machine, evidence.batches, evidence.served)
+    starts, ends = evidence.pauses
     return {
         "count": len(starts),
         "median_ms": float(np.median(ends - starts)) / 1e6 if len(starts) else None,

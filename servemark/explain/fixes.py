@@ -130,6 +130,11 @@ _WORDS: Mapping[str, tuple[str, str]] = {
     "schedule": ("a load generator with a core of its own, or --workers", TAKEN_OFF),
     "connection": ("connections that are kept open, and as many as there are requests in flight", TAKEN_OFF),
     "network": ("a client nearer to the server, or --shared-memory system on the same machine", AT_MOST),
+    "size_change": (
+        "batches of few sizes: preferred_batch_size, requests of one size, or an engine that chooses kernels once"
+        " (onnxruntime:cuda_graph=true on a GPU)",
+        TAKEN_OFF,
+    ),
     "cold": ("a warm model: model_warmup in its configuration, or --warmup", TAKEN_OFF),
     "other_work": ("a quiet machine: end the other work, or give the server cores of its own", TAKEN_OFF),
     "pause": ("find what stops the server's process: a quota, a debugger, swapping, a snapshot", TAKEN_OFF),

@@ -22,8 +22,6 @@ GAIN = 0.1
 OFTEN = 0.02
 """Slow executions, and requests that were sent late, are named from this share of all on. Rarer ones happen on every
 machine that does other things."""
-LARGE_CHANGE = 0.5
-"""A change of the batch size is named if it costs more than this share of a mean execution."""
 UNAVOIDABLE = {"model", "variation", "unexplained"}
 BATCHING = {"batch_fill", "batch_size"}
 
@@ -90,7 +88,6 @@ def sentence(named: Named, rows: Sequence[ExplainedPart], latency: Floats, queue
     start += f" {figure(by_cause['model']['median_ms'])} ms"
     unknown = by_cause["unexplained"]["tail_ms"]
     left = f"; {figure(unknown)} ms of those are not explained" if unknown > NAMED_SHARE * tail_ms else ""
-    left = _change(queueing) + left
     if named.row is None:
         return f"Nothing stands out: {start}, at {queueing['utilization']:.0%} utilisation{left}."
     row, more = named.row, _more(named.row["cause"], rows, queueing, pauses)
@@ -98,14 +95,6 @@ def sentence(named: Named, rows: Sequence[ExplainedPart], latency: Floats, queue
         f"{start}: {figure(row['median_ms'])} ms of the median and {figure(row['tail_ms'])} ms of the slowest 1 % "
         f"({figure(tail_ms)} ms) are {row['words']}{more}{left}."
     )
-
-
-def _change(queueing: Queueing) -> str:
-    """Say what a change of the batch size costs, where that is much: some engines choose kernels anew for each."""
-    cost_ms, mean_ms = queueing.get("size_change_ms"), queueing.get("execution_ms")
-    if cost_ms is None or mean_ms is None or cost_ms < max(NAMED_MS, LARGE_CHANGE * mean_ms):
-        return ""
-    return f"; each change of the batch size costs {figure(cost_ms)} ms"
 
 
 def _more(cause: str, rows: Sequence[ExplainedPart], queueing: Queueing, pauses: Pauses) -> str:
@@ -119,6 +108,8 @@ def _more(cause: str, rows: Sequence[ExplainedPart], queueing: Queueing, pauses:
         return f" (queue delay {figure(queueing['queue_delay_ms'])} ms, mean batch {figure(queueing['batch_mean'])})"
     if cause == "batch_size":
         return f" (mean batch {figure(queueing['batch_mean'])}, at most {queueing['max_batch']})"
+    if cause == "size_change":
+        return f" (each change of the batch size costs {figure(queueing['size_change_ms'] or 0.0)} ms)"
     if cause == "pause" and pauses["count"]:
         period = "" if pauses["period_s"] is None else f", one each {figure(pauses['period_s'])} s"
         return f" ({pauses['count']} of {figure(pauses['median_ms'])} ms{period})"

@@ -14,7 +14,7 @@ SHORTEST_PAUSE_NS = 20_000_000
 STARVED_SHARE = 0.5
 """A server whose threads wanted a core for more of a still stretch than this had none: that is other work."""
 PAUSE_SERVICES = 3
-"""A pause is longer than so many usual executions: a CPU is idle while a GPU computes."""
+"""A pause is longer than so many usual executions, or changes of the batch size: a CPU is idle while a GPU computes."""
 AROUND_NS = 250_000_000
 """The cores count in ticks of 10 ms: the share of other work is taken over this time, before and after."""
 LEAST_SHARE = 0.1
@@ -61,7 +61,7 @@ def at_least(count: int, starts: Times, ends: Times) -> Cumulated:
     return Cumulated(at, np.concatenate([[0.0], np.cumsum(length, dtype=float)]))
 
 
-def pauses(machine: Machine, batches: Batches, served: Served) -> tuple[Times, Times]:
+def pauses(machine: Machine, batches: Batches, served: Served, change_ns: float = 0.0) -> tuple[Times, Times]:
     """Return starts and ends of the server's pauses: its CPU time stood still, and no request made a step.
 
     Somebody had stopped it, or it executed a batch all the while: a server that waits for requests does not pause, nor
@@ -77,7 +77,7 @@ def pauses(machine: Machine, batches: Batches, served: Served) -> tuple[Times, T
     at = np.unique(np.concatenate([first, last, events]))
     starts, ends = at[:-1], at[1:]
     inside = Cumulated.of_spans(first, last).within(starts, ends) >= 0.999 * (ends - starts)
-    least = max(SHORTEST_PAUSE_NS, PAUSE_SERVICES * float(np.median(batches.service)))
+    least = max(SHORTEST_PAUSE_NS, PAUSE_SERVICES * max(float(np.median(batches.service)), change_ns))
     long = inside & (ends - starts >= least)
     starts, ends = starts[long], ends[long]
     stopped = np.interp(ends, machine.at, machine.stopped) - np.interp(starts, machine.at, machine.stopped) >= 1

@@ -26,6 +26,7 @@ CAUSES = {
     "batch_fill": "the queue delay: waiting it out, and computing what came meanwhile",
     "model": "computing, as usual alone",
     "batch_size": "filling and computing a larger batch",
+    "size_change": "executions after a change of the batch size",
     "cold": "the first executions of a cold model",
     "variation": "computing, as it usually varies",
     "slower": "executions that are slower than they vary",
@@ -48,6 +49,11 @@ LATE_NS = 1_000_000
 """A load generator that is so late with a request stood still."""
 SLOW = 3
 """An execution that takes this many times as long as usual does not vary, but is slower."""
+FOLLOWED = ("pause", "other_work", "size_change", "cold", "slower")
+"""Causes that make an execution longer, so that others wait for its instance."""
+LARGE_CHANGE, LARGE_CHANGE_NS = 0.5, 500_000
+"""A change of the batch size that costs more than this share of a mean execution, and more than this time, is a cause:
+some engines choose their kernels anew for each."""
 COLD_SHARE, WARM_EXECUTIONS = 0.5, 5
 """A model is cold until this many executions in a row take less than this share more than usual."""
 Places = npt.NDArray[np.intp]
@@ -69,6 +75,18 @@ class Evidence:
         """Executions, as they are recognised."""
         return Batches.recognised(self.served, self.setup.delay_ns)
 
+    @cached_property
+    def change_ns(self) -> float:
+        """Time that a change of the batch size costs; 0 where it is small, or where several instances hide it."""
+        found = self.batches.cost_of_change() if self.setup.instances == 1 else None
+        least = max(LARGE_CHANGE_NS, LARGE_CHANGE * float(self.batches.service.mean()))
+        return found if found is not None and found >= least else 0.0
+
+    @cached_property
+    def pauses(self) -> tuple[Times, Times]:
+        """Starts and ends of the server's pauses (ns)."""
+        return spans.pauses(self.machine, self.batches, self.served, self.change_ns)
+
 
 def latency_of(parts: Parts) -> Floats:
     """Each request's latency (ns)."""
@@ -81,7 +99,7 @@ class Interruptions:
 
     def __init__(self, evidence: Evidence) -> None:
         machine = evidence.machine
-        self.paused = spans.Cumulated.of_spans(*spans.pauses(machine, evidence.batches, evidence.served)).within
+        self.paused = spans.Cumulated.of_spans(*evidence.pauses).within
         self.starved = spans.other_work(machine, machine.waited).within
         """Time without a core in which a thread of the server wanted one."""
         self.client_starved = spans.other_work(machine, machine.client_waited).within
@@ -117,7 +135,7 @@ def parts_of(evidence: Evidence) -> dict[str, Floats]:
     # What made a batch is the cause of the wait for it, and of its longer execution.
     batch, delayed = parts["batch_fill"] + parts["batch_size"], _delayed(evidence, parts["batch_fill"])
     parts["batch_fill"], parts["batch_size"] = np.where(delayed, batch, 0), np.where(delayed, 0, batch)
-    _follow_on(evidence, parts, {cause: compute[cause] for cause in ("pause", "other_work", "cold", "slower")})
+    _follow_on(evidence, parts, {cause: compute[cause] for cause in FOLLOWED})
     parts["unexplained"] = latency - latency_of(parts)
     return parts
 
@@ -177,9 +195,12 @@ def _compute(evidence: Evidence, held: Interruptions) -> dict[str, Floats]:
     compute = (end - start) - pause
     each = np.zeros(len(batches.size))
     each[batches.of] = np.maximum(compute - lost, 0)  # alike for all requests of a batch
-    usual = Usual(batches.size, each)
+    changed = batches.changed & (evidence.change_ns > 0)
+    usual = Usual(batches.size[~changed], each[~changed])
     alone, of_size = usual.at(1), usual.each(batches.size)[batches.of]
     longer = compute - of_size
+    change = np.where(changed[batches.of], np.clip(longer, 0, evidence.change_ns), 0)
+    longer = longer - change
     # Other work also slows who has a core: caches and hyperthreads are shared.
     lost = np.maximum(lost, held.others_share(start) * longer)
     other = np.clip(lost, 0, np.maximum(longer, 0))
@@ -190,6 +211,7 @@ def _compute(evidence: Evidence, held: Interruptions) -> dict[str, Floats]:
     return {
         "model": np.full(len(compute), alone),
         "batch_size": of_size - alone,
+        "size_change": change,
         "cold": cold,
         "variation": rest - cold - slower,
         "slower": slower,

@@ -83,14 +83,18 @@ class Batches:
         """Usual service of each size (ns)."""
         return Usual(self.size, self.service.astype(float))
 
+    @cached_property
+    def changed(self) -> Flags:
+        """Executions whose size is another than that of the one before."""
+        return np.concatenate([[False], self.size[1:] != self.size[:-1]])
+
     def cost_of_change(self) -> float | None:
         """Measure how much longer a batch takes whose size is another than the one before (ns), on one instance.
 
         None where no size was executed often enough both after its own and after another. Of several sizes it is the
         mean, each with the weight of its rarer kind.
         """
-        size, service = self.size[1:], self.service[1:].astype(float)
-        changed = size != self.size[:-1]
+        size, service, changed = self.size[1:], self.service[1:].astype(float), self.changed[1:]
         costs, weights = list[float](), list[int]()
         for each in np.unique(size):
             after, same = service[(size == each) & changed], service[(size == each) & ~changed]

@@ -194,6 +194,9 @@ def planted(cause: str, seed: int) -> Synthetic:
         "a slow client": replace(quiet, client_stops=_every(0.333, 0.06, quiet)),
         "connections that are opened": replace(quiet, connect_ms=max(20.0, quiet.service_ms)),
         "slow executions": replace(quiet, slow_every=40),
+        "changes of the batch size": replace(
+            quiet, rate=2 * quiet.rate, change_ms=3 * quiet.service_ms, setup=Setup(1, 8)
+        ),
     }[cause]
 
 
@@ -211,5 +214,6 @@ PLANTED = {
     "a slow client": "schedule",
     "connections that are opened": "connection",
     "slow executions": "slower",
+    "changes of the batch size": "size_change",
 }
 """Planted cause -> the one name that is right."""

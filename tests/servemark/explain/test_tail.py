@@ -102,11 +102,22 @@ def test_what_a_change_of_the_batch_size_costs_is_said() -> None:
     queue = found["queueing"]
     assert queue is not None
     assert queue["size_change_ms"] == pytest.approx(600, rel=0.05)
-    assert "each change of the batch size costs 60" in found["sentence"]
+    assert "(each change of the batch size costs 60" in found["sentence"]
+    assert found["cause"] == "size_change"
+    assert "batches of few sizes" in found["fixes"][0]["words"]
     free = Synthetic(rate=150, service_ms=5, setup=batched).explained()
     assert "change of the batch size" not in free["sentence"]
     assert free["queueing"] is not None
     assert abs(free["queueing"]["size_change_ms"] or 0) < 0.5
+
+
+def test_a_cpu_that_waits_for_a_changed_batch_is_not_paused() -> None:
+    """A GPU's search for kernels leaves the server's process idle."""
+    found = Synthetic(rate=30, service_ms=5, change_ms=600, seconds=200, setup=Setup(1, 8)).evidence()
+    idle = replace(found, machine=replace(found.machine, server_cpu=np.zeros_like(found.machine.server_cpu)))
+    told = explanation(idle.sent, idle.served, idle.machine, idle.setup)
+    assert told is not None
+    assert (told["cause"], told["pauses"]["count"] if told["pauses"] else None) == ("size_change", 0)
 
 
 def test_requests_that_the_end_of_the_load_left_waiting_are_no_cause() -> None:
