@@ -27,13 +27,6 @@ if TYPE_CHECKING:
 
 pytest.importorskip("tensorrt_rtx_bindings")
 QUANTISED = {"int8", "fp8"}
-EVERYWHERE = ("fp16", "int8")
-"""The precisions in which the fast suite builds every network: half's rewritten graph, and the quantised one."""
-EACH_KIND = {"deepspeech_tiny", "din_tiny", "image_compression_tiny", "resnet50_tiny", "transformer_tiny"}
-"""Recurrence, embeddings, transposed convolution, convolution and attention: built in each precision. The other
-networks in fp32, bf16 and fp8 go through the same passes, for 42 s of CPU, and are built in the slow suite."""
-HEAVY = {"mask_rcnn_tiny", "video_prediction_tiny"}
-"""Networks that take half of the time of all together: the fast suite builds them once."""
 
 
 def builds() -> Iterator[Any]:
@@ -43,9 +36,7 @@ def builds() -> Iterator[Any]:
     """
     for case in reversed(exported_names()):
         for precision in PRECISIONS:
-            name = case.values[0]
-            slow = precision != "fp16" if name in HEAVY else precision not in EVERYWHERE and name not in EACH_KIND
-            yield pytest.param(*case.values, precision, marks=[*case.marks, *([pytest.mark.slow] if slow else [])])
+            yield pytest.param(*case.values, precision, marks=case.marks)
 
 
 @pytest.mark.timeout(600)  # on a busy machine the largest takes three minutes, half of them for its ONNX file
