@@ -1,7 +1,6 @@
 """NVIDIA's own parser and builder over every network: TensorRT-RTX needs no GPU for that."""
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,7 @@ from servemark.frameworks.tensorrt import logger, reason
 from servemark.frameworks.tensorrt_rtx import RTX, TURING
 from servemark.workload import get
 from tests.support.onnx_models import model
-from tests.support.zoo import exported_names
+from tests.support.zoo import tiny_names
 
 if TYPE_CHECKING:
     from tests.support.exporting import Exports
@@ -29,20 +28,14 @@ pytest.importorskip("tensorrt_rtx_bindings")
 QUANTISED = {"int8", "fp8"}
 
 
-def builds() -> Iterator[Any]:
-    """Every network that has a tiny variant, in every precision, the last network first.
-
-    The tests of parity begin at the first: in the same order two processes would wait for each other's exports.
-    """
-    for case in reversed(exported_names()):
-        for precision in PRECISIONS:
-            yield pytest.param(*case.values, precision, marks=case.marks)
-
-
 @pytest.mark.timeout(600)  # on a busy machine the largest takes three minutes, half of them for its ONNX file
-@pytest.mark.parametrize(("name", "precision"), list(builds()))
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("name", reversed(tiny_names()))
 def test_every_network_is_built(exported: "Exports", name: str, precision: str) -> None:
-    """Or its quantisation is refused before, because too few of the weights would be quantised."""
+    """Or its quantisation is refused before, because too few of the weights would be quantised.
+
+    The tests of parity begin at the first network: in the same order two processes would wait for each other's exports.
+    """
     exported(name, "onnxruntime")
     try:
         report = exporters.export(get(name), "tensorrt_rtx", exported.repository, precision=precision)
