@@ -25,8 +25,12 @@ def read_all(paths: Sequence[Path]) -> list[Saved]:
 
 
 def side_by_side(documents: list[Saved]) -> list[Saved]:
-    """Several runs have a row and a line each in front."""
-    return [series(documents), *documents] if len(documents) > 1 and _only_runs(documents) else documents
+    """Several runs have a row and a line each in front, and several characterised suites a bar each."""
+    if len(documents) > 1 and _only(documents, "load"):
+        return [series(documents), *documents]
+    if len(documents) > 1 and _only(documents, "characterisation"):
+        return [Saved("suites", {"kind": "suites"}, None, tuple(documents)), *documents]
+    return documents
 
 
 def each(documents: Sequence[Saved]) -> list[Saved]:
@@ -84,11 +88,11 @@ def _read(path: Path) -> list[Saved]:
             note(f"left out: {error.what}")
     if not found:
         raise ResultError(f"{path} holds no result", fix="name a result directory")
-    return [series(found)] if _only_runs(found) else found
+    return [series(found)] if _only(found, "load") else found
 
 
-def _only_runs(documents: Sequence[Saved]) -> bool:
-    return all(saved.kind == "load" for saved in documents)
+def _only(documents: Sequence[Saved], kind: str) -> bool:
+    return all(saved.kind == kind for saved in documents)
 
 
 def _title(documents: Sequence[Saved]) -> str:
