@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes .venv with everything that requirements.lock pins, checked by the hashes of requirements.hashes; `make setup`
-# runs it. Once done, it is done again only when these or pyproject.toml change, the checkout moves, or PYTHON asks for
-# another version.
+# runs it. Once done, it is done again only when these, pyproject.toml or the C file change, the checkout moves, or
+# PYTHON asks for another version.
 #
 # GPU=1 takes requirements.gpu.hashes too, in the place of the CPU's packages, and TensorRT. It is remembered: a later
 # run without GPU keeps it, and GPU=0 goes back. GPU=tensorflow makes an environment beside it, .venv-tensorflow: the
@@ -140,7 +140,7 @@ esac
 [ "$GPU" != 0 ] || GPU=
 python=$(choose_python)
 python_version=$(version "$python")
-wanted="$({ requirements; cat pyproject.toml $([ "$GPU" != tensorflow ] || echo requirements.tensorflow.hashes); } | sha256sum | cut -d ' ' -f 1) $python_version $PWD"
+wanted="$({ requirements; cat pyproject.toml loadgen/sut/_stamped.c $([ "$GPU" != tensorflow ] || echo requirements.tensorflow.hashes); } | sha256sum | cut -d ' ' -f 1) $python_version $PWD"
 if [ -e $STAMP ] && [ "$(cat $STAMP)" = "$wanted" ]; then
     exit 0
 fi

@@ -3,6 +3,7 @@
 The workflow of a tag runs it and publishes what it makes. Needs setuptools alone.
 """
 
+import platform
 import subprocess
 import sys
 import tomllib
@@ -13,6 +14,8 @@ from servemark.errors import OptionError, ServemarkError
 from servemark.paths import CHECKOUT
 
 DIST = CHECKOUT / "build" / "dist"
+WHEEL = {"py-limited-api": "cp311", "plat-name": f"manylinux_2_17_{platform.machine()}"}
+"""One wheel for all versions of Python; of glibc its C file needs no more than recvmsg and errno (PEP 600)."""
 BUILD = "import sys; from setuptools import build_meta as b; print(b.build_sdist(sys.argv[1]))"
 
 
@@ -42,7 +45,8 @@ def build(checkout: Path = CHECKOUT, dist: Path = DIST) -> list[Path]:
     )
     source = dist / made.stdout.splitlines()[-1]
     offline = ("--no-deps", "--no-index", "--no-build-isolation", "--disable-pip-version-check", "--quiet")
-    subprocess.run([sys.executable, "-m", "pip", "wheel", *offline, "-w", str(dist), str(source)], check=True)
+    options = [f"--config-settings=--build-option=--{name}={value}" for name, value in WHEEL.items()]
+    subprocess.run([sys.executable, "-m", "pip", "wheel", *offline, *options, "-w", str(dist), str(source)], check=True)
     return [source, *dist.glob(f"{source.name.removesuffix('.tar.gz')}-*.whl")]
 
 

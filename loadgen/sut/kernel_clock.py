@@ -7,9 +7,7 @@ Latency Measuring Tool" (USENIX ATC 2019), section 4; Zhang, Meisner, Mars and T
 waiting in the client does to tails.
 """
 
-import contextlib
 import socket
-import struct
 import time
 from array import array
 from collections.abc import Callable, Sequence
@@ -17,18 +15,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from loadgen.sut.stamped import ask_for_stamps
 from servemark.stats.histogram import Histogram
-
-SO_TIMESTAMPING = 37
-"""Option and control message on x86-64 and ARM; Python's socket module has no name for it."""
-RECEIVE = 1 << 3 | 1 << 4
-"""SOF_TIMESTAMPING_RX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE."""
-SEND = 1 << 1 | 1 << 11
-"""SOF_TIMESTAMPING_TX_SOFTWARE | SOF_TIMESTAMPING_OPT_TSONLY: the error queue then holds no copy of the request."""
-STAMP_ROOM = socket.CMSG_SPACE(48) if hasattr(socket, "CMSG_SPACE") else 64
-"""Bytes of a control message with the kernel's three timespecs, of which the first is the software's."""
-ERROR_ROOM = 256
-"""Bytes of the error queue's control messages: a stamp, and a sock_extended_err with an address."""
 
 FOLLOW_NS = 1_000_000
 """Interval at which the offset of the two clocks is measured again, and a request chosen whose sending is stamped."""
@@ -44,16 +32,13 @@ DISTRUST_NS = 100_000_000
 ROUNDING_NS = 2_000
 """A stamp so little before the sending or after the reading is taken as that moment: it is the reading's own error."""
 
-Ancillary = Sequence[tuple[int, int, bytes]]
-_timespec = struct.Struct("qq").unpack_from
-
 
 class Stamped(Protocol):
     """A channel whose bytes the kernel stamps."""
 
     @property
-    def ancillary(self) -> Ancillary:
-        """The control messages that came with the last bytes."""
+    def stamp(self) -> int:
+        """The kernel's stamp of the last bytes, of CLOCK_REALTIME (ns); 0 where there is none."""
 
     @property
     def sent(self) -> int:
@@ -88,9 +73,9 @@ class KernelClock:
         self._offset = self._known = 0
         self._due = self._followed = self._distrusted_until = 0
 
-    def ask(self, connecting: socket.socket) -> int:
-        """Have the kernel stamp what a new socket receives; return the room for a stamp, 0 where none is to come."""
-        return STAMP_ROOM if self._asked and ask_for_stamps(connecting) else 0
+    def ask(self, connecting: socket.socket) -> bool:
+        """Have the kernel stamp what a new socket receives; False where no stamp is to come."""
+        return self._asked and ask_for_stamps(connecting)
 
     def came(self, channel: Stamped) -> int:
         """Return when the last bytes that a channel took had come, in ns of the monotonic clock."""
@@ -98,25 +83,25 @@ class KernelClock:
         if now >= self._due:
             self._follow(now)
             channel.stamp_next_request()
-        ancillary = channel.ancillary
-        if not ancillary:
+        stamp = channel.stamp
+        if not stamp:
             self.missing += 1
             return now
-        seconds, ns = _timespec(ancillary[0][2])
-        came: int = seconds * 1_000_000_000 + ns - self._offset
+        came = stamp - self._offset
         if channel.sent <= came <= now:
             return came
         return self._doubtful(came, channel.sent, now)
 
-    def went(self, ancillary: Ancillary, sent: int) -> bool:
-        """Take the kernel's stamp of a request that the process sent at `sent`; False where it is an older one's."""
+    def went(self, stamp: int, sent: int) -> bool:
+        """Take the kernel's stamp (ns) of a request that the process sent at `sent`; False where it is an older one's.
+
+        A stamp of 0 is another message of the kernel's.
+        """
         if self._monotonic() >= self._due:
             self._follow(self._monotonic())
-        stamps = [data for level, kind, data in ancillary if (level, kind) == (socket.SOL_SOCKET, SO_TIMESTAMPING)]
-        if not stamps:
+        if not stamp:
             return False
-        seconds, ns = _timespec(stamps[0])
-        went = seconds * 1_000_000_000 + ns - self._offset
+        went = stamp - self._offset
         if went < sent - ROUNDING_NS or self._monotonic() < self._distrusted_until:
             return False
         self._sends.extend((sent, went))
@@ -171,16 +156,3 @@ class KernelClock:
             return min(max(came, sent), now)
         self.refused += 1
         return now
-
-
-def ask_for_stamps(connected: socket.socket, flags: int = RECEIVE) -> bool:
-    """Have the kernel stamp what a socket receives, with SEND also what it sends; False where there are no stamps.
-
-    Unix sockets have none. Some containers (gVisor) refuse the option, others take it and hand out nothing.
-    """
-    if connected.family == socket.AF_UNIX:
-        return False
-    with contextlib.suppress(OSError):
-        connected.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPING, flags)
-        return True
-    return False

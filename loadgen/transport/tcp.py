@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from loadgen.sut.channel import READ, WRITE, ConnectionFailed, Payload, State
-from loadgen.sut.kernel_clock import ERROR_ROOM, RECEIVE, SEND, Ancillary, KernelClock, ask_for_stamps
+from loadgen.sut.kernel_clock import KernelClock
+from loadgen.sut.stamped import RECEIVE, SEND, ask_for_stamps, receive, receive_in_python, sending_stamp
 from loadgen.transport.server_url import socket_path
 from servemark.errors import ServerError
 from servemark.machine.addresses import is_loopback, listeners, places, socket_listeners
@@ -56,9 +57,13 @@ class Socket(_OriginalSocket):
         """Go on with what comes before the first request; what it waits for, 0 once it is done: nothing over TCP."""
         return 0
 
-    def send_stamps(self) -> Ancillary:
+    def take(self, most: int) -> tuple[bytes, int]:
+        """Return bytes that have come, b"" where the server has closed, with the kernel's stamp. Raises OSError."""
+        return receive(self, most) if most <= RECEIVE_BYTES else receive_in_python(self, most)
+
+    def sending_stamp(self) -> int:
         """Take the kernel's stamp of something sent from the error queue. Raises OSError where there is none."""
-        return _OriginalSocket.recvmsg(self, 0, ERROR_ROOM, socket.MSG_ERRQUEUE)[1]
+        return sending_stamp(self)
 
 
 @dataclass(frozen=True)
@@ -88,16 +93,16 @@ class TcpChannel:
     """A non-blocking socket with the state that the driver reads: what every channel to a server has in common."""
 
     __slots__ = (
-        "_address", "_clock", "_room", "_sending_stamped", "_socket", "_stamp_room", "ancillary", "deadline", "done",
-        "fd", "payload", "scheduled", "sent", "state", "wants", "watched",
+        "_address", "_clock", "_room", "_sending_stamped", "_socket", "_stamped", "deadline", "done", "fd", "payload",
+        "scheduled", "sent", "stamp", "state", "wants", "watched",
     )  # fmt: skip
 
     def __init__(self, address: Address) -> None:
         self._address, self._clock = address, address.clock
-        self._stamp_room = 0
+        self._stamped = False
         self._room = FIRST_RECEIVE_BYTES
         self._sending_stamped = False
-        self.ancillary: Ancillary = ()
+        self.stamp = 0
         self.fd = -1
         self.state = State.CLOSED
         self.wants = self.watched = 0
@@ -111,7 +116,7 @@ class TcpChannel:
         except OSError as error:
             raise failed(error.errno) from error
         self._socket.setblocking(False)
-        self._stamp_room = self._clock.ask(self._socket)
+        self._stamped = self._clock.ask(self._socket)
         self._sending_stamped = False
         if self._address.family != socket.AF_UNIX:
             # A request must not wait for the previous one's acknowledgement (Nagle).
@@ -156,7 +161,7 @@ class TcpChannel:
         """
         try:
             room = self._room if announced <= self._room else min(announced, MAX_RECEIVE_BYTES)
-            data, self.ancillary, _, _ = self._socket.recvmsg(room, self._stamp_room)
+            data, self.stamp = self._socket.take(room)
         except BlockingIOError:
             if self._sending_stamped:
                 self._take_send_stamp()
@@ -175,16 +180,16 @@ class TcpChannel:
 
     def stamp_next_request(self) -> None:
         """Have the kernel stamp the sending of the next request: epoll says EPOLLIN or EPOLLERR when it has."""
-        if self._stamp_room and not self._sending_stamped:
+        if self._stamped and not self._sending_stamped:
             self._sending_stamped = ask_for_stamps(self._socket, RECEIVE | SEND)
 
     def _take_send_stamp(self) -> None:
         """Take the stamp of the request in flight from the error queue, of which one is enough."""
         try:
-            ancillary = self._socket.send_stamps()
+            stamp = self._socket.sending_stamp()
         except OSError:  # not there yet
             return
-        if self.state is State.BUSY and self._clock.went(ancillary, self.sent):
+        if self.state is State.BUSY and self._clock.went(stamp, self.sent):
             self._sending_stamped = not ask_for_stamps(self._socket)
 
 

@@ -10,7 +10,6 @@ import ssl
 from typing import Any
 
 from loadgen.sut.channel import READ, WRITE, ConnectionFailed
-from loadgen.sut.kernel_clock import Ancillary
 from loadgen.transport.tcp import Socket
 
 HTTP, HTTP2 = "http/1.1", "h2"
@@ -34,7 +33,7 @@ _WHY = {
 class TlsSocket(Socket):
     """A socket whose bytes are encrypted; `server` is the name that the server's certificate must have."""
 
-    __slots__ = ("_ancillary", "_incoming", "_outgoing", "_protocol", "_taken", "_tls", "_unsent")
+    __slots__ = ("_incoming", "_outgoing", "_protocol", "_stamp", "_taken", "_tls", "_unsent")
 
     def __init__(self, context: ssl.SSLContext, server: str, protocol: str, family: int, kind: int) -> None:
         super().__init__(family, kind)
@@ -43,7 +42,7 @@ class TlsSocket(Socket):
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=server)
         self._unsent = memoryview(b"")
         self._taken = 0
-        self._ancillary: Ancillary = ()
+        self._stamp = 0
 
     def handshake(self) -> int:
         """Go on with the handshake; what it waits for, 0 once it is done. Raises ConnectionFailed."""
@@ -91,21 +90,20 @@ class TlsSocket(Socket):
         """Send the pieces as one: alone each would be a record."""
         return self.send(b"".join(buffers))
 
-    def recvmsg(self, most: int, room: int = 0, *_: Any) -> tuple[bytes, Ancillary, int, Any]:  # type: ignore[override]
+    def take(self, most: int) -> tuple[bytes, int]:
         """All that has come, decrypted, with the stamp of its last ciphertext; b"" where the server has closed.
 
         Nothing stays behind in OpenSSL's memory, of which epoll would not know. Raises BlockingIOError,
         ConnectionFailed.
         """
         try:
-            data, self._ancillary, flags, address = super().recvmsg(most, room)
+            data, self._stamp = super().take(most)
         except BlockingIOError:
             if not self._incoming.pending:
                 raise
-            flags, address = 0, None
         else:
             if not data:
-                return b"", self._ancillary, flags, address
+                return b"", self._stamp
             self._incoming.write(data)
         pieces: list[bytes] = []
         goodbye = False
@@ -124,7 +122,7 @@ class TlsSocket(Socket):
                 self.shutdown(socket.SHUT_RD)
         elif not pieces:
             raise BlockingIOError
-        return b"".join(pieces), self._ancillary, flags, address
+        return b"".join(pieces), self._stamp
 
     def _flush(self) -> bool:
         """Send what is encrypted; False where the operating system takes no more."""

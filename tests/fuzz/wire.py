@@ -6,7 +6,7 @@ import socket
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from loadgen.sut.channel import Answer, Channel, ConnectionFailed, Payload, State
 from loadgen.transport.tcp import MAX_RECEIVE_BYTES, Address
@@ -43,10 +43,10 @@ class Wire:
         """True once everything has been received."""
         return not self._pieces
 
-    def recvmsg(self, most: int, _room: int = 0, _flags: int = 0) -> tuple[bytes, list[Any], int, None]:
-        return self._received(most), [], 0, None
+    def take(self, most: int) -> tuple[bytes, int]:
+        return self._received(most), 0
 
-    def send_stamps(self) -> list[Any]:
+    def sending_stamp(self) -> int:
         raise BlockingIOError
 
     def _received(self, most: int) -> bytes:

@@ -49,7 +49,7 @@ def needed() -> set[str]:
 def copied(folder: Path) -> Path:
     """A copy of the checkout: pip builds in it, and the checkout itself may hold an earlier build."""
     for name in ("servemark", "loadgen", "exporters", "servers", "kernels", "dashboards"):
-        shutil.copytree(CHECKOUT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(CHECKOUT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(CHECKOUT / name, folder)
     return folder

@@ -19,6 +19,7 @@ case "$1 $2" in
 "-m pip") echo "${@:3}" >>calls ;;
 esac
 """
+COMPILED = "loadgen/sut/_stamped.c"
 Setup = Callable[..., subprocess.CompletedProcess[str]]
 
 
@@ -27,6 +28,8 @@ def checkout(tmp_path: Path) -> Path:
     """Copy the files that the script reads."""
     for file in (CHECKOUT / "setup.sh", CHECKOUT / "pyproject.toml", *CHECKOUT.glob("requirements.*")):
         shutil.copy(file, tmp_path)
+    (tmp_path / "loadgen" / "sut").mkdir(parents=True)
+    shutil.copy(CHECKOUT / COMPILED, tmp_path / COMPILED)
     (tmp_path / "fake").mkdir()
     for name, text in (("python", PYTHON), ("ldd", "#!/bin/sh\n")):
         (tmp_path / "fake" / name).write_text(text)
@@ -64,9 +67,10 @@ def test_a_gpu_s_packages_take_the_place_of_the_cpu_s_and_stay(setup: Setup, che
     assert "tensorrt==10" in calls
     setup()
     assert (checkout / "calls").read_text() == "", "nothing has changed"
-    (checkout / "pyproject.toml").open("a").write("\n")
-    setup()
-    assert "onnxruntime-gpu" in names(checkout), "a pull of other pins does not bring the CPU's back"
+    for changed in ("pyproject.toml", COMPILED):
+        (checkout / changed).open("a").write("\n")
+        setup()
+        assert "onnxruntime-gpu" in names(checkout), "a pull of other pins does not bring the CPU's back"
     setup("0")
     assert "onnxruntime" in names(checkout)
     assert "onnxruntime-gpu" not in names(checkout)
