@@ -4,6 +4,14 @@ import contextlib
 import socket
 import struct
 from collections.abc import Callable, Sequence
+from functools import partial
+
+compiled: Callable[[int, int], tuple[bytes, int]] | None = None
+"""`receive_in_python` in C, by a file descriptor; None where no C compiler was there when this was installed."""
+with contextlib.suppress(ImportError):
+    from loadgen.sut import _stamped
+
+    compiled = _stamped.receive
 
 SO_TIMESTAMPING = 37
 """Option and control message on x86-64 and ARM; Python's socket module has no name for it."""
@@ -16,6 +24,7 @@ STAMP_ROOM = socket.CMSG_SPACE(48) if hasattr(socket, "CMSG_SPACE") else 64
 ERROR_ROOM = 256
 """Bytes of the error queue's control messages: a stamp, and a sock_extended_err with an address."""
 _timespec = struct.Struct("qq").unpack_from
+Receive = Callable[[int], tuple[bytes, int]]
 
 
 def ask_for_stamps(connected: socket.socket, flags: int = RECEIVE) -> bool:
@@ -29,6 +38,16 @@ def ask_for_stamps(connected: socket.socket, flags: int = RECEIVE) -> bool:
         connected.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPING, flags)
         return True
     return False
+
+
+def receiver(connected: socket.socket) -> Receive:
+    """Return a function like `receive_in_python` for this socket, in C where that was compiled.
+
+    In C it takes 64 KiB at most, from the socket's file descriptor as it is now.
+    """
+    if compiled is None:
+        return partial(receive_in_python, connected)
+    return partial(compiled, connected.fileno())
 
 
 def receive_in_python(connected: socket.socket, most: int) -> tuple[bytes, int]:
@@ -52,11 +71,3 @@ def _stamp_of(ancillary: Sequence[tuple[int, int, bytes]]) -> int:
             seconds, ns = _timespec(data)
             return int(seconds * 1_000_000_000 + ns)
     return 0
-
-
-Receive = Callable[[socket.socket, int], tuple[bytes, int]]
-receive: Receive = receive_in_python
-with contextlib.suppress(ImportError):  # it is there where a C compiler was when this was installed
-    from loadgen.sut import _stamped
-
-    receive = _stamped.receive

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from loadgen.sut.channel import READ, WRITE, ConnectionFailed, Payload, State
 from loadgen.sut.kernel_clock import KernelClock
-from loadgen.sut.stamped import RECEIVE, SEND, ask_for_stamps, receive, receive_in_python, sending_stamp
+from loadgen.sut.stamped import RECEIVE, SEND, Receive, ask_for_stamps, receive_in_python, receiver, sending_stamp
 from loadgen.transport.server_url import socket_path
 from servemark.errors import ServerError
 from servemark.machine.addresses import is_loopback, listeners, places, socket_listeners
@@ -59,7 +59,11 @@ class Socket(_OriginalSocket):
 
     def take(self, most: int) -> tuple[bytes, int]:
         """Return bytes that have come, b"" where the server has closed, with the kernel's stamp. Raises OSError."""
-        return receive(self, most) if most <= RECEIVE_BYTES else receive_in_python(self, most)
+        return receive_in_python(self, most)
+
+    def taker(self) -> Receive:
+        """Return a function like `take`, for RECEIVE_BYTES at most: it takes no memory that it does not need."""
+        return receiver(self)
 
     def sending_stamp(self) -> int:
         """Take the kernel's stamp of something sent from the error queue. Raises OSError where there is none."""
@@ -93,8 +97,8 @@ class TcpChannel:
     """A non-blocking socket with the state that the driver reads: what every channel to a server has in common."""
 
     __slots__ = (
-        "_address", "_clock", "_room", "_sending_stamped", "_socket", "_stamped", "deadline", "done", "fd", "payload",
-        "scheduled", "sent", "stamp", "state", "wants", "watched",
+        "_address", "_clock", "_room", "_sending_stamped", "_socket", "_stamped", "_take_few", "deadline",
+        "done", "fd", "payload", "scheduled", "sent", "stamp", "state", "wants", "watched",
     )  # fmt: skip
 
     def __init__(self, address: Address) -> None:
@@ -116,6 +120,7 @@ class TcpChannel:
         except OSError as error:
             raise failed(error.errno) from error
         self._socket.setblocking(False)
+        self._take_few = self._socket.taker()
         self._stamped = self._clock.ask(self._socket)
         self._sending_stamped = False
         if self._address.family != socket.AF_UNIX:
@@ -160,8 +165,10 @@ class TcpChannel:
         A read has room for the bytes that are `announced`, or for as many as came before.
         """
         try:
-            room = self._room if announced <= self._room else min(announced, MAX_RECEIVE_BYTES)
-            data, self.stamp = self._socket.take(room)
+            if announced <= self._room:
+                data, self.stamp = self._take_few(self._room)
+            else:
+                data, self.stamp = self._socket.take(min(announced, MAX_RECEIVE_BYTES))
         except BlockingIOError:
             if self._sending_stamped:
                 self._take_send_stamp()
