@@ -41,7 +41,7 @@ def samples(sizes: Sizes, rng: np.random.Generator) -> Iterator[Sample]:
 def read(path: Path) -> Iterator[Sample]:
     """Preprocess the pictures of COCO 2017's validation set. Raises InputDataError naming file and line."""
     shorter = round(FULL.side * SHORTER_SIDE)
-    return detection.read(coco2017.pictures(path), partial(detection.letterbox, shorter=shorter, side=FULL.side))
+    return detection.read(coco2017.LAYOUT.pictures(path), partial(detection.letterbox, shorter=shorter, side=FULL.side))
 
 
 def labelled(path: Path) -> LabelledSet:
@@ -50,7 +50,7 @@ def labelled(path: Path) -> LabelledSet:
         partial(detection.letterbox, shorter=round(FULL.side * SHORTER_SIDE), side=FULL.side),
         partial(detection.letterboxed, shorter=round(FULL.side * SHORTER_SIDE), side=FULL.side),
     )
-    return detection.coco_set(path, letterbox, letterboxed, detection.counted_from_one)
+    return detection.coco_set(coco2017.LAYOUT, path, letterbox, letterboxed, detection.counted_from_one)
 
 
 FULL = Sizes(blocks=(3, 4, 23, 3), side=1024, classes=81, masks=256, frozen=True)

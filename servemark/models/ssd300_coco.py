@@ -16,13 +16,15 @@ from servemark.workload import LabelledSet, Quality, Sample, Variant
 
 def read(path: Path) -> Iterator[Sample]:
     """Preprocess the pictures of COCO 2017's validation set. Raises InputDataError naming file and line."""
-    return detection.read(coco2017.pictures(path), ssd300.preprocess)
+    return detection.read(coco2017.LAYOUT.pictures(path), ssd300.preprocess)
 
 
 def labelled(path: Path) -> LabelledSet:
     """The same with their objects; labels are COCO's own ids. Raises InputDataError naming file and line."""
     side = ssd300.SIDE
-    return detection.coco_set(path, ssd300.preprocess, lambda _size: (side, side), lambda label, _ids: label)
+    return detection.coco_set(
+        coco2017.LAYOUT, path, ssd300.preprocess, lambda _size: (side, side), detection.own_category
+    )
 
 
 FULL = Sizes(classes=91, detections=100)

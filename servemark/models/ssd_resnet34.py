@@ -109,13 +109,13 @@ def samples(rng: np.random.Generator) -> Iterator[Sample]:
 
 def read(path: Path) -> Iterator[Sample]:
     """Preprocess the pictures of COCO 2017's validation set. Raises InputDataError naming file and line."""
-    return detection.read(coco2017.pictures(path), preprocess)
+    return detection.read(coco2017.LAYOUT.pictures(path), preprocess)
 
 
 def labelled(path: Path) -> LabelledSet:
     """The same with their objects; labels count 80 classes from 1. Raises InputDataError naming file and line."""
     side = ssd300.SIDE
-    return detection.coco_set(path, preprocess, lambda _size: (side, side), detection.counted_from_one)
+    return detection.coco_set(coco2017.LAYOUT, path, preprocess, lambda _size: (side, side), detection.counted_from_one)
 
 
 FULL = Sizes()

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from servemark.datasets import coco2017, image_folder, voc2007
+from servemark.datasets import image_folder, voc2007
+from servemark.datasets._coco_format import Layout
 from servemark.models.synthesis.images import IMAGENET_MEAN, IMAGENET_STD, REQUEST_NOISE, image_pool
 from servemark.workload import Example, LabelledSet, Sample, Tensor
 
@@ -98,12 +99,17 @@ def counted_from_one(label: int, ids: Sequence[int]) -> int:
     return ids[label - 1] if 1 <= label <= len(ids) else 0
 
 
-def coco_set(path: Path, preprocess: Preprocess, fitted: Fitted, categories: Categories) -> LabelledSet:
-    """COCO 2017's validation set; `categories` makes COCO's ids of the model's labels, given all ids in order.
+def own_category(label: int, _ids: Sequence[int]) -> int:
+    """Return the label, of a model that answers with the ids of the categories."""
+    return label
+
+
+def coco_set(layout: Layout, path: Path, preprocess: Preprocess, fitted: Fitted, categories: Categories) -> LabelledSet:
+    """A set in COCO's format; `categories` makes its ids of the model's labels, given all ids in order.
 
     Raises InputDataError naming the file, and the line or the entry.
     """
-    data = coco2017.annotated(path)
+    data = layout.annotated(path)
 
     def example(index: int) -> Example:
         picture, entry, objects = data.pictures[index]

@@ -29,7 +29,7 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
 def receive(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, pair: tuple[socket.socket, socket.socket]
 ) -> Receive:
-    """What receives at the near end."""
+    """Receive at the near end."""
     if request.param == "python":
         monkeypatch.setattr(stamped, "compiled", None)
     return receiver(pair[0])

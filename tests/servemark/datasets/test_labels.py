@@ -63,6 +63,28 @@ def coco(root: Path, category: int, **changes: Any) -> Path:
     return root
 
 
+def openimages(root: Path, category: int) -> Path:
+    """One picture with one box, which has no outline."""
+    picture(root / "validation" / "data" / "0001eeaf4aed83f9.jpg")
+    content = {
+        "images": [{"id": 1, "file_name": "0001eeaf4aed83f9.jpg", "width": 40, "height": 20}],
+        "annotations": [
+            {"image_id": 1, "category_id": category, "bbox": [0, 0, 20, 20], "area": 400, "iscrowd": 0, "IsGroupOf": 0}
+        ],
+        "categories": [{"id": number} for number in range(264)],
+    }
+    write(root / "annotations" / "openimages-mlperf.json", json.dumps(content))
+    return root
+
+
+def test_openimages_categories_are_the_labels(tmp_path: Path) -> None:
+    data = labelled("retinanet", openimages(tmp_path, 263))
+    (sample,) = data.example(0).requests
+    assert sample["image"].shape == (3, 800, 800)
+    assert score("retinanet", data, detected((0, 0, 400, 800), 263)) == pytest.approx(1)
+    assert score("retinanet", data, detected((0, 0, 400, 800), 0)) == 0
+
+
 def test_coco_s_boxes_are_found_in_pixels_of_the_picture(tmp_path: Path) -> None:
     data = labelled("ssd300_coco", coco(tmp_path, 90))
     assert data.example(0).requests[0]["image"].shape == (3, 300, 300)

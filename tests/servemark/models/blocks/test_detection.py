@@ -339,16 +339,16 @@ def test_squares_keep_the_shorter_side() -> None:
 )
 def test_damaged_coco_annotations_name_file_and_entry(tmp_path: Path, images: Any, reason: str) -> None:
     with pytest.raises(InputDataError, match=reason) as caught:
-        list(coco2017.pictures(coco(tmp_path, images)))
+        list(coco2017.LAYOUT.pictures(coco(tmp_path, images)))
     assert "instances_val2017.json" in caught.value.what
 
 
 def test_coco_annotations_that_are_no_json_name_the_line(tmp_path: Path) -> None:
     (coco(tmp_path, []) / "annotations" / "instances_val2017.json").write_text('{"images": [\n  {"id": 1,}\n]}')
     with pytest.raises(InputDataError, match=r"instances_val2017.json:2: no JSON"):
-        list(coco2017.pictures(tmp_path))
+        list(coco2017.LAYOUT.pictures(tmp_path))
     with pytest.raises(InputDataError, match="cannot be read"):
-        list(coco2017.pictures(tmp_path / "elsewhere"))
+        list(coco2017.LAYOUT.pictures(tmp_path / "elsewhere"))
 
 
 @pytest.mark.parametrize(
