@@ -6,6 +6,7 @@ from servemark.characterise.run import begin
 from servemark.documents.commands.understand import Characterise
 from servemark.profiling.document import engine_profile, failed
 from servemark.profiling.timeline import Event, Inference
+from servemark.results.saved import Saved
 from servemark.results.schema.characterisation import Characterisation, OnEngine, Start
 from tests.support.profiled import measured
 
@@ -70,3 +71,10 @@ def document() -> Characterisation:
     found["analysis"], found["prediction"] = analyse(found)
     found["partial"] = False
     return found
+
+
+def side_by_side() -> Saved:
+    """Two suites in one report, the second of them with the convolutions alone."""
+    whole, some = dict(document()), dict(document())
+    some |= {"suite": "today", "rows": [row for row in whole["rows"] if row["workload"] in CONVOLUTIONS]}
+    return Saved("suites", {"kind": "suites"}, None, (Saved("a", whole), Saved("b", some)))

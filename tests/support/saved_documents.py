@@ -100,6 +100,7 @@ def documents(folder: Path) -> dict[str, Saved]:
         "quality": Saved("quality", _quality(header, result)),
         "calibration": Saved("calibration", dict(calibrated.document())),
         "characterisation": Saved("characterisation", dict(characterised.document())),
+        "suites": characterised.side_by_side(),
         "synthesis": Saved("synthesis", _synthesis(header)),
         "profile": Saved("profile", profiled.profile_of(Order("ranking", "onnxruntime", folder), ceiling())),
     }

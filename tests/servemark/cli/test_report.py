@@ -61,7 +61,7 @@ def test_runs_that_differ_by_more_than_the_rate_have_no_curve(
 
 def test_a_folder_may_hold_every_kind_of_document(servemark: Servemark, tmp_path: Path) -> None:
     folder = tmp_path / "results"
-    made = {name: saved for name, saved in documents(tmp_path / "made").items() if saved.kind != "series"}
+    made = {name: saved for name, saved in documents(tmp_path / "made").items() if not saved.parts}
     for name, saved in made.items():
         file = folder / name / (each if (each := f"{saved.kind}.json") in DOCUMENTS else directory.RESULT_FILE)
         file.parent.mkdir(parents=True)

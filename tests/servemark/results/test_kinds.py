@@ -59,6 +59,8 @@ def test_the_kind_gives_the_type() -> None:
 
 def test_a_whole_document_fits(tmp_path: Path) -> None:
     for saved in documents(tmp_path).values():
+        if saved.kind == "suites":
+            continue  # it is made for a page and never written
         kind = type_of(saved.document)
         assert kind is not None
         conformed(json.loads(json.dumps(saved.document)), kind)

@@ -9,19 +9,13 @@ from servemark.results.saved import Saved
 from servemark.views.kinds import suites
 from servemark.views.render.html import page
 from servemark.views.render.markdown import to_markdown
-from tests.support.characterised import CONVOLUTIONS, NAMES, document
+from tests.support.characterised import CONVOLUTIONS, NAMES, side_by_side
 from tests.support.command_line import Servemark
 
 
 @pytest.fixture
 def saved() -> Saved:
-    whole = document()
-    convolutions = {
-        **document(),
-        "suite": "today",
-        "rows": [row for row in whole["rows"] if row["workload"] in CONVOLUTIONS],
-    }
-    return Saved("suites", {"kind": "suites"}, None, (Saved("a", dict(whole)), Saved("b", convolutions)))
+    return side_by_side()
 
 
 def test_a_bar_is_the_mean_of_the_workloads(saved: Saved) -> None:

@@ -37,6 +37,7 @@ NAMES = (
     "quality",
     "calibration",
     "characterisation",
+    "suites",
     "synthesis",
     "profile",
 )

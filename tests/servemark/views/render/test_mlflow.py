@@ -11,16 +11,15 @@ from servemark.figures.registry import value_of
 from servemark.monitoring.mlflow import TrackedRun
 from servemark.results.saved import Saved
 from servemark.views.render.mlflow import to_run
-from tests.support.saved_documents import documents, run
+from tests.support.saved_documents import run
 
 KEY = re.compile(r"[\w. /:-]+")
 """Names that MLflow takes."""
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, TrackedRun]:
-    found = documents(tmp_path_factory.mktemp("results"))
-    return {kind: to_run(saved) for kind, saved in found.items() if saved.kind != "series"}
+def runs(saved: dict[str, Saved]) -> dict[str, TrackedRun]:
+    return {kind: to_run(each) for kind, each in saved.items() if not each.parts}
 
 
 def test_a_load_has_its_request_its_figures_and_its_verdict(tmp_path: Path) -> None:
@@ -63,7 +62,7 @@ def test_rows_of_a_comparison_are_runs_of_their_engine(runs: dict[str, TrackedRu
     assert compared.tags["kind"] == "comparison"
 
 
-def test_a_document_without_rows_has_its_files(tmp_path: Path) -> None:
-    found = documents(tmp_path)["quality"]
+def test_a_document_without_rows_has_its_files(saved: dict[str, Saved]) -> None:
+    found = saved["quality"]
     empty = Saved(found.name, {**found.document, "quality": None})
     assert to_run(empty).files.keys() == {"result.json", "report.html"}
