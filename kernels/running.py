@@ -116,7 +116,7 @@ def run(
             method = replace(method, device=replace(method.device, cache_bytes=held))
         turns = []
         for case in cases:
-            ceiling = _ceiling_of(case, document)
+            ceiling = next((each for each in document["ceilings"] if each["precision"] == case.precision), None)
             make = functools.partial(_case, process, case, method, ceiling)
             turns.append(Turn(str(case), make, case_cost_s(case, ceiling, method)))
         campaign.expect(turn.cost_s for turn in turns)
@@ -171,10 +171,6 @@ def _ceilings(source: Source, document: KernelsDocument) -> Ceilings:
     elif source.reused:
         note(f"ceilings of {source.precision}: kept since {found.get('measured')}; --new-ceilings measures them again")
     return {"found": [] if found is None else [found], "left_out": source.left_out}
-
-
-def _ceiling_of(case: Case, document: KernelsDocument) -> Ceiling | None:
-    return next((each for each in document["ceilings"] if each["precision"] == case.precision), None)
 
 
 @explained

@@ -135,7 +135,7 @@ def answer() -> None:
             "what": f"the model cannot be copied: {error}",
             "fix": "make room, or copy it",
         }
-    except Exception:
+    except Exception:  # whatever the frameworks raise: the parent raises it with this traceback
         import traceback
 
         said = {"error": "", "what": traceback.format_exc(), "fix": None}

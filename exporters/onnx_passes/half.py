@@ -71,7 +71,8 @@ def to_half(source: Path, target: Path, precision: str) -> dict[str, object]:
         if plan[node] == NONE and graphs_of(node):
             plan |= dict.fromkeys(_inside(node), NONE)
     halves = {node.outputs[index] for node in nodes for index in plan[node].outputs}
-    halves |= {value for node in nodes if plan[node] != NONE for graph in graphs_of(node) for value in _full(graph)}
+    graphs_within = [graph for node in nodes if plan[node] != NONE for graph in graphs_of(node)]
+    halves |= {value for graph in graphs_within for value in graph.inputs if is_full(value)}
     _narrow_weights(model, plan, halves, half)
     for node in nodes:
         for attribute in plan[node].attributes or ():
@@ -205,11 +206,6 @@ def _cast(value: ir.Value, kind: ir.DataType, numbers: Iterator[int]) -> ir.Node
     answer = node.outputs[0]
     answer.name, answer.dtype, answer.shape = name, kind, value.shape
     return node
-
-
-def _full(graph: ir.Graph) -> Iterator[ir.Value]:
-    """List what a graph within another is handed in float32."""
-    yield from (value for value in graph.inputs if is_full(value))
 
 
 def _graph(node: ir.Node) -> ir.Graph:

@@ -114,8 +114,7 @@ def _told(live: Live, result: Result, directory: Path, measurement: Measurement,
 def _write(directory: Path, result: Result, histograms: dict[str, str]) -> None:
     try:
         results.write(directory, result, histograms)
-    except Exception:
-        # A disk that filled up during the run, or a fault of ours: the figures must not be lost with it.
+    except Exception:  # a disk that filled up during the run, or a fault of ours: the figures are not lost with it
         stdout(kept=True).print(json.dumps(result, indent=2, default=str), soft_wrap=True)
         raise
 

@@ -36,7 +36,7 @@ def staged(
     and within ramps.
     """
     durations = np.array([stage.duration_s for stage in stages])
-    rates, ends, means = (np.array(each) for each in zip(*_rates(stages), strict=True))
+    rates, ends, means = np.array([(stage.rate, stage.end_rate, stage.mean_rate) for stage in stages]).T
     starts, counts = (np.concatenate([[0.0], np.cumsum(each)]) for each in (durations, durations * means))
     unit = _unit(distribution, float(counts[-1]), cv, np.random.default_rng(seed))
     unit = unit[unit < counts[-1]]
@@ -48,10 +48,6 @@ def staged(
     arrivals_s = starts[index] + np.divide(2 * since, divisor, out=np.zeros_like(since), where=divisor > 0)
     arrivals_ns: npt.NDArray[np.int64] = (arrivals_s[arrivals_s < starts[-1]] * 1e9).astype(np.int64)
     return arrivals_ns
-
-
-def _rates(stages: Sequence[Stage]) -> list[tuple[float, float, float]]:
-    return [(stage.rate, stage.end_rate, stage.mean_rate) for stage in stages]
 
 
 def _unit(distribution: Distribution, until: float, cv: float, rng: np.random.Generator) -> npt.NDArray[np.float64]:

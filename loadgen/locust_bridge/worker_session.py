@@ -82,7 +82,7 @@ class WorkerSession:
             stderr.print(f"servemark: {error}", style="red")
         except KeyboardInterrupt:
             pass  # Locust, which has heard of it too, ends this process
-        except Exception:
+        except Exception:  # a fault of ours, shown in full here because nobody waits for this greenlet
             stderr.print_exception()
 
     def _statistics_of(self, config: LoadConfig) -> Statistics:

@@ -4,21 +4,19 @@ Source: Triton's ModelStreamInfer. The request parameter `triton_enable_empty_fi
 a response whose parameter `triton_final_response` says so.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from google.protobuf.message import DecodeError
 
-from loadgen.kserve.grpc_call import PREFIX_BYTES, Method, enclose
+from loadgen.kserve.grpc_call import PREFIX_BYTES, GrpcAnswer, enclose
 from loadgen.kserve.grpc_connection import GrpcStream
 from loadgen.kserve.grpc_messages import parse
 from loadgen.sut.channel import Outcome
 from loadgen.transport.http2_frames import END_STREAM, ProtocolViolation
 from loadgen.variants.sequences import with_parameters
 from servemark.stats.histogram import Histogram
-from servemark.workload import Arrays, Tensor
 
 FINAL = "triton_final_response"
 _ASKS_FOR_FINAL = with_parameters({"triton_enable_empty_final_response": True})
@@ -29,26 +27,11 @@ def asking_for_final(request: bytes) -> bytes:
     return enclose(_ASKS_FOR_FINAL + request[PREFIX_BYTES:])
 
 
-@dataclass(frozen=True, slots=True)
-class Answers:
-    """All answers to one request, already judged; `came` is when each of them was complete, in ns."""
+class Answers(GrpcAnswer):
+    """All answers to one request, already judged; as a GrpcAnswer it is the last of them."""
 
-    body: bytes
-    """The last of them."""
-    error: str | None
-    status_message: str
-    came: tuple[int, ...]
-    method: Method
-
-    @property
-    def size(self) -> int:
-        return len(self.body)
-
-    def message(self) -> str:
-        return self.status_message or self.method.error_message(self.body)
-
-    def arrays(self, outputs: Sequence[Tensor]) -> Arrays:
-        return self.method.decode(self.body, outputs)
+    came: tuple[int, ...] = ()
+    """When each answer was complete, in ns."""
 
 
 class DecoupledStream(GrpcStream):
@@ -112,7 +95,9 @@ class DecoupledStream(GrpcStream):
         if self._answer is not None:
             raise ProtocolViolation("an answer after the last one")
         self.done = self._clock.came(self)
-        self._answer = Answers(body, error, status_message, tuple(self._came), self._method)  # type: ignore[assignment]
+        answers = Answers(body, error, status_message, self._method)
+        answers.came = tuple(self._came)
+        self._answer = answers
 
 
 def _is_final(response: Any) -> bool:

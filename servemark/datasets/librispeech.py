@@ -45,7 +45,8 @@ def read(folder: Path) -> Iterator[Utterance]:
         )
     if not transcripts:
         return (Utterance(path, _audio.load(path), None) for path in recordings)
-    return (utterance for transcript in transcripts for utterance in _chapter(transcript))
+    lines = (line for transcript in transcripts for line in _lines(transcript))
+    return (Utterance(path, _audio.load(path), text) for path, text in lines)
 
 
 def transcribed(folder: Path) -> list[tuple[Path, str]]:
@@ -55,10 +56,6 @@ def transcribed(folder: Path) -> list[tuple[Path, str]]:
     if not found:
         raise InputDataError(f"{root} holds no *{TRANSCRIPT}", fix=f"lay the official archive out as {folder / SUBSET}")
     return found
-
-
-def _chapter(transcript: Path) -> Iterator[Utterance]:
-    return (Utterance(path, _audio.load(path), text) for path, text in _lines(transcript))
 
 
 def _lines(transcript: Path) -> Iterator[tuple[Path, str]]:

@@ -53,7 +53,7 @@ def _next_batch(arrivals: list[int], first: int, ready: int, setup: Setup, *, en
     waiting = _waiting(arrivals, first, ready, setup.max_batch)
     wanted = setup.wanted
     if not setup.delay_ns or waiting >= wanted:
-        return ready, _preferred(waiting, setup)
+        return ready, max((size for size in setup.preferred if size <= waiting), default=waiting)
     # Whichever comes first: the batch is full, or the oldest has waited long enough.
     until = max(arrivals[first] + setup.delay_ns, ready)
     full = first + wanted - 1
@@ -70,11 +70,6 @@ def _waiting(arrivals: list[int], first: int, now: int, most: int) -> int:
     while found < most and first + found < len(arrivals) and arrivals[first + found] <= now:
         found += 1
     return found
-
-
-def _preferred(waiting: int, setup: Setup) -> int:
-    """The largest preferred size that waits, else all that waits."""
-    return max((size for size in setup.preferred if size <= waiting), default=waiting)
 
 
 def measured_service(batches: Batches, spared: Floats | None = None) -> Service:

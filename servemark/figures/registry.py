@@ -9,7 +9,7 @@ from typing import cast
 from servemark.errors import OptionError
 from servemark.figures.evidence import Evidence
 from servemark.figures.figure import Distribution, Figure, Part, alone
-from servemark.figures.value import COUNT, Figures, FigureValue, Value
+from servemark.figures.value import COUNT, Figures, FigureValue
 from servemark.plugins import module_of, names_in
 
 _PERCENTILE = re.compile(r"(?:(\w+)\.)?p(\d+(?:\.\d+)?)")
@@ -80,12 +80,8 @@ def joined(parts: Sequence[Part]) -> dict[str, FigureValue]:
         having = [part for part in parts if tag in part.figures]
         figure = registry().get(tag)
         value = figure.join(tag, having) if figure and len(having) == len(parts) else alone(tag, having)
-        found[tag] = _with_unit(value, having[0].figures[tag])
+        found[tag] = {**value.to_dict(COUNT), "unit": having[0].figures[tag]["unit"]}
     return found
-
-
-def _with_unit(value: Value, of: FigureValue) -> FigureValue:
-    return {**value.to_dict(COUNT), "unit": of["unit"]}
 
 
 def in_order(figures: Figures) -> Iterator[tuple[Figure, FigureValue]]:

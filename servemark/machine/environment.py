@@ -102,7 +102,7 @@ def collect() -> Environment:
     return {
         "collected": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "hostname": socket.gethostname(),
-        "cpu": _cpu_name(),
+        "cpu": _cpu_field("model name") or platform.processor() or platform.machine() or None,
         "cores": cores.allowed,
         "cores_physical": psutil.cpu_count(logical=False),
         "cores_logical": psutil.cpu_count(),
@@ -154,10 +154,6 @@ def _cpu_field(name: str) -> str | None:
         if key.strip() == name:
             return value.strip() or None
     return None
-
-
-def _cpu_name() -> str | None:
-    return _cpu_field("model name") or platform.processor() or platform.machine() or None
 
 
 def _cpu_max_mhz() -> float | None:

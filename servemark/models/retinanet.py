@@ -57,26 +57,16 @@ def network(sizes: Sizes) -> "nn.Module":
     """
     import torch
     from torchvision.models.detection import RetinaNet
-    from torchvision.models.detection.backbone_utils import BackboneWithFPN
-    from torchvision.models.detection.image_list import ImageList
     from torchvision.ops.feature_pyramid_network import LastLevelP6P7
 
-    backbone = BackboneWithFPN(
-        resnet.network(sizes.trunk),
-        return_layers={f"layer{stage + 1}": str(number) for number, stage in enumerate(STAGES)},
-        in_channels_list=[sizes.trunk.width * 4 * 2**stage for stage in STAGES],
-        out_channels=sizes.pyramid,
-        extra_blocks=LastLevelP6P7(sizes.pyramid, sizes.pyramid),
-    )
+    extra = LastLevelP6P7(sizes.pyramid, sizes.pyramid)
+    backbone = detection.pyramid(sizes.trunk, STAGES, sizes.pyramid, extra)
 
     class Detector(RetinaNet):  # type: ignore[misc]  # torchvision has no types
         def __init__(self) -> None:
             super().__init__(backbone, sizes.classes, detections_per_img=sizes.detections)
             sides = [-(-sizes.side // stride) for stride in STRIDES]
-            picture = torch.empty(1, 3, sizes.side, sizes.side)
-            grids = [torch.empty(1, 1, side, side) for side in sides]
-            (anchors,) = self.anchor_generator(ImageList(picture, [(sizes.side, sizes.side)]), grids)
-            self.boxes_of_levels = [side**2 * self.anchor_generator.num_anchors_per_location()[0] for side in sides]
+            anchors, self.boxes_of_levels = detection.fixed_anchors(self.anchor_generator, sizes.side, sides)
             self.register_buffer("anchors", anchors, persistent=False)
 
         def forward(self, image: torch.Tensor) -> tuple[torch.Tensor, ...]:

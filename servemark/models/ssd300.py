@@ -136,7 +136,6 @@ def single_shot(
     """Put SSD's heads and its choice of detections on six feature maps of these channels, 38 to 1 cells a side."""
     import torch
     from torchvision.models.detection.anchor_utils import DefaultBoxGenerator
-    from torchvision.models.detection.image_list import ImageList
     from torchvision.models.detection.ssd import SSD, SSDHead
 
     candidates_of_class = thresholds.candidates
@@ -155,8 +154,7 @@ def single_shot(
                 detections_per_img=sizes.detections,
                 topk_candidates=candidates_of_class,
             )
-            grids = [torch.empty(1, 1, side, side) for side in (38, 19, 10, 5, 3, 1)]
-            (boxes,) = generator(ImageList(torch.empty(1, 3, SIDE, SIDE), [(SIDE, SIDE)]), grids)
+            boxes, _ = detection.fixed_anchors(generator, SIDE, (38, 19, 10, 5, 3, 1))
             self.register_buffer("default_boxes", boxes, persistent=False)
 
         def forward(self, image: torch.Tensor) -> tuple[torch.Tensor, ...]:

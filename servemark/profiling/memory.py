@@ -36,7 +36,7 @@ def measure_memory(order: Order) -> ProfiledMemory:
     for _ in range(INFERENCES):
         engine.run(inputs)
     answered, peak = _mib("VmRSS"), _mib("VmHWM")
-    artifact = _size(entry.version) / _KIB**2
+    artifact = sum(file.stat().st_size for file in entry.version.rglob("*") if file.is_file()) / _KIB**2
     return {
         "batch_size": order.batch_size,
         "start_mib": start,
@@ -64,10 +64,6 @@ def parts(start: float, imported: float, loaded: float, answered: float, artifac
         "activations and workspace": answering - late,
     }
     return [{"part": name, "mib": mib} for name, mib in found.items()]
-
-
-def _size(folder: Path) -> int:
-    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
 def _forget_peak() -> None:

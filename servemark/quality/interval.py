@@ -32,7 +32,8 @@ def intervals(metric: Metric, rows: Sequence[Row], seed: int) -> list[Interval]:
     shares = _shares(metric, rows)
     if all(shares):  # so that nothing is drawn
         return [_wilson(share, len(rows)) for share in shares if share]
-    drawn = np.array(_drawn(metric, rows, np.random.default_rng(seed))).T
+    rng = np.random.default_rng(seed)
+    drawn = np.array(_of_sums(metric, rows, rng) if isinstance(metric, Summed) else _of_rows(metric, rows, rng)).T
     return [
         _wilson(share, len(rows)) if share else _quantiles(values, len(rows))
         for share, values in zip(shares, drawn, strict=True)
@@ -57,10 +58,6 @@ def _quantiles(drawn: Floats, count: int) -> Interval:
         return Interval()
     low, high = (float(bound) for bound in np.quantile(known, expanded(count)))
     return Interval([low, high], "bootstrap") if low < high else Interval()
-
-
-def _drawn(metric: Metric, rows: Sequence[Row], rng: np.random.Generator) -> list[tuple[float, ...]]:
-    return _of_sums(metric, rows, rng) if isinstance(metric, Summed) else _of_rows(metric, rows, rng)
 
 
 def _of_sums(metric: Summed, rows: Sequence[Row], rng: np.random.Generator) -> list[tuple[float, ...]]:

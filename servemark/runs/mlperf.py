@@ -12,7 +12,6 @@ from loadgen.measurement.machine_use import MachineUse
 from loadgen.measurement.output_agreement import check
 from loadgen.measurement.probe import probe
 from loadgen.mlperf.official_loadgen import LIBRARY, LoadGenOutcomes, first_of, read_log, run, why_invalid
-from loadgen.sut.channel import Answer
 from loadgen.targets.open import open_target
 from servemark.documents.commands.measure import Mlperf, MlperfScenario
 from servemark.errors import OptionError, ResultError
@@ -99,7 +98,7 @@ def _measure(
     what = asked if labels is None else f"accuracy of {len(library):,} samples"
     note(f"LoadGen: {scenario.value}, {what}: about {about}")
     timeout_s, most = config.limits.request_timeout_s, config.limits.max_in_flight
-    keep = logged_by(config) if labels else _nothing
+    keep = logged_by(config) if labels else lambda _: b""
     machine.begin()
     seen = run(target, library, plan, directory, timeout_s=timeout_s, max_in_flight=most, logged=keep)
     machine.finish()
@@ -268,8 +267,3 @@ def _unchecked(config: LoadConfig, labels: Labels | None) -> str:
     """Return the reason why no outputs were compared with golden ones."""
     command = config.entry.export_command()
     return f"no golden outputs: `{command}`" if labels is None else "an accuracy run is scored by its labels"
-
-
-def _nothing(_answer: Answer) -> bytes:
-    """Keep nothing of an answer, for a performance run's log."""
-    return b""

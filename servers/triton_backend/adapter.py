@@ -70,7 +70,7 @@ class Adapter:
             return [self._alone(requests[0])]
         try:
             return self._together(requests)
-        except Exception:
+        except Exception:  # whatever the engine raises: _alone tells it to the client whose request it is
             # One bad request must not fail its neighbours. Halving finds it in 2 log2(n) runs. Running each alone would
             # take n: then one bad request in a hundred slows a server of long batches, which get longer still.
             middle = len(requests) // 2

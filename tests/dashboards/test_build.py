@@ -50,6 +50,7 @@ def test_a_dashboard_keeps_grafana_s_schema(name: str) -> None:
 
 @each
 def test_its_panels_keep_the_schemas_of_theirs(name: str) -> None:
+    assert panels(name)
     for panel in panels(name):
         custom = panel.get("fieldConfig", {}).get("defaults", {}).get("custom", {})
         schema = SCHEMA[panel["type"].replace("-", "")]

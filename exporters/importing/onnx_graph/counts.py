@@ -97,7 +97,9 @@ def parameters(model: "ModelProto") -> int:
                 total += math.prod(shape)
     for node in parts(model, NodeProto):
         if node.domain == CLASSICAL:
-            total += sum(_size(each) for each in node.attribute if _plain(each.name) in _CLASSICAL_WEIGHTS)
+            total += sum(
+                _size(each) for each in node.attribute if each.name.removesuffix("_as_tensor") in _CLASSICAL_WEIGHTS
+            )
     return total
 
 
@@ -199,11 +201,6 @@ def _meets_data(graph: "GraphProto", name: str, data: set[str]) -> bool:
 
 def _size(attribute: "AttributeProto") -> int:
     return math.prod(attribute.t.dims) if attribute.type == attribute.TENSOR else len(attribute.floats)
-
-
-def _plain(name: str) -> str:
-    """Return the name of an attribute that may have come as a tensor."""
-    return name.removesuffix("_as_tensor")
 
 
 def _countable(node: "NodeProto") -> bool:

@@ -168,7 +168,7 @@ def _row(
         "quality": quality_of(found),
         "verdict": _verdict(found),
         "variation": _variations(found),
-        "drift": _drift(rates),
+        "drift": rates[-1] / rates[0] - 1 if has_trend(rates) and rates[0] else None,
         "ratio": ratios(turns, first),
         "configuration": None,
         "in_flight": _in_flight(found),
@@ -252,7 +252,7 @@ def _verdict(found: Sequence[Result]) -> RowVerdict:
         "valid_rounds": len(found) - len(invalid),
         "unsteady_rounds": sum(unsteady(result) for result in found),
         "disturbed_rounds": sum(disturbed(result) for result in found),
-        "other_cpu_share": max(map(_other_cpu_utilization, found)),
+        "other_cpu_share": max(value_of(result, "cpu.other_share") or 0.0 for result in found),
         "failed": dict(Counter(name for each in wrong for name in each)),
         "remedy": next(filter(None, reversed(remedies)), None),
         "objective_missed": _missed(found),
@@ -263,16 +263,6 @@ def _missed(found: Sequence[Result]) -> int | None:
     """Rounds that did not meet the objective, None where there is none."""
     statuses = [result["verdict"]["objective"] for result in found]
     return sum(status != MET for status in statuses) if any(statuses) else None
-
-
-def _other_cpu_utilization(result: Result) -> float:
-    """The share of the cores that other work took; 0 where it is not known."""
-    return value_of(result, "cpu.other_share") or 0.0
-
-
-def _drift(rates: Sequence[float]) -> float | None:
-    """By what share the throughput changed from the first round to the last, where it went one way all along."""
-    return rates[-1] / rates[0] - 1 if has_trend(rates) and rates[0] else None
 
 
 def _variations(found: Sequence[Result]) -> Variations:

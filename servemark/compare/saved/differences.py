@@ -68,7 +68,7 @@ def compare_sides(
         "subjects": found,
         "warnings": [
             *_clocks(first, second, names),
-            *(note for pair in pairs for note in _notes(pair)),
+            *(side.note for pair in pairs for side in pair.sides if side.note and not side.trouble),
             *_alone(sides, matched, names),
         ],
         "differing": differing(first[0].result, second[0].result),
@@ -126,10 +126,6 @@ class _Judged:
         found["regression"] = found["reading"] == "worse" and (fit or found["figure"] == "top-1 agreement")
         if fit and found["reading"] in {"undecided", "not known"}:
             self.undecided.append(f"{found['figure']}: {reason_of(found, 'figure')}")
-
-
-def _notes(pair: Pair) -> list[str]:
-    return [side.note for side in pair.sides if side.note and not side.trouble]
 
 
 def _clocks(first: Sequence[Run], second: Sequence[Run], names: tuple[str, str]) -> list[str]:

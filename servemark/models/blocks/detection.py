@@ -1,4 +1,4 @@
-"""Object detection: the requests, the interface and the calibration that ssd300, faster_rcnn and mask_rcnn share."""
+"""Object detection: the requests, interface and calibration that the detectors share, and the parts of two of them."""
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
@@ -10,12 +10,14 @@ import numpy.typing as npt
 
 from servemark.datasets import image_folder, voc2007
 from servemark.datasets._coco_format import Layout
+from servemark.models.blocks import resnet
 from servemark.models.synthesis.images import IMAGENET_MEAN, IMAGENET_STD, REQUEST_NOISE, image_pool
 from servemark.workload import Example, LabelledSet, Sample, Tensor
 
 if TYPE_CHECKING:
     import torch
     from PIL import Image
+    from torch import nn
 
 Preprocess = Callable[["Image.Image"], Sample]
 Fitted = Callable[[tuple[int, int]], tuple[int, int]]
@@ -138,6 +140,30 @@ def voc_set(path: Path, preprocess: Preprocess, fitted: Fitted) -> LabelledSet:
         return in_picture(outputs, size, fitted(size))
 
     return LabelledSet(len(data), example, prediction)
+
+
+def pyramid(trunk: resnet.Sizes, stages: Sequence[int], channels: int, extra: "nn.Module") -> Any:
+    """Put a feature pyramid of equal channels on these stages of a ResNet, and `extra` above it (Lin et al. 2017)."""
+    from torchvision.models.detection.backbone_utils import BackboneWithFPN
+
+    return BackboneWithFPN(
+        resnet.network(trunk),
+        return_layers={f"layer{stage + 1}": f"{number}" for number, stage in enumerate(stages)},
+        in_channels_list=[trunk.width * 4 * 2**stage for stage in stages],
+        out_channels=channels,
+        extra_blocks=extra,
+    )
+
+
+def fixed_anchors(generator: Any, side: int, sides: Sequence[int]) -> tuple["torch.Tensor", list[int]]:
+    """Give the anchors of a square picture of this side and how many each map has, whose sides are given."""
+    import torch
+    from torchvision.models.detection.image_list import ImageList
+
+    grids = [torch.empty(1, 1, cells, cells) for cells in sides]
+    (anchors,) = generator(ImageList(torch.empty(1, 3, side, side), [(side, side)]), grids)
+    places = generator.num_anchors_per_location()
+    return anchors, [cells**2 * count for cells, count in zip(sides, places, strict=True)]
 
 
 def extents(image: "torch.Tensor") -> "torch.Tensor":

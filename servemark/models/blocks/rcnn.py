@@ -83,18 +83,12 @@ class Features:
 
 def pyramid(sizes: Sizes) -> Features:
     """Five maps of equal width; two dense layers read a region (Lin et al. 2017)."""
-    from torchvision.models.detection.backbone_utils import BackboneWithFPN
     from torchvision.models.detection.faster_rcnn import TwoMLPHead
     from torchvision.ops.feature_pyramid_network import LastLevelMaxPool
 
     stages, crop = range(4), 7
-    backbone = BackboneWithFPN(
-        resnet.network(resnet.Sizes(blocks=sizes.blocks, width=sizes.width)),
-        return_layers={f"layer{stage + 1}": f"{stage}" for stage in stages},
-        in_channels_list=[sizes.width * 4 * 2**stage for stage in stages],
-        out_channels=sizes.pyramid,
-        extra_blocks=LastLevelMaxPool(),
-    )
+    trunk = resnet.Sizes(blocks=sizes.blocks, width=sizes.width)
+    backbone = detection.pyramid(trunk, stages, sizes.pyramid, LastLevelMaxPool())
     head = TwoMLPHead(sizes.pyramid * crop**2, sizes.representation)
     return Features(backbone, (4, 8, 16, 32, 64), tuple((side,) for side in ANCHORS), len(stages), crop, head)
 
@@ -110,7 +104,6 @@ def network(sizes: Sizes, features: Callable[[Sizes], Features] = pyramid) -> "n
     from torchvision.models.detection import FasterRCNN
     from torchvision.models.detection.anchor_utils import AnchorGenerator
     from torchvision.models.detection.faster_rcnn import FastRCNNPredictor
-    from torchvision.models.detection.image_list import ImageList
     from torchvision.models.detection.mask_rcnn import MaskRCNNHeads, MaskRCNNPredictor
     from torchvision.ops import MultiScaleRoIAlign, roi_align
 
@@ -135,12 +128,9 @@ def network(sizes: Sizes, features: Callable[[Sizes], Features] = pyramid) -> "n
                 self.roi_heads.mask_roi_pool = MultiScaleRoIAlign(levels, output_size=14, sampling_ratio=2)
                 self.roi_heads.mask_head = MaskRCNNHeads(sizes.pyramid, (sizes.masks,) * 4, dilation=1)
                 self.roi_heads.mask_predictor = MaskRCNNPredictor(sizes.masks, sizes.masks, sizes.classes)
-            grids = [torch.empty(1, 1, -(-sizes.side // stride), -(-sizes.side // stride)) for stride in form.strides]
-            picture = torch.empty(1, 3, sizes.side, sizes.side)
-            (anchors,) = self.rpn.anchor_generator(ImageList(picture, [(sizes.side, sizes.side)]), grids)
-            self.anchors_per_level = [
-                grid.shape[-1] ** 2 * len(RATIOS) * len(sides) for grid, sides in zip(grids, form.anchors, strict=True)
-            ]
+            sides = [-(-sizes.side // stride) for stride in form.strides]
+            generator = self.rpn.anchor_generator
+            anchors, self.anchors_per_level = detection.fixed_anchors(generator, sizes.side, sides)
             self.register_buffer("anchors", anchors, persistent=False)
 
         def forward(self, image: torch.Tensor) -> tuple[torch.Tensor, ...]:

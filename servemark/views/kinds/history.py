@@ -25,7 +25,11 @@ def article(saved: Saved) -> Article:
     series = found["series"]
     worse = [number for number, each in enumerate(series) if each["outcome"] == "worse"]
     table = Table(HEAD, [_cells(each) for each in series], marked=worse)
-    lines = [f"{name(each)}: {line}" for each in series for line in _changes(each)]
+    lines = [
+        f"{name(each)}: {change(found_change)} ({found_change['before']} -> {found_change['after']})"
+        for each in series
+        for found_change in each["changes"]
+    ]
     lines += [f"without {found['metric']}: {line}" for line in found["missing"]]
     lines += [f"not read: {line}" for line in found["unreadable"]]
     return shaped(
@@ -105,11 +109,6 @@ def _cells(series: HistorySeries) -> list[str]:
         "-" if (least := series["detectable_change"]) is None else f"{100 * least:.2g} %",
         *(str(len(series["changes"])), series["outcome"]),
     ]
-
-
-def _changes(series: HistorySeries) -> list[str]:
-    """Each change of a series, in words."""
-    return [f"{change(each)} ({each['before']} -> {each['after']})" for each in series["changes"]]
 
 
 def _series(series: HistorySeries, found: History) -> list[Block]:

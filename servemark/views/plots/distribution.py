@@ -57,7 +57,10 @@ def cumulated(found: Mapping[str, Histogram], levels: Sequence[Level] = ()) -> F
         plot.line([(ms, share) for ms, share in line], name, number % 8)
     for words, limit in levels:
         plot.mark(limit, words)
-    rows = [[figure(ms), *[f"{_within(each, ms):.2%}" for each in found.values()]] for ms in _limits(values)]
+    rows = [
+        [figure(ms), *[f"{1 - each.count_above(ms) / each.count:.2%}" for each in found.values()]]
+        for ms, _ in logarithmic("", values).ticks
+    ]
     return Figure.of(plot, "Share of requests within a latency", Table(["within ms", *found], rows))
 
 
@@ -80,11 +83,3 @@ def _table(found: Mapping[str, Histogram]) -> Table:
         rows.append([f"{100 * share:.10g}%", *known])
     rows.append(["100%", *(figure(histogram.max_ns / 1e6) for histogram in found.values())])
     return Table(["percentile", *(f"{name} ms" for name in found)], rows)
-
-
-def _limits(values: Sequence[float]) -> list[float]:
-    return [tick for tick, _ in logarithmic("", values).ticks]
-
-
-def _within(histogram: Histogram, limit_ms: float) -> float:
-    return 1 - histogram.count_above(limit_ms) / histogram.count

@@ -105,6 +105,7 @@ def test_a_master_reads_on_after_garbage() -> None:
         with gevent.Timeout(30):
             while "worker" in runner.clients:
                 gevent.sleep(0.01)
+        assert [*runner.clients] == ["stranger"]
     finally:
         for client in (stranger, worker):
             client.close(linger=0)

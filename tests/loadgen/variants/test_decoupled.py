@@ -127,7 +127,8 @@ def test_the_figures_count_answers_and_the_times_between_them() -> None:
     see = recorder.seen(lambda *_: None)
 
     def tell(scheduled: int, *came: int, error: str | None = None) -> None:
-        answers = Answers(b"", error, "", came, None)  # type: ignore[arg-type]
+        answers = Answers(b"", error, "", None)  # type: ignore[arg-type]
+        answers.came = came
         see(Outcome(Payload(b""), scheduled, scheduled, 99, error, "", answers), "")
 
     tell(5, 12)  # due before the interval, answered in it

@@ -66,7 +66,7 @@ def test_a_stopped_process_costs_the_run_nothing(publisher: Publisher) -> None:
         publisher.publish(many)
     os.kill(publisher.pid, signal.SIGCONT)
     publisher.finish(in_flight(7), 30)
-    until(lambda: scrape(publisher.url).rstrip().endswith(" 7.0"), "the final snapshot")
+    assert until(lambda: scrape(publisher.url).rstrip().endswith(" 7.0"), "the final snapshot")
 
 
 def test_a_port_that_is_taken_is_an_error_with_a_fix() -> None:
