@@ -206,12 +206,14 @@ class Plan:
         self._context.profiler = profiler
 
     def _with_memory(self) -> "trt.IExecutionContext":
-        allocation = self.module.ExecutionContextAllocationStrategy.USER_MANAGED
-        context = self._engine.create_execution_context(allocation)
+        context = self._new_context()
         if context is None:
             raise ServerError(f"{self._edition.title} cannot make an execution context: {reason()}")
         context.set_device_memory(self._memory.data_ptr(), self._memory.numel())
         return context
+
+    def _new_context(self) -> "trt.IExecutionContext | None":
+        return self._engine.create_execution_context(self.module.ExecutionContextAllocationStrategy.USER_MANAGED)
 
     def _require_capturable(self, context: "trt.IExecutionContext") -> None:
         """Check that a context that has run can be captured, where its edition says so. Raises ServerError."""

@@ -4,16 +4,16 @@ import contextlib
 import select
 import socket
 import time
-from typing import Literal, Self
+from typing import Literal
 
 from tests.faults.raw_http import reset
-from tests.support.raw_server import raw_server
+from tests.support.raw_server import RawServer
 
 Mode = Literal["pass", "delay", "truncate", "reset", "swallow", "stall"]
 DELAY_S = 0.05
 
 
-class Proxy:
+class Proxy(RawServer):
     """The proxy, for the length of a `with` block; `mode` is what happens to each answer of the server.
 
     `truncate` and `reset` end a connection in the middle of an answer, `swallow` passes nothing on, and `stall` passes
@@ -23,14 +23,6 @@ class Proxy:
     def __init__(self, port: int, mode: Mode = "pass") -> None:
         self.target, self.mode = port, mode
         self._open: set[socket.socket] = set()
-
-    def __enter__(self) -> Self:
-        self._stack = contextlib.ExitStack()
-        self.port, self.connections = self._stack.enter_context(raw_server(self._handle))
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
 
     def cut(self) -> None:
         """End all connections."""

@@ -3,14 +3,14 @@
 import contextlib
 import socket
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any
 
 from hpack import Decoder
 from hyperframe.frame import HeadersFrame, WindowUpdateFrame
 
 from loadgen.kserve.grpc_call import enclose
 from tests.support.http2_peer import Peer, answer
-from tests.support.raw_server import raw_server
+from tests.support.raw_server import RawServer
 
 WINDOW = 1 << 30
 
@@ -32,7 +32,7 @@ class Caller(Peer):
         return found
 
 
-class GrpcFront:
+class GrpcFront(RawServer):
     """The server, for the length of a `with` block; `infer` sends what it wants for a request, by stream and number."""
 
     def __init__(
@@ -49,14 +49,6 @@ class GrpcFront:
     def received(self) -> int:
         """Whole requests until now."""
         return self.requests
-
-    def __enter__(self) -> Self:
-        self._stack = contextlib.ExitStack()
-        self.port, self.connections = self._stack.enter_context(raw_server(self._handle))
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
 
     def _handle(self, connection: socket.socket) -> None:
         caller = Caller(connection)

@@ -6,11 +6,11 @@ import math
 import socket
 import struct
 from collections.abc import Callable, Mapping
-from typing import Any, Self
+from typing import Any
 
 from servemark.workload import get
 from servemark.workload.tensor import Tensor
-from tests.support.raw_server import raw_server
+from tests.support.raw_server import RawServer
 
 HEAD_END = b"\r\n\r\n"
 IDENTITY = (Tensor("INPUT0", "FP32", (64,)),), (Tensor("OUTPUT0", "FP32", (64,)),)
@@ -27,7 +27,7 @@ def describe(tensor: Tensor) -> dict[str, Any]:
     return {"name": tensor.name, "datatype": tensor.datatype, "shape": [-1, *tensor.shape]}
 
 
-class Front:
+class Front(RawServer):
     """The server, for the length of a `with` block.
 
     `answer` gets a connection and the number of the request, from 1, and returns what is sent; where it returns
@@ -65,14 +65,6 @@ class Front:
     def loaded(self) -> bool:
         """True while a run is under way."""
         return self.requests > 40
-
-    def __enter__(self) -> Self:
-        self._stack = contextlib.ExitStack()
-        self.port, self.connections = self._stack.enter_context(raw_server(self._handle))
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
 
     def _handle(self, connection: socket.socket) -> None:
         buffer = b""

@@ -130,14 +130,19 @@ class Load:
         return Counter(outcome.error or "ok" for outcome in self.outcomes)
 
 
+class TargetLoad(Load):
+    """A load on a target that is prepared, of its first requests over and over."""
+
+    def __init__(self, target: Any, count: int = 8) -> None:
+        super().__init__(0, requests=itertools.cycle([*itertools.islice(target.payloads(None), count)]))
+        self._target = target
+
+    def channels(self) -> Any:
+        return self._target.connect
+
+
 def answers(config: LoadConfig, count: int = 8) -> Load:
     """Send `count` requests of a run's configuration, one after the other."""
     target = open_target(config)
     target.prepare()
-    requests = list(itertools.islice(target.payloads(None), count))
-
-    class Sent(Load):
-        def channels(self) -> Any:
-            return target.connect
-
-    return Sent(0, requests=itertools.cycle(requests)).closed(1, 0.1)
+    return TargetLoad(target, count).closed(1, 0.1)

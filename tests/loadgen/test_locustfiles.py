@@ -18,7 +18,7 @@ from servemark.results.verdict import exit_code_of
 from servemark.workload import get, workloads
 from servemark.workload.registry import WORKLOADS
 from tests.support.locust_run import golden_entry, run, server_of, smallest, the_result
-from tests.support.result_checks import check_counts, check_schema, constraint
+from tests.support.result_checks import check_counts, check_schema, constraint, counted_result
 
 SHORT = ["--duration", "0.6", "--warmup", "0.1"]
 TINY = ["--model", "ranking_tiny"]
@@ -71,9 +71,7 @@ def test_locustfile_headless(locustfile: str, tmp_path: Path) -> None:
         received = server.requests()
     assert done.returncode in {0, 2}, done.stderr
     assert "Result is : " in done.stdout
-    result = the_result(tmp_path)
-    check_schema(result)
-    check_counts(result, len(received))
+    result = counted_result(tmp_path, len(received))
     assert (result["workload"], result["partial"]) == (workload.name, False)
     assert value_of(result, "errors.count") == 0
     assert count_of(result, "requests.answered") > 0
@@ -119,9 +117,7 @@ def test_a_closed_loop_goes_on_until_each_connection_could_have_an_answer(tmp_pa
         flags = [*TINY, "--duration", "0.5", "--warmup", "0.2", "--concurrency", "3", "--url", server.url]
         done = run("ranking", *flags, "--model-repository", str(entry.repository), "--out", str(tmp_path))
         received = server.requests()
-    result = the_result(tmp_path)
-    check_schema(result)
-    check_counts(result, len(received))
+    result = counted_result(tmp_path, len(received))
     scenario, windows = result["scenario"], result["windows"]
     figures = {tag: found["value"] for tag, found in result["figures"].items()}
     # 3 from the warm-up that come at about 1.5 s, then 3 at about 3 s, and 3 more go out before the window's end

@@ -4,7 +4,8 @@ import socket
 import socketserver
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from typing import Self
 
 
 @contextmanager
@@ -31,3 +32,18 @@ def raw_server(handle: Callable[[socket.socket], None]) -> Iterator[tuple[int, l
         finally:
             server.shutdown()
             thread.join()
+
+
+class RawServer:
+    """Such a server for the length of a `with` block; a subclass talks on its connections in `_handle`."""
+
+    def __enter__(self) -> Self:
+        self._stack = ExitStack()
+        self.port, self.connections = self._stack.enter_context(raw_server(self._handle))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def _handle(self, connection: socket.socket) -> None:
+        raise NotImplementedError

@@ -1,9 +1,11 @@
 """Checks that every load result must pass, whoever made it."""
 
+from pathlib import Path
+
 from servemark.figures.registry import count_of, registry
 from servemark.results.schema.header import reason_of
 from tests.support.documents import validated
-from tests.support.locust_run import Result, accounted
+from tests.support.locust_run import Result, accounted, the_result
 
 
 def check_schema(result: Result) -> None:
@@ -20,6 +22,14 @@ def check_counts(result: Result, received: int) -> None:
     """Nothing lost, nothing counted twice: the server's log has as many requests as the result accounts for."""
     assert accounted(result) == received
     assert sum(result["details"]["errors"]["by_kind"].values()) == count_of(result, "errors.count")
+
+
+def counted_result(folder: Path, received: int) -> Result:
+    """Return the only result in a folder, after its schema and its counts."""
+    result = the_result(folder)
+    check_schema(result)
+    check_counts(result, received)
+    return result
 
 
 def constraint(result: Result, name: str) -> Result:

@@ -5,7 +5,8 @@ module for us, and its files are written here for each engine.
 """
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from servemark.frameworks.tensorflow import import_tensorflow
 from servemark.repository.entry import Entry
 from servemark.workload import Arrays, Sample, Tensor, Workload, get
 from servers.engines import engine_module
+from tests.support.small_models import write_openvino
 
 if TYPE_CHECKING:
     from torch import nn
@@ -87,15 +89,6 @@ def _write_onnx(path: Path) -> None:
     save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
 
 
-def _write_openvino(path: Path) -> None:
-    import openvino
-
-    source = path.with_name("model.onnx")
-    _write_onnx(source)
-    openvino.save_model(openvino.Core().read_model(str(source)), str(path), compress_to_fp16=False)
-    source.unlink()
-
-
 def _write_torch(path: Path) -> None:
     import torch
 
@@ -115,9 +108,9 @@ def _write_tensorflow(path: Path) -> None:
     tf.saved_model.save(module, str(path), signatures={"serving_default": module.forward})
 
 
-_WRITERS = {
+_WRITERS: dict[str, Callable[[Path], None]] = {
     "onnxruntime": _write_onnx,
-    "openvino": _write_openvino,
+    "openvino": partial(write_openvino, write_onnx=_write_onnx),
     "pytorch": _write_torch,
     "tensorflow": _write_tensorflow,
 }

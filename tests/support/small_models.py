@@ -5,6 +5,7 @@ an ID outside the table. `passthrough`: one input and output of each datatype, u
 whose length varies.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -161,11 +162,12 @@ def _write_onnx(path: Path) -> None:
     )
 
 
-def _write_openvino(path: Path) -> None:
+def write_openvino(path: Path, write_onnx: Callable[[Path], None] = _write_onnx) -> None:
+    """Write what OpenVINO makes of an ONNX file."""
     import openvino
 
     source = path.with_name("model.onnx")
-    _write_onnx(source)
+    write_onnx(source)
     openvino.save_model(openvino.Core().read_model(str(source)), str(path), compress_to_fp16=False)
     source.unlink()
 
@@ -203,7 +205,7 @@ def _write_tensorflow(path: Path) -> None:
 
 WRITERS = {
     "onnxruntime": _write_onnx,
-    "openvino": _write_openvino,
+    "openvino": write_openvino,
     "pytorch": _write_torch,
     "tensorflow": _write_tensorflow,
 }

@@ -13,7 +13,7 @@ from servemark.figures.registry import count_of, value_of
 from servemark.paths import CHECKOUT
 from servemark.workload import get
 from tests.support.locust_run import DEADLINE_S, command, run, server_of, started, the_result, until
-from tests.support.result_checks import check_counts, check_schema, constraint
+from tests.support.result_checks import check_counts, constraint, counted_result
 
 SHORT = ["--duration", "0.6", "--warmup", "0.1"]
 TINY = ["--model", "ranking_tiny"]
@@ -70,9 +70,7 @@ def test_a_signal_during_the_warm_up(tmp_path: Path) -> None:
             process.send_signal(signal.SIGINT)
             assert process.wait(DEADLINE_S) == 2
         received = server.requests()
-    result = the_result(tmp_path)
-    check_schema(result)
-    check_counts(result, len(received))
+    result = counted_result(tmp_path, len(received))
     assert (result["partial"], result["windows"], value_of(result, "requests.answered")) == (True, [], 0)
     # Nothing was measured, and nothing is 0: neither the rates nor the CPU, and the generator limited nothing.
     assert value_of(result, "throughput.requests") is None

@@ -15,7 +15,7 @@ from tests.golden.load import answers
 from tests.golden.server import GoldenServer
 from tests.support.load_config import config, request_of
 from tests.support.locust_run import run, server_of, the_result
-from tests.support.result_checks import check_counts, check_schema
+from tests.support.result_checks import counted_result
 
 NAME = "org/any model"
 INPUTS = ("x/1:0:FP32:-1,4", "ids:INT64:3", "text:BYTES:2", "half:BF16:2", "mask:BOOL:1")
@@ -60,9 +60,7 @@ def test_a_whole_run_by_two_workers_is_checked_by_validation_data(tmp_path: Path
     with GoldenServer(model=NAME, **tensors, delay_s=0.005) as server:
         done = run("any_model", *flags, "--url", server.url, "--out", str(tmp_path / "out"), "--processes", "2")
         received = server.requests()
-    result = the_result(tmp_path / "out")
-    check_schema(result)
-    check_counts(result, len(received))
+    result = counted_result(tmp_path / "out", len(received))
     assert (result["workload"], value_of(result, "errors.count")) == (NAME, 0), done.stderr
     agreement = [value_of(result, f"outputs.{name}") for name in ("samples", "max_abs_error", "top1_agreement")]
     assert agreement == [3, 0, 1]

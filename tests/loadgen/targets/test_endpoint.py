@@ -14,8 +14,8 @@ from servemark.errors import InputDataError, OptionError, ServemarkError, Server
 from tests.golden.load import answers
 from tests.golden.server import GoldenServer
 from tests.support.load_config import request_of
-from tests.support.locust_run import run, the_result
-from tests.support.result_checks import check_counts, check_schema
+from tests.support.locust_run import run
+from tests.support.result_checks import counted_result
 
 TENSORS = {
     "kserve-v1": (["x:FP32:-1,4"], ["y:FP32:-1,4"]),
@@ -147,7 +147,5 @@ def test_a_whole_run_is_counted_and_compared_with_validation_data(tmp_path: Path
     with golden("kserve-v1", delay_s=0.005) as server:
         run("any_model", *flags, "--url", server.url, "--out", str(tmp_path / "out"))
         received = server.requests()
-    result = the_result(tmp_path / "out")
-    check_schema(result)
-    check_counts(result, len(received))
+    result = counted_result(tmp_path / "out", len(received))
     assert result["request"]["server"]["endpoint_type"] == "kserve-v1"

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from itertools import cycle, islice
 from pathlib import Path
 from threading import Thread
 from typing import Any, cast
@@ -19,12 +18,12 @@ from loadgen.transport.tcp import Address
 from servemark.errors import OptionError
 from servemark.figures.registry import count_of, why_unknown
 from tests.golden.grpc import GoldenGrpc
-from tests.golden.load import Load, constant_ns
+from tests.golden.load import Load, TargetLoad, constant_ns
 from tests.golden.server import GoldenServer
 from tests.support.certificates import Authority, needs_openssl
 from tests.support.load_config import config, request_of
-from tests.support.locust_run import run, the_result
-from tests.support.result_checks import check_counts, check_schema
+from tests.support.locust_run import run
+from tests.support.result_checks import counted_result
 
 METRICS = """# TYPE nv_inference_request_success counter
 nv_inference_request_success{model="m",version="1"} 3
@@ -131,12 +130,7 @@ def sent_to(server: Any, *flags: str, count: int = 20) -> tuple[Load, Connection
     request = request_of("golden", "--url", server.url, "--no-connection-reuse", *flags)
     target = open_target(LoadConfig.of(request, workload_of))
     target.prepare()
-
-    class Sent(Load):
-        def channels(self) -> Any:
-            return target.connect
-
-    load = Sent(0, requests=cycle([*islice(target.payloads(None), 8)])).open(constant_ns(200, count))
+    load = TargetLoad(target).open(constant_ns(200, count))
     assert target.connection_times is not None
     target.connection_times.flush(0, 1 << 62)
     return load, target.connection_times
@@ -190,9 +184,7 @@ def test_a_run_has_the_parts(tmp_path: Path) -> None:
     with GoldenServer(delay_s=DELAY_S) as server:
         done = run("any_model", *flags, "--url", server.url, "--out", str(tmp_path))
         received = server.requests()
-    result = the_result(tmp_path)
-    check_schema(result)
-    check_counts(result, len(received))
+    result = counted_result(tmp_path, len(received))
     assert len({entry["connection"] for entry in received}) == len(received)
     means = [result["figures"][f"{part}.mean"] for part in ("connect", "first_byte", "receive")]
     assert {mean["n"] for mean in means} == {count_of(result, "requests.answered")}

@@ -1,7 +1,6 @@
 """Gzip both ways: a server that is none of ours reads the requests, answers are what they were, bombs are refused."""
 
 import gzip
-from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +16,11 @@ from loadgen.transport.limits import TooLarge
 from servemark.errors import OptionError
 from servemark.figures.registry import value_of
 from tests.golden.grpc import GoldenGrpc
-from tests.golden.load import Load
+from tests.golden.load import Load, TargetLoad
 from tests.golden.server import GoldenServer
 from tests.support.load_config import request_of
-from tests.support.locust_run import run, the_result
-from tests.support.result_checks import check_counts, check_schema
+from tests.support.locust_run import run
+from tests.support.result_checks import counted_result
 
 BOTH = ("--request-compression", "gzip", "--response-compression", "gzip")
 ZEROS = ("--input-data", "zero")
@@ -30,13 +29,7 @@ ZEROS = ("--input-data", "zero")
 def sent_to(server: Any, *flags: str) -> tuple[Load, Any]:
     target = open_target(LoadConfig.of(request_of("golden", "--url", server.url, *flags), workload_of))
     target.prepare()
-    requests = [*islice(target.payloads(None), 4)]
-
-    class Sent(Load):
-        def channels(self) -> Any:
-            return target.connect
-
-    return Sent(0, requests=cycle(requests)).closed(1, 0.1), target
+    return TargetLoad(target, 4).closed(1, 0.1), target
 
 
 @pytest.mark.parametrize("golden", [GoldenServer, GoldenGrpc])
@@ -77,9 +70,7 @@ def test_a_run_says_what_was_saved_and_that_a_server_does_not_compress(tmp_path:
         with GoldenServer(compresses=compresses) as server:
             done = run("any_model", *flags, "--url", server.url, "--out", str(out))
             received = server.requests()
-        result = the_result(out)
-        check_schema(result)
-        check_counts(result, len(received))
+        result = counted_result(out, len(received))
         assert value_of(result, "compression.compressed_answers") == (len(received) if compresses else 0)
         assert ("no answer came compressed" in done.stdout) is not compresses
         assert value_of(result, "compression.request_bytes") is None

@@ -1,6 +1,5 @@
 """Unix sockets: the control plane and the load go there, and who listens is known."""
 
-from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +11,11 @@ from loadgen.targets.open import open_target
 from loadgen.transport.server_url import normal_url
 from servemark.errors import OptionError, ServerError
 from tests.golden.grpc import GoldenGrpc
-from tests.golden.load import Load, constant_ns
+from tests.golden.load import TargetLoad, constant_ns
 from tests.golden.server import GoldenServer
 from tests.support.load_config import request_of
-from tests.support.locust_run import run, the_result
-from tests.support.result_checks import check_counts, check_schema
+from tests.support.locust_run import run
+from tests.support.result_checks import counted_result
 
 
 @pytest.mark.parametrize(("golden", "protocol"), [(GoldenServer, "http"), (GoldenGrpc, "grpc")])
@@ -29,12 +28,7 @@ def test_a_load_goes_to_a_socket(golden: Any, protocol: str, flags: tuple[str, .
         target = open_target(config)
         target.prepare()
         assert (target.protocol, target.local, target.processes()) == (protocol, True, [server.pid])
-
-        class Sent(Load):
-            def channels(self) -> Any:
-                return target.connect
-
-        load = Sent(0, requests=cycle([*islice(target.payloads(None), 8)])).open(constant_ns(400, 40))
+        load = TargetLoad(target).open(constant_ns(400, 40))
         received = server.log()["requests"]
     assert load.kinds == {"ok": 40}
     assert target.clock is not None
@@ -47,16 +41,11 @@ def test_a_server_that_is_gone_refuses_each_request(tmp_path: Path) -> None:
     with GoldenServer(unix=str(path)) as server:
         target = open_target(LoadConfig.of(request_of("golden", "--url", f"unix:{path}"), workload_of))
         target.prepare()
-        requests = cycle([*islice(target.payloads(None), 2)])
+        first, second = TargetLoad(target), TargetLoad(target)
         server.kill()
-
-        class Sent(Load):
-            def channels(self) -> Any:
-                return target.connect
-
-        assert Sent(0, requests=requests).open(constant_ns(100, 5)).kinds == {"connection_refused": 5}
+        assert first.open(constant_ns(100, 5)).kinds == {"connection_refused": 5}
         path.unlink()
-        assert Sent(0, requests=requests).open(constant_ns(100, 5)).kinds == {"connection_refused": 5}
+        assert second.open(constant_ns(100, 5)).kinds == {"connection_refused": 5}
         with pytest.raises(ServerError, match=f"no server answers at http.unix:{path}"):
             target.prepare()
 
@@ -67,9 +56,7 @@ def test_a_run_names_the_socket(tmp_path: Path) -> None:
         flags = ["--model-name", "golden", "--duration", "0.5", "--warmup", "0.1", "--out", str(tmp_path / "out")]
         run("any_model", *flags, "--url", f"unix:{path}")
         received = server.requests()
-    result = the_result(tmp_path / "out")
-    check_schema(result)
-    check_counts(result, len(received))
+    result = counted_result(tmp_path / "out", len(received))
     assert result["resolved"]["url"] == f"http+unix:{path}"
 
 

@@ -18,8 +18,8 @@ from tests.golden.grpc import GoldenGrpc
 from tests.golden.load import Load, constant_ns
 from tests.golden.server import GoldenServer
 from tests.support.load_config import request_of
-from tests.support.locust_run import run, the_result
-from tests.support.result_checks import check_counts, check_schema
+from tests.support.locust_run import run
+from tests.support.result_checks import counted_result
 
 
 class Shared(Load):
@@ -91,9 +91,7 @@ def test_a_run_has_a_figure_for_each_server(tmp_path: Path) -> None:
         done = run("any_model", *flags, "--url", f"{slow.url},{failing.url}", "--out", str(tmp_path))
         assert request_of("golden", *urls).server.url == f"{slow.url},{failing.url}"
         received = [len(server.requests()) for server in (slow, failing)]
-    result = the_result(tmp_path)
-    check_schema(result)
-    check_counts(result, sum(received))
+    result = counted_result(tmp_path, sum(received))
     assert result["resolved"]["urls"] == [slow.url, failing.url]
     first, second = result["details"]["servers"]
     good, failed = ([count_of(each, tag) for each in (first, second)] for tag in ("requests.answered", "errors.count"))

@@ -35,14 +35,16 @@ def met(capacity: float) -> float:
     return capacity - math.log(100) / (OBJECTIVE.limit_ms / 1e3)
 
 
-def check(tuning: Tuning, budget_s: float) -> None:
-    """Check the properties of every outcome."""
+def tuned(server: Server, budget_s: float = PLENTY_S) -> Tuning:
+    """Search, and check the properties of every outcome."""
+    tuning = tune(server, SPACE, OBJECTIVE, budget_s)
     assert tuning.reason
     assert tuning.spent_s <= budget_s
     assert tuning.standing(PRESENT)
     assert (tuning.winner is not None) == (tuning.outcome == "better")
     assert (tuning.lacked is not None) == (tuning.outcome == "undecided")
     assert tuning.winner != PRESENT
+    return tuning
 
 
 # The space
@@ -90,8 +92,7 @@ def test_a_candidate_changes_what_differs_and_nothing_else() -> None:
 
 def test_the_best_configuration_is_found() -> None:
     server = Server(two_instances_are_best)
-    tuning = tune(server, SPACE, OBJECTIVE, PLENTY_S)
-    check(tuning, PLENTY_S)
+    tuning = tuned(server)
     assert tuning.outcome == "better"
     # Neither batches nor delays that change nothing are changed.
     assert tuning.winner == Candidate(2, 2, 16, 0)
@@ -101,11 +102,7 @@ def test_the_best_configuration_is_found() -> None:
     assert tuning.ratio.low > 1
     assert tuning.ratio.low <= met(1500) / met(1000) <= tuning.ratio.high
     assert tuning.not_tried == ()
-
-
-def test_rounds_are_interleaved_and_each_side_is_measured_in_each() -> None:
-    server = Server(two_instances_are_best)
-    tuning = tune(server, SPACE, OBJECTIVE, PLENTY_S)
+    # Rounds are interleaved, and each side is measured in each.
     order = [key for key, _ in itertools.groupby(t.candidate for t in server.trials if t.stage == "round")]
     # A B, B A, A B: where a round ends with the side that the next one begins with, they are one group here.
     assert order == [[PRESENT, tuning.winner][n % 2] for n in range(len(order))]
@@ -114,24 +111,21 @@ def test_rounds_are_interleaved_and_each_side_is_measured_in_each() -> None:
 
 
 def test_on_a_plateau_the_present_configuration_stays() -> None:
-    tuning = tune(Server(flat), SPACE, OBJECTIVE, PLENTY_S)
-    check(tuning, PLENTY_S)
+    tuning = tuned(Server(flat))
     assert (tuning.outcome, tuning.winner) == ("same", None)
     assert tuning.standing(PRESENT).rate == pytest.approx(met(1000), rel=TOLERANCE)
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_noise_makes_no_winner(seed: int) -> None:
-    tuning = tune(Server(flat, noise=0.05, seed=seed), SPACE, OBJECTIVE, PLENTY_S)
-    check(tuning, PLENTY_S)
+    tuning = tuned(Server(flat, noise=0.05, seed=seed))
     assert tuning.outcome != "better"
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_a_real_difference_is_found_in_noise(seed: int) -> None:
     server = Server(lambda c: two_instances_are_best(c) * (4 / 3 if c.instances == 2 else 1), noise=0.02, seed=seed)
-    tuning = tune(server, SPACE, OBJECTIVE, PLENTY_S)
-    check(tuning, PLENTY_S)
+    tuning = tuned(server)
     assert tuning.outcome == "better"
     assert tuning.winner
     assert (tuning.winner.instances, tuning.winner.threads) == (2, 2)
@@ -148,8 +142,7 @@ def test_of_equally_good_ones_the_one_that_changes_least_wins() -> None:
                 return Trial(stage, candidate, load, number, SCREEN_S, throughput=2 * (trial.throughput or 0))
             return trial
 
-    server = Deceived(lambda c: 1500.0 if c.instances == 2 and c.threads == 2 else 1000.0)
-    tuning = tune(server, SPACE, OBJECTIVE, PLENTY_S)
+    tuning = tuned(Deceived(lambda c: 1500.0 if c.instances == 2 and c.threads == 2 else 1000.0))
     searched = {s.candidate for s in tuning.standings if s.found}
     assert any(candidate.max_batch == 4 for candidate in searched)
     assert tuning.outcome == "better"
@@ -163,8 +156,7 @@ def test_candidates_that_fail_are_listed_and_do_not_end_the_search() -> None:
     server = Server(two_instances_are_best)
     best = Candidate(2, 2, 16, 0)
     server.failing = {best: "Triton cannot load it: out of memory"}
-    tuning = tune(server, SPACE, OBJECTIVE, PLENTY_S)
-    check(tuning, PLENTY_S)
+    tuning = tuned(server)
     assert tuning.standing(best).failure == "Triton cannot load it: out of memory"
     assert tuning.winner is None or tuning.winner != best
     assert sum(t.candidate == best for t in server.trials) == 1
@@ -179,8 +171,7 @@ def test_a_candidate_that_fails_under_load_has_no_rate() -> None:
                 return Trial(stage, candidate, load, number, RUN_S, failure="the server ended with exit status 139")
             return super().measured(stage, candidate, load, number)
 
-    tuning = tune(Crashing(two_instances_are_best), SPACE, OBJECTIVE, PLENTY_S)
-    check(tuning, PLENTY_S)
+    tuning = tuned(Crashing(two_instances_are_best))
     assert tuning.winner != best
     assert tuning.standing(best).failure == "the server ended with exit status 139"
 
@@ -200,15 +191,13 @@ def test_a_server_too_slow_for_the_percentile_is_said_at_once() -> None:
 
 
 def test_an_objective_that_no_configuration_meets() -> None:
-    tuning = tune(Server(lambda _: 150.0), SPACE, OBJECTIVE, PLENTY_S)
-    check(tuning, PLENTY_S)
+    tuning = tuned(Server(lambda _: 150.0))
     assert tuning.outcome == "missed"
 
 
 def test_an_objective_that_only_another_configuration_meets() -> None:
     server = Server(lambda c: 1000.0 if c.instances == 2 and c.threads == 2 else 150.0)
-    tuning = tune(server, SPACE, OBJECTIVE, PLENTY_S)
-    check(tuning, PLENTY_S)
+    tuning = tuned(server)
     assert (tuning.outcome, tuning.winner) == ("better", Candidate(2, 2, 16, 0))
     assert tuning.ratio is None
 
@@ -219,8 +208,7 @@ def test_an_objective_that_only_another_configuration_meets() -> None:
 def test_a_rate_that_the_generator_limits_is_nobodys_maximum() -> None:
     server = Server(two_instances_are_best)
     server.generator_above = 800.0
-    tuning = tune(server, SPACE, OBJECTIVE, PLENTY_S)
-    check(tuning, PLENTY_S)
+    tuning = tuned(server)
     assert tuning.outcome == "undecided"
     assert "at higher rates the generator was late, so the server's own limit is not known" in tuning.reason
 
@@ -228,8 +216,7 @@ def test_a_rate_that_the_generator_limits_is_nobodys_maximum() -> None:
 def test_a_winner_that_the_generator_limits_does_at_least_so_much() -> None:
     server = Server(lambda c: 5000.0 if c.instances == 2 and c.threads == 2 else 1000.0)
     server.generator_above = 2000.0
-    tuning = tune(server, SPACE, OBJECTIVE, PLENTY_S)
-    check(tuning, PLENTY_S)
+    tuning = tuned(server)
     assert tuning.outcome == "better"
     assert "or more: the generator, not the server, limited it" in tuning.reason
     assert max(tuning.standing(Candidate(2, 2, 16, 0)).rounds) <= 2000.0
@@ -241,8 +228,7 @@ def test_a_winner_that_the_generator_limits_does_at_least_so_much() -> None:
 def test_on_a_machine_that_other_work_has_taken_nothing_is_decided_and_that_soon() -> None:
     server = Server(two_instances_are_best)
     server.disturbed = lambda _stage, _candidate: True
-    tuning = tune(server, SPACE, OBJECTIVE, PLENTY_S)
-    check(tuning, PLENTY_S)
+    tuning = tuned(server)
     assert (tuning.outcome, tuning.lacked) == ("undecided", "machine")
     assert "other work took the machine (other_load" in tuning.reason
     assert sum(trial.stage == "search" for trial in server.trials) < 16
@@ -279,16 +265,14 @@ def test_a_candidate_that_other_work_disturbed_has_not_missed_the_objective() ->
     """The server alone is what the present configuration is too slow for."""
     server = Server(lambda c: 1000.0 if c.instances == 2 else 150.0)
     server.disturbed = lambda _, candidate: candidate.instances == 2
-    tuning = tune(server, SPACE, OBJECTIVE, PLENTY_S)
-    check(tuning, PLENTY_S)
+    tuning = tuned(server)
     assert (tuning.outcome, tuning.lacked) == ("undecided", "machine")
 
 
 def test_rounds_that_other_work_disturbed_say_so() -> None:
     server = Server(two_instances_are_best)
     server.disturbed = lambda stage, _: stage == "round"
-    tuning = tune(server, SPACE, OBJECTIVE, PLENTY_S)
-    check(tuning, PLENTY_S)
+    tuning = tuned(server)
     assert (tuning.outcome, tuning.lacked) == ("undecided", "machine")
     assert "in round 1 " in tuning.reason
 
@@ -300,8 +284,7 @@ def test_rounds_that_other_work_disturbed_say_so() -> None:
 def test_a_finalist_that_there_was_no_time_for_has_not_missed_the_objective(budget_s: float) -> None:
     """The present configuration is known to meet no rate; the other one was not searched, or with a few runs."""
     server = Server(lambda c: 1000.0 if c.instances == 2 else 150.0)
-    tuning = tune(server, SPACE, OBJECTIVE, budget_s)
-    check(tuning, budget_s)
+    tuning = tuned(server, budget_s)
     assert (tuning.outcome, tuning.lacked) == ("undecided", "time")
     assert "2 x 2 threads" in tuning.reason
 
@@ -309,8 +292,7 @@ def test_a_finalist_that_there_was_no_time_for_has_not_missed_the_objective(budg
 @pytest.mark.parametrize("budget_s", [20.0, 60.0, 120.0, 240.0, 400.0, 800.0])
 def test_the_budget_is_kept_to_and_what_was_not_tried_is_said(budget_s: float) -> None:
     server = Server(two_instances_are_best)
-    tuning = tune(server, SPACE, OBJECTIVE, budget_s)
-    check(tuning, budget_s)
+    tuning = tuned(server, budget_s)
     assert tuning.spent_s == sum(t.seconds for t in server.trials)
     if budget_s <= 120:
         assert tuning.outcome == "undecided"
