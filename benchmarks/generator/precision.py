@@ -9,10 +9,15 @@ would lie between the sending of a request and the server's note of it. What a r
 there and back, with the generator's own wake-ups.
 """
 
+import os
+import select
+import socket
+import struct
+import time
+
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.generator.wake_up import wake_up
 from benchmarks.rig.aims import Aim, check
 from servemark.stats.histogram import Histogram
 from tests.golden.behaviour import Behaviour
@@ -26,6 +31,8 @@ CONSTANT_MS, SHARE = 0.05, 0.02
 OUTLIER_EVERY, OUTLIERS, OUTLIER_S = 999, 11, 0.02
 """With one in 1,000 nearest rank would make p99.9 the slowest of the others."""
 OUTLIER_RATE, OUTLIER_CONNECTIONS = 1000, 64
+ASLEEP_MS = (0.2, 1, 10, 100)
+WAKES = 300
 Times = npt.NDArray[np.int64]
 
 
@@ -68,6 +75,39 @@ def _print(what: str, percentile: float, ours: Times, theirs: Times) -> None:
     limit_ms = CONSTANT_MS + SHARE * did_ms
     shown = f"{what}: p{percentile:g} {found_ms:.3f} ms of {len(ours):,}, the server's {did_ms:.3f} ms; off by"
     print(check(shown, found_ms - did_ms, Aim(-limit_ms, limit_ms), "ms"), flush=True)
+
+
+def wake_up() -> None:
+    """Print the time from a write on one core to the reader's clock on another, by how long the reader slept.
+
+    It bounds the precision of a meter in another process.
+    """
+    for asleep_ms in ASLEEP_MS:
+        took_us = wake_ups_us(asleep_ms, min(WAKES, round(MAX_DURATION_S * 1e3 / asleep_ms)))
+        p50, p90 = np.percentile(took_us, (50, 90))
+        print(f"a process that slept {asleep_ms:g} ms wakes up in {p50:.0f} µs (p50), {p90:.0f} µs (p90)", flush=True)
+
+
+def wake_ups_us(asleep_ms: float, count: int) -> list[float]:
+    """From the writer's clock to the reader's, in µs; the writer polls the clock and never sleeps."""
+    ours, theirs = socket.socketpair()
+    writer = os.fork()
+    if not writer:
+        for _ in range(count):
+            until = time.monotonic_ns() + round(asleep_ms * 1e6)
+            while time.monotonic_ns() < until:
+                pass
+            theirs.send(struct.pack("q", time.monotonic_ns()))
+        os._exit(0)
+    took_us = []
+    with ours, theirs, select.epoll() as epoll:
+        epoll.register(ours, select.EPOLLIN)
+        for _ in range(count):
+            epoll.poll()
+            [sent] = struct.unpack("q", ours.recv(8))
+            took_us.append((time.monotonic_ns() - sent) / 1e3)
+    os.waitpid(writer, 0)
+    return took_us
 
 
 if __name__ == "__main__":

@@ -1,12 +1,9 @@
 """Other load generators, to compare with: where each is found, how it is told a load, and what it reports."""
 
-from loadgen.peers.ab import ApacheBench
 from loadgen.peers.h2load import H2load
-from loadgen.peers.hey import Hey
-from loadgen.peers.locust import Locust
+from loadgen.peers.http_only import ApacheBench, Hey, Locust, Wrk
 from loadgen.peers.peer import Peer, PeerFigures, PeerLoad
 from loadgen.peers.perf_analyzer import PerfAnalyzer
-from loadgen.peers.wrk import Wrk
 
 __all__ = ["PEERS", "Peer", "PeerFigures", "PeerLoad"]
 

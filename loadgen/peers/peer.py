@@ -58,6 +58,13 @@ class PeerLoad:
             fields.pop(own, None)
         return first.split(" ")[1], fields, body
 
+    def written(self, folder: Path) -> tuple[str, dict[str, str], Path]:
+        """Write the body into a folder: path and header fields as of `parts`, and its file."""
+        path, fields, body = self.parts()
+        file = folder / "body"
+        file.write_bytes(body)
+        return path, fields, file
+
 
 @dataclass(frozen=True)
 class PeerFigures:
