@@ -42,6 +42,7 @@ BATCHING = {
     "a lone request waits for the delay": (Setup(1, 8, 5 * MS), [0], [(5, 15)]),
     "a full batch does not": (Setup(1, 2, 5 * MS), [0, 1], [(1, 11), (1, 11)]),
     "nor a preferred one": (Setup(1, 8, 5 * MS, (2,)), [0, 1, 2], [(1, 11), (1, 11), (11, 21)]),
+    "the largest preferred one that waits": (Setup(1, 8, 5 * MS, (2, 4)), [0, 0, 0, 0], [(0, 10)] * 4),
     "the delay counts from the oldest": (Setup(1, 8, 5 * MS), [0, 1, 4], [(5, 15), (5, 15), (5, 15)]),
     "two instances side by side": (Setup(2, 1), [0, 0, 0], [(0, 10), (0, 10), (10, 20)]),
 }

@@ -102,10 +102,10 @@ def test_the_best_configuration_is_found() -> None:
     assert tuning.ratio.low > 1
     assert tuning.ratio.low <= met(1500) / met(1000) <= tuning.ratio.high
     assert tuning.not_tried == ()
-    # Rounds are interleaved, and each side is measured in each.
-    order = [key for key, _ in itertools.groupby(t.candidate for t in server.trials if t.stage == "round")]
-    # A B, B A, A B: where a round ends with the side that the next one begins with, they are one group here.
-    assert order == [[PRESENT, tuning.winner][n % 2] for n in range(len(order))]
+    # Rounds are interleaved, A B, B A, A B, of two runs for each side, and each side is measured in each.
+    rounds = itertools.groupby((t for t in server.trials if t.stage == "round"), lambda t: (t.number // 2, t.candidate))
+    order = [side for (_, side), _ in rounds]
+    assert order == [[PRESENT, tuning.winner][n % 4 in {1, 2}] for n in range(len(order))]
     counts = [len(tuning.standing(c).rounds) for c in (PRESENT, tuning.winner or PRESENT)]
     assert counts[0] == counts[1] >= MIN_ROUNDS
 
