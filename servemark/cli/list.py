@@ -47,9 +47,8 @@ def list_(options: List) -> None:
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("workload", "task", "suites", "parameters", "GFLOPs", "inputs", "metric"):
-        table.add_column(
-            column, justify="right" if column in ("parameters", "GFLOPs") else "left", no_wrap=column == "workload"
-        )
+        number = column in ("parameters", "GFLOPs")
+        table.add_column(column, justify="right" if number else "left", no_wrap=number, overflow="fold")
     for workload in chosen:
         inputs = ", ".join(f"{t.name} {t.datatype}{list(t.shape)}" for t in workload.inputs)
         table.add_row(
