@@ -119,9 +119,11 @@ def _skipped(config: LoadConfig, measured: Measured, *, judged_stages: int, long
     elif config.scenario.trace:
         skipped[Kind.STEADY_STATE] = "the rate of a trace changes by itself"
     elif isinstance(config.scenario.load, Stages) and not judged_stages:
-        shortest = f"stages at one rate, of {FEWEST * SHORTEST_WINDOW_S:g} s or more"
-        overloaded = "in all of them requests piled up, or a pile was worked off" if long_stages else "there is none"
-        skipped[Kind.STEADY_STATE] = f"it is judged within {shortest}: {overloaded}"
+        skipped[Kind.STEADY_STATE] = (
+            "in each stage that is long enough requests piled up, or a pile was worked off"
+            if long_stages
+            else f"no stage keeps one rate for {FEWEST * SHORTEST_WINDOW_S:g} s or more"
+        )
     if config.live.at:
         skipped |= dict.fromkeys((Kind.ERROR_RATE, Kind.SERVER_ALIVE), "commands may have caused it (--at)")
     if config.open_loop and receive_clock(measured.recorder) == KERNEL and measured.machine.server_elsewhere:

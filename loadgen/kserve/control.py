@@ -163,8 +163,11 @@ class Control:
     def require_ready(self, model: str, fix: str, *, start: str) -> None:
         """Check that the server is ready to serve the model; `start` is the fix without one. Raises ServerError."""
         if not self._ready(model, start):
-            version = f" in version {self.version}" if self.version else ""
-            raise ServerError(f"the server at {self.url} does not serve {model!r}{version}", fix=fix)
+            what = f"the server at {self.url} does not serve {model!r}"
+            if self.version:
+                what += f" in version {self.version}"
+                fix = "name a version that is served with --model-version, or leave it out"
+            raise ServerError(what, fix=fix)
 
     def served_model(self, model: str, declared: Mapping[str, Tensors] | None = None) -> ServedModel:
         """Return a model's `inputs` and `outputs`, declared or as the server describes them. Raises ServerError."""

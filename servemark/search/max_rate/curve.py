@@ -81,4 +81,4 @@ def _knee(points: Sequence[CurvePoint]) -> tuple[float | None, str]:
             return None, f"already at {point['rate']:g}/s, the lowest rate, {why}"
         return points[number - 1]["rate"], f"at {point['rate']:g}/s {why}"
     last = points[-1]["rate"]
-    return None, f"not reached: at {last:g}/s the mean latency is {slowdown:.3g} times that of {lowest['rate']:g}/s"
+    return None, f"at {last:g}/s, the highest rate, the mean latency is {slowdown:.3g} times that of {lowest['rate']:g}/s"

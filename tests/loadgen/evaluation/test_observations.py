@@ -65,7 +65,7 @@ def test_an_empty_interval_is_observed_too() -> None:
     [
         (CLOSED, {"interrupted": "stopped"}, "steady_state", "the run was cut short"),
         (("--arrival-trace", "{trace}"), {}, "steady_state", "the rate of a trace changes by itself"),
-        (("--stages", "2:10,3.4:20"), {}, "steady_state", "it is judged within stages at one rate, of 3.5 s or more"),
+        (("--stages", "2:10,3.4:20"), {}, "steady_state", "no stage keeps one rate for 3.5 s or more"),
         (OPEN, {"cpu_utilization": None}, "client_cpu", "cut short before its measured interval began"),
     ],
 )

@@ -85,7 +85,7 @@ def test_a_wrong_answer_is_told_from_validation_data(tmp_path: Path) -> None:
         (["--shape", "y:1"], "--shape names 'y', which is not an input of m"),
         (["--shape", "x:3"], r"--shape x:3 does not fit m's x FP32\[-1, 4\]"),
         (["--batch-size", "9"], "above m's maximum of 8"),
-        (["--model-version", "7"], "does not serve 'm' in version 7"),
+        (["--model-version", "7"], r"(?s)does not serve 'm' in version 7\n.*--model-version, or leave it out"),
     ],
 )
 def test_what_is_refused_before_a_request(flags: list[str], words: str) -> None:

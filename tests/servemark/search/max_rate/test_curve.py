@@ -53,7 +53,7 @@ def test_a_rate_that_falls_behind_ends_the_curve_too() -> None:
 def test_a_range_that_does_not_reach_the_knee_or_begins_beyond_it() -> None:
     below = curve([run(100, 1.0), run(200, 1.5)])
     assert (below["knee"], below["knee_reason"]) == (
-        None, "not reached: at 200/s the mean latency is 1.5 times that of 100/s",
+        None, "at 200/s, the highest rate, the mean latency is 1.5 times that of 100/s",
     )  # fmt: skip
     beyond = curve([run(100, 1.0, 0.7), run(200, 1.5, 0.4)])
     assert beyond["knee"] is None
