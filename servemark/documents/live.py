@@ -108,7 +108,7 @@ class Live(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     explain: Annotated[
         bool,
         option(
-            "Explain the slowest requests: the server's trace of each (Triton), the queue replayed.",
+            "Explain the slowest requests by Triton's trace of each and a replay of the queue.",
             of_locust=False,
             commands={RUN},
         ),
@@ -117,21 +117,24 @@ class Live(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         tuple[Program, ...],
         option(
             "Run a command at this second of the measured interval; the result says how long the latency took to "
-            "recover from it; may come again.",
+            "recover; repeatable.",
             metavar="S:COMMAND",
             of_locust=False,
             commands={RUN},
         ),
     ] = ()
     power_command: Annotated[
-        Program, option("Meter energy by this command: one figure in watts a line, until it is ended.", metavar="CMD")
+        Program,
+        option("Meter energy by this command, which prints watts line by line.", metavar="CMD"),
     ] = ""
-    power_boundary: Annotated[Word, option("What that command meters; wall if not given.", metavar="NAME")] = ""
+    power_boundary: Annotated[
+        Word, option("Name of what --power-command meters; wall if not given.", metavar="NAME")
+    ] = ""
     scrape: Annotated[
         tuple[Host, ...],
         option(
-            "Prometheus exporter read once a second beside the run, like node=http://HOST:9100/metrics#node_load; "
-            "may come again.",
+            "Prometheus exporter, read once a second during the run, like node=http://HOST:9100/metrics#node_load; "
+            "may be given again.",
             metavar="NAME=URL[#PREFIX,...]",
             of_locust=False,
             commands={RUN},
@@ -139,23 +142,23 @@ class Live(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = ()
     sampling_rate_hz: Annotated[
         Annotated[float, Meta(ge=0, le=MAX_SAMPLING_RATE_HZ)],
-        option("Readings of CPU, GPU and power a second, for series.json; 0: none.", metavar="HZ"),
+        option("Readings per second of CPU, GPU and power, for series.json; 0: none.", metavar="HZ"),
     ] = 10.0
     metrics_port: Annotated[
         Annotated[Port, Names.HOST] | None,
         option(
-            "Prometheus metrics of the run while it goes on, at this port; 0: a free one.",
+            "Port for live Prometheus metrics; 0 picks a free one.",
             metavar="PORT",
             commands=MEASURED | {MLPERF},
         ),
     ] = None
-    metrics_host: Annotated[Host, option("Where that port listens.", metavar="HOST", commands=MEASURED | {MLPERF})] = (
-        LOOPBACK
-    )
+    metrics_host: Annotated[
+        Host, option("Address on which --metrics-port listens.", metavar="HOST", commands=MEASURED | {MLPERF})
+    ] = LOOPBACK
     metrics_grace_s: Annotated[
         NotNegative,
         option(
-            "Leave the final metrics at that port for so long after the run, or until Ctrl-C.",
+            "Keep --metrics-port open this long after the run, or until Ctrl-C.",
             units=SECONDS,
             commands=MEASURED | {MLPERF},
         ),

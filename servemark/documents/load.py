@@ -29,12 +29,17 @@ class Distribution(StrEnum):
 
 Duration = Annotated[
     Positive,
-    option("Measured seconds; a closed loop may go on longer.", units=SECONDS, commands=MEASURED, in_web_ui=True),
+    option(
+        "Measured seconds; a closed loop goes on while its answers are too few.",
+        units=SECONDS,
+        commands=MEASURED,
+        in_web_ui=True,
+    ),
 ]
 WarmUp = Annotated[
     Annotated[float, Meta(ge=0)] | Literal["auto"],
     option(
-        "Seconds before that, which do not count; auto: until the latency is steady.",
+        "Seconds of warm-up, which no figure counts; auto: until the latency is steady.",
         read=texts.warm_up,
         write=texts.warm_up_text,
         metavar="S",
@@ -92,12 +97,13 @@ class ClosedLoop(_Load, frozen=True, kw_only=True, tag="closed-loop"):
     """`concurrency` users: each sends its next request when one is answered, after a think time where there is one."""
 
     concurrency: Annotated[
-        Count, option("Closed loop: requests in flight.", commands=LOADS | {QUALITY}, locust_dest="num_users")
+        Count,
+        option("Closed loop: requests in flight, 1 if not given.", commands=LOADS | {QUALITY}, locust_dest="num_users"),
     ] = 1
     think_time_s: Annotated[
         tuple[Annotated[float, Meta(ge=0)], Annotated[float, Meta(ge=0)]],
         option(
-            "Closed loop: pause of each of them before its next request, drawn evenly between the two.",
+            "Closed loop: pause of each user before the next request, drawn evenly if a range.",
             read=texts.think_time,
             write=texts.think_time_text,
             metavar="S[:S]",
@@ -121,7 +127,7 @@ class ConstantRate(_Load, frozen=True, kw_only=True, tag="constant-rate"):
     rate: Annotated[
         Positive,
         option(
-            "Open loop: requests/s on a schedule; without it a closed loop.",
+            "Open loop: requests/s, sent by the clock.",
             name="request_rate",
             units=RATES,
             in_web_ui=True,
@@ -180,7 +186,7 @@ class MaxRate(_Load, frozen=True, kw_only=True, tag="max-rate"):
     bounds: Annotated[
         tuple[float, float] | Literal["auto"],
         option(
-            "Search for the highest rate that meets --slo, between two rates.",
+            "Search for the highest rate that meets --slo.",
             name="max_rate",
             read=texts.bounds,
             write=texts.bounds_text,
@@ -195,7 +201,11 @@ class MaxRate(_Load, frozen=True, kw_only=True, tag="max-rate"):
     warmup: WarmUp = AUTO
     despite_busy: Annotated[
         bool,
-        option("Search on where other work disturbs each of the first three runs.", commands={RUN}, of_locust=False),
+        option(
+            "Go on searching although other work disturbs each of the first three runs.",
+            commands={RUN},
+            of_locust=False,
+        ),
     ] = False
 
     def __post_init__(self) -> None:

@@ -54,7 +54,7 @@ Engine = Annotated[
 ]
 Precision = Annotated[
     Literal["fp32", "fp16", "bf16", "int8", "fp8"],
-    option(f"What the engine computes in: {', '.join(PRECISIONS)}.", metavar="P", in_web_ui=True),
+    option(f"Number format that the engine computes in: {', '.join(PRECISIONS)}.", metavar="P", in_web_ui=True),
 ]
 
 
@@ -70,7 +70,7 @@ class Inputs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     shape: Annotated[
         dict[Word, tuple[int, ...]],
         option(
-            "random, zero: an input's sizes without the batch, where the model leaves them open; may come again.",
+            "random, zero: an input's open sizes, without the batch; repeatable.",
             read=texts.shapes,
             write=texts.shapes_text,
             metavar="NAME:3,224,224",
@@ -81,7 +81,7 @@ class Inputs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     input_range: Annotated[
         dict[Word, tuple[int | float, int | float]],
         option(
-            "random: an input's least and greatest value; may come again.",
+            "random: least and greatest value of an input; repeatable.",
             read=texts.ranges,
             write=texts.ranges_text,
             metavar="NAME:0:30521",
@@ -89,11 +89,11 @@ class Inputs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             commands=ALL | {IMPORT},
         ),
     ] = {}
-    string_length: Annotated[Natural, option("random: letters of each string.", commands=ALL | {IMPORT})] = (
+    string_length: Annotated[Natural, option("random: length of each string.", commands=ALL | {IMPORT})] = (
         DEFAULT_STRING_LENGTH
     )
     string_data: Annotated[
-        Word, option("random: this string instead, in each element.", metavar="TEXT", commands=ALL | {IMPORT})
+        Word, option("random: this text in place of random strings.", metavar="TEXT", commands=ALL | {IMPORT})
     ] = ""
     data_root: Annotated[File, folder("Where data sets lie, one folder for each.", DATA_ROOT, of_host=True)] = ""
 
@@ -104,7 +104,7 @@ class Objectives(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     slo: Annotated[
         Word,
         option(
-            "Objectives of any figures, like p99:20ms,errors:0.001,server.queue:2ms; MET or MISSED.",
+            "Objectives, which the run meets or misses, like p99:20ms,errors:0.001,server.queue:2ms.",
             read=lambda _, given: written(parse_objectives(given)),
             metavar="FIGURE:LIMIT",
             repeatable=True,
@@ -113,13 +113,13 @@ class Objectives(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         ),
     ] = ""
     max_error_rate: Annotated[
-        Share, option("Largest failed share of a valid run.", units=SHARES, metavar="X", commands=MEASURED)
+        Share, option("Largest share of failed requests in a VALID run.", units=SHARES, metavar="X", commands=MEASURED)
     ] = 0.01
     quality: Annotated[
         bool, option("Score the answers by the labels of the data set (--input-data dataset).", commands=LOADS)
     ] = False
     language_model: Annotated[
-        File, option("Decode what is scored by a beam search with this KenLM model (.arpa or binary), not greedily.")
+        File, option("Decode scored answers by beam search with this KenLM model (.arpa or binary), not greedily.")
     ] = ""
     lm_alpha: Annotated[float | None, option("Weight of the language model; 0.5 if not given.", metavar="X")] = None
     lm_beta: Annotated[
@@ -139,7 +139,7 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     request_timeout_s: Annotated[
         Positive,
         option(
-            "A request unanswered this long after its schedule fails, or after it waited for --max-in-flight.",
+            "Fail a request unanswered this long after it was due or waited for --max-in-flight.",
             units=SECONDS,
             commands=ALL,
         ),
@@ -147,7 +147,7 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     request_cancellation: Annotated[
         tuple[Annotated[float, Meta(gt=0, le=texts.MAX_CANCELLED)], Annotated[float, Meta(ge=0)]] | None,
         option(
-            "Give a share of the requests up where no answer comes so long after they were sent, like 0.05:0.2.",
+            "Give up this share of the requests when unanswered S after sending, like 0.05:0.2.",
             read=texts.cancellation,
             write=texts.cancellation_text,
             metavar="SHARE:S",
@@ -155,30 +155,33 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         ),
     ] = None
     max_in_flight: Annotated[
-        Count, option("Open loop: most requests in flight; others wait.", commands=MEASURED | {MLPERF})
+        Count, option("Open loop: most requests in flight; others wait in the generator.", commands=MEASURED | {MLPERF})
     ] = 1024
     abort_on: Annotated[
         Word,
         option(
-            "End the run early, as INVALID, where what is measured so far breaks a limit, like errors:0.1,p99:500ms.",
+            "End the run early, as INVALID, once the requests so far break a limit, like errors:0.1,p99:500ms.",
             metavar="pXX:MS,...",
         ),
     ] = ""
     sender_priority: Annotated[
         Literal["auto", "realtime", "slice", "normal"],
-        option("Sending thread: auto (open loop: the best permitted), realtime, slice, normal.", metavar="P"),
+        option(
+            "Priority of the sending thread: auto (open loop: the best permitted), realtime, slice, normal.",
+            metavar="P",
+        ),
     ] = AUTO
     cpu_latency_qos: Annotated[
         Literal["auto", "on", "off"],
         option(
-            "Cores kept out of idle states while it sends: auto (a virtual machine, the server elsewhere), on, off.",
+            "Keep cores from idling: auto (on a virtual machine, with the server elsewhere), on, off.",
             metavar="Q",
         ),
     ] = AUTO
     receive_clock: Annotated[
         Literal["auto", "process"],
         option(
-            "What tells when answers came: auto (the kernel's packet stamps where there are some), process.",
+            "Clock of the answers: auto (the kernel's packet stamps, if any), process.",
             metavar="C",
         ),
     ] = AUTO
@@ -201,7 +204,7 @@ class RunRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     workload_files: Annotated[
         tuple[Program, ...],
         option(
-            "Python file of a workload of your own, or a folder of them; may be given again.",
+            "Python file of a workload of your own, or a folder of them; repeatable.",
             name="workload_file",
             metavar="PATH",
             of_locust=False,
@@ -238,7 +241,7 @@ class RunRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if server.endpoint_type:
             _check_endpoint(self)
         if server.streaming and self.protocol != "grpc":
-            raise OptionError("--streaming is a way of gRPC", fix="add --protocol grpc")
+            raise OptionError("--streaming is for gRPC", fix="add --protocol grpc")
         if self.live.otlp_sample and not by_http:
             raise OptionError("--otlp-sample is for HTTP without shared memory", fix="--protocol http")
         if server.request_parameters and server.shared_memory != "none":

@@ -47,14 +47,14 @@ Compression = Literal["none", "gzip"]
 
 Device = Annotated[
     Word,
-    option("cpu or cuda:N; else what the model's config.pbtxt says.", metavar="DEVICE", of_locust=False, commands=ALL),
+    option("cpu or cuda:N; default: as in the model's config.pbtxt.", metavar="DEVICE", of_locust=False, commands=ALL),
 ]
 _EngineOption = Annotated[str, Names.PROGRAM, re.compile(r"[a-z0-9_]+(=(true|false|[0-9.]+)?)?")]
 """Triton's EXECUTION_ENV_PATH names a Python to run."""
 EngineOptions = Annotated[
     tuple[_EngineOption, ...],
     option(
-        "Engine's own parameter, like compile=true; may come again.",
+        "The engine's own parameter, like compile=true; repeatable.",
         name="engine_option",
         metavar="KEY[=VALUE]",
         of_locust=False,
@@ -131,7 +131,7 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     url: Annotated[
         Host,
         option(
-            "A running server, http[s]://HOST:PORT or unix:/PATH; several take requests in turn. Else one is started.",
+            "A running server, http[s]://HOST:PORT or unix:/PATH; several take turns. Without it one is started.",
             short="-u",
             repeatable=True,
             locust_dest="host",
@@ -139,26 +139,24 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = ""
     metrics_url: Annotated[
         Host,
-        option(
-            "Prometheus metrics of that server; not given: /metrics at port 8002, where --url has Triton's own ports."
-        ),
+        option("The server's Prometheus metrics; default: /metrics at port 8002, where --url has Triton's own ports."),
     ] = ""
     server_processes: Annotated[
         tuple[Word, ...],
         option(
-            "Another process of that server, where none that listens at --url is connected to it; may come again.",
+            "Process of the server that no TCP connection leads to; repeatable.",
             name="server_process",
             metavar="NAME|PID",
             commands=LOADS | {MLPERF},
         ),
     ] = ()
     protocol: Annotated[
-        Literal["", "http", "grpc"], option("http or grpc; http unless --url is grpc[s]://.", short="-i")
+        Literal["", "http", "grpc"], option("http or grpc; default: http unless --url is grpc[s]://.", short="-i")
     ] = ""
     endpoint_type: Annotated[
         Annotated[str, Names.PATH, re.compile("[a-z0-9-]+")],
         option(
-            "What a server without KServe v2 speaks: kserve-v1, tensorflow-serving (also over gRPC), torchserve, "
+            "API of a server without KServe v2: kserve-v1, tensorflow-serving (also over gRPC), torchserve, "
             "openai-embeddings, rerank, predict, bentoml, or a JSON file that describes it.",
             metavar="TYPE",
             of_host=True,
@@ -167,15 +165,18 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = ""
     streaming: Annotated[bool, option("gRPC: one stream for each connection instead of calls.")] = False
     no_connection_reuse: Annotated[
-        bool, option("A new connection for each request; the result has the times of its parts.", commands=LOADS)
+        bool,
+        option("Open a connection for each request, and time its parts.", commands=LOADS),
     ] = False
     request_compression: Annotated[
-        Compression, option("none, or gzip: requests, compressed before the run.", commands=LOADS)
+        Compression, option("none or gzip; requests are compressed before the run.", commands=LOADS)
     ] = "none"
     response_compression: Annotated[
-        Compression, option("none, or gzip: answers, where the server compresses.", commands=LOADS)
+        Compression, option("none or gzip; gzip lets the server compress answers.", commands=LOADS)
     ] = "none"
-    headers: Annotated[File, option("Headers of every request, one Name: value a line.", of_host=True)] = ""
+    headers: Annotated[
+        File, option("File with the headers of every request, one `Name: value` a line.", of_host=True)
+    ] = ""
     tls_ca: Annotated[File, option("PEM: the CA to trust instead of the system's.", of_host=True)] = ""
     tls_insecure: Annotated[
         bool, option("Do not verify the server's certificate: anybody may answer in its place.")
@@ -185,7 +186,7 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     shared_memory: Annotated[
         Literal["none", "system", "cuda"],
         option(
-            "Tensors in messages (none), or in memory that the server sees too: system, cuda.",
+            "Tensors in messages (none), or in memory shared with the server: system, cuda.",
             metavar="KIND",
             commands=LOADS,
         ),
@@ -193,11 +194,13 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     model_name: Annotated[
         Word, option("Model name on the server (default: WORKLOAD_ENGINE).", commands={RUN, QUALITY})
     ] = ""
-    model_version: Annotated[Word, option("Its version; else the server chooses.", metavar="V", short="-x")] = ""
+    model_version: Annotated[Word, option("Model's version; default: the server chooses.", metavar="V", short="-x")] = (
+        ""
+    )
     input_tensors: Annotated[
         Tensors,
         option(
-            "Input of a model of which the server has no metadata; -1 in front of all shapes: batches; may come again.",
+            "Input of a model without metadata; -1 in front of all shapes means batches; repeatable.",
             name="input",
             read=texts.tensors,
             write=texts.tensors_text,
@@ -209,7 +212,7 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     output_tensors: Annotated[
         Tensors,
         option(
-            "Output of that model; may come again.",
+            "Output of a model without metadata; repeatable.",
             name="output",
             read=texts.tensors,
             write=texts.tensors_text,
@@ -221,7 +224,7 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     bls_composing_models: Annotated[
         dict[Word, Word],
         option(
-            "Also show statistics of these models, which the model calls (BLS). Ensembles are detected.",
+            "Models that the model calls (BLS), to show their statistics too.",
             read=texts.versions,
             write=texts.versions_text,
             metavar="A,B:2",
@@ -229,13 +232,16 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = {}
     input_tensor_format: Annotated[
         TensorFormat,
-        option("HTTP: auto, binary or json; auto: json where the server lists no binary_tensor_data.", metavar="F"),
+        option(
+            "HTTP: auto, binary or json; auto is json where the server lists no binary_tensor_data.",
+            metavar="F",
+        ),
     ] = AUTO
-    output_tensor_format: Annotated[TensorFormat, option("HTTP: the same for the answers.", metavar="F")] = AUTO
+    output_tensor_format: Annotated[TensorFormat, option("HTTP: the same for answers.", metavar="F")] = AUTO
     request_parameters: Annotated[
         Parameters,
         option(
-            "A parameter of every request, for the model; type: bool, int, double or string; may come again.",
+            "A parameter of every request; TYPE is bool, int, double or string; repeatable.",
             name="request_parameter",
             read=lambda _, given: parameters_of(given),
             write=parameters_text,
@@ -249,7 +255,7 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     sequence_length_variation: Annotated[
         Share,
         option(
-            "Lengths of sequences are drawn evenly from this share below to this share above.",
+            "Draw lengths evenly, at most this share from --sequence-length.",
             units=SHARES,
             metavar="SHARE",
         ),
@@ -257,7 +263,7 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     num_of_sequences: Annotated[Count, option("Open loop: concurrent sequences. (Closed loop: use --concurrency.)")] = 4
     start_sequence_id: Annotated[
         Annotated[int, Meta(ge=1)],
-        option("Correlation id of the first sequence.", read=lambda what, given: whole(what, given, 1, UINT64)),
+        option("Correlation ID of the first sequence.", read=lambda what, given: whole(what, given, 1, UINT64)),
     ] = 1
     device: Device = ""
     engine_options: EngineOptions = ()
@@ -273,7 +279,9 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     in_process: Annotated[
         bool,
         option(
-            "No server: the engine in this process, the baseline of serving.", of_locust=False, commands={RUN, QUALITY}
+            "Call the engine in this process, without a server.",
+            of_locust=False,
+            commands={RUN, QUALITY},
         ),
     ] = False
     model_repository: Annotated[

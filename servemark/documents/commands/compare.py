@@ -18,7 +18,7 @@ from servemark.quantities import PERCENT, SECONDS
 class Compare(Loaded, frozen=True, kw_only=True):
     """Compare engines or servers in interleaved rounds, or saved results with each other.
 
-    Without --duration the rounds last as long as the slowest engine needs for a verdict, 8 to 120 s.
+    Without --duration each turn lasts as long as the slowest engine needs for a verdict, 8 to 120 s.
 
     Example: servemark compare resnet50 --engines onnxruntime,pytorch
 
@@ -38,11 +38,13 @@ class Compare(Loaded, frozen=True, kw_only=True):
     what: Annotated[
         tuple[str, ...], argument("A workload, or two saved results.", "WORKLOAD | RESULT_A RESULT_B", name="model")
     ]
-    engines: Annotated[str, option("Engines; ENGINE[@PRECISION][:KEY=VALUE]. A is the first.", metavar="A,B[,C]")] = ""
+    engines: Annotated[
+        str, option("Engines, each ENGINE[@PRECISION][:KEY=VALUE]; all are compared with A.", metavar="A,B[,C]")
+    ] = ""
     servers: Annotated[
         str,
         option(
-            "Server products with ONNX Runtime's entry; SERVER[:batching=off]. `servemark servers` lists them.",
+            "Server products, each SERVER[:batching=off]; `servemark servers` lists them.",
             metavar="A,B[,C]",
         ),
     ] = ""
@@ -56,34 +58,33 @@ class Compare(Loaded, frozen=True, kw_only=True):
     urls: Annotated[
         str,
         option(
-            "Servers that run already, of one engine or of one of --engines each. A is the first.",
+            "Running servers, each with its own of --engines if several; all are compared with A.",
             metavar="[NAME=]A,[NAME=]B",
         ),
     ] = ""
     baseline: Annotated[
-        str, option("A saved result: compare it with what `servemark baseline NAME` kept.", metavar="NAME")
+        str, option("Compare a saved result with the one that `servemark baseline NAME` kept.", metavar="NAME")
     ] = ""
     rounds: Annotated[Count, option("Interleaved rounds.")] = 5
-    until_decided: Annotated[
-        bool, option("Stop once each engine is told apart from the first, or equal; --rounds is the most.")
-    ] = False
-    server_per_turn: Annotated[bool, option("A server of its own for each turn.")] = False
+    until_decided: Annotated[bool, option("Stop early once each engine equals A, or differs beyond chance.")] = False
+    server_per_turn: Annotated[bool, option("Start a new server for each turn.")] = False
     skip_unavailable: Annotated[bool, option("Leave out what cannot be used here, and say why.")] = False
     max_rate: Annotated[bool, option("Search each engine's highest rate that meets --slo, after the rounds.")] = False
-    tuned: Annotated[bool, option("Tune each engine for --slo first, as servemark tune does; writes none.")] = False
+    tuned: Annotated[bool, option("Tune each engine for --slo first, but keep its config.pbtxt.")] = False
     tune_budget_s: Annotated[
         Annotated[float, Meta(ge=1)],
-        option("Seconds to tune each engine; a trial that is under way then is finished.", units=SECONDS),
+        option("Seconds to tune each engine; a trial under way is finished.", units=SECONDS),
     ] = TUNE_BUDGET_S
     resume: Resume = ""
     fail_on: Annotated[
         str,
         option(
-            "Exit 5 where B is worse, 2 where undecided: regression, or p99,throughput,errors,...", metavar="FIGURES"
+            "Exit with 5 if B is worse, with 2 if undecided: regression, or p99,throughput,errors,...",
+            metavar="FIGURES",
         ),
     ] = ""
     threshold: Annotated[NotNegative, option("Smallest difference that counts as a regression.", units=PERCENT)] = 5.0
-    allow_invalid: Annotated[bool, option("Judge runs too that are not fit to be compared.")] = False
+    allow_invalid: Annotated[bool, option("Judge every run, INVALID ones too.")] = False
     markdown: Annotated[str, option("Saved results: write the answer and the table as Markdown.", metavar="FILE")] = ""
     json: Json = False
 
@@ -149,7 +150,7 @@ class Tune(Loaded, frozen=True, kw_only=True):
     workload: Workload
     budget_s: Annotated[
         Annotated[float, Meta(ge=1)],
-        option("Seconds for trials; one that is under way then is finished.", units=SECONDS),
+        option("Seconds for trials; one under way is finished.", units=SECONDS),
     ] = TUNE_BUDGET_S
     oversubscribe: Annotated[bool, option("Try instances times threads up to twice the cores.")] = False
     dry_run: Annotated[bool, option("Measure all the same, and write nothing to the model repository.")] = False

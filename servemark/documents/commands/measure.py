@@ -77,7 +77,7 @@ class Run(Asked, frozen=True, kw_only=True):
     request_rate_range: Annotated[
         tuple[float, ...], _span("One run for each rate.", lambda flag, text: number(flag, text, RATES))
     ] = ()
-    repeat: Annotated[Count, option("Repeat each run, with the next seed.")] = 1
+    repeat: Annotated[Count, option("Runs at each load, each with the next seed.")] = 1
     resume: Resume = ""
 
     def points(self) -> list[dict[str, str]]:
@@ -245,7 +245,7 @@ class Kernels(Command, frozen=True, kw_only=True):
     device: OneDevice = "cpu"
     precision: Annotated[
         tuple[str, ...],
-        option("fp32, tf32, bf16, fp16, int8, fp8; may come again.", metavar="PRECISION", shown_default="fp32"),
+        option("fp32, tf32, bf16, fp16, int8, fp8; repeatable.", metavar="PRECISION", shown_default="fp32"),
     ] = ()
     library: Annotated[str, option("torch, onnxruntime, openvino, tensorflow: side by side.", metavar="A[,B]")] = (
         "torch"

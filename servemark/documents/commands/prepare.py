@@ -42,7 +42,7 @@ class List(Command, frozen=True, kw_only=True):
 
 
 class Import(Command, frozen=True, kw_only=True):
-    """Import a model file: from then on every command takes its name.
+    """Import a model file as a workload, which every command takes by its name.
 
     Example: servemark import my_model.onnx --name my_model --shape image:3,224,224
     """
@@ -52,16 +52,18 @@ class Import(Command, frozen=True, kw_only=True):
         Path,
         argument(
             "ONNX file, torch.export program (.pt2), SavedModel, Triton entry, the folder of a Transformers or timm "
-            "model (config.json and *.safetensors), or LIBRARY/NAME, with --shape for other sizes.",
+            "model (config.json and *.safetensors), or a library's model as LIBRARY/NAME.",
             "PATH",
         ),
     ]
-    name: Annotated[str, option("What it is called from now on; else the file's name.", metavar="NAME")] = ""
-    input_data: Annotated[str, option("Real requests (.json, .npz, folder); random ones without.", metavar="PATH")] = ""
+    name: Annotated[str, option("Name of the workload; if not given, the file's.", metavar="NAME")] = ""
+    input_data: Annotated[
+        str, option("Real requests (.json, .npz, folder); random ones if not given.", metavar="PATH")
+    ] = ""
     max_batch: Annotated[
-        Natural | None, option("Most samples in a request; 0: its tensors have no batch dimension; else 32.")
+        Natural | None, option("Most samples in a request, 32 if not given; 0 if the tensors have no batch dimension.")
     ] = None
-    force: Annotated[bool, option("Import again what has this name.")] = False
+    force: Annotated[bool, option("Replace an imported model of this name.")] = False
     json: Json = False
 
 
@@ -75,12 +77,13 @@ class Export(Command, frozen=True, kw_only=True):
     workloads: Annotated[
         tuple[str, ...], argument("Workloads; `servemark list` shows them.", "[WORKLOAD]...", completion="workload")
     ] = ()
-    engine: Annotated[tuple[str, ...], option("Inference engine; may be given again.")] = ()
-    precision: Annotated[tuple[str, ...], option(f"{', '.join(PRECISIONS)}; may be given again.", metavar="P")] = ()
+    engine: Annotated[tuple[str, ...], option("Inference engine; repeatable.")] = ()
+    precision: Annotated[tuple[str, ...], option(f"{', '.join(PRECISIONS)}; repeatable.", metavar="P")] = ()
     all_workloads: Annotated[bool, option("Export every workload.", name="all")] = False
     force: Annotated[bool, option("Export again, and overwrite an edited config.pbtxt.")] = False
     weights: Annotated[
-        str, option("Weights (.safetensors, state_dict) from now on; `seeded`: random ones.", metavar="FILE")
+        str,
+        option("Weights (.safetensors, state_dict), now and in later exports; `seeded`: random ones.", metavar="FILE"),
     ] = ""
     model_repository: Repository = MODEL_REPOSITORY
     json: Json = False

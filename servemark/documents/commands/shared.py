@@ -24,7 +24,7 @@ Report = Annotated[bool, option("Write report.html, one self-contained page, bes
 Verbose = Annotated[bool, option("Show every constraint and figure.", short="-v")]
 Trust = Annotated[
     bool,
-    option("Take the programs, paths and hosts that a result, or another's --config, names; else they are asked for."),
+    option("Accept, without asking, the programs, paths and hosts that a foreign result or --config names."),
 ]
 SuiteName = Annotated[str, argument("aibench, ai-matrix, mlperf-inference, today, subset, own or all.", "SUITE")]
 Workload = Annotated[
@@ -34,7 +34,9 @@ Only = Annotated[tuple[str, ...], option("Only this one of the suite; more than 
 Out = Annotated[Path, folder("Where results are made.", RESULTS)]
 Repository = Annotated[Path, folder("Triton model repository.", MODEL_REPOSITORY)]
 OneDevice = Annotated[str, option("cpu or cuda:N.", metavar="DEVICE")]
-Resume = Annotated[str, option("Go on with one that was cut short, with the same options.", metavar="DIR")]
+Resume = Annotated[
+    str, option("Go on in this directory with the same options, where a command was cut short.", metavar="DIR")
+]
 NoCeilings = Annotated[bool, option("Leave out the ceilings, and the shares of them.")]
 TUNE_BUDGET_S = 540.0
 """Time budget of the trials of one tuning."""

@@ -70,7 +70,7 @@ class Profile(Command, frozen=True, kw_only=True):
     workload: Workload
     precision: Precision = "fp32"
     engine: Annotated[
-        tuple[str, ...], option("Engine; may come again.", metavar="ENGINE", shown_default="those installed")
+        tuple[str, ...], option("Engine; repeatable.", metavar="ENGINE", shown_default="those installed")
     ] = ()
     batch_size: Annotated[Count, option("Samples of the inference.", short="-b")] = 1
     batches: Annotated[
@@ -176,7 +176,7 @@ class Synthesise(Command, frozen=True, kw_only=True):
     batches: Annotated[str, option("Batch sizes beside 1 for that; none.", metavar="B,...")] = "8"
     held_out: Annotated[
         tuple[str, ...],
-        option("Workload that it is not made of, to be timed as well; may come again.", metavar="WORKLOAD"),
+        option("Workload that it is not made of, to be timed as well; repeatable.", metavar="WORKLOAD"),
     ] = ()
     out: Out = RESULTS
     model_repository: Repository = MODEL_REPOSITORY

@@ -80,5 +80,5 @@ def _knee(points: Sequence[CurvePoint]) -> tuple[float | None, str]:
         if number == 0:
             return None, f"already at {point['rate']:g}/s, the lowest rate, {why}"
         return points[number - 1]["rate"], f"at {point['rate']:g}/s {why}"
-    last = points[-1]["rate"]
-    return None, f"at {last:g}/s, the highest rate, the mean latency is {slowdown:.3g} times that of {lowest['rate']:g}/s"
+    last = f"at {points[-1]['rate']:g}/s, the highest rate"
+    return None, f"{last}, the mean latency is {slowdown:.3g} times that of {lowest['rate']:g}/s"

@@ -223,7 +223,7 @@ def test_the_protocol_is_a_flag_or_the_url_s(flags: str, url: str) -> None:
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        ("--streaming", "--streaming is a way of gRPC"),
+        ("--streaming", "--streaming is for gRPC"),
         ("--protocol http --url grpc://somewhere:9", "is not for --protocol http"),
         ("--protocol grpc --url http://somewhere:9", "is not for --protocol grpc"),
         ("--url h2://somewhere:9", "is not http://HOST:PORT or grpc://HOST:PORT"),

@@ -25,7 +25,7 @@ def test_credentials_are_not_part_of_the_request(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("changes", "words"),
-    [({"batch_size": 10_000}, "--batch-size 10000 is above"), ({"streaming": True}, "--streaming is a way of gRPC")],
+    [({"batch_size": 10_000}, "--batch-size 10000 is above"), ({"streaming": True}, "--streaming is for gRPC")],
 )
 def test_a_variant_is_checked_as_what_it_is_made_from_was(changes: dict[str, Any], words: str) -> None:
     with pytest.raises(OptionError, match=words):

@@ -50,7 +50,7 @@ BAD: list[tuple[str, list[str]]] = [
     ("run ranking --warmup=-1", ["--warmup -1 must be at least 0"]),
     ("run ranking --url ftp://localhost", ["'ftp://localhost' is not http://HOST:PORT"]),
     ("run ranking --url http://localhost:8000/v2", ["the path of KServe v2 itself"]),
-    ("run ranking --streaming", ["--streaming is a way of gRPC", "--protocol grpc"]),
+    ("run ranking --streaming", ["--streaming is for gRPC", "--protocol grpc"]),
     ("run ranking -i http --url grpc://localhost:8001", ["is not for --protocol http"]),
     ("run ranking --in-process --workers 2", ["--in-process has no server", "--workers"]),
     ("run ranking=0.5,ncf=0.5 --request-rate 9 --workers 2", ["a mix has no --workers"]),

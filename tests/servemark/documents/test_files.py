@@ -37,7 +37,7 @@ def test_stages_are_a_list_or_a_text(tmp_path: Path) -> None:
         ("", "does not hold a request"),
         ("workload: 'x", ":1: found unexpected end of stream"),
         ("workload: *b", ":1: found undefined alias"),
-        ("server: {streaming: true}", "--streaming is a way of gRPC"),
+        ("server: {streaming: true}", "--streaming is for gRPC"),
     ],
 )
 def test_a_line_that_is_wrong_is_named(text: str, words: str, tmp_path: Path) -> None:

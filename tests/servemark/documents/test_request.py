@@ -167,7 +167,7 @@ def test_a_request_is_made_with_keyword_arguments() -> None:
         (["--otlp-sample", "5"], "nowhere to send its spans"),
         (["--power-boundary", "pdu"], "--power-boundary needs --power-command"),
         (["--lm-alpha", "1"], "--lm-alpha has no language model"),
-        (["--streaming"], "--streaming is a way of gRPC"),
+        (["--streaming"], "--streaming is for gRPC"),
         (["--input-tensor-format", "json", "--protocol", "grpc"], "JSON tensors are for HTTP"),
         (["--sequence-length", "3", "--shared-memory", "system"], "--sequence-length excludes"),
         (["--sampling-rate", "1000"], "--sampling-rate 1000 is above 100"),
@@ -207,7 +207,7 @@ def test_a_changed_request_has_other_values_wherever_they_stand() -> None:
     request = changed(RunRequest(), seed=3, slo="p50:5", engine="pytorch", load=ClosedLoop(concurrency=4))
     assert (request.inputs, request.objectives) == (Inputs(seed=3), Objectives(slo="p50:5"))
     assert (request.engine, request.load) == ("pytorch", ClosedLoop(concurrency=4))
-    with pytest.raises(OptionError, match="way of gRPC"):
+    with pytest.raises(OptionError, match="is for gRPC"):
         changed(request, streaming=True)
 
 
