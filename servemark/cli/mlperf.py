@@ -36,7 +36,8 @@ def mlperf(options: Mlperf) -> int:
         warmup="0",
         max_error_rate="0",
     )
-    directory, result = run_mlperf(resolved(request), options, accuracy=options.accuracy)
+    config = resolved(request, scored=options.accuracy)
+    directory, result = run_mlperf(config, options, accuracy=options.accuracy)
     conclude(directory, result, report=options.report, json=options.json)
     if result["partial"]:
         # LoadGen goes on in its thread, and crashes an interpreter that ends around it.

@@ -9,7 +9,7 @@ from servemark.runs.quality import run_quality
 
 def quality(options: Quality) -> int:
     """Score the answers; the exit code."""
-    config = resolved(options.request(options.workload, warmup="0"))
+    config = resolved(options.request(options.workload, warmup="0"), scored=True)
     directory, result = run_quality(config, samples=options.samples, fresh=options.fresh)
     conclude(directory, result, report=options.report, json=options.json)
     missed = result["quality"] is not None and result["quality"]["outcome"] == "missed"

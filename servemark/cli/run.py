@@ -132,8 +132,8 @@ def _reported(measure: Measure, config: LoadConfig, *, quiet: bool) -> Result:
 def _mix(request: RunRequest, *, report: bool, json: bool) -> int:
     """Drive a mix of workloads and report it; the exit code."""
     shares = parse_mix(request.workload)
-    first, own = requests_of(next(iter(shares)))
-    config = replace(resolved(changed(request, workload=first, **own)), request=request)
+    parts = [resolved(changed(request, workload=name, **own)) for name, own in map(requests_of, shares)]
+    config = replace(parts[0], request=request)
 
     def observed(load: ConstantRate) -> AbstractContextManager[Drawing | None]:
         in_all = f"open loop, {load.distribution.value} {load.rate:g} requests/s in all"

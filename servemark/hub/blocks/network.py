@@ -45,13 +45,14 @@ def counted(network: "Callable[[], nn.Module]", inputs: Sequence[Port], named: N
     OptionError where the network does not take the inputs.
     """
     import torch
-    from torch.utils.flop_counter import FlopCounterMode
+    from torch._subclasses.fake_tensor import FakeTensorMode
 
     try:
-        found = _counted(network, inputs, named, torch.device("meta"), FlopCounterMode(display=False))
+        # Transformers looks at the values of a mask, but not where tensors are fake.
+        found = _counted(network, inputs, named, torch.device("meta"), FakeTensorMode(allow_non_fake_inputs=True))
     except Exception:  # a network that looks at values: whatever the library raises
         try:
-            found = _counted(network, inputs, named, torch.device("cpu"), FlopCounterMode(display=False))
+            found = _counted(network, inputs, named, torch.device("cpu"), contextlib.nullcontext())
         except Exception as error:  # likewise
             sizes = ", ".join(f"{port.name}{list(port.shape)}" for port in inputs)
             raise OptionError(
@@ -66,16 +67,18 @@ def _counted(
     inputs: Sequence[Port],
     named: Named,
     device: "torch.device",
-    counter: Any,
+    mode: contextlib.AbstractContextManager[Any],
 ) -> Counted:
     import torch
+    from torch.utils.flop_counter import FlopCounterMode
 
     sample = next(requests(tuple(inputs), np.random.default_rng(0)))
     with device, torch.no_grad():
         # The counter follows gradients, and fails where a parameter is handed to a module.
         model = network().eval().requires_grad_(False)
-        batch = [torch.from_numpy(sample[port.name])[None].to(device) for port in inputs]
-        with counter:
+        given = [torch.from_numpy(sample[port.name])[None].to(device) for port in inputs]
+        with mode, FlopCounterMode(display=False) as counter:
+            batch = [each.clone() for each in given]
             answer = model(*batch)
     ports = tuple(
         Port(name=name, datatype=DATATYPES[str(each.dtype)], shape=tuple(each.shape[1:]))

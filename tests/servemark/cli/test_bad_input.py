@@ -109,6 +109,11 @@ BAD: list[tuple[str, list[str]]] = [
     ("suite own", ["there is no workload of your own", "servemark import"]),
     ("tune ranking_tiny", ["tune needs an objective"]),
     ("tune ranking_tiny --slo p99:50 --batch-size 1000", ["is above"]),
+    ("run ranking_tiny --input-data /no/such.npz", ["--input-data /no/such.npz: no such file or folder"]),
+    ("run ranking_tiny --in-process --input-data /etc/hostname", ["ranking_tiny cannot read /etc/hostname"]),
+    ("run ranking_tiny=1,ncf=1 --request-rate 5 --input-data /etc/hostname", ["cannot read /etc/hostname"]),
+    ("compare ranking_tiny --engines onnxruntime,openvino --input-data /no/such.npz", ["no such file or folder"]),
+    ("tune ranking_tiny --slo p99:50 --input-data /no/such.npz", ["no such file or folder"]),
 ]
 
 MEASURES = {"run", "compare", "tune"}
@@ -125,3 +130,4 @@ def test_bad_input(line: str, words: list[str], servemark: Servemark, tmp_path: 
     assert err.startswith("servemark: ")
     assert "Traceback" not in err
     assert not (tmp_path / "out").exists()
+    assert not (tmp_path / "models").exists()

@@ -1,11 +1,17 @@
-"""Random networks of libraries answer by their requests, not by rounding."""
+"""Networks of libraries are counted without their weights; random ones answer by their requests, not by rounding."""
+
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
+from servemark.hub.blocks import description as hub
+from servemark.hub.blocks import network as networks
 from servemark.hub.blocks.network import BRANCH_SCALE, spread
 from servemark.hub.blocks.ports import Port
+from tests.support.hub_folders import FOLDERS, write_folder
 
 
 class Residual(nn.Module):
@@ -32,3 +38,30 @@ def test_a_branch_that_hardly_counts_is_made_to(scale: float, after: float) -> N
     spread(network, (picture,), 2)
     assert network.gamma.tolist() == pytest.approx([after] * 3)
     assert torch.equal(network.branch.weight, branch)
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_a_network_is_counted_without_its_weights(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, count, devices = write_folder(name, tmp_path), networks._counted, []
+
+    def seen(*arguments: Any) -> networks.Counted:
+        devices.append(next(each for each in arguments if isinstance(each, torch.device)).type)
+        return count(*arguments)
+
+    monkeypatch.setattr(networks, "_counted", seen)
+    hub.imported(path, "mine", {}, force=False)
+    assert devices == ["meta"]
+
+
+class Looking(nn.Module):
+    """A network whose way depends on its input's values."""
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        table = torch.ones(11, 4) if bool((ids < 11).all()) else torch.ones(11, 5)
+        return table[ids]
+
+
+def test_a_network_that_looks_at_values_is_counted_with_them() -> None:
+    ids = Port(name="ids", datatype="INT64", shape=(6,), holds="ids", vocabulary=11)
+    found = networks.counted(Looking, (ids,), lambda answer: {"answer": answer})
+    assert found.outputs[0].shape == (6, 4)
