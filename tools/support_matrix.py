@@ -3,6 +3,7 @@
     python -m tools.support_matrix --size tiny
     python -m tools.support_matrix --size full --engine openvino --precision fp32
     python -m tools.support_matrix --libraries
+    python -m tools.support_matrix --families --engine onnxruntime
 
 Writes docs/reference/support.json after each try and support.md beside it, so that an interrupted run goes on where it
 was, and both once more at the end, also where nothing was left to try. A try at full size replaces the tiny variant's.
@@ -14,6 +15,7 @@ import json
 import multiprocessing
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -23,6 +25,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+
+import numpy as np
 
 import exporters
 from exporters import exporter
@@ -82,6 +86,8 @@ OF_LIBRARIES_HEAD = """\
 
 `python -m tools.support_matrix --libraries` tries the models that the tests name: each an architecture of its own.
 Those of Transformers are small; the others have their own size. A count is of those tried so far.
+`--families --engine onnxruntime` tries the smallest classifier of each family of timm, in an order that was drawn once,
+so that a part of them is a sample.
 """
 
 
@@ -102,6 +108,7 @@ def main() -> None:
     parser.add_argument("--precision", action="append")
     parser.add_argument("--workload", action="append", choices=[*names(), *OF_LIBRARIES])
     parser.add_argument("--libraries", action="store_true", help="models of libraries, each in one precision")
+    parser.add_argument("--families", action="store_true", help="the smallest classifier of each family of timm")
     parser.add_argument("--again", action="store_true", help="also what has been tried")
     parser.add_argument("--limit-s", type=float, default=900.0, help="longest try")
     parser.add_argument(
@@ -111,7 +118,8 @@ def main() -> None:
     if options.size == "tiny" and (lacking := [name for name in options.workload or () if not _is_sized(name)]):
         parser.error(f"no tiny variant has {', '.join(lacking)}: --size full tries it")
     record = Record(options.size)
-    chosen = options.workload or (OF_LIBRARIES if options.libraries else names())
+    of_libraries = families() if options.families else OF_LIBRARIES if options.libraries else None
+    chosen = options.workload or of_libraries or names()
     cells = [
         Cell(name, engine, precision)
         for name in sorted(chosen, key=_cost)
@@ -125,6 +133,21 @@ def main() -> None:
         record.add(cell, found)
         print(f"{cell.workload} {cell.engine} {cell.precision}: {found.get('reason', 'ok')}", flush=True)
     record.write()
+
+
+def families() -> list[str]:
+    """Name the smallest classifier of each family of timm, in an order that is always the same."""
+    import timm
+    import torch
+
+    def parameters(model: str) -> int:
+        with torch.device("meta"):
+            network: Any = timm.create_model(model)
+        # What gives features alone has no classes, and comes last.
+        return sum(each.numel() for each in network.parameters()) if network.num_classes else sys.maxsize
+
+    found = [min(timm.list_models(module=family), key=parameters) for family in sorted(timm.list_modules())]
+    return [f"timm/{model}" for model in np.random.default_rng(0).permutation(found)]
 
 
 def _is_of_library(name: str) -> bool:

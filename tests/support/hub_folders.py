@@ -50,6 +50,16 @@ FOLDERS: dict[str, tuple[str, str, dict[str, Any]]] = {
         "CLIPModel",
         {"text_config": TEXT, "vision_config": VISION, "projection_dim": 16},
     ),
+    "detr": (
+        "DetrConfig",
+        "DetrForObjectDetection",
+        {"d_model": 32, "encoder_layers": 1, "decoder_layers": 1, "encoder_ffn_dim": 64, "decoder_ffn_dim": 64}
+        | {"encoder_attention_heads": 2, "decoder_attention_heads": 2, "num_queries": 10, "num_labels": 5}
+        | {
+            "backbone_config": {"model_type": "resnet", "embedding_size": 8, "hidden_sizes": [8, 16, 16, 16]}
+            | {"depths": [1, 1, 1, 1], "out_features": ["stage4"]}
+        },
+    ),
     "segformer": (
         "SegformerConfig",
         "SegformerForSemanticSegmentation",
@@ -75,7 +85,7 @@ FOLDERS: dict[str, tuple[str, str, dict[str, Any]]] = {
         {"d_model": 32, "d_kv": 16, "d_ff": 64, "num_layers": 2, "num_heads": 2, "vocab_size": 300},
     ),
 }
-"""Twelve architectures, BERT with several heads: class of the configuration, class of the network, small sizes."""
+"""Thirteen architectures, BERT with several heads: class of the configuration, class of the network, small sizes."""
 
 
 def without_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

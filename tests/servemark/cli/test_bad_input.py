@@ -47,6 +47,7 @@ BAD: list[tuple[str, list[str]]] = [
     ("run ranking --slo p99:0", ["above 0 ms"]),
     ("run ranking --batch-size 1.5", ["--batch-size 1.5 is not a whole number"]),
     ("run ranking --batch-size 1000", ["above ranking's maximum of 128"]),
+    ("run ranking_tiny --input-data /no/such", ["--input-data /no/such: no such file or folder"]),
     ("run ranking --warmup=-1", ["--warmup -1 must be at least 0"]),
     ("run ranking --url ftp://localhost", ["'ftp://localhost' is not http://HOST:PORT"]),
     ("run ranking --url http://localhost:8000/v2", ["the path of KServe v2 itself"]),
