@@ -130,7 +130,7 @@ def test_a_run_of_stages_sends_each_at_its_rate_and_reports_it(tmp_path: Path) -
     assert result["stages"][2]["figures"]["latency.p90"]["value"] >= 5
     assert result["scenario"]["measured_s"] == 2.5
     assert received == accounted(result) == 1 + 8 + 160, "a first one alone, the warm-up, the stages"
-    assert "stages at one rate, of 3.5 s or more" in result["verdict"]["skipped"]["steady_state"]
+    assert "no stage keeps one rate for 3.5 s or more" in result["verdict"]["skipped"]["steady_state"]
     assert "steady_state" not in {c["name"] for c in result["verdict"]["constraints"]}
 
 
