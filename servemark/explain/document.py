@@ -138,7 +138,7 @@ def queueing(evidence: Evidence) -> Queueing:
     replayed = replay(served.queued, setup, measured_service(batches), endless=True)
     undisturbed = replay(served.queued, setup, lambda _, size: usual(size) + batches.handover, endless=True)
     passed = max(int(batches.end.max() - batches.start.min()), 1)
-    change = batches.cost_of_change() if setup.instances == 1 else None
+    change = evidence.cost_of_change
     return {
         "instances": setup.instances,
         "max_batch": setup.max_batch,

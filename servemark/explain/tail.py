@@ -76,9 +76,14 @@ class Evidence:
         return Batches.recognised(self.served, self.setup.delay_ns)
 
     @cached_property
+    def cost_of_change(self) -> float | None:
+        """Time that a change of the batch size costs (ns); None where it is not known, as of several instances."""
+        return self.batches.cost_of_change() if self.setup.instances == 1 else None
+
+    @cached_property
     def change_ns(self) -> float:
-        """Time that a change of the batch size costs; 0 where it is small, or where several instances hide it."""
-        found = self.batches.cost_of_change() if self.setup.instances == 1 else None
+        """The same where it is large enough to be a cause, else 0."""
+        found = self.cost_of_change
         least = max(LARGE_CHANGE_NS, LARGE_CHANGE * float(self.batches.service.mean()))
         return found if found is not None and found >= least else 0.0
 
