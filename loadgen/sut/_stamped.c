@@ -15,7 +15,7 @@
 static PyObject *receive(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
 {
     if (count != 2) {
-        PyErr_SetString(PyExc_TypeError, "receive takes a socket and a number of bytes");
+        PyErr_SetString(PyExc_TypeError, "receive takes a file descriptor and a number of bytes");
         return NULL;
     }
     int file = PyObject_AsFileDescriptor(arguments[0]);
@@ -52,7 +52,7 @@ static PyObject *receive(PyObject *module, PyObject *const *arguments, Py_ssize_
 }
 
 static PyMethodDef methods[] = {
-    {"receive", (PyCFunction)(void (*)(void))receive, METH_FASTCALL, "Like loadgen.sut.stamped.receive."},
+    {"receive", (PyCFunction)(void (*)(void))receive, METH_FASTCALL, "Like receive_in_python of loadgen.sut.stamped."},
     {NULL, NULL, 0, NULL},
 };
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_stamped", NULL, -1, methods, NULL, NULL, NULL, NULL};
