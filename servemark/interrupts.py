@@ -112,6 +112,13 @@ def requested() -> bool:
     return _state.noted_s is not None
 
 
+def cut_short_by(error: BaseException) -> str:
+    """Say what ended a run before its time: its own error, a signal by its name, or whoever stopped its thread."""
+    if isinstance(error, Exception):
+        return f"it ended with {type(error).__name__}: {error}"
+    return f"it was interrupted by {signal.Signals(_state.first).name}" if _state.first else "it was stopped"
+
+
 def check() -> None:
     """Raise KeyboardInterrupt where this process is to end."""
     if _state.noted_s is not None:

@@ -37,9 +37,10 @@ from servemark.machine.environment import int8_overflows
 from servemark.paths import CHECKOUT, MODEL_REPOSITORY
 from servemark.repository.entry import FULL, Entry
 from servemark.results.directory import write_atomically
-from servemark.workload import Workload, get, names
+from servemark.workload import Workload, get
 from servemark.workload.agreement import PRECISIONS
 from servemark.workload.imported import MODELS, models_folder
+from servemark.workload.registry import zoo
 from servemark.workload.spec import SEPARATOR
 from tests.support.hub_folders import FOLDERS, NAMES, write_folder
 
@@ -106,7 +107,7 @@ def main() -> None:
     parser.add_argument("--size", choices=["tiny", "full"], default="tiny")
     parser.add_argument("--engine", action="append", choices=exporters.engines())
     parser.add_argument("--precision", action="append")
-    parser.add_argument("--workload", action="append", choices=[*names(), *OF_LIBRARIES])
+    parser.add_argument("--workload", action="append", choices=[*zoo(), *OF_LIBRARIES])
     parser.add_argument("--libraries", action="store_true", help="models of libraries, each in one precision")
     parser.add_argument("--families", action="store_true", help="the smallest classifier of each family of timm")
     parser.add_argument("--again", action="store_true", help="also what has been tried")
@@ -119,7 +120,7 @@ def main() -> None:
         parser.error(f"no tiny variant has {', '.join(lacking)}: --size full tries it")
     record = Record(options.size)
     of_libraries = families() if options.families else OF_LIBRARIES if options.libraries else None
-    chosen = options.workload or of_libraries or names()
+    chosen = options.workload or of_libraries or [*zoo()]
     cells = [
         Cell(name, engine, precision)
         for name in sorted(chosen, key=_cost)
@@ -194,7 +195,7 @@ class Record:
         self._read()
         self._cells |= found
         machine = environment.collect()
-        for each in (Cell(n, e, p) for n in names() for e in exporters.engines() for p in exporters.precisions(e)):
+        for each in (Cell(n, e, p) for n in zoo() for e in exporters.engines() for p in exporters.precisions(e)):
             untried = UNTRIED if machine["gpus"] or exporters.exporter(each.engine).WITHOUT_GPU else NO_GPU
             self._cells.setdefault(each, {**asdict(each), "size": self._size, **untried})
         record = {

@@ -172,7 +172,7 @@ class Master:
                 self._heard.wait(POLL_S)
                 self._heard.clear()
         except BaseException as error:
-            self.stop(self.interrupted or f"cut short by {type(error).__name__}")
+            self.stop(self.interrupted or interrupts.cut_short_by(error))
             self._collect()
             if not isinstance(error, KeyboardInterrupt | GreenletExit):
                 raise

@@ -244,7 +244,7 @@ class ActiveLoad:
                 self._driver.run(self._arrivals, partial(self._tick, on_tick))
         except BaseException as error:
             # Ctrl-C, a kill or a bug: what was measured until now is kept and marked.
-            self.interrupted = self.interrupted or f"cut short by {type(error).__name__}"
+            self.interrupted = self.interrupted or interrupts.cut_short_by(error)
             self._driver.abandon("interrupted", self.interrupted)
             if not isinstance(error, KeyboardInterrupt | GreenletExit):
                 raise

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from servemark.quantities import figure
 from servemark.results.schema.details import WindowFigures
 from servemark.results.schema.transients import ColdStart, Recovery, Settling
+from servemark.stats.percentiles import samples_needed
 from servemark.stats.trend import drift
 from servemark.stats.unknown import explained, or_unknown, unknown, unknown_group
 
@@ -21,12 +22,10 @@ CALM = 3
 SPARE = 1.1
 """A second is like those up to this times their slowest."""
 PERCENTILES = ("p99_ms", "p90_ms", "p50_ms")
-_TOO_FEW = "too few requests in some second before it for a median: a higher rate"
 _TOO_EARLY = f"it came before the first {BEFORE} seconds had passed, or so soon after the command before it"
 _NEVER = f"the run ended before {CALM} seconds in a row were as before"
 _LONGER = "raise --duration"
 _SHORT = f"fewer than {SHORTEST} whole seconds were measured: {_LONGER}"
-_TOO_FEW_AT_THE_END = "too few requests in some second of the second half for a median: a higher rate"
 _NOT_STEADY = f"no {CALM} seconds in a row were without failures and as fast as the second half: {_LONGER}"
 _NOT_OURS = "the server was not started for this run"
 
@@ -38,7 +37,7 @@ def recovery(windows: Sequence[WindowFigures], at_s: float, since_s: float) -> R
     after = [window for window in windows if window["start_s"] > at_s - 1]
     percentile = _highest(before)
     if len(before) < BEFORE or percentile is None:
-        reason = _TOO_EARLY if len(before) < BEFORE else _TOO_FEW
+        reason = _TOO_EARLY if len(before) < BEFORE else _too_few(before, "before it")
         return {
             "percentile": unknown(reason),
             "before_ms": unknown(reason),
@@ -100,7 +99,8 @@ def _settling(seconds: Sequence[WindowFigures]) -> Settling:
     half = len(seconds) // 2
     percentile = _highest(seconds[half:])
     if len(seconds) < SHORTEST or percentile is None:
-        return unknown_group(Settling, _SHORT if len(seconds) < SHORTEST else _TOO_FEW_AT_THE_END)
+        short = len(seconds) < SHORTEST
+        return unknown_group(Settling, _SHORT if short else _too_few(seconds[half:], "of the second half"))
     level = max(_value(second, percentile) or 0.0 for second in seconds[half:])
     first = _first_calm(seconds[: half + CALM - 1], percentile, level)
     restless = _NOT_STEADY if first is None else _drifting(seconds[first:], percentile)
@@ -111,6 +111,14 @@ def _settling(seconds: Sequence[WindowFigures]) -> Settling:
         "steady_after_s": unknown(restless) if first is None or restless else seconds[first]["start_s"],
         "steady": not restless,
     }
+
+
+def _too_few(seconds: Sequence[WindowFigures], which: str) -> str:
+    fewest = min(seconds, key=lambda each: each.get("count", 0))
+    return (
+        f"a second {which} has {fewest.get('count', 0)} good requests, "
+        f"and {samples_needed(50)} are needed for a median: a higher rate"
+    )
 
 
 def _drifting(seconds: Sequence[WindowFigures], percentile: str) -> str:

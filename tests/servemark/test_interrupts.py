@@ -35,8 +35,10 @@ def test_a_signal_raises_at_the_next_line_that_asks(number: signal.Signals) -> N
     assert not interrupts.requested()
     signal.raise_signal(number)
     assert interrupts.requested()
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt) as caught:
         interrupts.check()
+    assert interrupts.cut_short_by(caught.value) == f"it was interrupted by {number.name}"
+    assert interrupts.cut_short_by(OSError("no space")) == "it ended with OSError: no space"
 
 
 def test_what_is_ignored_stays_ignored() -> None:

@@ -14,6 +14,7 @@ import msgspec
 from servemark import files
 from servemark.errors import ArtifactError, OptionError, parsing
 from servemark.hub.blocks.ports import Port, Shapes
+from servemark.output import note
 from servemark.plugins import module_of, names_in
 from servemark.results.directory import write_atomically
 from servemark.workload import Tensor, Workload
@@ -86,6 +87,8 @@ def described(text: str) -> Workload | None:
     folder = models_folder() / text.replace("/", SEPARATOR)
     if (folder / KEPT).is_file() and (kept := _read(folder / KEPT)).version == version(kept.library):
         return workload(kept)
+    # A suite names many, and each may take seconds.
+    note(f"{library}/{model}: described, and its trained weights looked for, because it is named for the first time")
     return workload(keep(_library(library).describe(model, folder.name, {}), folder))
 
 

@@ -18,6 +18,7 @@ def seconds(*p50_ms: float | None, errors: dict[int, int] | None = None) -> list
         {
             "start_s": float(number),
             "requests_per_s": 50.0,
+            "count": 7 if value is None else 50,
             "errors": (errors or {}).get(number, 0),
             "p50_ms": value,
             "p90_ms": None if value is None else 2 * value,
@@ -59,7 +60,7 @@ def test_a_run_may_end_before() -> None:
     [
         (seconds(*CALM, *CALM), 3.0, 0.0, "before the first 5 seconds"),
         (seconds(*CALM, *CALM), 8.0, 6.0, "so soon after"),
-        (seconds(None, None, None, None, None, None, 5.0), 6.0, 0.0, "too few requests"),
+        (seconds(None, None, None, None, None, None, 5.0), 6.0, 0.0, "a second before it has 7 good requests"),
     ],
 )
 def test_what_cannot_be_told_has_its_reason(
@@ -139,7 +140,7 @@ def test_a_p99_that_scatters_is_steady() -> None:
     [
         ([], "fewer than 12 whole seconds"),
         (seconds(*[5.0] * 11), "fewer than 12 whole seconds"),
-        (seconds(*CALM, *CALM, 5.0, None, 5.0), "too few requests in some second of the second half"),
+        (seconds(*CALM, *CALM, 5.0, None, 5.0), "the second half has 7 good requests, and 20 are needed"),
     ],
 )
 def test_a_cold_start_of_which_too_little_is_known_has_its_reason(windows: list[WindowFigures], why: str) -> None:
