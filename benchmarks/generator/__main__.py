@@ -21,6 +21,7 @@ from pathlib import Path
 from benchmarks.generator.comparisons import COMPARISONS
 from benchmarks.generator.memory import memory
 from benchmarks.generator.open_loop import open_loop
+from benchmarks.generator.pace import pace
 from benchmarks.generator.peers import peers
 from benchmarks.generator.precision import precision
 from benchmarks.generator.processes import processes
@@ -38,6 +39,7 @@ BENCHMARKS: dict[str, Callable[[int, float], None]] = {
     "recorder": recorder_cost,
     "memory": memory,
     "validity": validity,
+    "pace": pace,
 }
 """Each takes the number of pairs and the seconds of a run."""
 ALL = "all"
