@@ -1,7 +1,7 @@
 """Hugging Face Transformers: encoders of text, pictures and sound; detectors, segmenters; no generation of tokens."""
 
 import contextlib
-import json
+import functools
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 import torch
 import transformers
+from huggingface_hub.errors import EntryNotFoundError
 from torch import nn
 
-from servemark.errors import OptionError
+from servemark import files
+from servemark.errors import OptionError, parsing
 from servemark.hub.blocks.description import Description
-from servemark.hub.blocks.network import counted, hugging_face, quoted, reason
+from servemark.hub.blocks.network import counted, file_of, hugging_face, quoted, reason
 from servemark.hub.blocks.own_data import RESAMPLING
 from servemark.hub.blocks.ports import Port, Shapes, sized
+from servemark.hub.blocks.sentences import Embedding, embed, embedding
 from servemark.models.blocks.weights import seeded
 
 if TYPE_CHECKING:
@@ -140,6 +143,9 @@ def _spectrum(config: Config, _: Mapping[str, Any]) -> tuple[Port, ...]:
     return (Port(name="input_features", datatype="FP32", shape=(config.num_mel_bins, frames), holds="features"),)
 
 
+PROCESSOR = "preprocessor_config.json"
+OF_PICTURES = (_picture, _large_picture, _pair)
+"""Inputs that the processor prepares."""
 ENCODED = ("logits", "start_logits", "end_logits", "last_hidden_state")
 TEXT = Kind("text encoding", _text, "AutoModel", ENCODED)
 PICTURE = Kind("image classification", _picture, "AutoModelForImageClassification", ENCODED)
@@ -245,19 +251,24 @@ KNOWN: dict[str, tuple[str, dict[str, Any]]] = {
     "google-t5/t5-base": ("t5", {"d_model": 768, "d_ff": 3072, "num_layers": 12, "num_heads": 12}),
 }
 """Published configurations, as changes of their class's defaults, for when the hub cannot be reached."""
-SENTENCES = {"sentence-transformers/all-MiniLM-L6-v2", "sentence-transformers/all-mpnet-base-v2"}
-"""Of these, the models that pool a text's vectors into one."""
+SENTENCES = dict.fromkeys(
+    ("sentence-transformers/all-MiniLM-L6-v2", "sentence-transformers/all-mpnet-base-v2"),
+    Embedding("mean", normalised=True),
+)
+"""Of these, the models that embed sentences."""
 
 
 class Served(nn.Module):
-    """A network as it is served: tensors in the order of its ports; pooled and normalised where it embeds sentences.
+    """A network as it is served: tensors in the order of its ports; one vector of a text where it embeds sentences.
 
     Without names of outputs the library's own answer is given.
     """
 
-    def __init__(self, network: nn.Module, inputs: tuple[str, ...], outputs: tuple[str, ...], pooled: bool) -> None:
+    def __init__(
+        self, network: nn.Module, inputs: tuple[str, ...], outputs: tuple[str, ...], how: Embedding | None
+    ) -> None:
         super().__init__()
-        self.network, self._inputs, self._outputs, self._pooled = network, inputs, outputs, pooled
+        self.network, self._inputs, self._outputs, self._how = network, inputs, outputs, how
 
     def forward(
         self, first: torch.Tensor, second: torch.Tensor | None = None, third: torch.Tensor | None = None
@@ -266,11 +277,8 @@ class Served(nn.Module):
         given = [each for each in (first, second, third) if each is not None]
         taken = dict(zip(self._inputs, given, strict=True))
         answer = self.network(**taken)
-        if self._pooled:
-            # Reimers and Gurevych 2019, "Sentence-BERT", section 3: the mean of the vectors, padding left out.
-            mask = taken["attention_mask"][:, :, None].to(answer.last_hidden_state.dtype)
-            mean = (answer.last_hidden_state * mask).sum(1) / mask.sum(1).clamp(min=1)
-            return nn.functional.normalize(mean, dim=1)
+        if self._how:
+            return embed(self._how, answer.last_hidden_state, taken["attention_mask"])
         if not self._outputs:
             return answer
         found = tuple(getattr(answer, name) for name in self._outputs)
@@ -350,21 +358,23 @@ def _kind(config: Config, model: str) -> Kind:
 
 def _description(model: str, name: str, config: Config, random: str | None, shapes: Shapes) -> Description:
     kind = _kind(config, model)
-    processor = _json(Path(model) / "preprocessor_config.json")
-    inputs = sized(kind.inputs(config, processor), shapes)
-    pooled = model in SENTENCES or (Path(model) / "1_Pooling").is_dir()
-    facts = {"config": config.to_diff_dict(), "model_type": config.model_type, "pooled": pooled}
+    processor = _json(config, PROCESSOR) if kind.inputs in OF_PICTURES else None
+    inputs = sized(kind.inputs(config, processor or {}), shapes)
+    how = (SENTENCES.get(model) or embedding(model, functools.partial(_json, config))) if kind is TEXT else None
+    if how:
+        config.architectures = None  # sentence-transformers takes the encoder, whatever head it was saved with
+    facts = {"config": config.to_diff_dict(), "model_type": config.model_type, "embedding": how}
     names = tuple(port.name for port in inputs)
 
     def network() -> nn.Module:
-        return Served(_network(config, kind), names, ("embedding",) if pooled else (), pooled)
+        return Served(_network(config, kind), names, ("embedding",) if how else (), how)
 
     found = counted(
         network,
         inputs,
         lambda answer: (
             {"embedding": answer}
-            if pooled
+            if how
             else {each: value for each in kind.outputs if (value := getattr(answer, each, None)) is not None}
         ),
     )
@@ -373,7 +383,7 @@ def _description(model: str, name: str, config: Config, random: str | None, shap
         library="transformers",
         version=transformers.__version__,
         model=model,
-        task="sentence embedding" if pooled else kind.task,
+        task="sentence embedding" if how else kind.task,
         inputs=inputs,
         outputs=found.outputs,
         parameters=found.parameters,
@@ -384,9 +394,22 @@ def _description(model: str, name: str, config: Config, random: str | None, shap
     )
 
 
-def _json(path: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
-    return found
+def _json(config: Config, name: str) -> Any:
+    """Read a JSON file from where the configuration comes; None where there is none. Raises OptionError."""
+    # What is known without the hub comes from nowhere.
+    if not (model := config.name_or_path):
+        return None
+    try:
+        path = file_of(model, name)
+    except (FileNotFoundError, EntryNotFoundError):
+        return None
+    except Exception as error:  # whatever the hub or the network raises
+        raise OptionError(
+            f"{model}: {name} could not be had: {quoted(error)}",
+            fix="run it again where the hub answers; or `servemark import` the model's folder",
+        ) from error
+    with parsing(path, OptionError, fix="a folder as the library's `save_pretrained` writes it"):
+        return msgspec.json.decode(files.content(path, files.DOCUMENT_BYTES))
 
 
 def _class(config: Config, kind: Kind) -> Any:
@@ -428,4 +451,6 @@ def build(description: Description) -> nn.Module:
         network = _pretrained(description.model, config) if trained else _network(config, KINDS[config.model_type])
     names = tuple(port.name for port in description.inputs)
     outputs = tuple(port.name for port in description.outputs)
-    return Served(network, names, outputs, facts["pooled"]).eval()
+    # Descriptions of before November 2026 know one way of embedding.
+    how = facts.get("embedding") or (facts.get("pooled") and Embedding("mean", normalised=True))
+    return Served(network, names, outputs, Embedding(*how) if how else None).eval()

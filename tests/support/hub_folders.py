@@ -1,10 +1,13 @@
 """Models of libraries: names, folders of small ones of Transformers, and the libraries without their hub."""
 
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from servemark.hub.blocks.sentences import MODULES, POOLING
 from servemark.workload.imported import MODELS
 
 TIMM = (
@@ -113,5 +116,13 @@ def write_folder(name: str, at: Path) -> Path:
     model = getattr(transformers, network)(getattr(transformers, config)(**sizes))
     model.save_pretrained(at / name)
     if name == "sentences":
-        (at / name / "1_Pooling").mkdir()
+        write_embedding(at / name, ["Transformer", "Pooling", "Normalize"], {"pooling_mode_mean_tokens": True})
     return at / name
+
+
+def write_embedding(folder: Path, modules: Sequence[str], pooling: Mapping[str, Any]) -> None:
+    """Write what sentence-transformers writes beside a model."""
+    listed = [{"idx": number, "type": f"sentence_transformers.models.{name}"} for number, name in enumerate(modules)]
+    (folder / MODULES).write_text(json.dumps(listed))
+    (folder / POOLING).parent.mkdir(exist_ok=True)
+    (folder / POOLING).write_text(json.dumps({"word_embedding_dimension": 32, **pooling}))

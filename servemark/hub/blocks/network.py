@@ -6,6 +6,7 @@ import io
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -158,3 +159,18 @@ def hugging_face() -> Iterator[None]:
             yield
     finally:
         constants.HF_HUB_OFFLINE = before
+
+
+def file_of(model: str, name: str) -> Path:
+    """Find a file of a model's folder, or of its name in the hub's cache or on the hub.
+
+    Raises FileNotFoundError where a folder lacks it, else whatever the hub or the network raises.
+    """
+    if Path(model).is_absolute():
+        if not (Path(model) / name).is_file():
+            raise FileNotFoundError(f"{model} has no {name}")
+        return Path(model) / name
+    from huggingface_hub import hf_hub_download
+
+    with hugging_face():
+        return Path(hf_hub_download(model, name))

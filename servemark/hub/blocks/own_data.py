@@ -87,12 +87,15 @@ def _tokenizer(model: str, ids: Port) -> Any:
     """Load the tokenizer, which cuts and pads to the input's length. Raises InputDataError."""
     import tokenizers
 
-    path = Path(model) / TOKENIZER if Path(model).is_absolute() else _of_hub(model)
-    if not path.is_file():
+    from servemark.hub.blocks.network import file_of, quoted  # with what counts networks, which a server's user lacks
+
+    try:
+        path = file_of(model, TOKENIZER)
+    except Exception as error:  # whatever the hub or the network raises
         raise InputDataError(
-            f"{path} is not there, so that texts cannot become ids",
-            fix="a folder with the tokenizer beside the weights: tokenizer.save_pretrained(FOLDER)",
-        )
+            f"{model}: its {TOKENIZER}, without which texts cannot become ids, could not be had: {quoted(error)}",
+            fix="tokenizer.save_pretrained(FOLDER) and `servemark import FOLDER`; or run it once where the hub answers",
+        ) from error
     try:
         tokenizer = tokenizers.Tokenizer.from_file(str(path))
     except Exception as error:  # the package raises plain ones
@@ -100,19 +103,3 @@ def _tokenizer(model: str, ids: Port) -> Any:
     tokenizer.enable_truncation(ids.shape[0])
     tokenizer.enable_padding(length=ids.shape[0], pad_id=ids.pad)
     return tokenizer
-
-
-def _of_hub(model: str) -> Path:
-    """Find the tokenizer of a name, in the hub's cache or on the hub. Raises InputDataError."""
-    from huggingface_hub import hf_hub_download
-
-    from servemark.hub.blocks.network import hugging_face, quoted
-
-    with hugging_face():
-        try:
-            return Path(hf_hub_download(model, TOKENIZER))
-        except Exception as error:  # whatever the hub or the network raises
-            raise InputDataError(
-                f"{model}: its tokenizer, without which texts cannot become ids, could not be had: {quoted(error)}",
-                fix="run it once where the hub answers; or `servemark import` the model's folder, with tokenizer.json",
-            ) from error
