@@ -17,7 +17,7 @@ _OURS = {"Transformer", "Pooling", "Normalize"}
 
 
 class Embedding(NamedTuple):
-    """What becomes of a text's vectors: how they are pooled, and whether the result has the length 1."""
+    """The pooling of a text's vectors, and whether the result is scaled to the length 1."""
 
     pooling: str
     normalised: bool
