@@ -77,3 +77,22 @@ def test_what_is_refused(read: Callable[[Any], float], value: Any, what: str, fi
 )  # fmt: skip
 def test_a_figure_that_rounds_to_a_whole_number_is_written_as_one(value: float, words: str) -> None:
     assert figure(value) == words
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "-"),
+        (0, "0"),
+        (0.0001234, "0.00012"),
+        (0.01234, "0.012"),
+        (0.5, "0.500"),
+        (2.0, "2"),
+        (12.345, "12.35"),
+        (123.456, "123.5"),
+        (1234.5, "1,234"),
+        (-0.25, "-0.250"),
+    ],
+)
+def test_figures_have_three_digits_or_more_where_they_are_large(value: float | None, text: str) -> None:
+    assert figure(value) == text

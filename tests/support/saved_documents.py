@@ -38,6 +38,31 @@ POINT: dict[str, Any] = {
     "directory": None,
 }
 
+NAMES = (
+    "open",
+    "closed",
+    "stages",
+    "cold_start",
+    "mix",
+    "max_rate",
+    "alone",
+    "series",
+    "comparison",
+    "saved_comparison",
+    "suite",
+    "history",
+    "tuning",
+    "mlperf",
+    "kernels",
+    "quality",
+    "calibration",
+    "characterisation",
+    "suites",
+    "synthesis",
+    "profile",
+)
+"""Of the documents below."""
+
 
 def run(folder: Path, flags: tuple[str, ...] = SLO, *, slow: float = 0.02, **changes: Any) -> Saved:
     """A run with its histograms and its request log; every 20th request takes longer, and one fails."""

@@ -2,11 +2,13 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from servemark.errors import ExitCode
 from servemark.results import directory
 from servemark.results.saved import DOCUMENTS, Saved
+from tests.support.characterised import side_by_side
 from tests.support.command_line import Servemark
 from tests.support.mlflow_server import mlflow_server
 from tests.support.saved_documents import FLAGS, documents, run
@@ -141,3 +143,11 @@ def test_each_result_is_sent_to_mlflow(servemark: Servemark, two: list[Saved], t
     for given, words in (((server.url, "-o", "x"), "leave out --out"), (("ftp://h",), "is not an HTTP URL")):
         refused = servemark("report", folder, "--mlflow", *given)
         assert (refused.code, words in refused.err) == (ExitCode.BAD_INPUT, True)
+
+
+def test_suites_side_by_side_stand_in_front(servemark: Servemark, tmp_path: Path) -> None:
+    saved = side_by_side()
+    for part in saved.parts:
+        (tmp_path / f"{part.name}.json").write_bytes(msgspec.json.encode(part.document))
+    told = servemark("report", *(str(tmp_path / f"{part.name}.json") for part in saved.parts), "--format", "md")
+    assert told.out.startswith("### aibench: 45% in convolution; today: 90% in convolution")

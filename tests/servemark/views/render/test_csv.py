@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from servemark.figures.registry import value_of
 from servemark.results.saved import Saved
 from servemark.views.render.csv import to_csv
 from tests.support.saved_documents import run
@@ -14,24 +13,6 @@ from tests.support.saved_documents import run
 
 def read(text: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(text)))
-
-
-def test_a_run_is_a_row_of_its_figures(saved: dict[str, Saved]) -> None:
-    result = saved["open"].document
-    [row] = read(to_csv([saved["open"]]))
-    assert (row["result"], row["workload"], row["load"]) == ("open", "ranking_tiny", "40/s poisson")
-    assert float(row["latency.p50_ms"]) == value_of(result, "latency.p50")
-    assert float(row["throughput.requests_per_s"]) == value_of(result, "throughput.requests")
-    assert row["errors.count"] == "1"
-    assert row["latency.p99.9_ms"] == row["energy.per_inference_j"] == ""  # not known
-
-
-def test_every_kind_has_rows_under_shared_columns(saved: dict[str, Saved]) -> None:
-    alone = [each for each in saved.values() if not each.parts]
-    rows = read(to_csv(alone))
-    assert len(rows) > len(alone)
-    assert {row["kind"] for row in rows} == {each.kind for each in alone}
-    assert all(row["latency.p50_ms"] for row in rows if row["kind"] in {"load", "comparison", "mlperf"})
 
 
 @pytest.mark.parametrize("begin", ["=", "+", "-", "@", "\t=", "\r=", "\n="])

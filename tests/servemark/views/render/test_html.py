@@ -15,32 +15,9 @@ from servemark.views.headline import answer
 from servemark.views.kinds import kind_of, kinds
 from servemark.views.kinds.load import heading
 from servemark.views.render.html import page
-from tests.support.saved_documents import run
+from tests.support.saved_documents import NAMES, run
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(1)>\u202e\"'&{{ 7 * 7 }}"
-NAMES = (
-    "open",
-    "closed",
-    "stages",
-    "cold_start",
-    "mix",
-    "max_rate",
-    "alone",
-    "series",
-    "comparison",
-    "saved_comparison",
-    "suite",
-    "history",
-    "tuning",
-    "mlperf",
-    "kernels",
-    "quality",
-    "calibration",
-    "characterisation",
-    "suites",
-    "synthesis",
-    "profile",
-)
 VOID = {"meta", "link", "br", "img"}
 
 
@@ -156,37 +133,6 @@ def test_what_does_not_hold_names_its_remedy(tmp_path: Path) -> None:
     [found] = [each for each in verdict.drawn if isinstance(each, Checks)]
     assert "do this" in found.table.rows[0]
     assert found.table.marked == [0]
-
-
-def test_a_run_has_its_figures(saved: dict[str, Saved]) -> None:
-    titles = [
-        figure.title for section in kind_of(saved["open"]).article(saved["open"]).sections for figure in section.figures
-    ]
-    assert titles[:5] == [
-        "Latency by percentile",
-        "Share of requests within a latency",
-        "Latency over time",
-        "Rate over time",
-        "Requests by time and latency",
-    ]
-    alone = page("x", [saved["alone"]])
-    assert "no heatmap: no requests.csv" in alone
-    assert "no distribution: no histograms.json" in alone
-    assert "5/s</text>" not in page("x", [saved["open"]])
-    assert "40/s</text>" in page("x", [saved["stages"]])  # where the second stage begins
-
-
-def test_a_curve_marks_its_knee_and_what_may_not_be_quoted(saved: dict[str, Saved]) -> None:
-    text = page("x", [saved["series"]])
-    assert "no knee" in text or "knee at " in text
-    assert "80/s requested, " in text
-    assert "latency" in text
-
-
-def test_a_comparison_has_its_ratios(saved: dict[str, Saved]) -> None:
-    text = page("x", [saved["comparison"]])
-    assert "p50, ratio to a: below 1 is faster" in text
-    assert "a is fastest: b 2.0x its p50" in text
 
 
 def test_a_reduced_precision_is_plotted_against_its_speed(saved: dict[str, Saved]) -> None:

@@ -12,19 +12,6 @@ def parsed(*found: Saved) -> ET.Element:
     return ET.fromstring(to_junit(found))  # noqa: S314 - our own
 
 
-def test_each_constraint_and_objective_is_a_case(saved: dict[str, Saved]) -> None:
-    verdict = saved["open"].document["verdict"]
-    [suite] = parsed(saved["open"])
-    names = [case.get("name") for case in suite]
-    assert names[: len(verdict["constraints"])] == [f"constraint {each['name']}" for each in verdict["constraints"]]
-    assert names[-2:] == ["objective p90:50", "objective errors:0.01"]
-    failed = [case for case in suite if case.find("failure") is not None]
-    wrong = [each for each in verdict["constraints"] if not each["ok"]]
-    assert suite.get("failures") == str(len(failed)) == str(len(wrong))
-    assert suite.get("tests") == str(len(names))
-    assert suite.get("skipped") == str(len(verdict["skipped"]))
-
-
 def test_a_failure_carries_its_remedy_and_its_figures(tmp_path: Path) -> None:
     found = run(tmp_path / "a")
     verdict = found.document["verdict"]
@@ -47,14 +34,6 @@ def test_a_failure_carries_its_remedy_and_its_figures(tmp_path: Path) -> None:
     assert undecided is not None
     assert undecided.get("message") == "undecided: run longer"
     assert root.get("failures") == "2"
-
-
-def test_every_kind_has_cases(saved: dict[str, Saved]) -> None:
-    alone = [each for each in saved.values() if not each.parts]
-    suites = list(parsed(*alone))
-    assert len(suites) == len(alone)
-    assert all(len(suite) for suite in suites)
-    assert "no memory" in to_junit([saved["suite"]])
 
 
 def test_words_that_xml_cannot_hold_are_shown_as_their_codes(tmp_path: Path) -> None:

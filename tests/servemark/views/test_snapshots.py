@@ -1,0 +1,157 @@
+"""Documents of each kind as a reader has them, beside snapshots: on the terminal, as a page, as rows and as checks.
+
+After a change that is meant, `SERVEMARK_SNAPSHOTS=write pytest tests/servemark/views/test_snapshots.py` writes them
+anew, and their diff shows what readers will see.
+"""
+
+import copy
+import csv
+import io
+import os
+import re
+from collections import Counter
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from servemark.output import EVERYTHING, NOTES, SAYS
+from servemark.results.saved import Saved
+from servemark.views.render.csv import to_csv
+from servemark.views.render.html import page
+from servemark.views.render.junit import to_junit
+from tests.servemark.views.variations import RICH, variations
+from tests.support.rendering import shown
+from tests.support.saved_documents import NAMES
+
+SNAPSHOTS = Path(__file__).parent / "snapshots"
+WRITE = os.environ.get("SERVEMARK_SNAPSHOTS") == "write"
+HERE: dict[str, Any] = {
+    "hostname": "host",
+    "cpu": "a CPU",
+    "cores": 2,
+    "gpus": [],
+    "os": "an OS",
+    "python": "3",
+    "packages": {"numpy": "1"},
+    "git_commit": "c" * 40,
+    "git_dirty": False,
+}
+FIXED: dict[str, Any] = {"created": "2026-01-01T00:00:00+00:00", "command": ["servemark", "run"], "environment": HERE}
+BESIDE = {"created", "hostname", "cpu", "cores", "git_commit", "git_dirty", "gpus", "created_utc"}
+"""Columns of the circumstances, which are those of FIXED."""
+
+
+class Words(HTMLParser):
+    """The words of a page, a line for each block or row; of a drawing its words too, and its marks by their style."""
+
+    LINES: ClassVar = {"p", "h1", "h2", "h3", "li", "tr", "dt", "dd", "summary", "caption", "figcaption", "svg"}
+    BETWEEN: ClassVar = {"td": " | ", "th": " | ", "text": "; ", "title": "; ", "span": " "}
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+        self._line, self._silent = "", 0
+        self._marks = Counter[str]()
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        known = dict(attrs)
+        if tag in {"style", "script"}:
+            self._silent += 1
+        elif tag == "svg":
+            self._end()
+            self._line = f"drawing: {known['aria-label']}: "
+        elif tag in {"circle", "path", "rect"}:
+            self._marks[str(known["class"])] += 1
+        elif tag == "i" or re.search("marked|badge ", str(known.get("class"))):
+            self._line += f"[{known['class']}] "
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in {"style", "script"}:
+            self._silent -= 1
+        elif tag == "svg":
+            self._line += ", ".join(f"{count} {style}" for style, count in sorted(self._marks.items()))
+            self._marks.clear()
+        self._line += self.BETWEEN.get(tag, "")
+        if tag in self.LINES:
+            self._end()
+
+    def handle_data(self, data: str) -> None:
+        self._line += "" if self._silent else data
+
+    def _end(self) -> None:
+        if said := " ".join(self._line.split()).strip(" |;"):
+            self.lines.append(said)
+        self._line = ""
+
+
+def frozen(saved: Saved) -> Saved:
+    """The same without what differs between machines: circumstances, exports, and places by t-SNE."""
+    return Saved(saved.name, _frozen(copy.deepcopy(saved.document)), saved.folder, tuple(map(frozen, saved.parts)))
+
+
+def _frozen(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_frozen(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    found = {key: _frozen(each) for key, each in value.items()}
+    if "schema_version" in found:
+        found |= FIXED
+    if found.get("kind") == "load":
+        found |= {"precision": found["precision"] or "fp32", "artifact_sha256": None}
+    if "tsne" in found:
+        number = len(found["workload"])
+        found |= {"pca": [number, -number], "tsne": [-number, number]}
+    if "tsne_agreement" in found:
+        found |= {"pca_share": 0.9, "silhouettes": {"2": 0.9, "3": 0.5}, "tsne_agreement": [1.0, 0.9]}
+    return found
+
+
+def terminal(saved: Saved, monkeypatch: pytest.MonkeyPatch, volume: str) -> str:
+    monkeypatch.setenv(SAYS, volume)
+    return "\n".join(line.rstrip() for line in shown(saved).splitlines())
+
+
+def compare(name: str, text: str, folder: Path | None = None) -> None:
+    """Hold a text against its snapshot, or write it."""
+    file = SNAPSHOTS / f"{name}.txt"
+    text = (text.replace(str(folder), "FOLDER") if folder else text).strip() + "\n"
+    if WRITE:
+        SNAPSHOTS.mkdir(exist_ok=True)
+        file.write_text(text)
+    assert text.splitlines() == file.read_text().splitlines()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_kind_is_shown_as_it_was(name: str, saved: dict[str, Saved], monkeypatch: pytest.MonkeyPatch) -> None:
+    found = frozen(saved[name])
+    parts = ["== terminal", terminal(found, monkeypatch, NOTES), "== terminal, everything"]
+    parts += [
+        terminal(found, monkeypatch, EVERYTHING),
+        "== page",
+        *Words(page("a title", [found])).lines[:-1],
+    ]  # the last has the version
+    if not found.parts:
+        rows = list(csv.DictReader(io.StringIO(to_csv([found]))))
+        shown_of = [(number, key, row[key]) for number, row in enumerate(rows) for key in row if key not in BESIDE]
+        parts += ["== rows", *(f"{number} {key}: {value}" for number, key, value in shown_of)]
+        parts += ["== checks", to_junit([found])]
+    compare(name, "\n".join(parts), saved["open"].folder and saved["open"].folder.parent)
+
+
+def test_what_few_documents_have_is_said_on_the_terminal(
+    saved: dict[str, Saved], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = []
+    for name, found in variations(saved).items():
+        for volume in (NOTES, EVERYTHING):
+            parts += [f"== {name}, {volume}", terminal(frozen(found), monkeypatch, volume)]
+        if name == RICH:
+            parts += [f"== {name}, page", *Words(page("a title", [frozen(found)])).lines[:-1]]
+    compare("variations", "\n".join(parts))

@@ -1,0 +1,106 @@
+"""Documents with what few others have: reduced precision, a warm-up that never ended, no figure at all."""
+
+import copy
+from typing import Any
+
+from loadgen.load.order import Startup
+from loadgen.load.warm_up import WarmUpOutcome
+from servemark.results.saved import Saved
+from tests.support.measured import answered, evenly, load_result, worker_figures
+
+OPEN = ("--request-rate", "40", "--duration", "10", "--warmup", "1", "--request-distribution", "constant")
+CLOSED = ("--concurrency", "2", "--duration", "10", "--warmup", "1")
+COLD = ("--request-rate", "40", "--duration", "12", "--cold-start", "--slo", "cold-start:5")
+WARM = (*OPEN[:4], "--warmup", "auto")
+RICH = "prolonged, by workers, with joules"
+GOOD = evenly(40, 11, 0.02, first_s=1)
+
+
+def _figures(subject: str, **values: float | None) -> dict[str, Any]:
+    return {f"{subject}.{name}": {"value": value, "unit": ""} for name, value in values.items()}
+
+
+def _outputs(tolerance: dict[str, float], precision: str = "int8", **values: float | None) -> Any:
+    """A run whose answers were checked."""
+    found = load_result(OPEN, GOOD)
+    usual = {"checked": 50, "max_abs_error": 1.5e-6, "cosine_min": 0.999, "top1_agreement": 0.98}
+    found["figures"] |= _figures("outputs", **usual | {"samples": 16, "top1_samples": 15} | values)
+    found["details"]["outputs"] = {"tolerance": tolerance, "weights": "random"} if tolerance else {}
+    return found | {"precision": precision}
+
+
+def _runs() -> dict[str, Any]:
+    """Results of load runs."""
+    clocks = (("a", 0.2), ("b", 0.4), ("a", 0.1))
+    workers = [worker_figures(n, host=host, clock_ms=clock) for n, (host, clock) in enumerate(clocks)]
+    rich = load_result(CLOSED, GOOD, workers=workers, measured_s=16.25)
+    spent = {"queue": 1.5, "compute_input": 0.25, "compute_infer": 12.0, "compute_output": 0.125, "batch_size": 3.5}
+    rich["figures"] |= _figures("server", **spent) | _figures("energy", per_inference=0.01234)
+    rich["details"]["energy"]["boundary"] = "cpu_package"
+    rich["bottleneck"] = {"by": "server", "evidence": "queue 80 ms of 100 ms service time"}
+    unknown = load_result(OPEN, GOOD) | {"bottleneck": {"by": None, "evidence": "not known: no request succeeded"}}
+    at_limit = load_result(OPEN, GOOD)
+    steady = next(each for each in at_limit["verdict"]["constraints"] if each["name"] == "steady_state")
+    steady |= {"ok": False, "value": 1.10004, "limit": 1.1}
+    slow = [*evenly(40, 2, 0.3), *evenly(40, 12, 0.02, first_s=2)]
+    sent = evenly(40, 20, 0.02, first_s=10)
+    alike = _outputs({"atol": 1e-4, "rtol": 1e-3}, "fp32", max_abs_error=1e-7, cosine_min=1.0, top1_agreement=1.0)
+    differs = {"name": "output_agreement", "ok": False, "value": 50, "limit": 1, "unit": "", "remedy": "'Y' is off"}
+    quiet = load_result(OPEN, [], measured_s=0.0, interrupted="stopped")
+    whole = load_result(OPEN, GOOD)
+    return {
+        "a failure among answers": load_result((*OPEN, "--slo", "p90:50"), [*GOOD, answered(5, 0.1, "http_500")]),
+        "cut short": load_result((*CLOSED, "--slo", "p90:15"), GOOD[:30], interrupted="stopped", measured_s=9.5),
+        RICH: rich,
+        "not known what limited it": unknown,
+        "a figure at its limit": at_limit,
+        "a cold start": load_result(COLD, slow, startup=Startup(load_s=1.5, ready_ns=-2_000_000_000)),
+        "a cold start too short": load_result((*COLD, "--duration", "5"), slow[:200]),
+        "a warm-up that ended": load_result(WARM, sent, warmed=WarmUpOutcome(2.15, True, 0.25, None)),
+        "a warm-up that never ended": load_result(WARM, sent, warmed=WarmUpOutcome(10.0, False, None, "not steady")),
+        "a warm-up cut short": load_result(WARM, [], measured_s=0.0, interrupted="stopped"),
+        "outputs of fp32": _outputs({"atol": 1e-4, "rtol": 1e-3}, "fp32"),
+        "outputs by matches": _outputs({"min_match": 0.5}, max_abs_error=None, cosine_min=None),
+        "outputs by cosine": _outputs({"min_cosine": 0.9, "max_spread_error": 0.447}, spread_error_max=1.77),
+        "outputs of an earlier version": _outputs({}, max_abs_error=None, cosine_min=None, samples=None),
+        "outputs alike": alike,
+        "outputs alike, but wrong": {**alike, "verdict": {**alike["verdict"], "constraints": [differs]}},
+        "a mix, one part without answers": whole
+        | {"mix": [whole | {"workload": "a", "share": 0.75}, quiet | {"workload": "b", "share": 0.25}]},
+    }
+
+
+def _searches(searched: dict[str, Any]) -> dict[str, Any]:
+    """A search for the highest rate that ended otherwise."""
+    ends: dict[str, dict[str, Any]] = {
+        "at least": {"ci95": [50.0, None], "reason": "at higher rates the generator was late"},
+        "none": {"rate": None, "ci95": None, "reason": "not met at 8/s"},
+        "no rate yet": {"rate": None, "ci95": None, "bottleneck": "other work", "reason": "no rate was met twice"},
+    }
+    return {f"search: {name}": searched | {"max_rate": searched["max_rate"] | end} for name, end in ends.items()}
+
+
+def variations(saved: dict[str, Saved]) -> dict[str, Saved]:
+    """Some of each kind."""
+    found = {
+        name: Saved(name, document) for name, document in (_runs() | _searches(saved["max_rate"].document)).items()
+    }
+
+    def changed(kind: str, name: str) -> Any:
+        found[name] = Saved(name, document := copy.deepcopy(saved[kind].document))
+        return document
+
+    mlperf = changed("mlperf", "mlperf: a bound")
+    mlperf["plan"] |= {"expected_qps": 300.0, "latency_ms": 15.0, "bound_from": "--slo"}
+    mlperf["loadgen"]["50.00_percentile_latency_ns"] = 1_500_000
+    broken = {"name": "error_rate", "ok": False, "value": None, "limit": None, "unit": "", "remedy": "see the errors"}
+    mlperf = changed("mlperf", "mlperf: INVALID")
+    mlperf["verdict"] |= {"valid": False, "constraints": [broken]}
+    profile = changed("profile", "profile: nothing")
+    del profile["engines"][0]
+    changed("profile", "profile: on a GPU")["device"] = "cuda:0"
+    for kind in changed("synthesis", "synthesis: close")["candidates"][0]["kinds"]:
+        kind["totals"][1]["ours"] = kind["totals"][1]["given"]
+    told = saved["open"].document | {"engine": None, "device": None, "precision": None}
+    found["series: no engine"] = Saved("runs", {"results": [told, told | {"workload": "other"}]})
+    return found
