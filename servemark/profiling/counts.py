@@ -36,18 +36,27 @@ class Shaped:
         return prod(self.shape) * self.item_bytes
 
 
-def flops_of(operator: str, inputs: Sequence[Shaped], outputs: Sequence[Shaped], *, window_first: bool = False) -> int:
-    """Operations of one call. Raises IndexError, StopIteration where a tensor is missing.
+def flops_of(
+    operator: str, inputs: Sequence[Shaped], outputs: Sequence[Shaped], *, window_first: bool = False
+) -> int | None:
+    """Operations of one call; None where a tensor is missing.
 
     Weights of a convolution are [channels out, channels in / groups, window] in ONNX, [window, channels in / groups,
     channels out] in TensorFlow (`window_first`); those of a transposed one have in and out the other way round.
     """
+    try:
+        return _flops(operator, inputs, outputs, window_first=window_first)
+    except (IndexError, StopIteration):
+        return None
+
+
+def _flops(operator: str, inputs: Sequence[Shaped], outputs: Sequence[Shaped], *, window_first: bool) -> int:
     kind, category = plain(operator), category_of(operator)
     if kind in _RECURRENT:  # W and R: [ways, gates * hidden, width]
         steps = prod(inputs[0].shape[:2])
         return 2 * steps * sum(prod(each.shape[-2:]) * each.shape[0] for each in inputs[1:3])
     if category == "convolution":
-        data = _data(inputs, window_first=window_first) if kind in _TRANSPOSED else outputs[0]
+        data = inputs[2 if window_first else 0] if kind in _TRANSPOSED else outputs[0]
         weights = next(each.shape for each in inputs[1:] if len(each.shape) > 2)
         window = weights[:-1] if window_first else weights[2 if kind.startswith("group") else 1 :]
         return 2 * prod(data.shape) * prod(window)
@@ -56,11 +65,6 @@ def flops_of(operator: str, inputs: Sequence[Shaped], outputs: Sequence[Shaped],
         inner = left[-1] if left[-1] in right[-2:] else left[-2]
         return 2 * prod(outputs[0].shape) * inner
     return 0
-
-
-def _data(inputs: Sequence[Shaped], *, window_first: bool) -> Shaped:
-    """The data of a transposed convolution: TensorFlow's come last."""
-    return inputs[2] if window_first else inputs[0]
 
 
 def bytes_of(operator: str, inputs: Sequence[Shaped], outputs: Sequence[Shaped]) -> int:

@@ -75,13 +75,9 @@ def engine_profile(
     }
 
 
+@explained
 def failed(engine: str, reason: str) -> EngineProfile:
     """An engine that could not be profiled."""
-    return _failed(engine, reason)
-
-
-@explained
-def _failed(engine: str, reason: str) -> EngineProfile:
     return {
         "engine": engine,
         "provider": unknown(reason),

@@ -69,7 +69,7 @@ def measure(order: Order) -> Measured:
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # torch's profiler tells of each start and stop
     inputs = order.inputs()
     module = profiler_module(order.engine)
-    profiler = module.load(order.entry, order.device, inputs)
+    profiler = module.Profiler(order.entry, order.device, inputs)
 
     def plain() -> float:
         begun = time.perf_counter()

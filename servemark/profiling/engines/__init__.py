@@ -1,10 +1,10 @@
 """Each engine's own profiler: a module with the engine's name, which the package finds as `servers.engines` does.
 
 A module says which profiler it asks on which kind of device (`PROFILERS`), why it tells no rounds of loops (`NO_STEPS`,
-None where it does), and loads an engine with it (`load`).
+None where it does), and loads an engine with it (`Profiler`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -17,7 +17,7 @@ from servemark.workload import Arrays
 from servemark.workload.engine import Engine
 
 
-class Profiler(Protocol):
+class Loaded(Protocol):
     """A loaded engine, with its profiler at hand. Calls must not overlap."""
 
     @property
@@ -40,9 +40,8 @@ class ProfilerModule(Protocol):
     PROFILERS: Mapping[str, str]
     """`cpu` or `cuda` -> the profiler that is asked there. On any other device the engine is not profiled."""
     NO_STEPS: str | None
-
-    def load(self, entry: Entry, device: str, inputs: Arrays) -> Profiler:
-        """Load the model of an entry on a device of `PROFILERS`. `inputs` are those that will be asked."""
+    Profiler: Callable[[Entry, str, Arrays], Loaded]
+    """Loads the model of an entry on a device of `PROFILERS`, with the inputs that will be asked."""
 
 
 def profilers() -> list[str]:

@@ -96,11 +96,6 @@ class Profiler:
             yield Event(name, record["args"]["op_name"], at_us, us, module, flops=flops, bytes=moved)
 
 
-def load(entry: Entry, device: str, inputs: Arrays) -> Profiler:
-    """Load a session, one with a profile, and for a moment one that leaves weights as they are."""
-    return Profiler(entry, device, inputs)
-
-
 def spans_of(records: Sequence[Record], later_us: float) -> list[Span]:
     """Name nodes and place them, so much later than the profile has them."""
     return [Span(each["name"].removesuffix(_ENDING), each["ts"] + later_us, float(each["dur"])) for each in records]
@@ -155,10 +150,7 @@ def runs_of(records: Sequence[Record]) -> list[list[Record]]:
 
 def _work(said: Mapping[str, Any]) -> Work:
     operator, inputs, outputs = said["op_name"], _shapes(said["input_type_shape"]), _shapes(said["output_type_shape"])
-    try:
-        return flops_of(operator, inputs, outputs), bytes_of(operator, inputs, outputs)
-    except (IndexError, StopIteration):
-        return None, bytes_of(operator, inputs, outputs)
+    return flops_of(operator, inputs, outputs), bytes_of(operator, inputs, outputs)
 
 
 def _shapes(described: Sequence[Mapping[str, list[int]]]) -> list[Shaped]:

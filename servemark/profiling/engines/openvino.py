@@ -86,11 +86,6 @@ class Profiler:
         return Event(name, kind, at_us, us, next(modules, ""), flops=flops, bytes=moved)
 
 
-def load(entry: Entry, device: str, inputs: Arrays) -> Profiler:
-    """Compile the model twice, plainly and with counters."""
-    return Profiler(entry, device, inputs)
-
-
 def _originals(compiled: "openvino.CompiledModel") -> dict[str, list[str]]:
     """Nodes of the compiled graph -> the nodes of the file that each was made of."""
     found = {}
@@ -127,19 +122,12 @@ def _node(node: Any) -> _Node:
     kind = node.get_type_name()
     flops: int | None = None
     if kind not in {"Loop", "TensorIterator", "If"} and len(known_in) == len(taken) and len(known_out) == len(given):
-        flops = _flops(kind, known_in, known_out)
+        flops = flops_of(kind, known_in, known_out)
     written = sum(each.bytes for each in known_out)
     reads = {name: each.bytes for name, each in zip(names, taken, strict=True) if each}
     if bytes_of(kind, known_in, known_out) < written + sum(reads.values()):  # of a table only rows are read
         reads = dict(list(reads.items())[1:]) | {f"{names[0]} in part": written} if reads else reads
     return _Node(flops, reads, written)
-
-
-def _flops(kind: str, inputs: list[Shaped], outputs: list[Shaped]) -> int | None:
-    try:
-        return flops_of(kind, inputs, outputs)
-    except (IndexError, StopIteration):
-        return None
 
 
 def _shaped(port: Any) -> Shaped | None:

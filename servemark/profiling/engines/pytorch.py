@@ -33,7 +33,7 @@ class Node(NamedTuple):
 
 
 class Profiler:
-    """A program, and its nodes in the order in which they run."""
+    """A program, and its nodes in the order in which they run: it runs once node by node, so that shapes are known."""
 
     def __init__(self, entry: Entry, device: str, inputs: Arrays) -> None:
         engine = loaded(entry, device)
@@ -56,11 +56,6 @@ class Profiler:
 
     def inferences(self) -> list[Inference]:
         return self._found
-
-
-def load(entry: Entry, device: str, inputs: Arrays) -> Profiler:
-    """Load a program, and run it once node by node to know the shapes."""
-    return Profiler(entry, device, inputs)
 
 
 def events_of(operators: Sequence[Span], nodes: Sequence[Node]) -> list[Event]:

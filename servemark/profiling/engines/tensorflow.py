@@ -91,11 +91,6 @@ class Profiler:
                         yield Event(name, operator, at_us, us, module, line.id, flops=flops, bytes=moved)
 
 
-def load(entry: Entry, device: str, inputs: Arrays) -> Profiler:
-    """Load a signature, and infer the shapes of its nodes."""
-    return Profiler(entry, device, inputs)
-
-
 def _nodes(function: Any, inputs: Arrays) -> dict[str, Any]:
     """The nodes, functions inlined, with the shapes that these inputs give them."""
     import tensorflow as tf
@@ -121,10 +116,7 @@ def _work(node: Any) -> Work:
     known_in, known_out = [each for each in inputs if each], [each for each in outputs if each]
     if len(known_in) < len(inputs) or len(known_out) < len(outputs):
         return None, None
-    try:
-        return flops_of(node.type, known_in, known_out, window_first=True), bytes_of(node.type, known_in, known_out)
-    except (IndexError, StopIteration):
-        return None, bytes_of(node.type, known_in, known_out)
+    return flops_of(node.type, known_in, known_out, window_first=True), bytes_of(node.type, known_in, known_out)
 
 
 def _shaped(tensor: Any) -> Shaped | None:

@@ -22,7 +22,7 @@ NO_STEPS = "TensorRT reports no order of a loop's rounds"
 class Profiler:
     """A plan, and a second one whose context reports each layer."""
 
-    def __init__(self, entry: Entry, device: str) -> None:
+    def __init__(self, entry: Entry, device: str, inputs: Arrays) -> None:  # noqa: ARG002 - a plan tells no shapes
         self.engine = loaded(entry, device)
         reporting = loaded(entry, device)
         assert isinstance(reporting, TensorRT)
@@ -48,11 +48,6 @@ class Profiler:
 
     def inferences(self) -> list[Inference]:
         return self._found
-
-
-def load(entry: Entry, device: str, inputs: Arrays) -> Profiler:  # noqa: ARG001 - a plan's shapes are not told
-    """Load the plan twice, plainly and with a reporter."""
-    return Profiler(entry, device)
 
 
 def operator_of(layer: str) -> str:

@@ -41,5 +41,4 @@ def test_bytes() -> None:
 
 
 def test_what_has_no_weights_cannot_be_told() -> None:
-    with pytest.raises((IndexError, StopIteration)):
-        flops_of("Conv", shapes((1, 3, 8, 8)), shapes((1, 16, 8, 8)))
+    assert flops_of("Conv", shapes((1, 3, 8, 8)), shapes((1, 16, 8, 8))) is None

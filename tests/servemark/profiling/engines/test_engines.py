@@ -103,7 +103,7 @@ def test_a_batch_that_the_workload_does_not_take() -> None:
 def test_a_session_of_onnxruntime_leaves_the_cores_to_the_other_one(exported: Exports) -> None:
     exported(CONVOLUTIONS, "onnxruntime")
     order = Order(CONVOLUTIONS, "onnxruntime", exported.repository)
-    profiler = profiler_module("onnxruntime").load(order.entry, "cpu", order.inputs())
+    profiler = profiler_module("onnxruntime").Profiler(order.entry, "cpu", order.inputs())
     assert isinstance(profiler.engine, OnnxRuntime)
     options = profiler.engine.session.get_session_options()
     assert options.get_session_config_entry("session.force_spinning_stop") == "1"
@@ -124,7 +124,7 @@ def on_gpu(request: pytest.FixtureRequest, exported: Exports, monkeypatch: pytes
     module = profiler_module(engine)
     monkeypatch.setattr(module, "traced", traced)
     order = Order(CONVOLUTIONS, engine, exported.repository)
-    profiler: Any = module.load(order.entry, "cpu", order.inputs())
+    profiler: Any = module.Profiler(order.entry, "cpu", order.inputs())
     profiler.engine.device = "cuda:0"
     profiler.profiled(order.inputs())
     profiler.forget()
@@ -156,5 +156,7 @@ def test_a_session_that_is_profiled_replays_no_graphs(
 
     monkeypatch.setattr(OnnxRuntime, "keeps_graphs", graphs)
     monkeypatch.setattr(profiler_module("onnxruntime"), "loaded", loaded)
-    profiler_module("onnxruntime").load(entry, "cpu", Order(CONVOLUTIONS, "onnxruntime", exported.repository).inputs())
+    profiler_module("onnxruntime").Profiler(
+        entry, "cpu", Order(CONVOLUTIONS, "onnxruntime", exported.repository).inputs()
+    )
     assert asked == [None, *["false" if graphs else None] * 2]
