@@ -17,7 +17,7 @@ from kernels.views.tables import (
 )
 from servemark.quantities import figure
 from servemark.results.saved import Saved
-from servemark.results.schema.kernels import Ceiling, KernelCase, KernelsDocument, Traced, named, title
+from servemark.results.schema.kernels import Ceiling, KernelCase, KernelsDocument, named, title
 from servemark.views.blocks import Article, Block, Check, Figure, Lines, Section, Table
 from servemark.views.drawing.axis import logarithmic
 from servemark.views.drawing.plot import Plot
@@ -32,6 +32,8 @@ def article(saved: Saved) -> Article:
     cases = document["cases"]
     measured = [case for case in cases if case["ms"]]
     each = Table(COLUMNS, [cells(case) for case in measured], f"{len(measured)} cases", folded=True)
+    published, traced = published_rows(cases), document["traced"]
+    parts = explained_rows(traced) if traced else []
     return shaped(
         document,
         about=title(document),
@@ -41,35 +43,26 @@ def article(saved: Saved) -> Article:
             Section("Cases", [each]),
             Section("Families", [Table(FAMILY_COLUMNS, family_rows(cases)), Lines(caveats(cases))]),
             Section("Not measured", [Lines(unmeasured(cases))]),
-            Section("From kernels to the model", _explained(document["traced"])),
+            Section(
+                "From kernels to the model",
+                [Table(EXPLAINED_COLUMNS, parts), Lines(unmapped(traced))] if traced else [],
+            ),
             Section("Roofline", lambda: _rooflines(document, measured)),
-            Section("Published by DeepBench", _published(cases)),
+            Section(
+                "Published by DeepBench", [Table(PUBLISHED_COLUMNS, published), Lines([DEFECTS])] if published else []
+            ),
             Section("Energy and clocks", [Lines(sensed(cases))]),
         ],
         failed=any(case["status"] == "failed" for case in cases),
     )
 
 
-def _explained(traced: Traced | None) -> list[Block]:
-    """Show the parts of a workload's latency."""
-    if traced is None:
-        return []
-    return [Table(EXPLAINED_COLUMNS, explained_rows(traced)), Lines(unmapped(traced))]
-
-
-def _published(cases: list[KernelCase]) -> list[Block]:
-    """DeepBench's figures beside ours."""
-    rows = published_rows(cases)
-    return [Table(PUBLISHED_COLUMNS, rows), Lines([DEFECTS])] if rows else []
-
-
 def _rooflines(document: KernelsDocument, measured: list[KernelCase]) -> list[Block]:
-    found = []
-    for ceiling in document["ceilings"]:
-        own = [case for case in measured if case["precision"] == ceiling["precision"] and case["tflops"]]
-        if own:
-            found.append(_roofline(ceiling, own))
-    return list(found)
+    return [
+        _roofline(ceiling, own)
+        for ceiling in document["ceilings"]
+        if (own := [case for case in measured if case["precision"] == ceiling["precision"] and case["tflops"]])
+    ]
 
 
 def _roofline(ceiling: Ceiling, cases: list[KernelCase]) -> Figure:

@@ -82,16 +82,15 @@ def explained_rows(traced: Traced) -> list[list[str]]:
     whole, alone, mapped = traced["latency_ms"], traced["kernels_ms"], traced["mapped_ms"]
     parts = [
         (f"{traced['kernels']} kernels, each alone", alone),
-        ("the same operators within the model, less these", _less(mapped, alone)),
+        (
+            "the same operators within the model, less these",
+            None if mapped is None or alone is None else mapped - alone,
+        ),
         ("operators of no family", traced["unmapped_ms"]),
         ("between operators: Python, dispatch, gaps", traced["between_ms"]),
         (f"{traced['workload']} at batch {traced['batch_size']}, {traced.get('engine', 'eager PyTorch')}", whole),
     ]
     return [[words, rate(ms), "-" if ms is None else f"{ms / whole:.0%}"] for words, ms in parts]
-
-
-def _less(value: float | None, other: float | None) -> float | None:
-    return None if value is None or other is None else value - other
 
 
 def share_words(case: KernelCase) -> str:

@@ -32,7 +32,7 @@ def calibrated(peer: Peer, cases: Sequence[Case], rows: Sequence[CalibrationRow]
         names = {case.name for case in cases if shows in {case.shows, case.name}}
         return _median([row for row in mine if row["case"] in names], key)
 
-    errors = {where: _beyond(error, true) for where, error, true in _errors(cases, mine)}
+    errors = {where: max(abs(error) - LIMIT_SHARE * true, 0.0) for where, error, true in _errors(cases, mine)}
     worst = max(errors, key=lambda where: errors[where], default=None)
     floors = [row["reported_ms"] for row in mine if row["case"] == "floor" and row["reported_ms"]]
     reported, true = median("failures", "failures_reported"), median("failures", "failures_true")
@@ -93,11 +93,6 @@ def _errors(cases: Sequence[Case], rows: Sequence[CalibrationRow]) -> Iterator[t
             if found:
                 errors, truths = zip(*found, strict=True)
                 yield f"{case.name} {key}", statistics.median(errors), statistics.median(truths)
-
-
-def _beyond(error_ms: float, true_ms: float) -> float:
-    """Return the ms that an error needs beside the share of the truth."""
-    return max(abs(error_ms) - LIMIT_SHARE * true_ms, 0.0)
 
 
 def _wrong(found: CalibratedMeter, rows: Sequence[CalibrationRow], cases: Sequence[Case]) -> Iterator[str]:

@@ -5,7 +5,7 @@ The document is complete after each step. A step that fails is a reason in it, a
 
 import functools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
@@ -29,7 +29,7 @@ from servemark.profiling.engines import profilers
 from servemark.profiling.measure import Order
 from servemark.profiling.run import ceilings_of, installed, refusal, tell
 from servemark.quantities import duration_text, figure, one_of, whole
-from servemark.repository.entry import FULL, Entry
+from servemark.repository.entry import FULL
 from servemark.results import directory as results
 from servemark.results.schema.characterisation import (
     Characterisation,
@@ -40,7 +40,6 @@ from servemark.results.schema.characterisation import (
 )
 from servemark.results.schema.header import campaign_opening
 from servemark.results.schema.profile import EngineProfile
-from servemark.results.schema.run import Result
 from servemark.runs.entries import export_where_needed
 from servemark.runs.suite import load_apart
 from servemark.runs.suite_plan import chosen
@@ -55,6 +54,7 @@ START_WARMUP_S = 0.5
 T = TypeVar("T")
 
 
+@explained
 def begin(name: str, options: Characterise) -> Characterisation:
     """Return the document before anything has been measured. Raises OptionError, ServemarkError."""
     require_package()
@@ -67,29 +67,6 @@ def begin(name: str, options: Characterise) -> Characterisation:
         raise OptionError(
             f"--size {options.size} of {len(rows)} workloads leaves none to be predicted", fix="give a smaller --size"
         )
-    return _begun(name, options, contenders, batches, rows)
-
-
-def contenders_of(options: Characterise) -> list[Contender]:
-    """Return the engines with their precisions. Raises OptionError."""
-    contenders = parse_contenders(options.engines or ",".join(installed(options.device)), FULL)
-    for each in contenders:
-        one_of("--engines", each.engine, profilers())
-        if error := refusal(each.engine, options.device):
-            raise error
-        if each.configured:
-            raise OptionError(f"--engines {each.label} has options", fix="name engines and precisions alone")
-    return contenders
-
-
-@explained
-def _begun(
-    name: str,
-    options: Characterise,
-    contenders: Sequence[Contender],
-    batches: list[int],
-    rows: list[CharacterisedWorkload],
-) -> Characterisation:
     early = "it is known at the end"
     return {
         **campaign_opening(),
@@ -107,6 +84,18 @@ def _begun(
         "analysis": unknown(early),
         "prediction": unknown(early),
     }
+
+
+def contenders_of(options: Characterise) -> list[Contender]:
+    """Return the engines with their precisions. Raises OptionError."""
+    contenders = parse_contenders(options.engines or ",".join(installed(options.device)), FULL)
+    for each in contenders:
+        one_of("--engines", each.engine, profilers())
+        if error := refusal(each.engine, options.device):
+            raise error
+        if each.configured:
+            raise OptionError(f"--engines {each.label} has options", fix="name engines and precisions alone")
+    return contenders
 
 
 @explained
@@ -149,7 +138,9 @@ class Characterised:
                 for _, on in campaign.turns(engines, OnEngine, _line, lasts=lambda each: failure_of(each) is None):
                     row["engines"].append(on)
                 if row["engines"] and failure_of(row["engines"][0]) is None:
-                    tell(row, export_s=_export_s(self._order(row, self._contenders[0]).entry))
+                    manifest = self._order(row, self._contenders[0]).entry.read_manifest() or {}
+                    unsaid = "the export does not tell how long it took"
+                    tell(row, export_s=or_unknown(manifest.get("seconds"), unsaid))
             # Fresh server starts in rounds, so that drift hits all workloads alike.
             for number in starts:
                 ran = [row for row in rows if first_engine(row) is not None]
@@ -183,6 +174,7 @@ class Characterised:
             rounds_s=document["duration_s"],
         )
 
+    @explained
     def _on_engine(self, row: CharacterisedWorkload, contender: Contender) -> OnEngine:
         """Measure a workload on an engine; a failure is a word in it."""
         document, name, order = self.document, row["workload"], self._order(row, contender)
@@ -196,8 +188,16 @@ class Characterised:
             found, batches = engine_profile(contender.engine, timed.profile, document["ceiling"]), timed.batches
         except ERRORS as error:
             found = failed(contender.engine, words(error))
-        return _on_engine(contender.label, found, batches, taken(watch), time.monotonic() - begun)
+        profile: EngineProfile = {**found, "layers": [], "memory": []}
+        return {
+            "engine": contender.label,
+            "profile": profile,
+            "batches": batches,
+            "other_cpu_share": taken(watch),
+            "spent_s": time.monotonic() - begun,
+        }
 
+    @explained
     def _start(self, row: CharacterisedWorkload) -> Start:
         """Load the first engine on a server of its own, in a process of its own."""
         contender, document = self._contenders[0], self.document
@@ -207,8 +207,20 @@ class Characterised:
         try:
             result = load_apart(row["workload"], load, self._repository, self._folder / "starts", **asked)
         except ERRORS as error:
-            return _started(None, time.monotonic() - begun, words(error))
-        return _started(result, time.monotonic() - begun, "")
+            failure = words(error)
+            return {**unknown_group(Start, failure), "spent_s": time.monotonic() - begun, "failure": failure}
+
+        def known(tag: str) -> float | None:
+            return or_unknown(value_of(result, tag), why_unknown(result, tag))
+
+        return {
+            "p50_ms": known("latency.p50"),
+            "p99_ms": known("latency.p99"),
+            "inferences_per_s": known("throughput.inferences"),
+            "joules_per_inference": known("energy.per_inference"),
+            "spent_s": time.monotonic() - begun,
+            "failure": None,
+        }
 
     def _measure_ceiling(self) -> None:
         document = self.document
@@ -225,40 +237,3 @@ def _line(on: OnEngine) -> str:
 
 def _start_line(start: Start) -> str:
     return start["failure"] or f"{figure(start['inferences_per_s'])} inferences/s"
-
-
-def _export_s(entry: Entry) -> float | None:
-    manifest = entry.read_manifest() or {}
-    return or_unknown(manifest.get("seconds"), "the export does not tell how long it took")
-
-
-@explained
-def _on_engine(
-    label: str, found: EngineProfile, batches: list[TimedBatch], others: float | None, spent_s: float
-) -> OnEngine:
-    profile: EngineProfile = {**found, "layers": [], "memory": []}
-    return {
-        "engine": label,
-        "profile": profile,
-        "batches": batches,
-        "other_cpu_share": others,
-        "spent_s": spent_s,
-    }
-
-
-@explained
-def _started(result: Result | None, spent_s: float, failure: str) -> Start:
-    if result is None:
-        return {**unknown_group(Start, failure), "spent_s": spent_s, "failure": failure}
-
-    def known(tag: str) -> float | None:
-        return or_unknown(value_of(result, tag), why_unknown(result, tag))
-
-    return {
-        "p50_ms": known("latency.p50"),
-        "p99_ms": known("latency.p99"),
-        "inferences_per_s": known("throughput.inferences"),
-        "joules_per_inference": known("energy.per_inference"),
-        "spent_s": spent_s,
-        "failure": None,
-    }

@@ -4,8 +4,9 @@ from pathlib import Path
 
 from servemark.cli._load import resolved
 from servemark.cli._report import write_page
-from servemark.compare.interleaved import Request, compare_engines
 from servemark.compare.interleaved.contenders import parse_urls
+from servemark.compare.interleaved.preparation import Request
+from servemark.compare.interleaved.run import compare_engines
 from servemark.compare.interleaved.validity import SHORTEST_S
 from servemark.compare.saved.baselines import saved
 from servemark.compare.saved.compare import compare_rounds, compare_saved, exit_code

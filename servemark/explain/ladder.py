@@ -8,6 +8,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 from loadgen.load.load_config import LoadConfig
 from servemark.campaign import interleaved
@@ -22,6 +23,7 @@ from servemark.profiling.timeline import wall_us
 from servemark.quantities import figure
 from servemark.results import directory
 from servemark.results.schema.explanation import Ladder, LadderRung, LeftOut, ServerSteps
+from servemark.results.schema.header import figure_of
 from servemark.results.schema.run import Result
 from servemark.runs.locust_process import drive
 from servemark.runs.server import server_for
@@ -40,6 +42,8 @@ RUNGS = {
 ENGINE_S, ALONE_S, WARM_UP_S = 2.0, 3.0, 0.5
 """Seconds of a round in which the engine is called, in which one request is in flight, and of the warm-up before."""
 ENGINE_TIMEOUT_S = 300.0
+_STEPS = {"queue_ms": "server.queue", "input_ms": "server.compute_input"}
+_STEPS |= {"infer_ms": "server.compute_infer", "output_ms": "server.compute_output"}
 RUN_OVERHEAD_S = 4.0
 """Time of a run besides its load: to start a process and to end it."""
 
@@ -184,18 +188,13 @@ def of_run(name: str, result: Result) -> Found:
     ms = {name: median}
     if name == MEDIAN and p99 is not None:
         ms[TAIL] = p99
-    steps = [value_of(result, f"server.{key}") for key in ("queue", "compute_input", "compute_infer", "compute_output")]
-    return Found(ms, None if None in steps else _steps([step or 0.0 for step in steps]))
-
-
-def _steps(values: Sequence[float]) -> ServerSteps:
-    queue, input_, infer, output = values
-    return {"queue_ms": queue, "input_ms": input_, "infer_ms": infer, "output_ms": output}
+    steps = {key: value_of(result, tag) for key, tag in _STEPS.items()}
+    return Found(ms, None if None in steps.values() else cast(ServerSteps, steps))
 
 
 def _mean_steps(rounds: Sequence[ServerSteps | None]) -> ServerSteps | None:
     known = [steps for steps in rounds if steps is not None]
     if not known or len(known) < len(rounds):
         return None
-    by_step = zip(*((s["queue_ms"], s["input_ms"], s["infer_ms"], s["output_ms"]) for s in known), strict=True)
-    return _steps([statistics.fmean(each) for each in by_step])
+    means = {key: statistics.fmean(float(figure_of(steps, key) or 0.0) for steps in known) for key in _STEPS}
+    return cast(ServerSteps, means)

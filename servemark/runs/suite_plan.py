@@ -11,7 +11,7 @@ from servemark.documents.commands.measure import Suite
 from servemark.errors import OptionError
 from servemark.quantities import duration_text, figure, one_of
 from servemark.repository.entry import FULL, Entry
-from servemark.results.labels import suite_case
+from servemark.results.schema.suite import suite_case
 from servemark.workload import Workload, get, workloads
 from servemark.workload.registry import own
 from servemark.workload.spec import SEPARATOR

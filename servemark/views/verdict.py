@@ -13,22 +13,17 @@ _ANSWERS = {
 }
 
 
-def badges(verdict: VerdictOfRun, *, partial: bool = False) -> list[Badge]:
+def badges(verdict: VerdictOfRun) -> list[Badge]:
     """VALID or INVALID, and MET, MISSED or UNDECIDED."""
     found = [validity(verdict["valid"])]
     if objective := verdict["objective"]:
         found.append(Badge(objective.upper(), {MET: "good", MISSED: "bad"}.get(objective, "open")))
-    return [*found, *cut_short(partial)]
+    return found
 
 
 def validity(valid: bool) -> Badge:
     """VALID or INVALID."""
     return Badge("VALID", "good") if valid else Badge("INVALID", "bad")
-
-
-def cut_short(partial: bool) -> list[Badge]:
-    """PARTIAL, where it was."""
-    return [Badge("PARTIAL", "bad")] if partial else []
 
 
 def meaning(verdict: VerdictOfRun) -> list[str]:

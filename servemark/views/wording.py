@@ -84,6 +84,11 @@ def score(value: float | None) -> str:
     return figure(value) if abs(value) >= 1e6 else f"{value:.4f}" if abs(value) < 10 else f"{value:.2f}"
 
 
+def percent(share: float | None) -> str:
+    """Format a share: "12.3 %"."""
+    return "-" if share is None else f"{share * 100:.1f} %"
+
+
 def low_and_high(name: str, ends: Sequence[float | None] | None) -> dict[str, float | None]:
     """Return both ends of an interval as columns of a table, empty without one."""
     low, high = ends or (None, None)

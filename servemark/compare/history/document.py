@@ -18,9 +18,8 @@ from servemark.compare.history.changes import (
 )
 from servemark.compare.history.collect import Measured, collect
 from servemark.figures.figure import Figure
-from servemark.results.labels import change
 from servemark.results.schema.header import opening
-from servemark.results.schema.history import History, HistoryChange, HistoryResult, HistorySeries, Trend
+from servemark.results.schema.history import History, HistoryChange, HistoryResult, HistorySeries, Trend, change
 
 _ORDER: tuple[Trend, ...] = ("worse", "undecided", "not shown")
 

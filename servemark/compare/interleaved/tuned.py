@@ -13,7 +13,7 @@ from servemark.paths import shown
 from servemark.results import directory as results
 from servemark.results.schema.comparison import TunedFirst
 from servemark.results.schema.tuning import TuningDocument
-from servemark.search.tuning import tune_entry, write_tuning
+from servemark.search.tuning.session import tune_entry, write_tuning
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from servemark.compare.saved.figures import ALL, Pair, chosen, exists
 from servemark.compare.saved.samples import Side
 from servemark.compare.saved.saved_runs import Key, Run, differing, subjects
 from servemark.errors import ResultError
-from servemark.results.schema.comparison import Difference, Outcome, SavedComparison, Subject
+from servemark.results.schema.comparison import Difference, DifferingKey, SavedComparison, Subject
 from servemark.results.schema.details import PROCESS
 from servemark.results.schema.header import opening, reason_of
 from servemark.stats.order_statistics import CONFIDENCE
@@ -52,9 +52,36 @@ def compare_sides(
     shown = list(dict.fromkeys([*usual, *wanted]))
     judged = [_Judged(replace(pair, confidence=confidence), shown, wanted, skip=ALL in gate.figures) for pair in pairs]
     found = [each.subject for each in judged]
-    worse = [f"{s['b']}: {d['figure']}" for s in found for d in s["differences"] if d["regression"]]
-    undecided = [reason for each in judged for reason in each.undecided]
-    outcome: Outcome = "worse" if worse else "undecided" if undecided else "not worse"
+    return saved_comparison(
+        names,
+        gate,
+        judged=wanted,
+        confidence=confidence,
+        subjects=found,
+        regressions=[f"{s['b']}: {d['figure']}" for s in found for d in s["differences"] if d["regression"]],
+        undecided=[reason for each in judged for reason in each.undecided],
+        warnings=[
+            *_clocks(first, second, names),
+            *(side.note for pair in pairs for side in pair.sides if side.note and not side.trouble),
+            *_alone(sides, matched, names),
+        ],
+        differing=differing(first[0].result, second[0].result),
+    )
+
+
+def saved_comparison(
+    names: tuple[str, str],
+    gate: Gate,
+    *,
+    judged: list[str],
+    confidence: float,
+    subjects: list[Subject],
+    regressions: list[str],
+    undecided: list[str],
+    warnings: list[str],
+    differing: list[DifferingKey],
+) -> SavedComparison:
+    """Make the document of a difference; its outcome follows from what is worse and what is undecided."""
     return {
         **opening(),
         "kind": "saved_comparison",
@@ -62,17 +89,13 @@ def compare_sides(
         "b": names[1],
         "threshold": gate.threshold,
         "confidence": confidence,
-        "judged": wanted,
-        "outcome": outcome,
+        "judged": judged,
+        "outcome": "worse" if regressions else "undecided" if undecided else "not worse",
         "undecided": undecided,
-        "subjects": found,
-        "warnings": [
-            *_clocks(first, second, names),
-            *(side.note for pair in pairs for side in pair.sides if side.note and not side.trouble),
-            *_alone(sides, matched, names),
-        ],
-        "differing": differing(first[0].result, second[0].result),
-        "regressions": worse,
+        "subjects": subjects,
+        "warnings": warnings,
+        "differing": differing,
+        "regressions": regressions,
     }
 
 

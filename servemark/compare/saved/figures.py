@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -80,7 +80,12 @@ class Pair:
     @property
     def repeated(self) -> bool:
         """True if both sides have several runs, which show the spread between runs."""
-        return min(len(side.runs) for side in self.sides) > 1
+        return min(self.counts) > 1
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Runs of A and of B."""
+        return len(self.first.runs), len(self.second.runs)
 
     @property
     def length_s(self) -> float:
@@ -142,15 +147,10 @@ class Pair:
         a, b = (float(np.mean(side)) for side in rates)
         if not all(rate for side in rates for rate in side):
             reason = "a run answered nothing"
-            return (
-                unknown_difference(name, reason, a, b)
-                if b or not a
-                else difference_of(name, a, b, None, "worse", reason)
-            )
-        if self.repeated:
-            ratio = ratio_of_repeats(rates[1], rates[0], self.confidence, paired=self.paired)
-        else:
+            return difference_of(name, a, b, None, "worse" if a and not b else "not known", reason)
+        if not self.repeated:
             return unknown_difference(name, ONE_RUN, a, b, Ratio(b / a, None, None))
+        ratio = ratio_of_repeats(rates[1], rates[0], self.confidence, paired=self.paired)
         return self._judged(name, a, b, ratio, worse_above=False)
 
     def _other(self, figure: Figure) -> Difference:
@@ -188,29 +188,28 @@ class Pair:
         return found
 
     def _detectable(self, ratio: Ratio) -> float | None:
-        counts = (len(self.first.runs), len(self.second.runs))
-        return detectable(ratio, counts, self.confidence, paired=self.paired)
+        return detectable(ratio, self.counts, self.confidence, paired=self.paired)
 
     def _too_few(self, ratio: Ratio) -> str:
         """Say how many runs are needed where those that there are leave every ratio possible."""
-        fewest = min(len(side.runs) for side in self.sides)
-        counts = (len(self.first.runs), len(self.second.runs))
-        needed = runs_needed(ratio, counts, self.threshold, self.confidence, paired=self.paired)
+        needed = runs_needed(ratio, self.counts, self.threshold, self.confidence, paired=self.paired)
         many = f"about {max(needed, MINIMUM_PAIRS)}" if needed else "more than 1,000"
         name = "rounds" if self.paired else "runs"
-        return f"too few {name}: {fewest} do not show how far {name} lie apart; {many} on each side are needed"
+        return (
+            f"too few {name}: {min(self.counts)} do not show how far {name} lie apart; {many} on each side are needed"
+        )
 
     def _undecided(self, ratio: Ratio) -> tuple[int | None, str]:
         """Estimate the number of runs that would decide, and explain why these do not; a ratio above 1 is worse."""
-        counts = (len(self.first.runs), len(self.second.runs))
         seen = self._detectable(ratio) or 0.0
         gap, words = self.threshold, f"would see {seen:.0%} in 80 of 100 cases; for {self.threshold:.0%}"
         if seen < self.threshold:
             # The runs suffice for the threshold, but what they found lies too near to it.
             gap, words = abs((1 + self.threshold) / ratio.value - 1), f"too near to {self.threshold:.0%}; to tell"
-        needed = runs_needed(ratio, counts, gap, self.confidence, paired=self.paired)
+        needed = runs_needed(ratio, self.counts, gap, self.confidence, paired=self.paired)
         many = f"about {needed} runs" if needed else "more than 1,000 runs"
-        now = f"{counts[0]} runs" if counts[0] == counts[1] else f"{counts[0]} and {counts[1]} runs"
+        first, second = self.counts
+        now = f"{first} runs" if first == second else f"{first} and {second} runs"
         reason = f"{words} {many} of {self.length_s:.3g} s on each side, has {now}"
         return needed, reason
 
@@ -242,7 +241,10 @@ class Pair:
     def _outputs(self) -> Difference:
         """Compare the agreement with golden outputs: worse if only B breaks the tolerance, or answers less alike."""
         name, counts = "top-1 agreement", [_agreement(side) for side in self.sides]
-        broken = [_broken(side) for side in self.sides]
+        broken = [
+            any(Kind.OUTPUT_AGREEMENT in failed_constraints(run.result["verdict"]) for run in side.runs)
+            for side in self.sides
+        ]
         a, b = (equal / total if total else None for equal, total in counts)
         if broken[1] and not broken[0]:
             reason = f"outputs of {self.second.name} lie outside the workload's tolerance"
@@ -255,13 +257,10 @@ class Pair:
             )
         if not all(total for _, total in counts):
             return difference_of(name, None, None, None, "not worse", "within the tolerance; there is no top answer")
-        return self._shares(name, counts, worse_above=False)
-
-    def _shares(self, name: str, counts: Sequence[tuple[int, int]], *, worse_above: bool) -> Difference:
-        a, b = (count / total for count, total in counts)
         low, high = share_difference(counts[1], counts[0], self.confidence)
-        worse: Reading = "worse" if (b > a) == worse_above else "better"
-        return difference_of(name, a, b, None, "not worse" if low <= 0 <= high else worse, None)
+        return difference_of(
+            name, a, b, None, "not worse" if low <= 0 <= high else "better" if low > 0 else "worse", None
+        )
 
 
 def read(ratio: Ratio, threshold: float) -> Reading:
@@ -289,11 +288,6 @@ def _error_share(result: Result) -> float | None:
 def _checked(side: Side) -> int:
     """Count the answers that were compared with golden ones."""
     return sum(count_of(run.result, "outputs.checked") for run in side.runs)
-
-
-def _broken(side: Side) -> bool:
-    """Return True if answers lay outside the tolerance."""
-    return any(Kind.OUTPUT_AGREEMENT in failed_constraints(run.result["verdict"]) for run in side.runs)
 
 
 def _agreement(side: Side) -> tuple[int, int]:

@@ -4,16 +4,16 @@ import functools
 import statistics
 from collections.abc import Callable, Collection, Sequence
 
-from servemark.compare.saved.differences import Gate
+from servemark.compare.saved.differences import Gate, saved_comparison
 from servemark.compare.saved.figures import ALL, difference_of, read, unknown_difference
-from servemark.compare.saved.saved_runs import circumstances
+from servemark.compare.saved.saved_runs import circumstances, differing_keys
 from servemark.errors import OptionError, ResultError
 from servemark.machine.cpu_time import QUIET_SHARE
 from servemark.paths import found
 from servemark.results import directory as results
 from servemark.results.saved import runs_below
-from servemark.results.schema.comparison import Difference, DifferingKey, Outcome, SavedComparison
-from servemark.results.schema.header import opening, reason_of
+from servemark.results.schema.comparison import Difference, SavedComparison, Subject
+from servemark.results.schema.header import reason_of
 from servemark.results.schema.kernels import KernelCase, KernelsDocument, ProbeKey, named, other_work, title
 from servemark.stats.order_statistics import CONFIDENCE
 from servemark.stats.power import detectable
@@ -60,33 +60,23 @@ def compare_kernels(
     families = dict.fromkeys(case.partition(" ")[0] for case in common)
     own = {family: [case for case in common if case.partition(" ")[0] == family] for family in families}
     undecided = whole["reading"] in {"undecided", "not known"}
-    outcome: Outcome = "worse" if whole["regression"] else "undecided" if undecided else "not worse"
-    return {
-        **opening(),
-        "kind": "saved_comparison",
-        "a": names[0],
-        "b": names[1],
-        "threshold": gate.threshold,
-        "confidence": CONFIDENCE,
-        "judged": [FIGURE],
-        "outcome": outcome,
-        "undecided": [f"{whole['figure']}: {reason_of(whole, 'figure')}"] if undecided else [],
-        "subjects": [
-            {
-                "a": title(first[0]),
-                "b": title(second[0]),
-                "runs": [len(first), len(second)],
-                "differences": [
-                    whole,
-                    *(_difference(f"{name} ms", own[name], a, b, gate) for name in families),
-                    *machine,
-                ],
-            }
-        ],
-        "warnings": [*_alone(a, b, names[0]), *_alone(b, a, names[1]), *_disturbed(first, second, names)],
-        "differing": _differing(first[0], second[0]),
-        "regressions": [whole["figure"]] if whole["regression"] else [],
+    subject: Subject = {
+        "a": title(first[0]),
+        "b": title(second[0]),
+        "runs": [len(first), len(second)],
+        "differences": [whole, *(_difference(f"{name} ms", own[name], a, b, gate) for name in families), *machine],
     }
+    return saved_comparison(
+        names,
+        gate,
+        judged=[FIGURE],
+        confidence=CONFIDENCE,
+        subjects=[subject],
+        regressions=[whole["figure"]] if whole["regression"] else [],
+        undecided=[f"{whole['figure']}: {reason_of(whole, 'figure')}"] if undecided else [],
+        warnings=[*_alone(a, b, names[0]), *_alone(b, a, names[1]), *_disturbed(first, second, names)],
+        differing=differing_keys(_about(first[0]), _about(second[0])),
+    )
 
 
 def _times(documents: Sequence[KernelsDocument], figure: Callable[[KernelCase], float | None]) -> Times:
@@ -179,12 +169,6 @@ def _disturbed(
     sides = zip(names, (first, second), strict=True)
     busy = [(name, max(map(other_work, documents))) for name, documents in sides]
     return [f"{name}: other work used {share:.0%} of the cores" for name, share in busy if share > QUIET_SHARE]
-
-
-def _differing(first: KernelsDocument, second: KernelsDocument) -> list[DifferingKey]:
-    sides = [_about(document) for document in (first, second)]
-    keys = sorted(sides[0].keys() | sides[1].keys())
-    return [{"key": key, "a": a, "b": b} for key in keys if (a := sides[0].get(key)) != (b := sides[1].get(key))]
 
 
 def _about(document: KernelsDocument) -> dict[str, object]:

@@ -81,7 +81,9 @@ def _broken(runs: Sequence[Run], *, interleaved: bool) -> dict[int, list[str]]:
 def names_of(sides: tuple[str, str]) -> tuple[str, str]:
     """Name two sides: by their folders if these differ, else as they were given."""
     first, second = (_folder(side) for side in sides)
-    return (first, second) if first != second else _unlike(*sides)
+    if first != second:
+        return first, second
+    return sides if sides[0] != sides[1] else (f"{sides[0]} (A)", f"{sides[1]} (B)")
 
 
 def _folder(side: str) -> str:
@@ -89,7 +91,3 @@ def _folder(side: str) -> str:
     paths = [Path(part).resolve() for part in side.split(",")]
     folders = [path.parent if path.suffix == ".json" else path for path in paths]
     return Path(os.path.commonpath(folders)).name or side
-
-
-def _unlike(first: str, second: str) -> tuple[str, str]:
-    return (first, second) if first != second else (f"{first} (A)", f"{second} (B)")

@@ -1,6 +1,6 @@
 """Saved runs, grouped by their subject, and the differences between the circumstances of two."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -97,7 +97,11 @@ def differing(first: RunHeader, second: RunHeader) -> list[DifferingKey]:
     """Return the keys of configuration and environment that differ between two results, with both values."""
     # Of a configuration that is too large to be kept there is the digest.
     whole = all(result.get(KEY) is not None for result in (first, second))
-    a, b = (_circumstances(result) | _served_config(result, whole=whole) for result in (first, second))
+    return differing_keys(*(_circumstances(result) | _served_config(result, whole=whole) for result in (first, second)))
+
+
+def differing_keys(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[DifferingKey]:
+    """Return the dotted keys of two trees whose values differ, with both values."""
     keys = [key for key in sorted(a.keys() | b.keys()) if a.get(key) != b.get(key)]
     # A group is named only if none of its keys is.
     told = [key for key in keys if not any(other.startswith(f"{key}.") for other in keys)]

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
-from servemark.results.schema.details import Tolerance
+from servemark.results.schema.details import OutputDetails
 from servemark.results.schema.header import KIND, CampaignHeader, Header
 from servemark.results.schema.run import Scenario
 from servemark.results.schema.score import QualityOutcome
@@ -68,7 +68,7 @@ class RowEnergy(TypedDict):
     reason: NotRequired[Annotated[str, "Why it is not known."]]
 
 
-class RowAgreement(TypedDict):
+class RowAgreement(OutputDetails):
     """Agreement of all rounds' answers with eager PyTorch in fp32. The worst round counts."""
 
     checked: Annotated[int, "Answers that were compared."]
@@ -80,12 +80,6 @@ class RowAgreement(TypedDict):
     cosine_min: NotRequired[Annotated[float | None, "Smallest cosine."]]
     spread_error_max: NotRequired[Annotated[float | None, "Longest error, as a share of the golden samples' spread."]]
     top1_agreement: NotRequired[Annotated[float | None, "top1_samples / samples."]]
-    tolerance: NotRequired[Annotated[Tolerance | None, "What was asked for."]]
-    weights: NotRequired[
-        Annotated[
-            Literal["random", "trained", "own"] | None, "Random weights agree with fp32 or not, but have no accuracy."
-        ]
-    ]
 
 
 class RowFootprint(TypedDict):

@@ -22,7 +22,18 @@ class Tolerance(TypedDict):
     min_match: NotRequired[Annotated[float, "Whole numbers: the share that must be equal."]]
 
 
-class OutputAgreement(TypedDict):
+class OutputDetails(TypedDict):
+    """The comparison of the answers to golden requests with eager PyTorch in fp32."""
+
+    tolerance: NotRequired[Annotated[Tolerance | None, "What was asked for."]]
+    weights: NotRequired[
+        Annotated[
+            Literal["random", "trained", "own"] | None, "Random ones have no accuracy; `own`: of the user's file."
+        ]
+    ]
+
+
+class OutputAgreement(OutputDetails):
     """Agreement of the answers to golden requests with eager PyTorch in fp32. The worst answer of a sample counts."""
 
     checked: Annotated[int | None, "Answers that were compared."]
@@ -35,12 +46,6 @@ class OutputAgreement(TypedDict):
         Annotated[float | None, "Longest error of a sample, as a share of how far the golden samples lie apart."]
     ]
     top1_agreement: Annotated[float | None, "top1_samples / samples."]
-    tolerance: NotRequired[Annotated[Tolerance | None, "What was asked for."]]
-    weights: NotRequired[
-        Annotated[
-            Literal["random", "trained", "own"] | None, "Random ones have no accuracy; `own`: of the user's file."
-        ]
-    ]
 
 
 class ErrorDetails(TypedDict):
@@ -48,17 +53,6 @@ class ErrorDetails(TypedDict):
 
     by_kind: Annotated[dict[str, int], "Kind of failure -> count."]
     messages: Annotated[dict[str, list[str]], "Kind of failure -> the server's first messages."]
-
-
-class OutputDetails(TypedDict):
-    """The comparison of the answers to golden requests with eager PyTorch in fp32."""
-
-    tolerance: NotRequired[Annotated[Tolerance | None, "What was asked for."]]
-    weights: NotRequired[
-        Annotated[
-            Literal["random", "trained", "own"] | None, "Random ones have no accuracy; `own`: of the user's file."
-        ]
-    ]
 
 
 class QualityDetails(TypedDict):

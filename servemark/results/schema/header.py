@@ -51,16 +51,7 @@ def opening() -> Header:
 
 def campaign_opening() -> CampaignHeader:
     """The header of a campaign's document, before the first turn."""
-    begun = opening()
-    return {
-        "schema_version": begun["schema_version"],
-        "created": begun["created"],
-        "command": begun["command"],
-        "environment": begun["environment"],
-        "partial": True,
-        "partial_reason": None,
-        "spent_s": 0.0,
-    }
+    return {**opening(), "partial": True, "partial_reason": None, "spent_s": 0.0}
 
 
 def figure_of(group: Mapping[str, object], key: str) -> float | None:

@@ -75,3 +75,12 @@ class History(Header):
     series: Annotated[list[HistorySeries], "The series, those that are worse first."]
     missing: Annotated[list[str], "Reasons why results have no such figure, and how many."]
     unreadable: Annotated[list[str], "Files that could not be read, and why."]
+
+
+def change(found: HistoryChange) -> str:
+    """Return how far a figure's level moved, and between which commits."""
+    first, second = (commit[:12] if commit else "an unknown commit" for commit in found["commits"])
+    same = found["commits"][0] == found["commits"][1]
+    place = f"at {first}: the commit is the same, its surroundings are not" if same else f"between {first} and {second}"
+    moved = f"{found['ratio'] - 1:.1%} higher" if found["ratio"] > 1 else f"{1 - found['ratio']:.1%} lower"
+    return f"{found['reading']}: {moved} {place}"

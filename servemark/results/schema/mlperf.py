@@ -4,8 +4,8 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from servemark.figures.value import FigureValue
 from servemark.results.schema.details import CpuDetails, ErrorDetails, OutputDetails
-from servemark.results.schema.header import KIND, Header
-from servemark.results.schema.run import REQUEST, Resolved
+from servemark.results.schema.header import KIND
+from servemark.results.schema.run import OneRun, Resolved
 from servemark.results.schema.score import QualityScore
 from servemark.results.schema.verdict import VerdictOfRun
 
@@ -42,20 +42,14 @@ class MlperfDetails(TypedDict):
     quality: NotRequired[Annotated[QualityScore, "Of an accuracy run: its log, scored."]]
 
 
-class MlperfResult(Header):
+class MlperfResult(OneRun):
     """The result of an MLPerf scenario."""
 
     kind: Annotated[Literal["mlperf"], KIND]
-    request: Annotated[dict[str, Any], REQUEST]
     resolved: Annotated[Resolved, "What the request left open, as it was resolved."]
     scenario: Annotated[str, "MLPerf's scenario."]
     plan: Annotated[Plan, "What LoadGen is asked for."]
-    workload: Annotated[str, "Name of the workload."]
-    engine: Annotated[str | None, "Engine that ran, as the server reports it."]
-    device: Annotated[str | None, "Device that ran: cpu or cuda:N."]
-    provider: Annotated[str | None, "What of the engine ran, like an execution provider."]
     precision: Annotated[str, "Precision that was asked for."]
-    protocol: Annotated[str, "`http` or `grpc`."]
     loadgen: Annotated[
         dict[str, Any],
         "LoadGen's own figures by its own names: `validity`, `version`, `early_stopping`, and those of its log.",

@@ -1,9 +1,9 @@
 """The result of `servemark quality`: how right the answers to a labelled data set are."""
 
-from typing import Annotated, Any, Literal, NotRequired, TypedDict
+from typing import Annotated, Literal, NotRequired, TypedDict
 
-from servemark.results.schema.header import KIND, Header
-from servemark.results.schema.run import REQUEST, Resolved
+from servemark.results.schema.header import KIND
+from servemark.results.schema.run import OneRun, Resolved
 from servemark.results.schema.score import QualityScore
 
 
@@ -22,18 +22,12 @@ class QualityErrors(TypedDict):
     messages: Annotated[dict[str, str], "Kind of failure -> the server's first message."]
 
 
-class QualityResult(Header):
+class QualityResult(OneRun):
     """The result of a quality run."""
 
     kind: Annotated[Literal["quality"], KIND]
-    request: Annotated[dict[str, Any], REQUEST]
     resolved: Annotated[QualityResolved, "What the request left open, as it was resolved."]
-    workload: Annotated[str, "Name of the workload."]
-    engine: Annotated[str | None, "Engine that ran, as the server reports it."]
-    device: Annotated[str | None, "Device that ran: cpu or cuda:N."]
-    provider: Annotated[str | None, "What of the engine ran, like an execution provider."]
     precision: Annotated[str, "Precision that was asked for."]
-    protocol: Annotated[str, "`http`, `grpc` or `in-process`."]
     artifact_sha256: Annotated[str | None, "Digest of the model file. Null: it is not in the repository."]
     quality: Annotated[QualityScore | None, "What was found. Null: no example was scored."]
     errors: Annotated[QualityErrors, "Failed requests."]

@@ -139,19 +139,25 @@ class MixPart(TypedDict):
     details: Annotated[Details, "What it found that is not a number."]
 
 
-class RunHeader(Header):
-    """Part of a result that is known before a run, and the parts that only some runs have."""
+class OneRun(Header):
+    """Header of a document of one run: of a load, of a quality run, of an MLPerf scenario."""
 
-    kind: Annotated[Literal["load"], KIND]
     request: Annotated[dict[str, Any], REQUEST]
-    resolved: Annotated[Resolved, "What the request left open, as it was resolved."]
-    seed: Annotated[int, "Seed of schedule and inputs."]
     workload: Annotated[str, "Name of the workload, or `mix`."]
-    task: Annotated[str, "Task of the workload."]
-    suites: Annotated[list[str], "Suites that have the workload."]
     engine: Annotated[str | None, "Engine that ran, as the server reports it."]
     device: Annotated[str | None, "Device that ran: cpu or cuda:N."]
     provider: Annotated[str | None, "What of the engine ran, like an execution provider."]
+    protocol: Annotated[str, "`http`, `grpc` or `in-process`."]
+
+
+class RunHeader(OneRun):
+    """Part of a result that is known before a run, and the parts that only some runs have."""
+
+    kind: Annotated[Literal["load"], KIND]
+    resolved: Annotated[Resolved, "What the request left open, as it was resolved."]
+    seed: Annotated[int, "Seed of schedule and inputs."]
+    task: Annotated[str, "Task of the workload."]
+    suites: Annotated[list[str], "Suites that have the workload."]
     precision: Annotated[str | None, "Precision of the export."]
     model_config: NotRequired[
         Annotated[dict[str, Any] | None, "Triton's configuration of the model, without its name: 32 KiB at most."]
@@ -162,7 +168,6 @@ class RunHeader(Header):
     artifact_sha256: NotRequired[Annotated[str | None, "Digest of the exported model, by the local `export.json`."]]
     weights_sha256: NotRequired[Annotated[str, "Digest of weights (`--weights`) or of a model file of the user's own."]]
     batch_size: Annotated[int, "Samples in a request."]
-    protocol: Annotated[str, "`http`, `grpc` or `in-process`."]
     shared_memory: Annotated[str, "Where tensors lie: `none`, `system` or `cuda`."]
     scenario: Annotated[Scenario, "The load as it was made, beside what the request asks for."]
     workers: NotRequired[Annotated[list[Worker], "The processes that sent the load, where there were several."]]

@@ -1,6 +1,6 @@
 """The document of a suite, `suite.json`."""
 
-from typing import Annotated, Literal, TypedDict
+from typing import Annotated, Literal, TypedDict, cast
 
 from servemark.results.schema.header import KIND, CampaignHeader
 
@@ -34,28 +34,9 @@ def not_reached(
     workload: str, parameters: int | None, gflops: float | None, precision: str = "fp32", batch_size: int = 1
 ) -> SuiteRow:
     """A row of which nothing is known yet but the workload and how it is run."""
-    return {
-        "workload": workload,
-        "precision": precision,
-        "batch_size": batch_size,
-        "parameters": parameters,
-        "gflops": gflops,
-        "export_s": None,
-        "export_up_to_date": False,
-        "peak_rss_mib": None,
-        "busy_share": None,
-        "measured_s": None,
-        "requests": None,
-        "mean_ms": None,
-        "p50_ms": None,
-        "p99_ms": None,
-        "inferences_per_s": None,
-        "checked": None,
-        "max_abs_error": None,
-        "top1_agreement": None,
-        "verdict": None,
-        "failure": None,
-    }
+    known = {"workload": workload, "precision": precision, "batch_size": batch_size, "export_up_to_date": False}
+    nothing = dict.fromkeys(SuiteRow.__annotations__)
+    return cast(SuiteRow, {**nothing, **known, "parameters": parameters, "gflops": gflops})
 
 
 class SuiteDocument(CampaignHeader):
@@ -69,3 +50,8 @@ class SuiteDocument(CampaignHeader):
     warmup_s: Annotated[float, "Seconds before the measured interval."]
     published: Annotated[bool, "Whether each workload ran at AI Matrix's batches and precisions."]
     rows: Annotated[list[SuiteRow], "One row for each workload."]
+
+
+def suite_case(workload: str, precision: str, batch: int) -> str:
+    """Return the label of a suite's case: "resnet50", "resnet50 int8 -b 16"."""
+    return workload + ("" if precision == "fp32" else f" {precision}") + (f" -b {batch}" if batch > 1 else "")

@@ -5,21 +5,6 @@ decisions follows from the trials before: with those of a journal it comes to th
 such a search with real trials. Knows no command line.
 """
 
-from servemark.search.tuning.search import tune
-from servemark.search.tuning.session import tune_entry, write_tuning, write_winner
-from servemark.search.tuning.space import Candidate, Space
-from servemark.search.tuning.trial import Bench, CandidateScore, Objective, Trial, Tuning
+from servemark.search.tuning.session import tune_entry
 
-__all__ = [
-    "Bench",
-    "Candidate",
-    "CandidateScore",
-    "Objective",
-    "Space",
-    "Trial",
-    "Tuning",
-    "tune",
-    "tune_entry",
-    "write_tuning",
-    "write_winner",
-]
+__all__ = ["tune_entry"]

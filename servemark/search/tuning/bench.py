@@ -99,7 +99,7 @@ class ServedBench:
                 result = drive_into(run, errors, errors)
             except NoResultError:
                 result = None
-            message = _tail(errors.name)
+            message = Path(errors.name).read_text(errors="replace").strip()[-TAIL_CHARACTERS:] or "it printed nothing"
         dead = self._death()
         if result is None or Kind.SERVER_ALIVE in failed_constraints(result["verdict"]):
             self._end_server()  # Triton neither starts a model's process again nor lets go of a model without one
@@ -217,7 +217,3 @@ def line(trial: Trial) -> str:
         return f"{head}: {figure(trial.throughput)} requests/s{limited}"
     latency = "-" if trial.point.latency_ms is None else f"{figure(trial.point.latency_ms)} ms"
     return f"{head}: {latency}, {trial.point.words}{limited}"
-
-
-def _tail(path: str) -> str:
-    return Path(path).read_text(errors="replace").strip()[-TAIL_CHARACTERS:] or "it printed nothing"

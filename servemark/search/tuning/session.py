@@ -81,14 +81,10 @@ class Turns(Bench):
 
 def write_tuning(folder: Path, document: TuningDocument, *, written: str | None, reason: str | None) -> TuningDocument:
     """Write tuning.json with the file that was written, or the reason why none was. Raises ResultError."""
-    whole = _written(document, written, reason)
+    made: TuningDocument = {**document, "written": or_unknown(written, reason or "nothing was to be written")}
+    whole = explained(lambda: made)()
     directory.write_atomically(folder / "tuning.json", directory.to_json(whole))
     return whole
-
-
-@explained
-def _written(document: TuningDocument, written: str | None, reason: str | None) -> TuningDocument:
-    return {**document, "written": or_unknown(written, reason or "nothing was to be written")}
 
 
 def write_winner(path: Path, present: str, tuned: str) -> str:

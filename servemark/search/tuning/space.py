@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from typing import Self
+from typing import Self, cast
 
 from servemark.repository.model_config import THREADS, Settings, parse
 from servemark.results.schema.tuning import CandidateSettings, SearchSpace
@@ -40,12 +40,7 @@ class Candidate:
 
     def to_dict(self) -> CandidateSettings:
         """Convert to the form of the log and tuning.json."""
-        return {
-            "instances": self.instances,
-            "threads": self.threads,
-            "max_batch": self.max_batch,
-            "queue_delay_us": self.queue_delay_us,
-        }
+        return cast(CandidateSettings, asdict(self))
 
     def settings(self, present: "Candidate") -> Settings:
         """Return the settings that turn the present configuration into this one."""

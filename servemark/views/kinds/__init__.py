@@ -1,6 +1,7 @@
 """Documents as articles: a module for each kind, here or in its room. Reads documents only.
 
 A module has `article(saved)`; `records(saved)`, the rows of a spreadsheet; and `checks(saved)`, what a pipeline asks.
+Of several documents side by side it has the article alone: rows and checks are those of each part.
 """
 
 from collections.abc import Mapping, Sequence

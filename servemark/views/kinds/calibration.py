@@ -7,17 +7,14 @@ from servemark.quantities import figure
 from servemark.results.saved import Saved
 from servemark.results.schema.calibration import Calibration, CalibrationRow
 from servemark.results.schema.header import reason_of
-from servemark.views.blocks import Article, Badge, Check, Facts, Lines, Section, Table
+from servemark.views.blocks import Article, Check, Facts, Lines, Section, Table
 from servemark.views.shape import shaped
-
-_TONES = {"trusted": "good", "not trusted": "bad", "undecided": "open"}
 
 
 def article(saved: Saved) -> Article:
     """The verdict over servemark, then each load generator, then each case."""
     document = saved.of(Calibration)
     judged = document["verdict"]
-    badges = [Badge(judged["outcome"].upper(), _TONES[judged["outcome"]])] if judged else []
     answer = (
         f"servemark is {judged['outcome']} on this machine: {judged['words']}" if judged else "nothing was measured"
     )
@@ -35,7 +32,7 @@ def article(saved: Saved) -> Article:
             Section("Without figures", [Lines(lines)] if (lines := [*_without(document)]) else [], titled=True),
             Section("How well the truth is known", [Facts([*_golden(document)])], titled=True),
         ],
-        badges=badges,
+        outcome=judged["outcome"] if judged else "",
     )
 
 
@@ -65,14 +62,11 @@ def _errors(document: Calibration) -> Table:
     for case in document["cases"]:
         mine = {row["meter"]: row for row in document["rows"] if row["case"] == case["name"] and row["reported_ms"]}
         for key in next(iter(mine.values()))["true_ms"] if mine else ():
-            found = [_signed(mine[name]["error_ms"][key]) if name in mine else "-" for name in names]
+            errors = [mine[name]["error_ms"][key] if name in mine else None for name in names]
+            found = ["-" if error is None else f"{'+' * (error >= 0)}{figure(error)}" for error in errors]
             true = figure(next(iter(mine.values()))["true_ms"][key])
             rows.append([f"{case['title']}, {key}", figure(case["theory_ms"].get(key)), true, *found])
     return Table(["case", "theory", "truth", *names], rows)
-
-
-def _signed(value: float | None) -> str:
-    return "-" if value is None else f"{'+' * (value >= 0)}{figure(value)}"
 
 
 def _arrivals(document: Calibration) -> Table:

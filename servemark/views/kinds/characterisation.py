@@ -13,10 +13,9 @@ from servemark.views.blocks import Article, Block, Check, Figure, Lines, Section
 from servemark.views.drawing.axis import linear, logarithmic
 from servemark.views.drawing.plot import Bar, Key, Plot, colour_of, ends
 from servemark.views.drawing.radar import radars
-from servemark.views.drawing.stacked import stacked
-from servemark.views.kinds.profile import COLOURS
+from servemark.views.kinds.profile import by_category
 from servemark.views.shape import shaped
-from servemark.views.wording import listed
+from servemark.views.wording import listed, percent
 from servemark.workload.suites import aibench
 
 _PERCENT = ("share", "of peak", "of memory", "in compute", "in operators", "CoV", "worse random", "in chosen")
@@ -28,6 +27,7 @@ def article(saved: Saved) -> Article:
     """The few and how well they predict, then each figure beside what AIBench prints."""
     document = saved.of(Characterisation)
     found = every(document)
+    places = found["figure_4"]
     failed = [f"{each.subject}: {each.note}" for each in checks(saved) if not each.ok]
     first = document["engines"][0]
     return shaped(
@@ -39,7 +39,9 @@ def article(saved: Saved) -> Article:
         sections=[
             Section("Which few stand for all", [_table(found["subset"]), Lines(_test_words(document))], titled=True),
             Section("The claim", lambda: _claims(document)),
-            Section("Who stands for whom", [_stand_ins(found["figure_4"])], titled=True),
+            Section(
+                "Who stands for whom", [_table(Data(places.head[:3], [row[:3] for row in places.rows]))], titled=True
+            ),
             Section("Latency on each engine", lambda: [_latencies(found["latencies"])]),
             Section("Parameters, FLOPs and latency (Figure 2)", lambda: _complexity(document, found)),
             Section(f"Metrics on {first} (Figure 3)", lambda: _metrics(document, found)),
@@ -100,10 +102,6 @@ def _test_words(document: Characterisation) -> list[str]:
         "The factor is the geometric mean of the errors of the workloads outside. Its interval is a bootstrap over "
         f"them; of random subsets it is the range of 95 % of {prediction['random_subsets']:,}.",
     ]
-
-
-def _stand_ins(data: Data) -> Table:
-    return _table(Data(data.head[:3], [row[:3] for row in data.rows]))
 
 
 def _latencies(data: Data) -> Table:
@@ -216,21 +214,15 @@ def _clusters(document: Characterisation, found: Named) -> list[Block]:
 
 
 def _categories(document: Characterisation, found: Named) -> list[Block]:
-    data = found["figure_5"]
-    names = data.head[2:]
-    blocks: list[Block] = []
+    data, blocks = found["figure_5"], list[Block]()
     for engine in document["engines"]:
-        rows = [row for row in data.rows if row[1] == engine]
-        drawn = [
-            (str(row[0]), [(name, float(v or 0.0), COLOURS.get(name)) for name, v in zip(names, row[2:], strict=True)])
-            for row in rows
-        ]
-        if drawn:
-            keys = [Key(name, colour_of(COLOURS[name]), "dot") for name in names if name in COLOURS]
-            head = ["workload", *names]
-            table = Table(head, [[str(row[0]), *(_share(v) for v in row[2:])] for row in rows])
-            title = f"Time by category on {engine}"
-            blocks.append(Figure(title, stacked(title, drawn), table, keys, "Grey: between operators."))
+        shares = {
+            str(row[0]): {name: float(share or 0.0) for name, share in zip(data.head[2:], row[2:], strict=True)}
+            for row in data.rows
+            if row[1] == engine
+        }
+        if shares:
+            blocks.append(by_category(f"Time by category on {engine}", "workload", shares, percent))
     return [*blocks, Lines(_printed("figure_5"))]
 
 
@@ -302,11 +294,7 @@ def _said(name: str, value: Value) -> str:
         return "-"
     if isinstance(value, str):
         return value
-    return _share(value) if any(words in name for words in _PERCENT) else figure(value)
-
-
-def _share(value: Value) -> str:
-    return "-" if value is None else f"{float(value) * 100:.1f} %"
+    return percent(value) if any(words in name for words in _PERCENT) else figure(value)
 
 
 def records(saved: Saved) -> list[dict[str, Any]]:

@@ -381,8 +381,7 @@ def records(saved: Saved) -> list[dict[str, Any]]:
 
 def _record(row: Mapping[str, Any], key: str) -> dict[str, Any]:
     ratio = row["ratio"][key] or {}
-    low, high = ratio.get("ci95") or (None, None)
-    return {f"{key}_ratio": ratio.get("value"), f"{key}_ratio_low": low, f"{key}_ratio_high": high}
+    return {f"{key}_ratio": ratio.get("value"), **low_and_high(f"{key}_ratio", ratio.get("ci95"))}
 
 
 def checks(saved: Saved) -> Iterator[Check]:

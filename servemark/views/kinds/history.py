@@ -4,13 +4,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from servemark.quantities import figure
-from servemark.results.labels import change
 from servemark.results.saved import Saved
-from servemark.results.schema.history import History, HistoryResult, HistorySeries
-from servemark.views.blocks import Article, Badge, Block, Check, Figure, Lines, Routine, Section, Table
+from servemark.results.schema.history import History, HistoryResult, HistorySeries, change
+from servemark.views.blocks import Article, Block, Check, Figure, Lines, Routine, Section, Table
 from servemark.views.drawing.axis import Axis, linear
 from servemark.views.drawing.plot import Plot
-from servemark.views.kinds.saved_comparison import TONES
 from servemark.views.shape import shaped
 
 NEARLY = 0.1
@@ -40,7 +38,7 @@ def article(saved: Saved) -> Article:
             Section("Series", [table, Lines([*lines, *([Routine(_method(found))] if series else [])])]),
             *(Section(name(each), lambda each=each: _series(each, found)) for each in series),  # type: ignore[misc]
         ],
-        badges=[Badge(found["outcome"].upper(), TONES.get(found["outcome"], "open"))],
+        outcome=found["outcome"],
     )
 
 
@@ -121,7 +119,11 @@ def _series(series: HistorySeries, found: History) -> list[Block]:
     )
     plot.line([(number, each["value"]) for number, each in numbered if each["used"]], "", 0)
     for form, words, valid in (("dot", "VALID", True), ("hollow", "INVALID or partial", False)):
-        shown = [(number, each["value"], _said(each, unit)) for number, each in numbered if each["valid"] is valid]
+        shown = [
+            (number, each["value"], f"{figure(each['value'])} ({unit}), {_when(each)}, commit {_commit(each)}")
+            for number, each in numbered
+            if each["valid"] is valid
+        ]
         plot.dots(shown, words, 0, form)
     for each in series["changes"]:
         at = next(number for number, result in numbered if result["folder"] == each["after"])
@@ -144,10 +146,6 @@ def _commits(results: Sequence[HistoryResult]) -> Axis:
     named = first[:: -(-len(first) // _MOST_TICKS)]
     ticks = tuple((number + 1.0, names[number]) for number in named)
     return Axis("commit, oldest first", 0.5, len(results) + 0.5, ticks)
-
-
-def _said(each: HistoryResult, unit: str) -> str:
-    return f"{figure(each['value'])} ({unit}), {_when(each)}, commit {_commit(each)}"
 
 
 def _when(each: HistoryResult) -> str:

@@ -7,7 +7,6 @@ from typing import Any, TypeVar
 from servemark.compare.interleaved.quality import agreement_of
 from servemark.documents.load import ClosedLoop, ConstantRate
 from servemark.documents.saved_load import describe, load_of, title_of
-from servemark.figures.figure import Figure
 from servemark.figures.registry import count_of, distributions, in_order, interval_of, value_of, why_unknown
 from servemark.figures.value import Figures, FigureValue
 from servemark.library import read_requests
@@ -31,6 +30,7 @@ from servemark.views.plots.max_rate import search
 from servemark.views.plots.over_time import heatmap, windows, worst_seconds
 from servemark.views.plots.server import batches, breakdown, cancelled, servers, sizes
 from servemark.views.plots.transients import cold_start, cold_start_cells, commands
+from servemark.views.shape import PARTIAL
 from servemark.views.verdict import badges, judged, meaning, verdict_of
 from servemark.views.wording import RANDOM_WEIGHTS, agreement_words, cells, columns, listed, only_agreement, values
 from servemark.views.wording import answer as found_rate
@@ -62,7 +62,8 @@ class Told(dict[str, FigureValue]):
         for each, found in in_order(self):
             told = each.tag in self._read or each.distribution or each.detail
             if not told and found["value"] is not None:
-                lines.setdefault(each.subject, []).append(f"{each.name} {_words(each, found)}")
+                words = with_interval(f"{figure(found['value'])} {each.unit.name}".rstrip(), found.get("ci95"))
+                lines.setdefault(each.subject, []).append(f"{each.name} {words}")
         return [f"{subject.replace('_', ' ')}: {', '.join(words)}" for subject, words in lines.items()]
 
 
@@ -82,10 +83,6 @@ def table_of(figures: Figures) -> Table:
     return Table(
         ["figure", "value", "unit", "95 % interval", "n", "not known because"], rows, "All figures", folded=True
     )
-
-
-def _words(each: Figure, found: FigureValue) -> str:
-    return with_interval(f"{figure(found['value'])} {each.unit.name}".rstrip(), found.get("ci95"))
 
 
 def article(saved: Saved) -> Article:
@@ -116,7 +113,7 @@ def article(saved: Saved) -> Article:
             Section("Figures", lambda: [table_of(result["figures"])]),
             Section("Configuration and environment", lambda: [*configuration(result), *environment(result)]),
         ],
-        badges=badges(result["verdict"], partial=result["partial"]),
+        badges=[*badges(result["verdict"]), *([PARTIAL] if result["partial"] else [])],
         made=made(result),
     )
 

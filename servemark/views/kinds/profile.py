@@ -1,6 +1,6 @@
 """A profile: where the time of one inference goes on each engine, and the memory of its process."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from servemark.machine.cpu_time import QUIET_SHARE
@@ -12,7 +12,9 @@ from servemark.views.blocks import Article, Block, Check, Figure, Lines, Section
 from servemark.views.drawing.axis import linear
 from servemark.views.drawing.icicle import Branch, icicle
 from servemark.views.drawing.plot import Key, Plot, colour_of
+from servemark.views.drawing.stacked import stacked
 from servemark.views.shape import shaped
+from servemark.views.wording import percent
 
 COLOURS = {
     "convolution": 0,
@@ -75,7 +77,7 @@ def _engines(done: Sequence[EngineProfile]) -> Table:
             each["engine"],
             figure(each["cost"] and each["cost"]["plain_ms"]),
             figure(each["latency_ms"]),
-            _percent(each["told_share"]),
+            percent(each["told_share"]),
             figure(each["between_ms"]),
             _scaled(each["flops"], 1e9),
             figure(each["counters"] and each["counters"]["ipc"]),
@@ -110,7 +112,7 @@ def _sections(each: EngineProfile) -> Iterator[Section]:
     operators = [[o["operator"], o["category"], str(o["calls"]), *_rates(o)] for o in each["operators"]]
     slowest = sorted(each["layers"], key=lambda layer: -layer["ms"])
     layers = [[o["name"], o["module"] or "-", o["operator"], str(o["calls"]), *_rates(o)] for o in slowest]
-    phases = [[p["name"], str(p["calls"]), figure(p["ms"]), _percent(p["share"])] for p in each["phases"]]
+    phases = [[p["name"], str(p["calls"]), figure(p["ms"]), percent(p["share"])] for p in each["phases"]]
     yield Section(f"{name}: icicle", lambda: [_icicle(each)])
     yield Section(
         f"{name}: operators", [Table(["operator", "category", "calls", *_RATES], operators, most=_TOP)], titled=True
@@ -130,22 +132,38 @@ def _sections(each: EngineProfile) -> Iterator[Section]:
 def _rates(of: Rates) -> list[str]:
     return [
         figure(of["ms"]),
-        _percent(of["share"]),
+        percent(of["share"]),
         _scaled(of["flops"], 1e9),
         _scaled(of["bytes"], 1e6),
         figure(of["intensity"]),
-        _percent(of["compute_share"]),
-        _percent(of["bandwidth_share"]),
+        percent(of["compute_share"]),
+        percent(of["bandwidth_share"]),
         of["bound"] or "-",
     ]
 
 
-def _percent(share: float | None) -> str:
-    return "-" if share is None else f"{share * 100:.1f} %"
-
-
 def _scaled(value: float | None, unit: float) -> str:
     return figure(None if value is None else value / unit)
+
+
+def by_category(
+    title: str,
+    of: str,
+    shares: Mapping[str, Mapping[str, float]],
+    cell: Callable[[float], str],
+    *,
+    tabled: bool = False,
+) -> Figure:
+    """Draw a bar of each one's time by category; `of` is what has a bar, and `cell` a share in the table."""
+    names = list(dict.fromkeys(name for found in shares.values() for name in found))
+    drawn = [
+        (one, [(name, share, COLOURS.get(name)) for name, share in found.items()]) for one, found in shares.items()
+    ]
+    keys = [Key(name, colour_of(COLOURS[name]), "dot") for name in names if name in COLOURS]
+    table = Table(
+        [of, *names], [[one, *(cell(found.get(name, 0.0)) for name in names)] for one, found in shares.items()]
+    )
+    return Figure(title, stacked(title, drawn), table, keys, f"Grey: {BETWEEN}.", tabled=tabled)
 
 
 def _icicle(each: EngineProfile) -> Figure:
@@ -157,7 +175,7 @@ def _icicle(each: EngineProfile) -> Figure:
     root.grow([], Branch(BETWEEN, each["between_ms"] or 0.0))
     used = [c["name"] for c in each["categories"] if c["share"] > 0.001]
     keys = [Key(name, colour_of(COLOURS.get(name, _UNKNOWN)), "dot") for name in used]
-    rows = [[c["name"], figure(c["ms"]), _percent(c["share"])] for c in each["categories"]]
+    rows = [[c["name"], figure(c["ms"]), percent(c["share"])] for c in each["categories"]]
     title = f"One inference on {each['engine']}: modules, and layers below them"
     svg = icicle(title, root, "ms")
     note = "As wide as its time. Below the modules stand their layers, coloured by category."
@@ -190,13 +208,15 @@ def _parts(done: Sequence[EngineProfile]) -> Table:
     found = _every(done)
     names = [part["part"] for part in found[0][1]["parts"]] if found else []
     rows = [
-        [name, str(m["batch_size"]), *(f"{part['mib']:,.0f}" for part in m["parts"]), _growth(m)] for name, m in found
+        [
+            name,
+            str(m["batch_size"]),
+            *(f"{part['mib']:,.0f}" for part in m["parts"]),
+            f"{m['answered_mib'] - m['start_mib']:,.0f}",
+        ]
+        for name, m in found
     ]
     return Table(["engine", "batch", *names, "growth"], rows)
-
-
-def _growth(memory: ProfiledMemory) -> str:
-    return f"{memory['answered_mib'] - memory['start_mib']:,.0f}"
 
 
 def _curves(done: Sequence[EngineProfile]) -> list[Block]:
@@ -249,7 +269,7 @@ def _busy(device: str, each: EngineProfile) -> Iterator[str]:
     ms, plain_ms = each["told_share"] * each["latency_ms"], each["cost"]["plain_ms"]
     yield (
         f"{each['engine']}: times are those of kernels on {device}, which was busy for {figure(ms)} ms: "
-        f"{_percent(each['told_share'])} of the profiled inference, {_percent(ms / plain_ms)} of one without profiler; "
+        f"{percent(each['told_share'])} of the profiled inference, {percent(ms / plain_ms)} of one without profiler; "
         "it waited for the CPU in the rest"
     )
 

@@ -8,7 +8,7 @@ from servemark.results.schema.quality import QualityResult
 from servemark.results.schema.score import QualityFigure, QualityScore
 from servemark.views.blocks import Article, Badge, Check, Lines, Section, Table
 from servemark.views.shape import shaped
-from servemark.views.wording import score
+from servemark.views.wording import low_and_high, score
 
 _BADGES = {"met": Badge("TARGET MET", "good"), "missed": Badge("TARGET MISSED", "bad")}
 
@@ -107,7 +107,7 @@ def records(saved: Saved) -> list[dict[str, Any]]:
             **{key: result[key] for key in ("workload", "engine", "device", "precision", "protocol")},
             "figure": each["name"],
             "value": each["value"],
-            **dict(zip(("value_low", "value_high"), each["ci95"] or (None, None), strict=True)),
+            **low_and_high("value", each["ci95"]),
             "target": found["target"] if number == 0 else None,
             "outcome": found["outcome"] if number == 0 else None,
             "weights": found["weights"],

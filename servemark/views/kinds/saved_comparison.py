@@ -7,14 +7,13 @@ from servemark.quantities import figure, interval_words
 from servemark.results.saved import Saved
 from servemark.results.schema.comparison import Difference, SavedComparison, Subject
 from servemark.results.schema.header import reason_of
-from servemark.views.blocks import Article, Badge, Check, Figure, Lines, Section, Table
+from servemark.views.blocks import Article, Check, Figure, Lines, Section, Table
 from servemark.views.drawing.axis import logarithmic
 from servemark.views.drawing.plot import Bar, ends
 from servemark.views.shape import shaped
 
 SHOWN = 12
 """Maximum number of differing keys of the environments that are listed."""
-TONES = {"worse": "bad", "not worse": "good"}
 
 
 def article(saved: Saved) -> Article:
@@ -30,7 +29,7 @@ def article(saved: Saved) -> Article:
             *subjects(found),
             Section("What to know", [Lines(notes(found))]),
         ],
-        badges=[Badge(found["outcome"].upper(), TONES.get(found["outcome"], "open"))],
+        outcome=found["outcome"],
     )
 
 

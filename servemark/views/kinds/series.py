@@ -1,7 +1,6 @@
 """Several runs side by side: a row and a line each, how far repeats lie apart, and the curve of a range of rates."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from servemark.documents.saved_load import described, rate_of
 from servemark.figures.registry import count_of, value_of
@@ -12,7 +11,7 @@ from servemark.results.schema.run import Result, Series
 from servemark.results.schema.search import Curve, CurvePoint
 from servemark.results.verdict import said, verdict_words
 from servemark.stats.ratios import MINIMUM_REPEATS, variation
-from servemark.views.blocks import Article, Badge, Block, Check, Figure, Lines, Section, Table
+from servemark.views.blocks import Article, Badge, Block, Figure, Lines, Section, Table
 from servemark.views.drawing.axis import linear, logarithmic
 from servemark.views.drawing.plot import Plot
 from servemark.views.kinds import load
@@ -34,12 +33,16 @@ def article(saved: Saved) -> Article:
     bad = [number for number, each in enumerate(results) if not each["verdict"]["valid"]]
     counted = f"{len(results)} runs, {len(results) - len(bad)} VALID"
     first = results[0]
+    invalid = (
+        f"INVALID: the figures of {len(bad)} of {len(results)} runs cannot be quoted. Each verdict names the reason."
+    )
+    knee = [f"knee: {curve['definition']}"] if curve else []
     return Article(
         about=", ".join(sorted({f"{result['workload']} on {_engine(result)}" for result in results})),
         answer=f"{_knee(curve)}; {counted}" if curve else counted,
-        explained=_invalid(bad, len(results)),
+        explained=[invalid] if bad else [],
         sections=[
-            Section("Runs", [_runs(results, curve, bad), Lines([*_variations(results), *_definition(curve)])]),
+            Section("Runs", [_runs(results, curve, bad), Lines([*_variations(results), *knee])]),
             Section("Cold starts", cold_starts(results)),
             Section("Rate and latency", lambda: _curve(curve, first) if curve else []),
             Section("Latency of each", lambda: _distributions(saved.parts)),
@@ -50,20 +53,9 @@ def article(saved: Saved) -> Article:
     )
 
 
-def _invalid(bad: Sequence[int], runs: int) -> list[str]:
-    """Explain INVALID to the reader."""
-    if not bad:
-        return []
-    return [f"INVALID: the figures of {len(bad)} of {runs} runs cannot be quoted. Each verdict names the reason."]
-
-
 def _knee(curve: Curve) -> str:
     knee = "no knee" if curve["knee"] is None else f"knee at {curve['knee']:,g} requests/s"
     return f"{knee}: {curve['knee_reason']}"
-
-
-def _definition(curve: Curve | None) -> list[str]:
-    return [f"knee: {curve['definition']}"] if curve else []
 
 
 def _engine(result: Result) -> str:
@@ -162,13 +154,3 @@ def _distributions(parts: Sequence[Saved]) -> list[Block]:
         return []
     more = [Lines([f"the plot shows the first {MAX_LINES} of {len(found)} runs"])] if len(found) > MAX_LINES else []
     return [*more, by_percentile(shown)]
-
-
-def records(saved: Saved) -> list[dict[str, Any]]:
-    """A row for each run."""
-    return [record for part in saved.parts for record in load.records(part)]
-
-
-def checks(saved: Saved) -> list[Check]:
-    """Every constraint and objective of each run."""
-    return [check for part in saved.parts for check in load.checks(part)]

@@ -2,19 +2,16 @@
 
 import statistics
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from servemark.characterise.analysis import INTENSITY, LATENCY, PARAMETERS, WORK, first_engine, sizes
 from servemark.characterise.tables import every
 from servemark.quantities import figure
 from servemark.results.saved import Saved
 from servemark.results.schema.characterisation import Characterisation
-from servemark.views.blocks import Article, Block, Check, Figure, Lines, Section, Table
+from servemark.views.blocks import Article, Block, Figure, Lines, Section, Table
 from servemark.views.drawing.axis import logarithmic
-from servemark.views.drawing.plot import Key, Plot, colour_of
-from servemark.views.drawing.stacked import stacked
-from servemark.views.kinds import characterisation
-from servemark.views.kinds.profile import BETWEEN, COLOURS
+from servemark.views.drawing.plot import Plot
+from servemark.views.kinds.profile import by_category
 from servemark.views.plots.circumstances import made
 from servemark.views.wording import listed
 
@@ -25,11 +22,12 @@ def article(saved: Saved) -> Article:
     """A bar of each suite's time by category, and each workload by its work and its parameters."""
     documents = [part.of(Characterisation) for part in saved.parts]
     shares = {document["suite"]: _mean_shares(document) for document in documents}
+    title = f"Time by category on {documents[0]['engines'][0]}, mean over a suite's workloads"
     return Article(
         about=f"{listed([*shares])}  |  suites side by side",
         answer="; ".join(f"{suite}: {_largest(found)}" for suite, found in shares.items()),
         sections=[
-            Section("Time by category", lambda: [_bars(documents, shares)]),
+            Section("Time by category", lambda: [by_category(title, "suite", shares, "{:.1%}".format, tabled=True)]),
             Section("Work and parameters", lambda: _dots(documents)),
             Section("Sizes", [_sizes(documents), Lines([*_notes(documents)])], titled=True),
         ],
@@ -50,18 +48,6 @@ def _largest(shares: dict[str, float]) -> str:
         return "no workload was profiled"
     name = max(shares, key=lambda each: shares[each])
     return f"{shares[name]:.0%} in {name}"
-
-
-def _bars(documents: Sequence[Characterisation], shares: dict[str, dict[str, float]]) -> Block:
-    names = list(dict.fromkeys(name for found in shares.values() for name in found))
-    drawn = [
-        (suite, [(name, share, COLOURS.get(name)) for name, share in found.items()]) for suite, found in shares.items()
-    ]
-    title = f"Time by category on {documents[0]['engines'][0]}, mean over a suite's workloads"
-    keys = [Key(name, colour_of(COLOURS[name]), "dot") for name in names if name in COLOURS]
-    rows = [[suite, *(f"{found.get(name, 0.0):.1%}" for name in names)] for suite, found in shares.items()]
-    table = Table(["suite", *names], rows)
-    return Figure(title, stacked(title, drawn), table, keys, f"Grey: {BETWEEN}.", tabled=True)
 
 
 def _dots(documents: Sequence[Characterisation]) -> list[Block]:
@@ -105,13 +91,3 @@ def _notes(documents: Sequence[Characterisation]) -> Iterator[str]:
     hosts = {str(document["environment"]["cpu"]) for document in documents}
     if len(hosts) > 1:
         yield f"They were measured on different machines, so compare no times: {listed(sorted(hosts))}."
-
-
-def records(saved: Saved) -> list[dict[str, Any]]:
-    """A row for each workload, engine and batch size of each suite."""
-    return [record for part in saved.parts for record in characterisation.records(part)]
-
-
-def checks(saved: Saved) -> list[Check]:
-    """Each workload ran on each engine, in each suite."""
-    return [check for part in saved.parts for check in characterisation.checks(part)]

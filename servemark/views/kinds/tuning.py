@@ -2,20 +2,18 @@
 
 from typing import Any
 
-from servemark.machine.environment import Environment
 from servemark.quantities import figure, interval_words
 from servemark.results.objectives import latency_objective, parse_objectives
 from servemark.results.saved import Saved
 from servemark.results.schema.header import reason_of
 from servemark.results.schema.tuning import CandidateFigures, TuningDocument
-from servemark.views.blocks import Article, Badge, Block, Check, Facts, Figure, Lines, Section, Table
+from servemark.views.blocks import Article, Block, Check, Facts, Figure, Lines, Section, Table
 from servemark.views.drawing.axis import linear
 from servemark.views.drawing.plot import GOOD, Bar, ends
 from servemark.views.shape import shaped
 
 SHOWN = 12
 """Rows of the table on a terminal."""
-_TONES = {"better": "good", "same": "good", "missed": "bad"}
 _WITHOUT_RATE = {"runs": "not finished", "other work": "disturbed", "unsteady": "INVALID"}
 """Word for a search that met no rate for another reason than the server's speed, by its limit."""
 
@@ -44,18 +42,18 @@ def article(saved: Saved) -> Article:
             Section("Path of the search", lambda: _path(document)),
             Section("Configuration", lambda: _configurations(document)),
         ],
-        badges=[Badge(document["outcome"].upper(), _TONES.get(document["outcome"], "open"))],
+        outcome=document["outcome"],
     )
 
 
 def comment(document: TuningDocument) -> str:
     """Write the first lines of a tuned config.pbtxt: the command, the machine, the objective and the gain."""
     environment, rates, space = document["environment"], document["rates_requests_per_s"], document["space"]
-    winner = document["winner"]
+    winner, gpus = document["winner"], ", ".join(gpu["name"] for gpu in environment["gpus"])
     assert winner is not None
     lines = [
         f"Tuned by `{' '.join(document['command'])}`",
-        f"on {document['created'][:10]}, {environment['cpu']}, {environment['cores']} cores; {_gpus(environment)}.",
+        f"on {document['created'][:10]}, {environment['cpu']}, {environment['cores']} cores; {gpus or 'no GPU'}.",
         f"Highest Poisson rate with {document['request']['objectives']['slo']}, batch {document['batch_size']}: "
         f"{figure(rates['before'])} -> {figure(rates['after'])} requests/s; {ratio_words(document)}.",
         f"Now {winner['text']}; before {document['present']['text']} (config.pbtxt.before-tune).",
@@ -130,10 +128,6 @@ def ratio_words(document: TuningDocument) -> str:
         return f"no ratio: {reason_of(document, 'ratio')}"
     interval = f"95 % interval {interval_words(ratio['ci95'], 3)}, " if ratio["ci95"] else ""
     return f"ratio {ratio['value']:.3f} ({interval}{rounds})"
-
-
-def _gpus(environment: Environment) -> str:
-    return ", ".join(gpu["name"] for gpu in environment["gpus"]) or "no GPU"
 
 
 def _mean(values: list[float]) -> float | None:

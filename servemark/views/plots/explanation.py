@@ -3,16 +3,18 @@
 from collections.abc import Iterator
 
 from servemark.quantities import figure, interval_words
-from servemark.results.schema.explanation import ExplainedPart, Explanation, Ladder, ServerSteps, Tried
+from servemark.results.schema.explanation import ExplainedPart, Explanation, Ladder, Tried
 from servemark.results.schema.run import Result
 from servemark.views.blocks import Block, Figure, Lines, Table
 from servemark.views.drawing.axis import linear
 from servemark.views.drawing.plot import Bar, bars
+from servemark.views.wording import cells
 
 LEAST_SHARE = 0.005
 """Parts below this share of the slowest requests' latency are in the table alone."""
 LEAST_MS = 0.0005
 """Parts below this are not there."""
+_STEPS = ("queue_ms", "input_ms", "infer_ms", "output_ms")
 _WIDTH = 40
 """Characters of a waterfall on a terminal."""
 
@@ -58,10 +60,10 @@ def ladder(found: Ladder) -> list[Block]:
     for number, rung in enumerate(found["rungs"]):
         step, ends = rung["step_ms"], rung["step_ci95_ms"]
         drawn.append(Bar(rung["words"], step, None, number % 7, unit=" ms", start=start))
-        steps = [] if rung["server"] is None else [figure(ms) for ms in _steps(rung["server"])]
+        steps = ["-"] * len(_STEPS) if rung["server"] is None else cells(rung["server"], _STEPS)
         interval = "-" if ends is None else interval_words(ends)
         bar = _bar(start, rung["mean_ms"], whole)
-        rows.append([rung["words"], figure(rung["mean_ms"]), figure(step), interval, *(steps or ["-"] * 4), bar])
+        rows.append([rung["words"], figure(rung["mean_ms"]), figure(step), interval, *steps, bar])
         start = rung["mean_ms"]
     head = ["ms, mean of the rounds", "latency", "more than above", "95 % interval"]
     head += ["queue", "input", "infer", "output", ""]
@@ -75,10 +77,6 @@ def _row(part: ExplainedPart, start: float, whole: float) -> list[str]:
     bar = _bar(start, start + part["tail_ms"], whole)
     share = f"{100 * part['share']:.0f} %"
     return [part["words"], *(figure(part[key]) for key in ("tail_ms", "median_ms", "excess_ms")), share, bar]
-
-
-def _steps(server: ServerSteps) -> tuple[float, ...]:
-    return server["queue_ms"], server["input_ms"], server["infer_ms"], server["output_ms"]
 
 
 def _bar(start: float, end: float, whole: float) -> str:

@@ -234,8 +234,8 @@ def worst_seconds(saved: Saved) -> list[str]:
     return [
         said,
         *(
-            f"  {_place(window['start_s'], length_s, first, load.speed)}: {_words(window)}; {_arrived(window, mean)}"
-            f"{_in_server(window)}"
+            f"  {_place(window['start_s'], length_s, first, load.speed)}: {_words(window)}; {_arrivals(window):,} "
+            f"arrivals, {_arrivals(window) / mean:.1f} times the mean{_in_server(window)}"
             for window in ranked
         ),
     ]
@@ -243,11 +243,6 @@ def worst_seconds(saved: Saved) -> list[str]:
 
 def _arrivals(window: WindowFigures) -> int:
     return window["count"] + window["errors"]
-
-
-def _arrived(window: WindowFigures, mean: float) -> str:
-    """Format the arrivals of a second: "939 arrivals, 6.4 times the mean"."""
-    return f"{_arrivals(window):,} arrivals, {_arrivals(window) / mean:.1f} times the mean"
 
 
 def _in_server(window: WindowFigures) -> str:

@@ -14,9 +14,10 @@ from servemark.errors import OptionError, ServerError
 from servemark.results.directory import JOURNAL
 from servemark.search.max_rate.refinement import MIN_ROUNDS
 from servemark.search.max_rate.search import TOLERANCE
-from servemark.search.tuning import Candidate, Space, Trial, Tuning, tune
+from servemark.search.tuning.search import tune
 from servemark.search.tuning.session import Turns
-from servemark.search.tuning.trial import InterruptedTuning
+from servemark.search.tuning.space import Candidate, Space
+from servemark.search.tuning.trial import InterruptedTuning, Trial, Tuning
 from tests.support.tuning_server import CONFIG, OBJECTIVE, PLENTY_S, PRESENT, RUN_S, SCREEN_S, SPACE, Server, key
 
 

@@ -22,8 +22,9 @@ from servemark.repository.entry import Entry
 from servemark.results import directory
 from servemark.results.directory import JOURNAL
 from servemark.results.schema.header import SCHEMA_VERSION
-from servemark.search.tuning import Candidate, Space, Trial
 from servemark.search.tuning.bench import ServedBench
+from servemark.search.tuning.space import Candidate, Space
+from servemark.search.tuning.trial import Trial
 from servemark.workload import get
 from tests.support.command_line import Done, Servemark
 from tests.support.documents import validated
