@@ -11,8 +11,9 @@ demo: export SETUP_FOR = demo
 demo: setup ## the default job: export, serve and load two models, and print their verdicts
 	@$(BIN)/python -m tools.demo
 
+# Tests start hundreds of processes: where PYTHONDONTWRITEBYTECODE is set, each would compile all modules anew.
 test: setup ## the fast tests
-	@$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder -m "not slow and not gpu and not peer"
+	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder -m "not slow and not gpu and not peer"
 
 fuzz: setup ## hostile input for ten minutes; what breaks goes into tests/fuzz/corpus (FUZZ="--minutes 60 metrics")
 	@$(BIN)/python -m tests.fuzz $(FUZZ)

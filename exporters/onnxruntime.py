@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from exporters.onnx_passes.repeated_work import without_repeated_work
 from exporters.pipeline.job import Job
 from exporters.pipeline.parity import Run
 from servemark.frameworks.onnxruntime import FP16_ON_CPU, Session, import_onnxruntime
@@ -56,7 +57,9 @@ def _trace(job: Job) -> None:
 
     if job.workload.source:
         # the batch is as open in the program as its maker left it
-        _save(job, torch.onnx.export(torch.export.load(job.origin), dynamo=True, **_names(job.workload)))
+        with without_repeated_work():
+            program = torch.onnx.export(torch.export.load(job.origin), dynamo=True, **_names(job.workload))
+        _save(job, program)
         return
     # torch logs each try that it makes before the one that works, tracebacks too; what fails raises
     # and onnxscript of each constant that it could not fold
@@ -66,7 +69,11 @@ def _trace(job: Job) -> None:
     # the name is given once: a second time it is the same symbol to torch, which then warns about it
     batch: list[Any] = [torch.export.Dim("batch"), *[torch.export.Dim.DYNAMIC] * (len(workload.inputs) - 1)]
     # Taken apart as its fused form, torch 2.15 loses track of the strides of an attention's answer.
-    with warnings.catch_warnings(), torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+    with (
+        warnings.catch_warnings(),
+        torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH),
+        without_repeated_work(),
+    ):
         # torch's own code for a loop in the model calls what torch is going to remove
         warnings.filterwarnings("ignore", message="_check_is_size", category=FutureWarning)
         program = torch.onnx.export(

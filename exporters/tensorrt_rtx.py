@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from exporters import _tensorrt
-from exporters.onnx_passes.regions import without_roi_align
 from exporters.pipeline.job import Job
 from exporters.pipeline.parity import Run, UncheckedError
 from servemark.errors import ServerError
@@ -27,6 +26,8 @@ WITHOUT_GPU = True
 
 def network_file(job: Job, target: Path) -> _tensorrt.Network:
     """Make the ONNX file as for TensorRT, without RoiAlign, whose plugin can be made only where there is a GPU."""
+    from exporters.onnx_passes.regions import without_roi_align
+
     source, converted = _tensorrt.network_file(job, target)
     return (target if without_roi_align(source, target) else source), converted
 

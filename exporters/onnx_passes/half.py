@@ -60,9 +60,8 @@ def to_half(source: Path, target: Path, precision: str) -> dict[str, object]:
     nodes = list(graphs.every_node(model))
     wide = {node for node in nodes if _stays(node, half)} | _exact(model, half)
     if precision == "bf16":
-        wide |= _between([node for node in nodes if node.op_type == "GRU"])
-    if precision == "bf16":
-        wide |= _beside([node for node in nodes if node.op_type == "GRU"])
+        grus = [node for node in nodes if node.op_type == "GRU"]
+        wide |= _between(grus) | _beside(grus)
     wide |= {inner for node in wide for inner in _inside(node)}
     plan = {node: NONE if node in wide else ports(node, half, opset) for node in nodes}
     numbers = itertools.count()

@@ -1,4 +1,4 @@
-"""Signals at random moments of short runs, beside a busy loop on every core: each run ends soon and leaves nothing."""
+"""Signals at random moments of short runs, in the slow suite beside busy cores: each ends soon and leaves nothing."""
 
 import contextlib
 import json
@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -192,18 +192,24 @@ def regions_left(pid: int) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("count", "wires"),
+    ("count", "wires", "beside"),
     [
         # A run with shared memory takes away what the killed ones of test_shared_memory leave: not at the same time.
-        (5, ["http", "grpc"]),
-        pytest.param(200, [*WIRES], marks=[pytest.mark.slow, pytest.mark.timeout(3600)]),
+        # The fast suite keeps the cores busy itself.
+        (5, ["http", "grpc"], contextlib.nullcontext),
+        pytest.param(200, [*WIRES], busy_cores, marks=[pytest.mark.slow, pytest.mark.timeout(3600)]),
     ],
     ids=["few", "many"],
 )
-def test_a_signal_at_any_moment_ends_a_run_and_leaves_nothing(count: int, wires: list[str], tmp_path: Path) -> None:
+def test_a_signal_at_any_moment_ends_a_run_and_leaves_nothing(
+    count: int,
+    wires: list[str],
+    beside: Callable[[], contextlib.AbstractContextManager[None]],
+    tmp_path: Path,
+) -> None:
     rng = np.random.default_rng(9)
     wrong: dict[str, list[str]] = {}
-    with busy_cores():
+    with beside():
         whole_s = length_s(Trial("http", "closed", LOCUST, signal.SIGINT, 1.0), tmp_path / "whole")
 
         def attempt(index: int, trial: Trial) -> None:

@@ -1,0 +1,49 @@
+"""torch.onnx.export without its repeated work: the same rewriting, and no function's source read twice."""
+
+from contextlib import nullcontext
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+import torch
+from onnx import helper
+
+from exporters.onnx_passes.repeated_work import without_repeated_work
+from tests.support.onnx_models import model
+
+
+def test_two_slices_become_one_split_all_the_same(tmp_path: Path) -> None:
+    """It is onnxscript's only rule with two outputs."""
+    from onnxscript import optimizer
+
+    axes = {"from": [0], "middle": [4], "to": [8], "axis": [1]}
+    nodes = [
+        helper.make_node("Relu", ["X"], ["A"]),
+        helper.make_node("Slice", ["A", "middle", "to", "axis"], ["C"]),
+        helper.make_node("Slice", ["A", "from", "middle", "axis"], ["B"]),
+        helper.make_node("Concat", ["C", "B"], ["Y"], axis=1),
+    ]
+    weights = {name: np.array(values, np.int64) for name, values in axes.items()}
+    onnx.save(model(nodes, {"X": ["batch", 8]}, ["Y"], weights, opset=18), tmp_path / "m.onnx")
+    files = []
+    for circumstances in (nullcontext, without_repeated_work):
+        network = ir.load(tmp_path / "m.onnx")
+        with circumstances():
+            optimizer.optimize_ir(network)
+        assert [node.op_type for node in network.graph] == ["Relu", "Split", "Concat"]
+        files.append(ir.to_proto(network).SerializeToString())
+    assert files[0] == files[1]
+
+
+def test_onnxscript_reads_its_functions_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    from onnxscript._internal import ast_utils
+
+    def export() -> None:
+        with without_repeated_work():
+            torch.onnx.export(torch.nn.ReLU().eval(), (torch.ones(2, 8),), dynamo=True, verbose=False)
+
+    export()
+    monkeypatch.setattr(ast_utils, "get_src_and_ast", lambda _: pytest.fail("read again"))
+    export()
