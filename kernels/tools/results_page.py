@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from kernels.views.notes import caveats, ceiling_lines, outcome, sensed, unmeasured
-from kernels.views.tables import FAMILY_COLUMNS, family_rows
+from kernels.views.tables import families
 from servemark.results import directory as results
 from servemark.results.schema.kernels import KernelsDocument, title
 from servemark.views.blocks import Table
@@ -47,17 +47,17 @@ def summary(document: KernelsDocument) -> Iterator[str]:
     yield from (f"- {line}" for line in ceiling_lines(document))
     yield from (f"- {line}" for line in [*caveats(cases), *unmeasured(cases), *sensed(cases)])
     yield ""
-    yield table(FAMILY_COLUMNS, family_rows(cases))
+    yield table(families(cases))
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def table(whole: Table) -> str:
     """Return a table of Markdown, without the columns of `OMITTED_IF_EQUAL` that hold one value."""
     shown = [
         index
-        for index, name in enumerate(columns)
-        if name not in OMITTED_IF_EQUAL or len({row[index] for row in rows}) > 1
+        for index, name in enumerate(whole.head)
+        if name not in OMITTED_IF_EQUAL or len({row[index] for row in whole.rows}) > 1
     ]
-    return pipes(Table([columns[index] for index in shown], [[row[index] for index in shown] for row in rows]))
+    return pipes(Table([whole.head[index] for index in shown], [[row[index] for index in shown] for row in whole.rows]))
 
 
 def main() -> None:

@@ -3,18 +3,7 @@
 from typing import Any
 
 from kernels.views.notes import DEFECTS, caveats, ceiling_lines, outcome, roofs, sensed, unmapped, unmeasured
-from kernels.views.tables import (
-    COLUMNS,
-    EXPLAINED_COLUMNS,
-    FAMILY_COLUMNS,
-    PUBLISHED_COLUMNS,
-    cells,
-    explained_rows,
-    family_rows,
-    gflops,
-    published_rows,
-    share_words,
-)
+from kernels.views.tables import explained, families, gflops, measured_cases, published, share_words
 from servemark.quantities import figure
 from servemark.results.saved import Saved
 from servemark.results.schema.kernels import Ceiling, KernelCase, KernelsDocument, named, title
@@ -31,26 +20,19 @@ def article(saved: Saved) -> Article:
     document = saved.of(KernelsDocument)
     cases = document["cases"]
     measured = [case for case in cases if case["ms"]]
-    each = Table(COLUMNS, [cells(case) for case in measured], f"{len(measured)} cases", folded=True)
-    published, traced = published_rows(cases), document["traced"]
-    parts = explained_rows(traced) if traced else []
+    traced, theirs = document["traced"], published(cases)
     return shaped(
         document,
         about=title(document),
         answer=outcome(document),
         sections=[
             Section("Ceilings", [Lines(ceiling_lines(document))]),
-            Section("Cases", [each]),
-            Section("Families", [Table(FAMILY_COLUMNS, family_rows(cases)), Lines(caveats(cases))]),
+            Section("Cases", [measured_cases(measured)]),
+            Section("Families", [families(cases), Lines(caveats(cases))]),
             Section("Not measured", [Lines(unmeasured(cases))]),
-            Section(
-                "From kernels to the model",
-                [Table(EXPLAINED_COLUMNS, parts), Lines(unmapped(traced))] if traced else [],
-            ),
+            Section("From kernels to the model", [explained(traced), Lines(unmapped(traced))] if traced else []),
             Section("Roofline", lambda: _rooflines(document, measured)),
-            Section(
-                "Published by DeepBench", [Table(PUBLISHED_COLUMNS, published), Lines([DEFECTS])] if published else []
-            ),
+            Section("Published by DeepBench", [theirs, Lines([DEFECTS])] if theirs.rows else []),
             Section("Energy and clocks", [Lines(sensed(cases))]),
         ],
         failed=any(case["status"] == "failed" for case in cases),

@@ -6,26 +6,16 @@ from statistics import geometric_mean
 
 from servemark.quantities import figure
 from servemark.results.schema.kernels import KernelCase, Traced, named
-
-COLUMNS = ("case", "precision", "library", "ms", "IQR", "p5", "p95", "GFLOP/s", "GB/s", "FLOP/byte", "bound", "of it")
-FAMILY_COLUMNS = (
-    "family",
-    "precision",
-    "library",
-    "measured",
-    "skipped",
-    "failed",
-    "GFLOP/s",
-    "GB/s",
-    "bound",
-    "of it",
-)
-PUBLISHED_COLUMNS = ("case", "ms here", "ms there", "rate there", "DeepBench's hardware", "what is known of it")
-EXPLAINED_COLUMNS = ("part of the latency", "ms", "share")
+from servemark.views.blocks import Table
 
 
-def cells(case: KernelCase) -> list[str]:
-    """A measured case's row."""
+def measured_cases(cases: Sequence[KernelCase]) -> Table:
+    """A row for each measured case."""
+    head = ["case", "precision", "library", "ms", "IQR", "p5", "p95", "GFLOP/s", "GB/s", "FLOP/byte", "bound", "of it"]
+    return Table(head, [_cells(case) for case in cases], f"{len(cases)} cases", folded=True)
+
+
+def _cells(case: KernelCase) -> list[str]:
     ms = case["ms"]
     assert ms is not None
     times = [rate(time) for time in (ms["median"], ms["iqr"], ms["p5"], ms["p95"])]
@@ -35,14 +25,12 @@ def cells(case: KernelCase) -> list[str]:
     return [name, case["precision"], case["library"], *times, *rates, case["bound"] or "-", share_words(case)]
 
 
-def family_rows(cases: Sequence[KernelCase]) -> list[list[str]]:
+def families(cases: Sequence[KernelCase]) -> Table:
     """A row for each family in each precision: shares of the bound are geometric means."""
     rows = []
-    kinds: dict[tuple[str, str, str], list[KernelCase]] = {
-        (case["family"], case["precision"], case["library"]): [] for case in cases
-    }
+    kinds: dict[tuple[str, str, str], list[KernelCase]] = {}
     for case in cases:
-        kinds[case["family"], case["precision"], case["library"]].append(case)
+        kinds.setdefault((case["family"], case["precision"], case["library"]), []).append(case)
     for kind, own in kinds.items():
         status = Counter(case["status"] for case in own)
         measured = [case for case in own if case["ms"]]
@@ -58,12 +46,13 @@ def family_rows(cases: Sequence[KernelCase]) -> list[list[str]]:
                 f"{geometric_mean(shares):.0%}" if shares else "-",
             ]
         )
-    return rows
+    head = ["family", "precision", "library", "measured", "skipped", "failed", "GFLOP/s", "GB/s", "bound", "of it"]
+    return Table(head, rows)
 
 
-def published_rows(cases: Sequence[KernelCase]) -> list[list[str]]:
+def published(cases: Sequence[KernelCase]) -> Table:
     """DeepBench's figures, each after ours."""
-    return [
+    rows = [
         [
             named(case),
             rate(case["ms"]["median"]) if case["ms"] else case["status"],
@@ -75,9 +64,10 @@ def published_rows(cases: Sequence[KernelCase]) -> list[list[str]]:
         for case in cases
         for each in case["published"]
     ]
+    return Table(["case", "ms here", "ms there", "rate there", "DeepBench's hardware", "what is known of it"], rows)
 
 
-def explained_rows(traced: Traced) -> list[list[str]]:
+def explained(traced: Traced) -> Table:
     """Return the parts of a workload's latency, which add up to it."""
     whole, alone, mapped = traced["latency_ms"], traced["kernels_ms"], traced["mapped_ms"]
     parts = [
@@ -90,7 +80,8 @@ def explained_rows(traced: Traced) -> list[list[str]]:
         ("between operators: Python, dispatch, gaps", traced["between_ms"]),
         (f"{traced['workload']} at batch {traced['batch_size']}, {traced.get('engine', 'eager PyTorch')}", whole),
     ]
-    return [[words, rate(ms), "-" if ms is None else f"{ms / whole:.0%}"] for words, ms in parts]
+    rows = [[words, rate(ms), "-" if ms is None else f"{ms / whole:.0%}"] for words, ms in parts]
+    return Table(["part of the latency", "ms", "share"], rows)
 
 
 def share_words(case: KernelCase) -> str:

@@ -79,7 +79,8 @@ def _watched(config: LoadConfig, measure: Measure, file: Path | None) -> _Run:
             stack.callback(watch.stop)
         result = measure(config)
     assert config.result_dir is not None
-    return _Run(result, config.result_dir, _machine(watch), file, missing)
+    machine = Machine.none() if watch is None else Machine(**watch.columns(), cores=os.cpu_count() or 1)
+    return _Run(result, config.result_dir, machine, file, missing)
 
 
 def _watch(config: LoadConfig) -> tuple[ProcessWatch | None, str]:
@@ -89,12 +90,6 @@ def _watch(config: LoadConfig) -> tuple[ProcessWatch | None, str]:
     except LookupError as error:
         return None, str(error)
     return (ProcessWatch(found, [os.getpid()]), "") if found else (None, "the server runs on another machine")
-
-
-def _machine(watch: ProcessWatch | None) -> Machine:
-    if watch is None:
-        return Machine.none()
-    return Machine(**watch.columns(), cores=os.cpu_count() or 1)
 
 
 def _explain(run: _Run) -> None:

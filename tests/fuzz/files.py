@@ -19,7 +19,7 @@ from loadgen.inputs.files import from_npz_folder, read_steps
 from loadgen.load.trace import TIMES as TIME_NAMES
 from loadgen.load.trace import read_trace
 from loadgen.measurement.output_agreement import require_fit
-from servemark.compare.saved.compare import compare_files
+from servemark.compare.saved.compare import compare_saved
 from servemark.compare.saved.differences import Gate
 from servemark.errors import ArtifactError, InputDataError, ResultError
 from servemark.figures.latency import LATENCY
@@ -216,8 +216,8 @@ def read_histograms(data: bytes) -> None:
 
 
 def _compare() -> None:
-    first, second = (str(Path(_FOLDER.name, "runs", name)) for name in "ab")
-    show(compare_files(first, second, Gate()), Console(file=io.StringIO()))
+    sides = [str(Path(_FOLDER.name, "runs", name)) for name in "ab"]
+    show(compare_saved(sides, Gate()), Console(file=io.StringIO()))
 
 
 HISTOGRAM = histogram_of(latencies(10, 2000))

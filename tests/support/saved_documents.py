@@ -217,7 +217,19 @@ def kernels(header: dict[str, Any]) -> dict[str, Any]:
 def _history(header: dict[str, Any]) -> dict[str, Any]:
     values = [10.0] * 12 + [13.0] * 5 + [99.0]
     group = [
-        Measured("ranking", "a machine", f"{n:02}", f"2026-01-{n + 1:02}T00:00:00", f"{n:x}", False, value, value < 99)
+        Measured(
+            "ranking",
+            "a machine",
+            {
+                "folder": f"{n:02}",
+                "created": f"2026-01-{n + 1:02}T00:00:00",
+                "commit": f"{n:x}",
+                "dirty": False,
+                "value": value,
+                "valid": value < 99,
+                "used": value < 99,
+            },
+        )
         for n, value in enumerate(values)
     ]
     known = {"folder": "results", "metric": "latency.p99", "unit": "ms", "higher_is_worse": True, "threshold": 0.05}

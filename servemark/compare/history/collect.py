@@ -16,6 +16,7 @@ from servemark.figures.registry import count_of, value_of, why_unknown
 from servemark.machine.cpu_time import QUIET_SHARE
 from servemark.results import directory
 from servemark.results.schema.header import Header
+from servemark.results.schema.history import HistoryResult
 from servemark.results.schema.kernels import KernelsDocument, other_work
 from servemark.results.schema.run import Result
 from servemark.stats.percentiles import samples_needed
@@ -23,16 +24,12 @@ from servemark.stats.percentiles import samples_needed
 
 @dataclass(frozen=True)
 class Measured:
-    """One result: its figure and the facts that a history shows."""
+    """One result, and the series that it belongs to."""
 
     subject: str
     machine: str
-    folder: str
-    created: str
-    commit: str | None
-    dirty: bool
-    value: float
-    valid: bool
+    result: HistoryResult
+    """It is `used` where it is valid."""
     key: tuple[str, ...] = ()
     """Identity of the measured subject: results with equal keys are one series."""
 
@@ -56,7 +53,7 @@ def collect(root: Path, figure: Figure) -> tuple[list[Measured], list[str], list
                 without.append(directory.typed(document, file.parent, Result))
         except (ResultError, KeyError, TypeError) as error:
             unreadable.append(f"{file.relative_to(root)}: {str(error).splitlines()[0]}")
-    return sorted(found, key=lambda each: each.created), missing(without, figure), unreadable
+    return sorted(found, key=lambda each: each.result["created"]), missing(without, figure), unreadable
 
 
 def missing(without: Sequence[Result], figure: Figure) -> list[str]:
@@ -100,13 +97,9 @@ def _measured(document: dict[str, Any], folder: Path, figure: Figure) -> Iterato
     place = ", ".join(str(result[key]) for key in ("engine", "precision", "device", "protocol") if result.get(key))
     if value_of(result, "generator.cpu_latency") is not None:
         place += ", cores awake"  # they answer sooner: a series of its own
-    yield Measured(
-        f"{result['workload']} on {place}, {load_words}, batch {result['batch_size']}",
-        *_where(result, folder),
-        value,
-        result["verdict"]["valid"] and not result["partial"],
-        (result["workload"], place, load, str(result["batch_size"])),
-    )
+    subject = f"{result['workload']} on {place}, {load_words}, batch {result['batch_size']}"
+    valid, key = result["verdict"]["valid"] and not result["partial"], (result["workload"], place, load)
+    yield Measured(subject, *_entry(result, folder, value, valid), (*key, str(result["batch_size"])))
 
 
 def _kernels(document: KernelsDocument, folder: Path) -> Iterator[Measured]:
@@ -120,16 +113,19 @@ def _kernels(document: KernelsDocument, folder: Path) -> Iterator[Measured]:
         if times:
             # Other cases would be another mean.
             subject = f"{family}: {len(times)} cases of {about}"
-            yield Measured(subject, *_where(document, folder), geometric_mean(times), quiet, (subject,))
+            yield Measured(subject, *_entry(document, folder, geometric_mean(times), quiet), (subject,))
 
 
-def _where(result: Header, folder: Path) -> tuple[str, str, str, str | None, bool]:
-    """The machine, the folder, when, and of which commit."""
-    around = result["environment"]
-    return (
-        f"{around.get('hostname') or '?'} ({around.get('cpu') or 'unknown CPU'}, {around.get('cores') or '?'} cores)",
-        str(folder),
-        result["created"],
-        around.get("git_commit"),
-        bool(around.get("git_dirty")),
-    )
+def _entry(document: Header, folder: Path, value: float, valid: bool) -> tuple[str, HistoryResult]:
+    """The machine, and the document's entry in a series."""
+    around = document["environment"]
+    place = f"{around.get('cpu') or 'unknown CPU'}, {around.get('cores') or '?'} cores"
+    return f"{around.get('hostname') or '?'} ({place})", {
+        "folder": str(folder),
+        "created": document["created"],
+        "commit": around.get("git_commit"),
+        "dirty": bool(around.get("git_dirty")),
+        "value": value,
+        "valid": valid,
+        "used": valid,
+    }

@@ -54,8 +54,9 @@ def series_of(
     group: Sequence[Measured], figure: Figure, *, threshold: float, allow_invalid: bool = False
 ) -> HistorySeries:
     """Find the changes of one series. Values are compared as logarithms, because noise grows with the value."""
-    used = [each for each in group if each.valid or allow_invalid]
-    logs = [math.log(each.value) for each in used]
+    results: list[HistoryResult] = [{**each.result, "used": each.result["valid"] or allow_invalid} for each in group]
+    used = [each for each in results if each["used"]]
+    logs = [math.log(each["value"]) for each in used]
     seen, evidence = alarms(logs)
     ends = [0, *(alarm.change for alarm in seen), len(logs)]
     levels = [math.fsum(logs[a:b]) / (b - a) for a, b in itertools.pairwise(ends) if b > a]
@@ -76,7 +77,7 @@ def series_of(
     return {
         "subject": group[0].subject,
         "machine": group[0].machine,
-        "results": [_result(each, used=each.valid or allow_invalid) for each in group],
+        "results": results,
         "evidence": evidence if len(logs) >= MIN_RESULTS else None,
         "detectable_change": least,
         "missing_results": missing,
@@ -108,15 +109,17 @@ def _loss_to_best(levels: Sequence[float], figure: Figure) -> float:
     return math.exp(sign * levels[-1] - min(sign * level for level in levels[:-1]))
 
 
-def _change(used: Sequence[Measured], alarm: Alarm, ratio: float, figure: Figure, threshold: float) -> HistoryChange:
+def _change(
+    used: Sequence[HistoryResult], alarm: Alarm, ratio: float, figure: Figure, threshold: float
+) -> HistoryChange:
     small = max(ratio, 1 / ratio) <= 1 + threshold
     worse = (ratio > 1) == (figure.better == "lower")
     before, after = used[alarm.change - 1], used[alarm.change]
     return {
-        "before": before.folder,
-        "after": after.folder,
-        "seen": used[alarm.seen].folder,
-        "commits": [before.commit, after.commit],
+        "before": before["folder"],
+        "after": after["folder"],
+        "seen": used[alarm.seen]["folder"],
+        "commits": [before["commit"], after["commit"]],
         "ratio": ratio,
         "evidence": alarm.evidence,
         "reading": "small" if small else "worse" if worse else "better",
@@ -143,15 +146,3 @@ def _more(missing: int | None) -> str:
     if missing is None:
         return f"not even {MAX_AGE} as noisy as these would show a change"
     return f"{missing} more like these would show a change of some size"
-
-
-def _result(each: Measured, *, used: bool) -> HistoryResult:
-    return {
-        "folder": each.folder,
-        "created": each.created,
-        "commit": each.commit,
-        "dirty": each.dirty,
-        "value": each.value,
-        "valid": each.valid,
-        "used": used,
-    }

@@ -247,6 +247,7 @@ def _verdict(found: Sequence[Result]) -> RowVerdict:
     if invalid:
         fewest, names = min(invalid, key=lambda pair: count_of(pair[0], "requests.answered"))
         remedies = [each["remedy"] for each in fewest["verdict"]["constraints"] if each["name"] in names]
+    statuses = [result["verdict"]["objective"] for result in found]
     return {
         "valid": not invalid,
         "valid_rounds": len(found) - len(invalid),
@@ -255,14 +256,8 @@ def _verdict(found: Sequence[Result]) -> RowVerdict:
         "other_cpu_share": max(value_of(result, "cpu.other_share") or 0.0 for result in found),
         "failed": dict(Counter(name for each in wrong for name in each)),
         "remedy": next(filter(None, reversed(remedies)), None),
-        "objective_missed": _missed(found),
+        "objective_missed": sum(status != MET for status in statuses) if any(statuses) else None,
     }
-
-
-def _missed(found: Sequence[Result]) -> int | None:
-    """Rounds that did not meet the objective, None where there is none."""
-    statuses = [result["verdict"]["objective"] for result in found]
-    return sum(status != MET for status in statuses) if any(statuses) else None
 
 
 def _variations(found: Sequence[Result]) -> Variations:

@@ -16,18 +16,13 @@ CODES = {"worse": ExitCode.REGRESSION, "undecided": ExitCode.INVALID, "not worse
 
 
 def compare_saved(sides: Sequence[str], gate: Gate) -> SavedComparison:
-    """Compare two saved sides, B against A. Raises OptionError, ResultError."""
+    """Compare two saved sides, B against A. Raises OptionError, and ResultError also if a result is damaged."""
     if len(sides) != 2:
         raise OptionError(
             f"{len(sides)} results were named, not A and B",
             fix="servemark compare RESULT_A RESULT_B, several of a side with commas; or WORKLOAD --engines A,B",
         )
     first, second = sides
-    return compare_files(first, second, gate)
-
-
-def compare_files(first: str, second: str, gate: Gate) -> SavedComparison:
-    """Compare two sides. Raises OptionError, and ResultError also if a result is damaged."""
     names = names_of((first, second))
     kernels = read_kernels(first), read_kernels(second)
     with parsing(f"{first} or {second}", ResultError, fix="name whole result directories"):

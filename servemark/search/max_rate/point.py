@@ -125,10 +125,13 @@ def point_of(result: Result, directory: str) -> Point:
     rate, verdict = rate_of(result), result["verdict"]
     assert rate is not None
     over, requests, allowed = _over(verdict["objectives"])
+    timed = [
+        (each["percentile"] or 0.0, each["value"]) for each in verdict["objectives"] if each["figure"] == "latency"
+    ]
     return Point(
         rate=rate,
         failed=frozenset(failed_constraints(verdict)),
-        latency_ms=_latency_ms(verdict["objectives"]),
+        latency_ms=max(timed, key=lambda pair: pair[0], default=(0.0, None))[1],
         objective=verdict["objective"] or MET,
         conclusive=result["bottleneck"]["by"] != GENERATOR,
         over=over,
@@ -136,12 +139,6 @@ def point_of(result: Result, directory: str) -> Point:
         allowed=allowed,
         directory=directory,
     )
-
-
-def _latency_ms(objectives: Sequence[JudgedObjective]) -> float | None:
-    """Return the latency at the objectives' highest percentile."""
-    timed = [(each["percentile"], each["value"]) for each in objectives if each["figure"] == "latency"]
-    return max(timed, key=lambda pair: pair[0] or 0.0, default=(None, None))[1]
 
 
 def _over(objectives: Sequence[JudgedObjective]) -> tuple[int | None, int, float]:

@@ -202,7 +202,8 @@ class _State:
         else:
             self._posterior.observe_side(point.rate, above=not point.met, disturbed=point.limit == "other work")
         if len(self.points) > 1 and all(each.limit == "broken" for each in self.points[-2:]):
-            return self._broken()
+            why = f"{names(point)}; lower rates would not fix this"
+            return _lower_bound(self.points, "broken", f"two runs in a row broke off, at {figure(point.rate)}/s: {why}")
         if self._beyond(self._bounds.lowest, 1 - self._posterior.chance_below(self._bounds.lowest), met=False):
             return self.end()
         if self._bounds.highest and self._beyond(
@@ -227,11 +228,6 @@ class _State:
     def _width(self) -> float:
         low, high = (self._posterior.quantile(share) for share in _INTERVAL)
         return high / low
-
-    def _broken(self) -> MaxRate:
-        last = self.points[-1]
-        reason = f"two runs in a row broke off, at {figure(last.rate)}/s: {names(last)}; lower rates would not fix this"
-        return _lower_bound(self.points, "broken", reason)
 
     def end(self) -> MaxRate:
         """Return the outcome by all runs."""

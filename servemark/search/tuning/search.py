@@ -143,7 +143,8 @@ class _Search:
         self._descend()
         if concluded := self._search_present():
             return concluded
-        finalists = self._finalists()
+        faster = [each for each in self._ledger.standings if each.score > self._present.score]
+        finalists = sorted(faster, key=lambda each: each.score, reverse=True)[:FINALISTS]
         lowest = self._present.rate or self._objective.lowest
         left_s = SEARCH_SHARE * self._budget_s - self._ledger.spent_s
         for number, finalist in enumerate(finalists):
@@ -246,11 +247,6 @@ class _Search:
             most_runs=most_runs,
             stop_when_busy=self._stop_when_busy and standing is self._present,
         )
-
-    def _finalists(self) -> list[CandidateScore]:
-        """Choose the best of the candidates that screened faster than the present one."""
-        others = sorted(self._ledger.standings, key=lambda s: s.score, reverse=True)
-        return [other for other in others if other.score > self._present.score][:FINALISTS]
 
     # Deciding
 

@@ -8,12 +8,13 @@ from kernels.tools.results_page import page, table
 from servemark.errors import ResultError
 from servemark.results import directory as results
 from servemark.results.schema.header import SCHEMA_VERSION, opening
+from servemark.views.blocks import Table
 from tests.support.saved_documents import kernels
 
 
 def test_columns_that_say_the_same_are_left_out() -> None:
     rows = [["a", "fp32", "torch", "1"], ["b", "fp32", "openvino", "2"]]
-    assert table(("case", "precision", "library", "ms"), rows).splitlines() == [
+    assert table(Table(["case", "precision", "library", "ms"], rows)).splitlines() == [
         "| case | library | ms |",
         "|---|---|--:|",
         "| a | torch | 1 |",
