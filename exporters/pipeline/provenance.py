@@ -1,11 +1,12 @@
 """Provenance of an artifact: the versions that write it and its workload's source. An equal one is not made again."""
 
 import ast
+import functools
 import hashlib
 import importlib.util
 import platform
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -65,18 +66,20 @@ def _sources_of(own: str) -> dict[str, str]:
         name = waiting.pop()
         spec = importlib.util.find_spec(name)
         if name not in sources and spec is not None and spec.origin is not None:
-            tree = ast.parse(Path(spec.origin).read_bytes())
-            sources[name] = _code(tree)
-            waiting += _imports(tree, lambda name: _belongs(name, own, beside))
+            sources[name], imports = _parsed(Path(spec.origin).read_bytes())
+            waiting += _imports(imports, lambda name: _belongs(name, own, beside))
     return sources
 
 
-def _code(tree: ast.Module) -> str:
-    """Write a module's syntax tree, without the texts that stand alone as statements: docstrings."""
-    for node in ast.walk(tree):
+@functools.cache  # workloads share modules, and each export of a process asks
+def _parsed(source: bytes) -> tuple[str, list[ast.Import | ast.ImportFrom]]:
+    """Write a module's syntax tree, without docstrings, the texts that stand alone; list its imports."""
+    tree = ast.parse(source)
+    nodes = list(ast.walk(tree))
+    for node in nodes:
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             node.body = [each for each in node.body if not _is_text(each)]
-    return ast.dump(tree)
+    return ast.dump(tree), [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
 
 
 def _is_text(statement: ast.stmt) -> bool:
@@ -92,12 +95,12 @@ def _belongs(name: str, own: str, beside: Path) -> bool:
     return not package and ((beside / f"{first}.py").is_file() or (beside / first / "__init__.py").is_file())
 
 
-def _imports(tree: ast.Module, belongs: Callable[[str], bool]) -> Iterator[str]:
+def _imports(nodes: Sequence[ast.Import | ast.ImportFrom], belongs: Callable[[str], bool]) -> Iterator[str]:
     """List the modules of the workload's that a module imports, at its top or within a function."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if belongs(alias.name))
-        elif isinstance(node, ast.ImportFrom) and node.module and belongs(node.module):
+        elif node.module and belongs(node.module):
             spec = importlib.util.find_spec(node.module)
             if spec is not None and spec.submodule_search_locations is not None:
                 yield from (f"{node.module}.{alias.name}" for alias in node.names)

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Protocol
 
 from servemark.compare.interleaved.hosting import Footprint, combined
-from servemark.compare.interleaved.quality import against_full, agreement_of, quality_of
 from servemark.compare.interleaved.validity import disturbed, unmet, unsteady
+from servemark.compare.quality import against_full, agreement_of, quality_of
 from servemark.figures.registry import count_of, value_of, why_unknown
 from servemark.results import directory as results
 from servemark.results.objectives import MET

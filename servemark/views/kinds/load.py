@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from servemark.compare.interleaved.quality import agreement_of
+from servemark.compare.quality import agreement_of
 from servemark.documents.load import ClosedLoop, ConstantRate
 from servemark.documents.saved_load import describe, load_of, title_of
 from servemark.figures.registry import count_of, distributions, in_order, interval_of, value_of, why_unknown
