@@ -15,6 +15,8 @@ WIDTH, HEIGHT = 560, 302
 _LEFT, _RIGHT, _TOP, _BOTTOM = 58, 16, 42, 48
 _ROW = 40
 """Height of a bar with its words above it."""
+_STACK, _EDGE = 34, 8
+"""Height of a stacked bar with its words, and the room on its left."""
 _CHARACTER = 9
 """Width of a character on a phone, where words are larger."""
 _LEVELS = 8
@@ -204,6 +206,28 @@ def bars(name: str, axis: Axis, rows: Sequence[Bar], *, points: bool = False) ->
             form = "hollow" if row.hollow else "dot"
             add(svg, "circle", {"class": f"{form} {colour}", "cx": f"{at(row.value):.1f}", "cy": f"{middle}", "r": "5"})
     text(svg, WIDTH - 16, bottom + 34, axis.title, "end", "axis")
+    return markup(svg)
+
+
+def stacked(name: str, rows: Sequence[tuple[str, Sequence[tuple[str, float, int | None]]]]) -> Markup:
+    """Draw a bar for each row of words and parts: what each is, its share of 1, and its colour (None: none)."""
+    bottom = 8 + _STACK * len(rows)
+    svg = root_of(name, bottom + 36)
+    width = WIDTH - _EDGE - _RIGHT
+    for number, (words, parts) in enumerate(rows):
+        top = 8 + number * _STACK + 14
+        text(svg, _EDGE, top - 4, words, "start", "name")
+        left = float(_EDGE)
+        for part, share, colour in parts:
+            if share > 0:
+                style = "branch" if colour is None else f"bar {colour_of(colour)}"
+                box = {"x": f"{left:.1f}", "y": f"{top}", "width": f"{share * width:.1f}", "height": "13"}
+                add(add(svg, "rect", {"class": style, **box}), "title", {}, f"{words}: {part} {share:.1%}")
+                left += share * width
+    for percent in (0, 25, 50, 75, 100):
+        at = _EDGE + percent / 100 * width
+        text(svg, min(max(at, 14), WIDTH - 22), bottom + 16, f"{percent}", "middle")
+    text(svg, WIDTH - _RIGHT, bottom + 32, "% of the inference", "end", "axis")
     return markup(svg)
 
 

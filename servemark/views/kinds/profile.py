@@ -11,8 +11,7 @@ from servemark.results.schema.profile import EngineProfile, Profile, ProfiledLay
 from servemark.views.blocks import Article, Block, Check, Figure, Lines, Section, Table
 from servemark.views.drawing.axis import linear
 from servemark.views.drawing.icicle import Branch, icicle
-from servemark.views.drawing.plot import Key, Plot, colour_of
-from servemark.views.drawing.stacked import stacked
+from servemark.views.drawing.plot import Key, Plot, colour_of, stacked
 from servemark.views.shape import shaped
 from servemark.views.wording import percent
 

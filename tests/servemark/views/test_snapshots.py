@@ -18,10 +18,11 @@ import pytest
 
 from servemark.output import EVERYTHING, NOTES, SAYS
 from servemark.results.saved import Saved
+from servemark.views.headline import answer
 from servemark.views.render.csv import to_csv
 from servemark.views.render.html import page
 from servemark.views.render.junit import to_junit
-from tests.servemark.views.variations import RICH, variations
+from tests.servemark.views.variations import RICH, headlines, variations
 from tests.support.rendering import shown
 from tests.support.saved_documents import NAMES
 
@@ -145,11 +146,15 @@ def test_each_kind_is_shown_as_it_was(name: str, saved: dict[str, Saved], monkey
     compare(name, "\n".join(parts), saved["open"].folder and saved["open"].folder.parent)
 
 
+def test_the_first_line_says_what_was_served_how_fast_and_both_answers() -> None:
+    compare("headlines", "\n".join(f"{name}: {answer(result)}" for name, result in headlines().items()))
+
+
 def test_what_few_documents_have_is_said_on_the_terminal(
-    saved: dict[str, Saved], monkeypatch: pytest.MonkeyPatch
+    saved: dict[str, Saved], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parts = []
-    for name, found in variations(saved).items():
+    for name, found in variations(saved, tmp_path).items():
         for volume in (NOTES, EVERYTHING):
             parts += [f"== {name}, {volume}", terminal(frozen(found), monkeypatch, volume)]
         if name == RICH:

@@ -1,10 +1,12 @@
 """Documents with what few others have: reduced precision, a warm-up that never ended, no figure at all."""
 
 import copy
+from pathlib import Path
 from typing import Any
 
 from loadgen.load.order import Startup
 from loadgen.load.warm_up import WarmUpOutcome
+from servemark.results import directory
 from servemark.results.saved import Saved
 from tests.support.measured import answered, evenly, load_result, worker_figures
 
@@ -14,6 +16,31 @@ COLD = ("--request-rate", "40", "--duration", "12", "--cold-start", "--slo", "co
 WARM = (*OPEN[:4], "--warmup", "auto")
 RICH = "prolonged, by workers, with joules"
 GOOD = evenly(40, 11, 0.02, first_s=1)
+
+
+OBJECTIVES = (
+    "",
+    "--slo p90:50",
+    "--slo p90:5",
+    "--slo p92:50",
+    "--slo p99.9:50",
+    "--slo p99:5",
+    "--slo p50:5,p90:50ms --slo service_p90:10,errors:1% --slo throughput:30",
+    "--slo recovery:5s --at 5:true",
+    "--batch-size 2",
+)
+"""Flags of runs whose first lines differ."""
+
+
+def headlines() -> dict[str, Any]:
+    """Runs by what was asked of them; of the last each request failed."""
+    found = {flags: load_result((*OPEN, *flags.split()), GOOD) for flags in OBJECTIVES}
+    broken = [answered(1 + n / 40, 0.1, "http_500") for n in range(400)]
+    return {
+        **found,
+        "all fail": load_result((*OPEN, "--slo", "p90:50"), broken),
+        "a mix": {**found["--slo p90:50"], "mix": []},
+    }
 
 
 def _figures(subject: str, **values: float | None) -> dict[str, Any]:
@@ -80,11 +107,30 @@ def _searches(searched: dict[str, Any]) -> dict[str, Any]:
     return {f"search: {name}": searched | {"max_rate": searched["max_rate"] | end} for name, end in ends.items()}
 
 
-def variations(saved: dict[str, Saved]) -> dict[str, Saved]:
-    """Some of each kind."""
+def _series() -> Any:
+    """What two exporters said of the machine during a run."""
+    usual = {"period_s": 0.5, "readings_per_point": 1, "readings": 3, "skipped": 0, "cpu_s": 0.1, "longest_ms": 2.0}
+    column = {"unit": "ratio", "labels": {"gpu": "0"}, "counter": False, "values": [0.25, None, 0.75], "reason": "late"}
+    columns = {
+        "machine": [{**column, "name": "gpu_utilization_ratio"}, {**column, "name": "gpu_joules", "counter": True}],
+        "node": [{**column, "name": f"figure_{number}", "unit": ""} for number in range(13)],
+    }
+    series = [
+        {"source": name, **usual, "time_s": [0.5, 1.0, 1.5], "columns": found, "absent": {"fan": "no driver"}}
+        for name, found in columns.items()
+    ]
+    ends = {"start_epoch_s": 0.0, "measured_from_s": 0.5, "measured_until_s": 1.5}
+    return {"schema_version": 5, "kind": "machine_series", **ends, "series": series}
+
+
+def variations(saved: dict[str, Saved], folder: Path) -> dict[str, Saved]:
+    """Some of each kind; the folder gets what lies beside a run."""
     found = {
         name: Saved(name, document) for name, document in (_runs() | _searches(saved["max_rate"].document)).items()
     }
+
+    directory.write_series(folder, _series())
+    found[RICH] = Saved(RICH, found[RICH].document, folder)
 
     def changed(kind: str, name: str) -> Any:
         found[name] = Saved(name, document := copy.deepcopy(saved[kind].document))
