@@ -39,7 +39,7 @@ MEAN = STD = (0.5, 0.5, 0.5)
 DETECTOR_SIDE = 800
 
 
-COUNTED_PAST_PADDING = {"camembert", "mpnet", "roberta", "xlm-roberta"}
+COUNTED_PAST_PADDING = {"camembert", "data2vec-text", "mpnet", "roberta", "xlm-roberta", "xlm-roberta-xl"}
 """Model types whose first position is that after the padding's id."""
 
 # Bars and advice have no place between a command's lines.
@@ -59,6 +59,8 @@ class Kind(NamedTuple):
     """Attributes of its answer, of which those that it has are served."""
     part: str = ""
     """The part of it that is served, where not all is."""
+    encoder: str = ""
+    """The task of one that was saved without a head."""
 
 
 def _positions(config: Config) -> int | None:
@@ -138,6 +140,12 @@ def _sound(_: Config, __: Mapping[str, Any]) -> tuple[Port, ...]:
     return (Port(name="input_values", datatype="FP32", shape=(SOUND_S * SAMPLE_RATE,), holds="sound"),)
 
 
+def _frames(config: Config, _: Mapping[str, Any]) -> tuple[Port, ...]:
+    return (
+        Port(name="input_values", datatype="FP32", shape=(config.max_length, config.num_mel_bins), holds="features"),
+    )
+
+
 def _spectrum(config: Config, _: Mapping[str, Any]) -> tuple[Port, ...]:
     frames = 2 * config.max_source_positions  # the second convolution has a stride of 2
     return (Port(name="input_features", datatype="FP32", shape=(config.num_mel_bins, frames), holds="features"),)
@@ -148,31 +156,43 @@ OF_PICTURES = (_picture, _large_picture, _pair)
 """Inputs that the processor prepares."""
 ENCODED = ("logits", "start_logits", "end_logits", "last_hidden_state")
 TEXT = Kind("text encoding", _text, "AutoModel", ENCODED)
-PICTURE = Kind("image classification", _picture, "AutoModelForImageClassification", ENCODED)
-KINDS: dict[str, Kind] = {
-    **dict.fromkeys(
-        (
-            "albert",
-            "bert",
-            "camembert",
-            "deberta",
-            "deberta-v2",
-            "distilbert",
-            "electra",
-            "mpnet",
-            "roberta",
-            "xlm-roberta",
-        ),
-        TEXT,
+PICTURE = Kind("image classification", _picture, "AutoModelForImageClassification", ENCODED, encoder="image encoding")
+PAIR = Kind("image and text embedding", _pair, "AutoModel", ("image_embeds", "text_embeds"))
+BOXES = Kind("object detection", _large_picture, "AutoModelForObjectDetection", ("logits", "pred_boxes"))
+MAP = Kind("semantic segmentation", _picture, "AutoModelForSemanticSegmentation", ENCODED, encoder="image encoding")
+DEPTH = Kind("depth estimation", _picture, "AutoModelForDepthEstimation", ("predicted_depth",))
+SPEECH = Kind("speech recognition", _sound, "AutoModelForCTC", ENCODED, encoder="speech encoding")
+SOUND = Kind("sound classification", _frames, "AutoModelForAudioClassification", ENCODED, encoder="sound encoding")
+SPEECH_ENCODER = Kind("speech encoding", _spectrum, "WhisperModel", ENCODED, part="encoder")
+TEXT_OF_T5 = Kind("text encoding", _text, "T5EncoderModel", ENCODED)
+OF_KIND = (
+    (TEXT, "albert", "bert", "camembert", "convbert", "data2vec-text", "deberta", "deberta-v2", "distilbert"),
+    (TEXT, "electra", "ernie", "mobilebert", "modernbert", "mpnet", "nystromformer", "roberta", "roformer"),
+    (TEXT, "squeezebert", "xlm-roberta", "xlm-roberta-xl"),
+    (PICTURE, "beit", "convnext", "convnextv2", "cvt", "deit", "dinov2", "dinov2_with_registers", "dinov3_vit"),
+    (
+        PICTURE,
+        "efficientnet",
+        "ijepa",
+        "mobilenet_v2",
+        "mobilevit",
+        "pvt_v2",
+        "regnet",
+        "resnet",
+        "swin",
+        "swinv2",
+        "vit",
     ),
-    **dict.fromkeys(("beit", "convnext", "deit", "dinov2", "resnet", "swin", "vit"), PICTURE),
-    "clip": Kind("image and text embedding", _pair, "AutoModel", ("image_embeds", "text_embeds")),
-    "detr": Kind("object detection", _large_picture, "AutoModelForObjectDetection", ("logits", "pred_boxes")),
-    "segformer": Kind("semantic segmentation", _picture, "AutoModelForSemanticSegmentation", ("logits",)),
-    "t5": Kind("text encoding", _text, "T5EncoderModel", ENCODED),
-    "wav2vec2": Kind("speech recognition", _sound, "AutoModelForCTC", ENCODED),
-    "whisper": Kind("speech encoding", _spectrum, "WhisperModel", ENCODED, part="encoder"),
-}
+    (PAIR, "clip", "siglip"),
+    (BOXES, "conditional_detr", "detr", "yolos"),
+    (MAP, "segformer", "upernet"),
+    (DEPTH, "depth_anything", "dpt"),
+    (SPEECH, "data2vec-audio", "hubert", "unispeech-sat", "wav2vec2", "wavlm"),
+    (SOUND, "audio-spectrogram-transformer"),
+    (SPEECH_ENCODER, "whisper"),
+    (TEXT_OF_T5, "t5"),
+)
+KINDS: dict[str, Kind] = {model_type: kind for kind, *types in OF_KIND for model_type in types}
 """By the configuration's `model_type`."""
 
 LARGE = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096}
@@ -383,7 +403,7 @@ def _description(model: str, name: str, config: Config, random: str | None, shap
         library="transformers",
         version=transformers.__version__,
         model=model,
-        task="sentence embedding" if how else kind.task,
+        task="sentence embedding" if how else _task(config, kind),
         inputs=inputs,
         outputs=found.outputs,
         parameters=found.parameters,
@@ -412,12 +432,23 @@ def _json(config: Config, name: str) -> Any:
         return msgspec.json.decode(files.content(path, files.DOCUMENT_BYTES))
 
 
+HEADS = ("Classification", "QuestionAnswering", "Detection", "Segmentation", "DepthEstimation", "CTC")
+"""Parts of the names of classes whose answers are served."""
+
+
 def _class(config: Config, kind: Kind) -> Any:
-    """Return the class that the configuration names, where it gives an encoder's answers; else the kind's."""
+    """Return the class that the configuration names, where that has such a head; without one the encoder.
+
+    A head that the weights lack would be a random one. Where the configuration names nothing, it is the kind's class.
+    """
     for name in config.architectures or ():
-        if any(task in name for task in ("Classification", "QuestionAnswering", "Detection", "Segmentation", "CTC")):
+        if any(head in name for head in HEADS):
             return getattr(transformers, name, None) or getattr(transformers, kind.auto)
-    return getattr(transformers, kind.auto)
+    return transformers.AutoModel if config.architectures and kind.encoder else getattr(transformers, kind.auto)
+
+
+def _task(config: Config, kind: Kind) -> str:
+    return kind.encoder if _class(config, kind) is transformers.AutoModel and kind.encoder else kind.task
 
 
 def _network(config: Config, kind: Kind) -> nn.Module:
@@ -426,15 +457,23 @@ def _network(config: Config, kind: Kind) -> nn.Module:
 
 
 def _pretrained(model: str, config: Config) -> nn.Module:
+    """Make a network with the weights of a folder or of the hub. Raises OptionError where they lack some."""
     kind = _kind(config, model)
     # Of code that the folder brings nothing is run, and pickled weights are not read.
-    network = _class(config, kind).from_pretrained(
+    network, loaded = _class(config, kind).from_pretrained(
         model,
         config=config,
         trust_remote_code=False,
         use_safetensors=True,
         dtype=torch.float32,
+        output_loading_info=True,
     )
+    # Encoders are saved without the pooler, and its answer is not served.
+    if lacking := sorted(key for key in loaded["missing_keys"] if "pooler" not in key):
+        raise OptionError(
+            f"{model}: its weights lack {len(lacking)} tensors of {type(network).__name__}, among them {lacking[0]}",
+            fix="save it with all of them, or name in config.json's `architectures` the class that was saved",
+        )
     return _part(network, kind)
 
 

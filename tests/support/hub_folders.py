@@ -89,6 +89,102 @@ FOLDERS: dict[str, tuple[str, str, dict[str, Any]]] = {
     ),
 }
 """Thirteen architectures, BERT with several heads: class of the configuration, class of the network, small sizes."""
+SOUND = FOLDERS["wav2vec2"][2]
+STAGES = {"image_size": 64, "hidden_sizes": [8, 16, 16, 32], "depths": [1, 1, 1, 1], "num_labels": 7}
+DINO = {**SMALL, "image_size": 56, "patch_size": 14}
+DEPTH = {"neck_hidden_sizes": [8, 8, 16, 16], "fusion_hidden_size": 16}
+FOUR = {"num_hidden_layers": 4}
+OUT = {"out_features": ["stage1", "stage2", "stage3", "stage4"]}
+IMAGES, CLASSES = "ForImageClassification", {"image_size": 64, "num_labels": 7}
+OTHERS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "albert": ("Albert", "Model", {**TEXT, "embedding_size": 16}),
+    "audio-spectrogram-transformer": (
+        "AST",
+        "ForAudioClassification",
+        {**SMALL, "max_length": 64, "num_mel_bins": 16, "patch_size": 8, "frequency_stride": 8, "time_stride": 8},
+    ),
+    "beit": ("Beit", IMAGES, PICTURE),
+    "camembert": ("Camembert", "ForSequenceClassification", {**TEXT, "pad_token_id": 1}),
+    "conditional_detr": ("ConditionalDetr", "ForObjectDetection", FOLDERS["detr"][2]),
+    "convbert": ("ConvBert", "Model", {**TEXT, "embedding_size": 32, "head_ratio": 1}),
+    "convnext": ("ConvNext", IMAGES, STAGES),
+    "convnextv2": ("ConvNextV2", IMAGES, STAGES),
+    "cvt": ("Cvt", IMAGES, {**CLASSES, "embed_dim": [16, 16, 32], "num_heads": [1, 1, 2], "depth": [1, 2, 3]}),
+    "data2vec-audio": ("Data2VecAudio", "ForCTC", {**SOUND, "conv_pos_kernel_size": 16}),
+    "data2vec-text": ("Data2VecText", "Model", {**TEXT, "pad_token_id": 1}),
+    "deberta v1": ("Deberta", "Model", TEXT),
+    "deit": ("DeiT", IMAGES, PICTURE),
+    "depth_anything": (
+        "DepthAnything",
+        "ForDepthEstimation",
+        {**DEPTH, "reassemble_hidden_size": 32, "head_hidden_size": 8}
+        | {
+            "backbone_config": {"model_type": "dinov2", **DINO, "num_hidden_layers": 4, "reshape_hidden_states": False}
+            | OUT
+        },
+    ),
+    "dinov2": ("Dinov2", "Model", DINO),
+    "dinov2_with_registers": ("Dinov2WithRegisters", IMAGES, DINO),
+    "dinov3_vit": ("DINOv3ViT", "Model", VISION),
+    "dpt": (
+        "DPT",
+        "ForDepthEstimation",
+        {**VISION, **DEPTH, "num_hidden_layers": 4, "backbone_out_indices": [0, 1, 2, 3]},
+    ),
+    "efficientnet": (
+        "EfficientNet",
+        IMAGES,
+        {**CLASSES, "hidden_dim": 320, "width_coefficient": 0.25, "depth_coefficient": 0.3},
+    ),
+    "electra": ("Electra", "ForSequenceClassification", {**TEXT, "embedding_size": 16}),
+    "ernie": ("Ernie", "Model", TEXT),
+    "hubert": ("Hubert", "ForCTC", SOUND),
+    "ijepa": ("IJepa", IMAGES, PICTURE),
+    "mobilebert": (
+        "MobileBert",
+        "Model",
+        {**TEXT, "embedding_size": 16, "intra_bottleneck_size": 16, "true_hidden_size": 16}
+        | {"num_feedforward_networks": 2},
+    ),
+    "mobilenet_v2": ("MobileNetV2", IMAGES, {**CLASSES, "depth_multiplier": 0.35}),
+    "mobilevit": (
+        "MobileViT",
+        IMAGES,
+        {**CLASSES, "hidden_sizes": [16, 24, 32], "neck_hidden_sizes": [8, 8, 8, 16, 16, 16, 32]},
+    ),
+    "modernbert": ("ModernBert", "Model", {**TEXT, "pad_token_id": 0}),
+    "mpnet": ("MPNet", "Model", {**TEXT, "pad_token_id": 1}),
+    "nystromformer": ("Nystromformer", "Model", TEXT),
+    "pvt_v2": ("PvtV2", IMAGES, {**STAGES, "num_attention_heads": [1, 2, 2, 4]}),
+    "regnet": ("RegNet", IMAGES, {**STAGES, "embedding_size": 8, "groups_width": 8}),
+    "resnet": ("ResNet", IMAGES, {**STAGES, "embedding_size": 8}),
+    "roformer": ("RoFormer", "Model", TEXT),
+    "siglip": ("Siglip", "Model", {"text_config": {**TEXT, "projection_size": 32}, "vision_config": VISION}),
+    "squeezebert": (
+        "SqueezeBert",
+        "Model",
+        {**TEXT, "embedding_size": 32}
+        | {f"{part}_groups": 2 for part in ("q", "k", "v", "post_attention", "intermediate", "output")},
+    ),
+    "swinv2": ("Swinv2", IMAGES, FOLDERS["swin"][2]),
+    "unispeech-sat": ("UniSpeechSat", "ForCTC", SOUND),
+    "upernet": (
+        "UperNet",
+        "ForSemanticSegmentation",
+        {"num_labels": 5, "hidden_size": 16, "backbone_config": {"model_type": "convnext", **STAGES, **OUT}},
+    ),
+    "vit encoder": ("ViT", "Model", VISION),
+    "wav2vec2 encoder": ("Wav2Vec2", "Model", SOUND),
+    "wavlm": ("WavLM", "ForCTC", SOUND),
+    "xlm-roberta": ("XLMRoberta", "ForSequenceClassification", {**TEXT, "pad_token_id": 1}),
+    "xlm-roberta-xl": ("XLMRobertaXL", "Model", {**TEXT, "pad_token_id": 1}),
+    "yolos": (
+        "Yolos",
+        "ForObjectDetection",
+        {**SMALL, "image_size": [64, 64], "patch_size": 8, "num_detection_tokens": 5},
+    ),
+}
+"""The other architectures: beginning of the names of both classes, end of the network's, small sizes."""
 
 
 def without_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,13 +207,17 @@ def write_folder(name: str, at: Path) -> Path:
     import torch
     import transformers
 
-    config, network, sizes = FOLDERS[name]
+    config, network, sizes = FOLDERS[name] if name in FOLDERS else _of_others(*OTHERS[name])
     torch.manual_seed(0)
     model = getattr(transformers, network)(getattr(transformers, config)(**sizes))
     model.save_pretrained(at / name)
     if name == "sentences":
         write_embedding(at / name, ["Transformer", "Pooling", "Normalize"], {"pooling_mode_mean_tokens": True})
     return at / name
+
+
+def _of_others(begins: str, ends: str, sizes: dict[str, Any]) -> tuple[str, str, dict[str, Any]]:
+    return f"{begins}Config", f"{begins}{ends}", sizes
 
 
 def write_embedding(folder: Path, modules: Sequence[str], pooling: Mapping[str, Any]) -> None:

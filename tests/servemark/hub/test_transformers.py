@@ -1,0 +1,74 @@
+"""Architectures of Transformers: each of the table, with the head that it was saved with, and all of its weights."""
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from servemark import workload
+from servemark.errors import OptionError
+from servemark.hub.blocks import description as hub
+from tests.support.hub_folders import FOLDERS, OTHERS, write_folder
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+
+def test_every_architecture_is_tried() -> None:
+    from servemark.hub.transformers import KINDS
+
+    configs = [config for config, *_ in FOLDERS.values()] + [f"{begins}Config" for begins, *_ in OTHERS.values()]
+    assert {getattr(transformers, config).model_type for config in configs} == {*KINDS}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_folder_answers_as_transformers_does(name: str, tmp_path: Path) -> None:
+    path = write_folder(name, tmp_path)
+    begins, ends, _ = OTHERS[name]
+    # Their pictures are large otherwise.
+    hub.imported(path, "mine", {"pixel_values": (3, 64, 64)} if "Detection" in ends else {}, force=False)
+    found = workload.get("mine")
+    assert found.weights == "trained"
+    batch = found.request(list(itertools.islice(found.samples(np.random.default_rng(5)), 2)))
+    with torch.no_grad():
+        wanted = (
+            getattr(transformers, begins + ends)
+            .from_pretrained(path)
+            .eval()(**{key: torch.from_numpy(value) for key, value in batch.items()})
+        )
+        answers = found.build()(*(torch.from_numpy(batch[tensor.name]) for tensor in found.inputs))
+    answers = answers if isinstance(answers, tuple) else (answers,)
+    assert len(answers) == len(found.outputs)
+    for tensor, answer in zip(found.outputs, answers, strict=True):
+        right = getattr(wanted, tensor.name)
+        assert answer.shape == right.shape == (2, *tensor.shape)
+        assert float((answer - right).abs().max()) < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("name", "task"),
+    [
+        ("vit encoder", "image encoding"),
+        ("wav2vec2 encoder", "speech encoding"),
+        ("dinov2", "image encoding"),
+        ("beit", "image classification"),
+    ],
+)
+def test_a_model_without_a_head_is_an_encoder(name: str, task: str, tmp_path: Path) -> None:
+    """And is not given the head of random weights that Transformers would add."""
+    hub.imported(write_folder(name, tmp_path), "mine", {}, force=False)
+    assert workload.get("mine").task == task
+
+
+def test_weights_that_are_not_all_there_are_refused(tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    path = write_folder("vit encoder", tmp_path)
+    weights = load_file(path / "model.safetensors")
+    del weights[gone := next(key for key in sorted(weights) if "layernorm" in key)]
+    save_file(weights, path / "model.safetensors", metadata={"format": "pt"})
+    hub.imported(path, "mine", {}, force=False)
+    with pytest.raises(OptionError, match=r"lack 1 tensors of ViTModel, among them ") as caught:
+        workload.get("mine").build()
+    assert gone.rpartition(".")[2] in caught.value.what
