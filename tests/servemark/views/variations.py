@@ -108,7 +108,7 @@ def _searches(searched: dict[str, Any]) -> dict[str, Any]:
 
 
 def _series() -> Any:
-    """What two exporters said of the machine during a run."""
+    """Readings of two exporters during a run."""
     usual = {"period_s": 0.5, "readings_per_point": 1, "readings": 3, "skipped": 0, "cpu_s": 0.1, "longest_ms": 2.0}
     column = {"unit": "ratio", "labels": {"gpu": "0"}, "counter": False, "values": [0.25, None, 0.75], "reason": "late"}
     columns = {
