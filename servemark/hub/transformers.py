@@ -1,12 +1,12 @@
 """Hugging Face Transformers: encoders of text, pictures and sound; detectors, segmenters; no generation of tokens."""
 
-import contextlib
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
+import numpy as np
 import torch
 import transformers
 from huggingface_hub.errors import EntryNotFoundError
@@ -18,6 +18,7 @@ from servemark.hub.blocks.description import Description
 from servemark.hub.blocks.network import counted, file_of, hugging_face, quoted, reason
 from servemark.hub.blocks.own_data import RESAMPLING
 from servemark.hub.blocks.ports import Port, Shapes, sized
+from servemark.hub.blocks.requests import requests
 from servemark.hub.blocks.sentences import Embedding, embed, embedding
 from servemark.models.blocks.weights import seeded
 
@@ -387,7 +388,7 @@ def _description(model: str, name: str, config: Config, random: str | None, shap
     names = tuple(port.name for port in inputs)
 
     def network() -> nn.Module:
-        return Served(_network(config, kind), names, ("embedding",) if how else (), how)
+        return Served(_part(_network(config, kind), kind), names, ("embedding",) if how else (), how)
 
     found = counted(
         network,
@@ -453,14 +454,14 @@ def _task(config: Config, kind: Kind) -> str:
 
 def _network(config: Config, kind: Kind) -> nn.Module:
     made = _class(config, kind)
-    return _part(made.from_config(config) if hasattr(made, "from_config") else made(config), kind)
+    network: nn.Module = made.from_config(config) if hasattr(made, "from_config") else made(config)
+    return network
 
 
-def _pretrained(model: str, config: Config) -> nn.Module:
-    """Make a network with the weights of a folder or of the hub. Raises OptionError where they lack some."""
-    kind = _kind(config, model)
+def _pretrained(model: str, config: Config) -> tuple[nn.Module, dict[str, torch.Tensor]]:
+    """Make a network with the weights of a folder or of the hub; also return its tensors that the weights lack."""
     # Of code that the folder brings nothing is run, and pickled weights are not read.
-    network, loaded = _class(config, kind).from_pretrained(
+    network, loaded = _class(config, _kind(config, model)).from_pretrained(
         model,
         config=config,
         trust_remote_code=False,
@@ -468,13 +469,25 @@ def _pretrained(model: str, config: Config) -> nn.Module:
         dtype=torch.float32,
         output_loading_info=True,
     )
-    # Encoders are saved without the pooler, and its answer is not served.
-    if lacking := sorted(key for key in loaded["missing_keys"] if "pooler" not in key):
-        raise OptionError(
-            f"{model}: its weights lack {len(lacking)} tensors of {type(network).__name__}, among them {lacking[0]}",
-            fix="save it with all of them, or name in config.json's `architectures` the class that was saved",
-        )
-    return _part(network, kind)
+    tensors = network.state_dict()
+    return network, {name: tensors[name] for name in sorted(loaded["missing_keys"])}
+
+
+def _depends(network: nn.Module, inputs: Sequence[Port], tensors: Iterable[torch.Tensor]) -> bool:
+    """Tell whether a network's answers depend on some of its tensors, which are 0 afterwards.
+
+    Many are saved without a pooler whose answer is not served, or without what stands for masked input in training.
+    """
+    sample = next(requests(tuple(inputs), np.random.default_rng(0)))
+    batch = [torch.from_numpy(sample[port.name])[None] for port in inputs]
+    answers = []
+    with torch.no_grad():
+        for value in (1.0, 0.0):
+            for tensor in tensors:
+                tensor.fill_(value)
+            answer = network(*batch)
+            answers.append(answer if isinstance(answer, tuple) else (answer,))
+    return not all(torch.equal(one, other) for one, other in zip(*answers, strict=True))
 
 
 def _part(network: nn.Module, kind: Kind) -> nn.Module:
@@ -485,11 +498,22 @@ def build(description: Description) -> nn.Module:
     """Make the network in eval mode."""
     facts = description.facts
     config = transformers.AutoConfig.for_model(**facts["config"] | {"model_type": facts["model_type"]})
-    trained = description.random is None
-    with contextlib.nullcontext() if trained else seeded(description.name):
-        network = _pretrained(description.model, config) if trained else _network(config, KINDS[config.model_type])
+    kind = KINDS[config.model_type]
+    lacking: dict[str, torch.Tensor] = {}
+    if description.random is None:
+        network, lacking = _pretrained(description.model, config)
+    else:
+        with seeded(description.name):
+            network = _network(config, kind)
     names = tuple(port.name for port in description.inputs)
     outputs = tuple(port.name for port in description.outputs)
     # Descriptions of before November 2026 know one way of embedding.
     how = facts.get("embedding") or (facts.get("pooled") and Embedding("mean", normalised=True))
-    return Served(network, names, outputs, Embedding(*how) if how else None).eval()
+    served = Served(_part(network, kind), names, outputs, Embedding(*how) if how else None).eval()
+    if lacking and _depends(served, description.inputs, lacking.values()):
+        raise OptionError(
+            f"{description.model}: its weights lack {len(lacking)} tensors of {type(network).__name__}, "
+            f"among them {next(iter(lacking))}, and its answers depend on them",
+            fix="save it with all of them, or name in config.json's `architectures` the class that was saved",
+        )
+    return served
