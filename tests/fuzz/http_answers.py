@@ -133,13 +133,14 @@ def _h11(data: bytes) -> tuple[int, bytes, bytes] | None:
         peer.receive_data(data)
         while True:
             event = peer.next_event()
+            version = getattr(event, "http_version", b"1.")
+            if not version.startswith(b"1."):
+                return None  # h11 takes any
             if isinstance(event, h11.Response):
                 status = event.status_code
                 fields = dict(event.headers)
                 if not fields.keys() & {b"transfer-encoding", b"content-length"}:
                     return None
-                if not event.http_version.startswith(b"1."):
-                    return None  # h11 takes any
             elif isinstance(event, h11.Data):
                 body += event.data
             elif isinstance(event, h11.EndOfMessage):
