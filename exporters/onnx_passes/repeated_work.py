@@ -9,18 +9,18 @@ from unittest.mock import patch
 
 @contextmanager
 def without_repeated_work() -> Iterator[None]:
-    """Let onnxscript read its own functions once in a process, and look for two outputs only where the first may be.
+    """Let torch list its translations once in a process, and onnxscript look for two outputs where the first may be.
 
-    It parses the source of five hundred functions for each export. For a rule whose pattern has two outputs, it lists
-    the graph's nodes anew at each of them, before it asks whether that node is the pattern's first output.
+    The list is read from the source of five hundred functions for each export. For a rule whose pattern has two
+    outputs, onnxscript lists the graph's nodes anew at each of them, before it asks whether that node is the first.
     """
     from onnxscript import rewriter
-    from onnxscript._internal.values import TracedOnnxFunction
+    from torch.onnx._internal.exporter._registration import ONNXRegistry
 
-    read = vars(TracedOnnxFunction)["function_ir"].fget
+    listed = staticmethod(functools.partial(_listed, ONNXRegistry.from_torchlib))
     with ExitStack() as patches:
         enter = patches.enter_context
-        enter(patch.object(TracedOnnxFunction, "function_ir", property(functools.partial(_signature, read))))
+        enter(patch.object(ONNXRegistry, "from_torchlib", listed))
         for rule in rewriter._DEFAULT_REWRITE_RULES:
             matcher = rule._matcher
             if not matcher.pattern.has_single_output_node:
@@ -29,8 +29,8 @@ def without_repeated_work() -> Iterator[None]:
 
 
 @functools.cache
-def _signature(read: Callable[[Any], Any], function: Any) -> Any:
-    return read(function)
+def _listed(read: Callable[..., Any], **options: Any) -> Any:
+    return read(**options)
 
 
 def _where_the_first_may_be(matcher: Any) -> Callable[..., Any]:

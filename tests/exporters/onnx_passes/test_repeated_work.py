@@ -1,4 +1,4 @@
-"""torch.onnx.export without its repeated work: the same rewriting, and no function's source read twice."""
+"""torch.onnx.export without its repeated work: the same rewriting, and no source of a translation read twice."""
 
 from contextlib import nullcontext
 from pathlib import Path
@@ -37,7 +37,7 @@ def test_two_slices_become_one_split_all_the_same(tmp_path: Path) -> None:
     assert files[0] == files[1]
 
 
-def test_onnxscript_reads_its_functions_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_translations_are_listed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     from onnxscript._internal import ast_utils
 
     def export() -> None:
