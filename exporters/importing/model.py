@@ -116,7 +116,10 @@ def format_of(path: Path) -> Format:
     for each in FORMATS:
         if each.recognises(path):
             return each
-    raise OptionError(f"{path} is of no format that can be imported", fix=f"give {', '.join(e.KIND for e in FORMATS)}")
+    raise OptionError(
+        f"{path} is of no format that can be imported",
+        fix=f"give {', '.join(e.KIND for e in FORMATS)}, or the folder of Transformers or timm with config.json in it",
+    )
 
 
 def _drafted(path: Path, draft: Path, wishes: Wishes, seal: Callable[[], None]) -> dict[str, Any]:

@@ -501,7 +501,14 @@ def build(description: Description) -> nn.Module:
     kind = KINDS[config.model_type]
     lacking: dict[str, torch.Tensor] = {}
     if description.random is None:
-        network, lacking = _pretrained(description.model, config)
+        try:
+            network, lacking = _pretrained(description.model, config)
+        except Exception as error:  # whatever the library raises
+            raise OptionError(
+                f"{description.model}: its weights cannot be read by Transformers {transformers.__version__}: "
+                f"{quoted(error)}",
+                fix="save them again, whole and not quantised: model.save_pretrained(FOLDER)",
+            ) from error
     else:
         with seeded(description.name):
             network = _network(config, kind)

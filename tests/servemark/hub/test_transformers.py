@@ -79,6 +79,15 @@ def test_weights_that_are_not_all_there_are_refused(tmp_path: Path) -> None:
         workload.get("mine").build()
 
 
+def test_damaged_weights_are_refused(tmp_path: Path) -> None:
+    path = write_folder("vit encoder", tmp_path)
+    hub.imported(path, "mine", {}, force=False)
+    weights = path / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-100])
+    with pytest.raises(OptionError, match=r"its weights cannot be read by Transformers .*SafetensorError"):
+        workload.get("mine").build()
+
+
 @pytest.mark.parametrize(
     ("name", "tensor"), [("wav2vec2 encoder", "masked_spec_embed"), ("sentences", "pooler.dense.weight")]
 )
