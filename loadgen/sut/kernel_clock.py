@@ -19,7 +19,9 @@ from loadgen.sut.stamped import ask_for_stamps
 from servemark.stats.histogram import Histogram
 
 FOLLOW_NS = 1_000_000
-"""Interval at which the offset of the two clocks is measured again, and a request chosen whose sending is stamped."""
+"""Interval at which the offset of the two clocks is measured again."""
+STAMP_NS = 5 * FOLLOW_NS
+"""Interval at which a request is chosen whose sending is stamped: 1,000 in 5 s. Each costs several system calls."""
 STEADY_NS = 1_000
 """A reading of both clocks that took no longer than this is exact enough."""
 TRIES = 5
@@ -71,7 +73,7 @@ class KernelClock:
         """Kernel's time of sending less the process's, of a sample of the interval's requests."""
         self._sends = array("q")
         self._offset = self._known = 0
-        self._due = self._followed = self._distrusted_until = 0
+        self._due = self._stamp_due = self._followed = self._distrusted_until = 0
 
     def ask(self, connecting: socket.socket) -> bool:
         """Have the kernel stamp what a new socket receives; False where no stamp is to come."""
@@ -82,7 +84,9 @@ class KernelClock:
         now = self._monotonic()
         if now >= self._due:
             self._follow(now)
-            channel.stamp_next_request()
+            if now >= self._stamp_due:
+                self._stamp_due = now + STAMP_NS
+                channel.stamp_next_request()
         stamp = channel.stamp
         if not stamp:
             self.missing += 1
