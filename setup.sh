@@ -50,10 +50,10 @@ make_venv() {
     "$1" -m venv --clear $VENV
 }
 
-progress() { # of pip, as one line that is renewed on a terminal
+progress() { # of pip in the background, as one line that is renewed on a terminal
     local all got
     all=$(grep -c == $VENV/requirements.txt)
-    while kill -0 "$1" 2>/dev/null; do
+    while [ -n "$(jobs -rp)" ]; do
         got=$(grep -c '^Collecting' $VENV/setup.log || true)
         [ ! -t 1 ] || printf '\rsetup: %s of %s packages ' "$got" "$all"
         sleep 1
@@ -83,7 +83,7 @@ install_tensorflow() {
 }
 
 install_packages() {
-    local free_gb
+    local free_gb part pid pids=()
     free_gb=$(df --output=avail -BG . | tail -1 | tr -dc 0-9)
     if [ ! -d $VENV/lib/python"$1"/site-packages/torch ] && [ "$free_gb" -lt $NEEDED_GB ]; then
         fail "$free_gb GB are free on the disk of $PWD, the environment needs $NEEDED_GB" "free some space"
@@ -93,10 +93,18 @@ install_packages() {
     # Both variants of ONNX Runtime have the same files: the other one goes first.
     $VENV/bin/python -m pip uninstall --quiet --yes "$([ "$GPU" = 1 ] && echo onnxruntime || echo onnxruntime-gpu)" \
         >/dev/null 2>&1 || true
-    $VENV/bin/python -m pip install --no-deps --only-binary=:all: --no-compile --progress-bar off --require-hashes \
-        -r $VENV/requirements.txt >$VENV/setup.log 2>&1 &
-    progress $!
-    wait $! || { tail -n 20 $VENV/setup.log >&2; fail "pip could not install the packages" "see $PWD/$VENV/setup.log, then make setup"; }
+    # Two at once, because pip unpacks on one core. No package asks for another: all are pinned.
+    split -n r/2 $VENV/requirements.txt $VENV/requirements.part.
+    : >$VENV/setup.log
+    for part in $VENV/requirements.part.*; do
+        $VENV/bin/python -m pip install --no-deps --only-binary=:all: --no-compile --progress-bar off --require-hashes \
+            -r "$part" >>$VENV/setup.log 2>&1 &
+        pids+=($!)
+    done
+    progress
+    for pid in "${pids[@]}"; do
+        wait "$pid" || { tail -n 20 $VENV/setup.log >&2; fail "pip could not install the packages" "see $PWD/$VENV/setup.log, then make setup"; }
+    done
     # On all cores, where pip takes one for a minute and more; some packages bring files of other Python versions.
     # What hardly anything imports is left to its first import: packages' own tests, and Transformers' 300 models.
     $VENV/bin/python -m compileall -q -j 0 -x '/tests/|/transformers/models/' $VENV/lib/python"$1"/site-packages >>$VENV/setup.log 2>&1 || true
