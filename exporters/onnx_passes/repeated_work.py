@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
 
@@ -14,18 +14,27 @@ def without_repeated_work() -> Iterator[None]:
     The list is read from the source of five hundred functions for each export. For a rule whose pattern has two
     outputs, onnxscript lists the graph's nodes anew at each of them, before it asks whether that node is the first.
     """
-    from onnxscript import rewriter
-    from torch.onnx._internal.exporter._registration import ONNXRegistry
-
-    listed = staticmethod(functools.partial(_listed, ONNXRegistry.from_torchlib))
     with ExitStack() as patches:
-        enter = patches.enter_context
-        enter(patch.object(ONNXRegistry, "from_torchlib", listed))
-        for rule in rewriter._DEFAULT_REWRITE_RULES:
-            matcher = rule._matcher
-            if not matcher.pattern.has_single_output_node:
-                enter(patch.object(matcher, "match", _where_the_first_may_be(matcher)))
+        for each in _patches():
+            patches.enter_context(each)
         yield
+
+
+def _patches() -> list[AbstractContextManager[Any]]:
+    """Return what replaces the repeated work; nothing where another version of the packages has other insides."""
+    try:
+        from onnxscript import rewriter
+        from torch.onnx._internal.exporter._registration import ONNXRegistry
+
+        listed = staticmethod(functools.partial(_listed, ONNXRegistry.from_torchlib))
+        matchers = [rule._matcher for rule in rewriter._DEFAULT_REWRITE_RULES]
+        several = [matcher for matcher in matchers if not matcher.pattern.has_single_output_node]
+        return [
+            patch.object(ONNXRegistry, "from_torchlib", listed),
+            *(patch.object(matcher, "match", _where_the_first_may_be(matcher)) for matcher in several),
+        ]
+    except (ImportError, AttributeError):
+        return []
 
 
 @functools.cache

@@ -47,3 +47,9 @@ def test_translations_are_listed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     export()
     monkeypatch.setattr(ast_utils, "get_src_and_ast", lambda _: pytest.fail("read again"))
     export()
+
+
+def test_a_version_with_other_insides_exports_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("onnxscript.rewriter._DEFAULT_REWRITE_RULES")
+    with without_repeated_work() as nothing:
+        assert nothing is None
