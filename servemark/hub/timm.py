@@ -9,10 +9,13 @@ from servemark.errors import OptionError
 from servemark.hub.blocks.classifier import built, described
 from servemark.hub.blocks.description import Description
 from servemark.hub.blocks.network import hugging_face, reason
+from servemark.hub.blocks.own_data import Pictures
 from servemark.hub.blocks.ports import Port, Shapes, sized
 
 if TYPE_CHECKING:
     from torch import nn
+
+_data: Any = timm.data  # it has no types
 
 
 def search(text: str) -> list[str]:
@@ -31,19 +34,17 @@ def describe(model: str, name: str, shapes: Shapes) -> Description:
             fix=f"did you mean {' or '.join(near)}?" if near else "servemark list --library timm TEXT searches names",
         )
     network = timm.create_model(_place(model), pretrained=False)
-    settings: Any = network.pretrained_cfg
+    preparation = _data.resolve_data_config(pretrained_cfg=network.pretrained_cfg)
     classes: Any = network.num_classes
     if not classes:
         raise OptionError(f"{model} of timm has no classes, it gives features", fix="name a classifier")
     whole = Port(
         name="image",
         datatype="FP32",
-        shape=tuple(settings["input_size"]),
+        shape=tuple(preparation["input_size"]),
         holds="picture",
-        mean=tuple(settings["mean"]),
-        std=tuple(settings["std"]),
-        resample=settings["interpolation"],
-        kept=settings["crop_pct"],
+        mean=tuple(preparation["mean"]),
+        std=tuple(preparation["std"]),
     )
     (picture,) = sized([whole], shapes)
     return described(
@@ -53,6 +54,7 @@ def describe(model: str, name: str, shapes: Shapes) -> Description:
         model,
         picture=picture,
         classes=classes,
+        preparation=preparation,
         make=lambda: timm.create_model(_place(model), pretrained=False),
         random=_why_random(model),
     )
@@ -78,3 +80,10 @@ def _why_random(model: str) -> str | None:
 def build(description: Description) -> "nn.Module":
     """Make the network in eval mode."""
     return built(description, lambda trained: timm.create_model(_place(description.model), pretrained=trained))
+
+
+def pictures(description: Description) -> Pictures:
+    """Return how timm prepares a picture for the model."""
+    whole = description.facts["preparation"] | {"input_size": description.inputs[0].shape}
+    prepare = _data.create_transform(**whole)
+    return lambda picture: prepare(picture).numpy()

@@ -11,6 +11,7 @@ from servemark.errors import OptionError
 from servemark.hub.blocks.classifier import built, described
 from servemark.hub.blocks.description import Description
 from servemark.hub.blocks.network import downloading, reason
+from servemark.hub.blocks.own_data import Pictures
 from servemark.hub.blocks.ports import Port, Shapes, sized
 
 if TYPE_CHECKING:
@@ -42,8 +43,6 @@ def describe(model: str, name: str, shapes: Shapes) -> Description:
         holds="picture",
         mean=tuple(prepare.mean),
         std=tuple(prepare.std),
-        resample=prepare.interpolation.value,
-        kept=side / prepare.resize_size[0],
     )
     (picture,) = sized([whole], shapes)
     return described(
@@ -88,3 +87,12 @@ def build(description: Description) -> "nn.Module":
         return _network(description.model, _weights(description.model) if trained else None)
 
     return built(description, make)
+
+
+def pictures(description: Description) -> Pictures:
+    """Return how the weights' own transforms prepare a picture; another size keeps the share that is cut out."""
+    prepare: Any = _weights(description.model).transforms()
+    sides = description.inputs[0].shape[1:]
+    prepare.resize_size = [prepare.resize_size[0] * min(sides) // prepare.crop_size[0]]
+    prepare.crop_size = [*sides]
+    return lambda picture: prepare(picture).numpy()

@@ -1,7 +1,7 @@
 """Hugging Face Transformers: encoders of text, pictures and sound; detectors, segmenters; no generation of tokens."""
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,8 +16,9 @@ from servemark import files
 from servemark.errors import OptionError, parsing
 from servemark.hub.blocks.description import Description
 from servemark.hub.blocks.network import counted, file_of, hugging_face, quoted, reason
-from servemark.hub.blocks.own_data import RESAMPLING
+from servemark.hub.blocks.own_data import Pictures, Texts
 from servemark.hub.blocks.ports import Port, Shapes, sized
+from servemark.hub.blocks.processors import PROCESSORS, Processor, image_processor, prepared, tokenized
 from servemark.hub.blocks.published import KNOWN, SENTENCES
 from servemark.hub.blocks.requests import requests
 from servemark.hub.blocks.sentences import Embedding, embed, embedding
@@ -36,9 +37,6 @@ LONGEST_QUESTION = 384
 """Ids of a question with its context, as Transformers' own pipeline cuts them and as SQuAD's models are trained."""
 SOUND_S, SAMPLE_RATE = 5, 16_000
 MAX_BATCH = 32
-MEAN = STD = (0.5, 0.5, 0.5)
-"""Of pictures where the model's folder has no processor."""
-DETECTOR_SIDE = 800
 
 
 COUNTED_PAST_PADDING = {"camembert", "data2vec-text", "mpnet", "roberta", "xlm-roberta", "xlm-roberta-xl"}
@@ -54,7 +52,8 @@ class Kind(NamedTuple):
     """Models that are fed and asked alike."""
 
     task: str
-    inputs: Callable[[Config, Mapping[str, Any]], tuple[Port, ...]]
+    inputs: Callable[[Config, Any], tuple[Port, ...]]
+    """Takes a configuration, and for pictures the image processor."""
     auto: str
     """Class of Transformers that makes the network, where the configuration names none."""
     outputs: tuple[str, ...]
@@ -73,7 +72,7 @@ def _positions(config: Config) -> int | None:
     return positions
 
 
-def _text(config: Config, _: Mapping[str, Any]) -> tuple[Port, ...]:
+def _text(config: Config, _: Any) -> tuple[Port, ...]:
     asked = any("QuestionAnswering" in name for name in config.architectures or ())
     longest = LONGEST_QUESTION if asked else LONGEST_TEXT
     positions = _positions(config)
@@ -94,38 +93,11 @@ def _text(config: Config, _: Mapping[str, Any]) -> tuple[Port, ...]:
     return ids, mask
 
 
-def _picture(config: Config, processor: Mapping[str, Any]) -> tuple[Port, ...]:
-    size = processor.get("crop_size") or processor.get("size") or getattr(config, "image_size", 224)
-    if isinstance(size, Mapping):
-        size = (size["height"], size["width"]) if "height" in size else size.get("shortest_edge", 224)
-    height, width = size if isinstance(size, list | tuple) else (size, size)
-    return (
-        Port(
-            name="pixel_values",
-            datatype="FP32",
-            shape=(getattr(config, "num_channels", 3), height, width),
-            holds="picture",
-            mean=tuple(processor.get("image_mean", MEAN)),
-            std=tuple(processor.get("image_std", STD)),
-            resample=RESAMPLING.get(processor.get("resample", 2), "bilinear"),
-            kept=_kept(processor, height),
-            rounded_down=True,
-        ),
-    )
+def _picture(config: Config, processor: Processor) -> tuple[Port, ...]:
+    return (processor.picture(config),)
 
 
-def _kept(processor: Mapping[str, Any], height: int) -> float | None:
-    """Find the share of a resized picture that its processor cuts out."""
-    size = processor.get("size")
-    shortest = size.get("shortest_edge") if isinstance(size, Mapping) else None
-    return height / shortest if processor.get("do_center_crop") and shortest else None
-
-
-def _large_picture(config: Config, processor: Mapping[str, Any]) -> tuple[Port, ...]:
-    return _picture(config, {**processor, "size": DETECTOR_SIDE, "crop_size": None})
-
-
-def _pair(config: Config, processor: Mapping[str, Any]) -> tuple[Port, ...]:
+def _pair(config: Config, processor: Processor) -> tuple[Port, ...]:
     ids, mask = _text(config.text_config, processor)
     # The embedding of a text is that at its end, the greatest id of the vocabulary.
     ids = msgspec.structs.replace(
@@ -135,32 +107,31 @@ def _pair(config: Config, processor: Mapping[str, Any]) -> tuple[Port, ...]:
         first=config.text_config.vocab_size - 2,
         last=config.text_config.vocab_size - 1,
     )
-    return ids, *_picture(config.vision_config, processor), mask
+    return ids, processor.picture(config.vision_config), mask
 
 
-def _sound(_: Config, __: Mapping[str, Any]) -> tuple[Port, ...]:
+def _sound(_: Config, __: Any) -> tuple[Port, ...]:
     return (Port(name="input_values", datatype="FP32", shape=(SOUND_S * SAMPLE_RATE,), holds="sound"),)
 
 
-def _frames(config: Config, _: Mapping[str, Any]) -> tuple[Port, ...]:
+def _frames(config: Config, _: Any) -> tuple[Port, ...]:
     return (
         Port(name="input_values", datatype="FP32", shape=(config.max_length, config.num_mel_bins), holds="features"),
     )
 
 
-def _spectrum(config: Config, _: Mapping[str, Any]) -> tuple[Port, ...]:
+def _spectrum(config: Config, _: Any) -> tuple[Port, ...]:
     frames = 2 * config.max_source_positions  # the second convolution has a stride of 2
     return (Port(name="input_features", datatype="FP32", shape=(config.num_mel_bins, frames), holds="features"),)
 
 
-PROCESSOR = "preprocessor_config.json"
-OF_PICTURES = (_picture, _large_picture, _pair)
+OF_PICTURES = (_picture, _pair)
 """Inputs that the processor prepares."""
 ENCODED = ("logits", "start_logits", "end_logits", "last_hidden_state")
 TEXT = Kind("text encoding", _text, "AutoModel", ENCODED)
 PICTURE = Kind("image classification", _picture, "AutoModelForImageClassification", ENCODED, encoder="image encoding")
 PAIR = Kind("image and text embedding", _pair, "AutoModel", ("image_embeds", "text_embeds"))
-BOXES = Kind("object detection", _large_picture, "AutoModelForObjectDetection", ("logits", "pred_boxes"))
+BOXES = Kind("object detection", _picture, "AutoModelForObjectDetection", ("logits", "pred_boxes"))
 MAP = Kind("semantic segmentation", _picture, "AutoModelForSemanticSegmentation", ENCODED, encoder="image encoding")
 DEPTH = Kind("depth estimation", _picture, "AutoModelForDepthEstimation", ("predicted_depth",))
 SPEECH = Kind("speech recognition", _sound, "AutoModelForCTC", ENCODED, encoder="speech encoding")
@@ -298,12 +269,13 @@ def _kind(config: Config, model: str) -> Kind:
 
 def _description(model: str, name: str, config: Config, random: str | None, shapes: Shapes) -> Description:
     kind = _kind(config, model)
-    processor = _json(config, PROCESSOR) if kind.inputs in OF_PICTURES else None
-    inputs = sized(kind.inputs(config, processor or {}), shapes)
+    processor = _processor(config) if kind.inputs in OF_PICTURES else None
+    inputs = sized(kind.inputs(config, processor), shapes)
     how = (SENTENCES.get(model) or embedding(model, functools.partial(_json, config))) if kind is TEXT else None
     if how:
         config.architectures = None  # sentence-transformers takes the encoder, whatever head it was saved with
     facts = {"config": config.to_diff_dict(), "model_type": config.model_type, "embedding": how}
+    facts |= {"processor": processor.made.to_dict()} if processor else {}
     names = tuple(port.name for port in inputs)
 
     def network() -> nn.Module:
@@ -332,6 +304,12 @@ def _description(model: str, name: str, config: Config, random: str | None, shap
         random=random,
         facts=facts,
     )
+
+
+def _processor(config: Config) -> Processor:
+    """Return the model's own image processor, or its architecture's usual one. Raises OptionError."""
+    own = any(_json(config, name) is not None for name in PROCESSORS)
+    return image_processor(config.name_or_path if own else None, config.model_type)
 
 
 def _json(config: Config, name: str) -> Any:
@@ -443,3 +421,13 @@ def build(description: Description) -> nn.Module:
             fix="save it with all of them, or name in config.json's `architectures` the class that was saved",
         )
     return served
+
+
+def pictures(description: Description) -> Pictures:
+    """Return how the model's image processor prepares a picture."""
+    return prepared(description.facts["processor"], description.inputs[0])
+
+
+def texts(description: Description) -> Texts:
+    """Return how the model's tokenizer makes ids of a text. Raises InputDataError where the model has none."""
+    return tokenized(description.model, *description.inputs)

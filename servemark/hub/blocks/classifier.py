@@ -1,8 +1,8 @@
 """Classifiers of pictures, as timm and torchvision have them: one picture in, one score for each class out."""
 
 import contextlib
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from servemark.hub.blocks.description import Description
 from servemark.hub.blocks.network import counted, spread
@@ -25,8 +25,12 @@ def described(
     classes: int,
     make: "Callable[[], nn.Module]",
     random: str | None,
+    preparation: Mapping[str, Any] = {},
 ) -> Description:
-    """Describe a classifier. `make` makes it without trained weights; `random` is the reason why it has none."""
+    """Describe a classifier. `make` makes it without trained weights; `random` is the reason why it has none.
+
+    `preparation` says how the library prepares a picture, where that is not known by the model's name.
+    """
     found = counted(make, (picture,), lambda logits: {"logits": logits})
     return Description(
         name=name,
@@ -40,7 +44,7 @@ def described(
         flops=found.flops,
         max_batch=MAX_BATCH,
         random=random,
-        facts={"classes": classes},
+        facts={"classes": classes, "preparation": preparation},
     )
 
 

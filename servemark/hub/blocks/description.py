@@ -170,7 +170,11 @@ def workload(description: Description) -> Workload:
         max_batch=description.max_batch,
         build=_bound(description),
         samples=functools.partial(requests, description.inputs),
-        read=reader(description.inputs, description.model),
+        read=reader(
+            description.inputs,
+            lambda: _library(description.library).pictures(description),
+            lambda: _library(description.library).texts(description),
+        ),
         trained=description.random is None,
         module=f"{LIBRARIES}.{description.library}",
         made_of=description.made_of,

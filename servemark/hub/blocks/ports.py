@@ -26,12 +26,6 @@ class Port(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     holds: Holds = ""
     mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()
-    resample: str = "bilinear"
-    """The way in which a real picture is resized: a name of Pillow's."""
-    kept: float | None = None
-    """Share of the resized picture's shorter side that is kept, at its centre; None: it is resized to the shape."""
-    rounded_down: bool = False
-    """True if the centre's place is rounded down, as Transformers does; else to the nearest, as torchvision does."""
     vocabulary: int = 0
     pad: int = 0
     first: int | None = None

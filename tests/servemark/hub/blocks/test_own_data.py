@@ -1,5 +1,6 @@
 """Pictures and texts of the user's: prepared as the library itself prepares them."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -31,39 +32,90 @@ def pictures(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("name", ["timm/resnet18", "timm/mobilenetv3_small_050", "torchvision/convnext_tiny"])
+TIMM = ("resnet18", "mobilenetv3_small_050", "coat_lite_medium_384")  # the last keeps no proportions
+
+
+@pytest.mark.parametrize("name", [*(f"timm/{each}" for each in TIMM), "torchvision/convnext_tiny"])
 def test_a_picture_is_prepared_as_the_library_does(name: str, pictures: Path) -> None:
-    workload = get(name)
     library, model = name.split("/")
     if library == "timm":
         timm = pytest.importorskip("timm")
-        prepare = timm.data.create_transform(**timm.data.resolve_model_data_config(timm.create_model(model)))
+        cfg = timm.get_pretrained_cfg(model).to_dict()
+        prepare = timm.data.create_transform(**timm.data.resolve_data_config(pretrained_cfg=cfg))
     else:
         prepare = pytest.importorskip("torchvision").models.get_model_weights(model).DEFAULT.transforms()
+    _are_prepared(name, pictures, lambda picture: prepare(picture).numpy())
+
+
+def _are_prepared(name: str, pictures: Path, prepare: Any) -> None:
+    workload = get(name)
     assert workload.read is not None
     for sample, path in zip(workload.read(pictures), sorted(pictures.glob("*")), strict=True):
-        right = prepare(image.open(path).convert("RGB")).numpy()
-        assert sample["image"].shape == right.shape
-        assert np.abs(sample["image"] - right).max() < 1e-5
+        right = prepare(image.open(path).convert("RGB"))
+        (tensor,) = workload.inputs
+        assert sample[tensor.name].shape == right.shape == tensor.shape
+        assert (sample[tensor.name] == right).all()
 
 
-@pytest.mark.parametrize("cut", [False, True])
-def test_a_picture_is_prepared_as_its_processor_does(*, cut: bool, pictures: Path, tmp_path: Path) -> None:
-    path = write_folder("vit", tmp_path)
-    size = {"shortest_edge": 40} if cut else {"height": 32, "width": 32}
-    more = {"crop_size": {"height": 32, "width": 32}, "do_center_crop": True} if cut else {}
-    processor = (transformers.CLIPImageProcessor if cut else transformers.ViTImageProcessor)(
-        size=size, resample=3, **more
+def test_a_picture_of_another_size_keeps_the_share_that_is_cut_out(pictures: Path) -> None:
+    transforms = pytest.importorskip("torchvision").transforms._presets
+    hub.imported(Path("torchvision/resnet18"), "small", {"image": (3, 112, 112)}, force=False)
+    _are_prepared(
+        "small", pictures, lambda each: transforms.ImageClassification(crop_size=112, resize_size=128)(each).numpy()
     )
-    processor.save_pretrained(path)
+
+
+NORMAL = {"do_normalize": True, "do_resize": True, "image_mean": [0.48, 0.45, 0.4], "image_std": [0.26, 0.26, 0.27]}
+PROCESSORS = {
+    "CLIP of 2021": {**NORMAL, "feature_extractor_type": "CLIPFeatureExtractor", "resample": 3}
+    | {"crop_size": 32, "do_center_crop": True, "size": 32},
+    "DeiT of 2021": {**NORMAL, "feature_extractor_type": "DeiTFeatureExtractor", "resample": 3}
+    | {"crop_size": 32, "do_center_crop": True, "size": 36},
+    "ConvNeXT's share": {**NORMAL, "feature_extractor_type": "ConvNextFeatureExtractor", "resample": 3}
+    | {"crop_pct": 0.875, "size": 32},
+    "blue first, not normalised": {"feature_extractor_type": "MobileViTFeatureExtractor", "resample": 2}
+    | {"crop_size": 32, "do_center_crop": True, "do_flip_channel_order": True, "size": 36},
+    "normalised twice": {**NORMAL, "image_processor_type": "EfficientNetImageProcessor", "include_top": True}
+    | {"resample": 0, "size": {"height": 32, "width": 32}},
+    "ViT": {**NORMAL, "image_processor_type": "ViTImageProcessor", "resample": 3, "size": {"height": 32, "width": 32}},
+}  # fmt: skip
+"""Files as published models have them."""
+
+
+@pytest.mark.parametrize("file", PROCESSORS.values(), ids=PROCESSORS)
+def test_a_picture_is_prepared_as_its_processor_does(file: dict[str, Any], pictures: Path, tmp_path: Path) -> None:
+    path = write_folder("vit", tmp_path)
+    (path / "preprocessor_config.json").write_text(json.dumps(file))
     hub.imported(path, "mine", {}, force=False)
-    workload = get("mine")
-    assert workload.read is not None
-    for sample, file in zip(workload.read(pictures), sorted(pictures.glob("*")), strict=True):
-        right = processor(image.open(file).convert("RGB"), return_tensors="np")["pixel_values"][0]
-        assert sample["pixel_values"].shape == right.shape
-        # The library rounds a resized picture to whole levels, or resizes with torch: within three of 255.
-        assert np.abs(sample["pixel_values"] - right).max() < 3 / 255 / 0.225
+    own = transformers.AutoImageProcessor.from_pretrained(path)
+    _are_prepared("mine", pictures, lambda picture: own(picture, return_tensors="np")["pixel_values"][0])
+
+
+def test_a_picture_whose_proportions_a_processor_keeps_is_square_before(pictures: Path, tmp_path: Path) -> None:
+    path = write_folder("detr", tmp_path)
+    own = transformers.DetrImageProcessor(size={"shortest_edge": 96, "longest_edge": 160})
+    own.save_pretrained(path)
+    hub.imported(path, "mine", {}, force=False)
+    assert get("mine").inputs[0].shape == (3, 96, 96)
+
+    def square(picture: Any) -> Any:
+        resized = picture.resize((96, 96), image.Resampling(own.resample))
+        return own(resized, return_tensors="np")["pixel_values"][0]
+
+    _are_prepared("mine", pictures, square)
+
+
+def test_without_a_processor_the_architecture_s_own_prepares_the_configuration_s_size(
+    pictures: Path, tmp_path: Path
+) -> None:
+    hub.imported(write_folder("segformer", tmp_path), "mine", {}, force=False)
+    usual = transformers.SegformerImageProcessor(size={"height": 64, "width": 64})
+
+    def resized(picture: Any) -> Any:
+        found = picture.resize((64, 64), image.Resampling(usual.resample))
+        return usual(found, return_tensors="np")["pixel_values"][0]
+
+    _are_prepared("mine", pictures, resized)
 
 
 @pytest.fixture
@@ -86,7 +138,7 @@ def test_texts_go_through_the_tokenizer_of_the_folder(tokenizer: Any, tmp_path: 
     (tmp_path / "texts.txt").write_text("\n".join(TEXTS) + "\n\n")
     workload = get("mine")
     assert workload.read is not None
-    with pytest.raises(InputDataError, match=r"bert has no tokenizer\.json") as caught:
+    with pytest.raises(InputDataError, match="bert: its tokenizer has no vocabulary") as caught:
         next(workload.read(tmp_path / "texts.txt"))
     assert "save_pretrained" in str(caught.value.fix)
     tokenizer.save_pretrained(path)
@@ -100,11 +152,12 @@ def test_texts_go_through_the_tokenizer_in_the_hubs_cache(
     (tmp_path / "texts.txt").write_text("\n".join(TEXTS) + "\n\n")
     workload = get("transformers/sentence-transformers/all-MiniLM-L6-v2")
     assert workload.read is not None
-    with pytest.raises(InputDataError, match=r"all-MiniLM-L6-v2: its tokenizer\.json, .* could not be had") as caught:
+    with pytest.raises(InputDataError, match=r"all-MiniLM-L6-v2: its tokenizer, .* could not be had") as caught:
         next(workload.read(tmp_path / "texts.txt"))
     assert "where the hub answers" in str(caught.value.fix)
     cached = tmp_path / "hub" / "models--sentence-transformers--all-MiniLM-L6-v2"
     tokenizer.save_pretrained(cached / "snapshots" / ("0" * 40))
+    transformers.BertConfig().save_pretrained(cached / "snapshots" / ("0" * 40))
     (cached / "refs").mkdir()
     (cached / "refs" / "main").write_text("0" * 40)
     _is_as_the_tokenizers(tokenizer, workload, tmp_path)
@@ -121,7 +174,7 @@ def _is_as_the_tokenizers(tokenizer: Any, workload: Workload, folder: Path) -> N
 
 def test_a_file_without_text_is_refused(tmp_path: Path) -> None:
     hub.imported(write_folder("bert", tmp_path), "mine", {}, force=False)
-    (tmp_path / "bert" / "tokenizer.json").write_text(tokenizers.Tokenizer(tokenizers.models.WordLevel()).to_str())
+    (tmp_path / "bert" / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\ncat\n")
     (tmp_path / "empty.txt").write_text("\n \n")
     read = get("mine").read
     assert read is not None

@@ -1,0 +1,117 @@
+"""Image processors and tokenizers of Transformers, by which the user's pictures and texts become requests."""
+
+import functools
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import transformers
+from PIL import Image
+from transformers.models.auto import image_processing_auto
+
+from servemark.errors import InputDataError, OptionError
+from servemark.hub.blocks.network import hugging_face, quoted
+from servemark.hub.blocks.own_data import Pictures, Texts
+from servemark.hub.blocks.ports import Port
+from servemark.workload import Sample
+
+PROCESSORS = ("preprocessor_config.json", "processor_config.json")
+"""Files of which each may hold an image processor."""
+ANY_SIDE = 500
+"""Side of the square picture of which a processor is asked what it makes."""
+_auto: Any = transformers.AutoImageProcessor  # it has no types
+_USUAL: Mapping[str, Mapping[str, str]] = vars(image_processing_auto)["IMAGE_PROCESSOR_MAPPING_NAMES"]
+
+
+class Processor(NamedTuple):
+    """An image processor of Transformers: a model's own, or the usual one of its architecture."""
+
+    made: Any
+    own: bool
+
+    def picture(self, config: Any) -> Port:
+        """Describe the input that it prepares for a model of this configuration.
+
+        Its shape is what the processor makes of a square picture, because some keep a picture's proportions. The usual
+        one knows no model, so that there the configuration's side counts, if it names one.
+        """
+        side = None if self.own else getattr(config, "image_size", None)
+        sides = (side, side) if isinstance(side, int) else side
+        return Port(
+            name="pixel_values",
+            datatype="FP32",
+            shape=(3, *sides) if sides else _pixels(self.made, Image.new("RGB", (ANY_SIDE, ANY_SIDE))).shape,
+            holds="picture",
+            mean=tuple(self.made.image_mean) if self.made.do_normalize else (0.0,) * 3,
+            std=tuple(self.made.image_std) if self.made.do_normalize else (1.0,) * 3,
+        )
+
+
+def image_processor(model: str | None, model_type: str) -> Processor:
+    """Return a model's image processor, without a model the usual one of its architecture. Raises OptionError."""
+    if model is None:
+        usual = _USUAL.get(model_type) or {}
+        return Processor(getattr(transformers, usual.get("torchvision", "ViTImageProcessor"))(), own=False)
+    with hugging_face():
+        try:
+            return Processor(_auto.from_pretrained(model, trust_remote_code=False), own=True)
+        except Exception as error:  # whatever the library raises
+            raise OptionError(
+                f"{model}: Transformers {transformers.__version__} cannot read its image processor: {quoted(error)}",
+                fix="a folder as the library's `save_pretrained` writes it",
+            ) from error
+
+
+def prepared(processor: Mapping[str, Any], picture: Port) -> Pictures:
+    """Return how an image processor, written as a dictionary, prepares a picture [3, height, width].
+
+    Where it makes another shape of the picture, the picture is resized to this shape before, its proportions lost.
+    """
+    made = getattr(transformers, processor["image_processor_type"]).from_dict(dict(processor))
+    _, height, width = picture.shape
+
+    def prepare(image: Image.Image) -> npt.NDArray[np.float32]:
+        pixels = _pixels(made, image)
+        if pixels.shape == picture.shape:
+            return pixels
+        resized = image.resize((width, height), Image.Resampling(made.resample))
+        return _pixels(made, resized, do_resize=False, do_center_crop=False)
+
+    return prepare
+
+
+def _pixels(processor: Any, image: Image.Image, **changes: bool) -> npt.NDArray[np.float32]:
+    found: npt.NDArray[np.float32] = processor(image, return_tensors="np", **changes)["pixel_values"][0]
+    return found
+
+
+def tokenized(model: str, ids: Port, mask: Port) -> Texts:
+    """Return how a model's tokenizer makes ids of a text, cut and padded. Raises InputDataError."""
+    tokenizer = _tokenizer(model)
+    encode = functools.partial(tokenizer, padding="max_length", truncation=True, max_length=ids.shape[0])
+
+    def sample(text: str) -> Sample:
+        found = encode(text)
+        return {
+            ids.name: np.array(found["input_ids"], np.int64),
+            mask.name: np.array(found["attention_mask"], np.int64),
+        }
+
+    return sample
+
+
+def _tokenizer(model: str) -> Any:
+    fix = "tokenizer.save_pretrained(FOLDER) and `servemark import FOLDER`; or run it once where the hub answers"
+    with hugging_face():
+        try:
+            tokenizer = transformers.AutoTokenizer.from_pretrained(model, trust_remote_code=False)
+        except Exception as error:  # whatever the library, the hub or the network raises
+            raise InputDataError(
+                f"{model}: its tokenizer, without which texts cannot become ids, could not be had: {quoted(error)}",
+                fix=fix,
+            ) from error
+    # For a folder without a vocabulary some classes make a tokenizer of special tokens alone.
+    if len(tokenizer) <= len(tokenizer.all_special_ids):
+        raise InputDataError(f"{model}: its tokenizer has no vocabulary, so that texts cannot become ids", fix=fix)
+    return tokenizer
