@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
 
 from loadgen.peers import PeerFigures
 from servemark.calibration.cases import Case
@@ -105,6 +104,8 @@ def _arrivals(case: Case, arrival_ns: Times) -> ArrivalsSeen:
         offsets = np.abs(offsets - np.median(offsets)) / NS_PER_MS
         found["offset_p50_ms"], found["offset_p99_ms"] = percentile(offsets, 50), percentile(offsets, 99)
     else:
-        test = stats.kstest(np.diff(came) * asked / 1e9, "expon")
+        from scipy.stats import kstest
+
+        test = kstest(np.diff(came) * asked / 1e9, "expon")
         found["ks_distance"], found["ks_p"] = float(test.statistic), float(test.pvalue)
     return found

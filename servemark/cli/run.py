@@ -12,7 +12,6 @@ from loadgen.evaluation.mix import parse_mix, requests_of
 from loadgen.load.load_config import LoadConfig
 from servemark import interrupts
 from servemark.campaign import Campaign
-from servemark.cli._explained import explained_run
 from servemark.cli._load import resolved
 from servemark.cli._own_models import own_files
 from servemark.cli._report import conclude, write_report
@@ -45,6 +44,8 @@ def run(options: Run) -> int:
     options.require_fit(request)
     options.require_scoring(given=request.objectives.quality)
     if request.live.explain:
+        from servemark.cli._explained import explained_run  # imports kernels and comparisons
+
         if len(requests) > 1 or options.repeat > 1:
             raise OptionError("--explain is for one run", fix="leave out --repeat and ranges")
         return explained_run(request, report=options.report, json=options.json)

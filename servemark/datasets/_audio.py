@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from scipy.fft import dct, rfft
 
 from servemark.errors import InputDataError
 
@@ -33,6 +32,8 @@ def log_spectrogram(waveform: Waveform) -> Features:
     PyTorch port of Deep Speech 2 that AIBench runs hands to librosa; a window given by name would be periodic). Needs
     more than 160 samples.
     """
+    from scipy.fft import rfft
+
     padded = np.pad(waveform, WINDOW // 2, mode="reflect")
     frames = np.lib.stride_tricks.sliding_window_view(padded, WINDOW)[::HOP] * np.hamming(WINDOW)
     spectrogram = np.log1p(np.abs(rfft(frames, axis=1))).T
@@ -48,6 +49,8 @@ def mfcc(waveform: Waveform) -> Features:
     (pre-emphasis, rectangular windows of 25 ms every 10 ms, liftered, c0 replaced by the log energy), every second
     frame kept.
     """
+    from scipy.fft import dct, rfft
+
     samples = waveform.astype(np.float64) * FULL_SCALE
     samples[1:] -= PREEMPHASIS * samples[:-1]
     count = 1 + max(0, -(-(len(samples) - MFCC_WINDOW) // HOP))

@@ -105,7 +105,7 @@ def launch(
             f"{config.workload.name} is driven by {locustfile}, which is not there",
             fix='docs/guides/own_model.md, "A workload file", shows one',
         )
-    command = [sys.executable, "-m", "locust", "-f", str(locustfile), "--headless", "--only-summary"]
+    command = [sys.executable, "-m", "loadgen", "-f", str(locustfile), "--headless", "--only-summary"]
     command += ["--skip-log-setup", "--request", str(config.order.place())]
     if workers > 1:
         port = _free_port()

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from scipy import stats
-
 from servemark.characterise.measure import ENGINE_S, measure_batches
 from servemark.compare.interleaved.contenders import Contender, parse_contenders
 from servemark.documents.commands.understand import Synthesise
@@ -117,8 +115,10 @@ def _shares(ours: Shares, given: Sequence[Shares]) -> list[CategoryShare]:
 @explained
 def _held_out(name: str, ours: Mapping[Context, float], theirs: Mapping[Context, float]) -> HeldOut:
     """Correlate the times of a sample over engines, precisions and batch sizes."""
+    from scipy.stats import kendalltau
+
     both = sorted(ours.keys() & theirs.keys())
     if len(both) < FEWEST_CONTEXTS:
         return {"workload": name, "rank_correlation": unknown(f"{len(both)} contexts have both times")}
-    tau = stats.kendalltau([ours[key] / key[1] for key in both], [theirs[key] / key[1] for key in both]).statistic
+    tau = kendalltau([ours[key] / key[1] for key in both], [theirs[key] / key[1] for key in both]).statistic
     return {"workload": name, "rank_correlation": float(tau)}

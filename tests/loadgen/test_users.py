@@ -13,8 +13,9 @@ from locust import HttpUser, LoadTestShape, User, between, task
 from loadgen.users import InferenceUser, host_of
 from servemark.errors import OptionError
 from servemark.figures.registry import count_of
+from servemark.paths import CHECKOUT
 from servemark.workload import get
-from tests.support.locust_run import run, server_of, the_result
+from tests.support.locust_run import command, run, server_of, the_result
 
 
 def _own(**attributes: Any) -> type[InferenceUser]:
@@ -71,6 +72,7 @@ def test_a_locustfile_of_the_users_own_loads_its_host_and_runs_on_start(tmp_path
     with server_of(get("ranking_tiny"), delay_s=0.005) as server:
         locustfile.write_text(f"""
 from loadgen.users import InferenceUser
+from servemark.paths import CHECKOUT
 from servemark.workload import get
 
 class Base(InferenceUser):
@@ -90,6 +92,17 @@ class Mine(Base):
     assert refused.returncode == 3
     assert "no server answers at" in refused.stderr
     assert "Aggregated" not in refused.stdout + refused.stderr
+
+
+def test_garbage_is_collected_once_all_is_imported(tmp_path: Path) -> None:
+    locustfile = tmp_path / "own.py"
+    locustfile.write_text(
+        "import gc; print(gc.isenabled(), gc.get_freeze_count() > 10_000)\nfrom loadgen.ranking import *"
+    )
+    line = [*command(locustfile), "--list"]
+    done = subprocess.run(line, cwd=CHECKOUT, capture_output=True, text=True, check=True, timeout=120)
+    assert done.stdout.splitlines()[0] == "True True"
+    assert "Ranking" in done.stdout
 
 
 def test_help_shows_the_options_in_any_folder(tmp_path: Path) -> None:

@@ -56,17 +56,16 @@ def golden_entry(repository: Path, name: str = "ranking_tiny", rows: int = 4) ->
     return entry
 
 
-def command(locustfile: str | Path, *flags: str, headless: bool = True) -> list[str]:
-    """The command line of Locust, from the checkout."""
+def command(locustfile: str | Path, *flags: str, headless: bool = True, program: str = "loadgen") -> list[str]:
+    """The command line of a load generator from the checkout: as servemark starts it, or as Locust's users do."""
     path = f"loadgen/{locustfile}.py" if isinstance(locustfile, str) else str(locustfile)
-    return [sys.executable, "-m", "locust", "-f", path, *(["--headless", "--only-summary"] * headless), *flags]
+    return [sys.executable, "-m", program, "-f", path, *(["--headless", "--only-summary"] * headless), *flags]
 
 
 def run(locustfile: str | Path, *flags: str) -> subprocess.CompletedProcess[str]:
     """Run Locust to its end."""
-    return subprocess.run(
-        command(locustfile, *flags), cwd=CHECKOUT, capture_output=True, text=True, timeout=DEADLINE_S, check=False
-    )
+    line = command(locustfile, *flags, program="locust")
+    return subprocess.run(line, cwd=CHECKOUT, capture_output=True, text=True, timeout=DEADLINE_S, check=False)
 
 
 @contextlib.contextmanager

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.fft import irfft, rfft, rfftfreq
 
 SAMPLE_RATE = 16_000
 GAMMA_SHAPE = 2.0
@@ -35,6 +34,8 @@ class Durations:
 
 def waveform(rng: np.random.Generator, duration_s: float) -> Floats:
     """Make an utterance in [-1, 1): syllables of noise, each with two resonances of its own, over quiet noise."""
+    from scipy.fft import irfft, rfft, rfftfreq
+
     samples = int(duration_s * SAMPLE_RATE)
     length = int(SYLLABLE_S * SAMPLE_RATE)
     count = -(-samples // length)
