@@ -1,6 +1,7 @@
 """Hugging Face Transformers: encoders of text, pictures and sound; detectors, segmenters; no generation of tokens."""
 
 import functools
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -39,7 +40,8 @@ SOUND_S, SAMPLE_RATE = 5, 16_000
 MAX_BATCH = 32
 
 
-COUNTED_PAST_PADDING = {"camembert", "data2vec-text", "mpnet", "roberta", "xlm-roberta", "xlm-roberta-xl"}
+COUNTED_PAST_PADDING = {"camembert", "data2vec-text", "ibert", "mpnet", "roberta", "roberta-prelayernorm"}
+COUNTED_PAST_PADDING |= {"xlm-roberta", "xlm-roberta-xl"}
 """Model types whose first position is that after the padding's id."""
 
 # Bars and advice have no place between a command's lines.
@@ -138,35 +140,24 @@ SPEECH = Kind("speech recognition", _sound, "AutoModelForCTC", ENCODED, encoder=
 SOUND = Kind("sound classification", _frames, "AutoModelForAudioClassification", ENCODED, encoder="sound encoding")
 SPEECH_ENCODER = Kind("speech encoding", _spectrum, "WhisperModel", ENCODED, part="encoder")
 TEXT_OF_T5 = Kind("text encoding", _text, "T5EncoderModel", ENCODED)
-OF_KIND = (
-    (TEXT, "albert", "bert", "camembert", "convbert", "data2vec-text", "deberta", "deberta-v2", "distilbert"),
-    (TEXT, "electra", "ernie", "mobilebert", "modernbert", "mpnet", "nystromformer", "roberta", "roformer"),
-    (TEXT, "squeezebert", "xlm-roberta", "xlm-roberta-xl"),
-    (PICTURE, "beit", "convnext", "convnextv2", "cvt", "deit", "dinov2", "dinov2_with_registers", "dinov3_vit"),
-    (
-        PICTURE,
-        "efficientnet",
-        "ijepa",
-        "mobilenet_v2",
-        "mobilevit",
-        "pvt_v2",
-        "regnet",
-        "resnet",
-        "swin",
-        "swinv2",
-        "vit",
-    ),
-    (PAIR, "clip", "siglip"),
-    (BOXES, "conditional_detr", "detr", "yolos"),
-    (MAP, "segformer", "upernet"),
-    (DEPTH, "depth_anything", "dpt"),
-    (SPEECH, "data2vec-audio", "hubert", "unispeech-sat", "wav2vec2", "wavlm"),
-    (SOUND, "audio-spectrogram-transformer"),
-    (SPEECH_ENCODER, "whisper"),
-    (TEXT_OF_T5, "t5"),
-)
-KINDS: dict[str, Kind] = {model_type: kind for kind, *types in OF_KIND for model_type in types}
-"""By the configuration's `model_type`."""
+OF_KIND = {
+    TEXT: "albert bert camembert clip_text_model convbert data2vec-text deberta deberta-v2 distilbert electra ernie"
+    " funnel ibert megatron-bert mobilebert modernbert mpnet nystromformer rembert roberta roberta-prelayernorm"
+    " roformer squeezebert xlm-roberta xlm-roberta-xl",
+    PICTURE: "beit clip_vision_model convnext convnextv2 cvt deit dinov2 dinov2_with_registers dinov3_convnext"
+    " dinov3_vit efficientnet focalnet ijepa levit mobilenet_v1 mobilenet_v2 mobilevit poolformer pvt_v2 regnet resnet"
+    " siglip_vision_model swiftformer swin swinv2 vit vit_msn",
+    PAIR: "clip siglip",
+    BOXES: "conditional_detr d_fine detr rt_detr rt_detr_v2 table-transformer yolos",
+    MAP: "segformer upernet",
+    DEPTH: "depth_anything dpt",
+    SPEECH: "data2vec-audio hubert sew unispeech unispeech-sat wav2vec2 wav2vec2-conformer wavlm",
+    SOUND: "audio-spectrogram-transformer",
+    SPEECH_ENCODER: "whisper",
+    TEXT_OF_T5: "mt5 t5",
+}
+"""Values of a configuration's `model_type`."""
+KINDS = {model_type: kind for kind, types in OF_KIND.items() for model_type in types.split()}
 
 
 class Served(nn.Module):
@@ -387,6 +378,21 @@ def _depends(network: nn.Module, inputs: Sequence[Port], tensors: Iterable[torch
     return not all(torch.equal(one, other) for one, other in zip(*answers, strict=True))
 
 
+def _length(of: Any) -> int:
+    return of.shape[0] if isinstance(of, torch.Tensor) else len(of)
+
+
+def _make_traceable(network: nn.Module) -> None:
+    """Replace two functions in the code of a network's class, by which an export would be of one batch or fail.
+
+    Python's `len` makes a plain number of a batch. The library's checks of shapes have no operator in ONNX.
+    """
+    code = vars(sys.modules[type(network).__module__])
+    code["len"] = _length
+    if "torch_compilable_check" in code:
+        code["torch_compilable_check"] = lambda *_, **__: None
+
+
 def _part(network: nn.Module, kind: Kind) -> nn.Module:
     return network.get_submodule(kind.part) if kind.part else network
 
@@ -409,6 +415,7 @@ def build(description: Description) -> nn.Module:
     else:
         with seeded(description.name):
             network = _network(config, kind)
+    _make_traceable(network)
     names = tuple(port.name for port in description.inputs)
     outputs = tuple(port.name for port in description.outputs)
     # Descriptions of before November 2026 know one way of embedding.

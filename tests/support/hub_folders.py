@@ -184,7 +184,70 @@ OTHERS: dict[str, tuple[str, str, dict[str, Any]]] = {
         {**SMALL, "image_size": [64, 64], "patch_size": 8, "num_detection_tokens": 5},
     ),
 }
+BACKBONE = {"embedding_size": 8, "hidden_sizes": [8, 16, 16, 16], "depths": [1, 1, 1, 1]}
+BACKBONE |= {"out_features": ["stage2", "stage3", "stage4"]}
+CHANNELS = {"stage_in_channels": [8, 8, 16, 16], "stage_mid_channels": [8] * 4, "stage_out_channels": [8, 16, 16, 16]}
+CHANNELS |= {"stage_num_blocks": [1] * 4, "stage_numb_of_layers": [1] * 4}
+REAL_TIME = {
+    "backbone_config": {"model_type": "rt_detr_resnet", "layer_type": "basic", **BACKBONE},
+    "encoder_hidden_dim": 32, "encoder_in_channels": [16, 16, 16], "encoder_layers": 1, "encoder_ffn_dim": 32,
+    "encoder_attention_heads": 2, "d_model": 32, "num_queries": 10, "decoder_in_channels": [32, 32, 32],
+    "decoder_ffn_dim": 32, "decoder_layers": 2, "decoder_attention_heads": 2, "num_labels": 5, "hidden_expansion": 1.0,
+    "num_denoising": 0,
+}  # fmt: skip
+OTHERS |= {
+    "clip text": ("CLIPText", "Model", {**TEXT, "bos_token_id": 0, "pad_token_id": 1, "eos_token_id": 2}),
+    "clip vision": ("CLIPVision", "Model", VISION),
+    "d_fine": (
+        "DFine",
+        "ForObjectDetection",
+        {
+            **REAL_TIME,
+            "backbone_config": {"model_type": "hgnet_v2", "stem_channels": [3, 8, 8], **BACKBONE, **CHANNELS},
+        },
+    ),
+    "dinov3_convnext": (
+        "DINOv3ConvNext",
+        "Model",
+        {"image_size": 64, "hidden_sizes": [8, 16, 16, 32], "depths": [1, 1, 1, 1]},
+    ),
+    "focalnet": (
+        "FocalNet",
+        IMAGES,
+        {**CLASSES, "embed_dim": 16, "depths": [1, 1, 1, 1], "hidden_sizes": [16, 32, 64, 64]},
+    ),
+    "funnel": (
+        "Funnel",
+        "Model",
+        {"vocab_size": 300, "d_model": 32, "n_head": 2, "d_head": 16, "d_inner": 64, "block_sizes": [1, 1]},
+    ),
+    "ibert": ("IBert", "Model", {**TEXT, "pad_token_id": 1}),
+    "levit": (
+        "Levit",
+        IMAGES,
+        {**CLASSES, "hidden_sizes": [16, 24, 32], "num_attention_heads": [2, 2, 2], "depths": [1, 1, 1]}
+        | {"key_dim": [8, 8, 8]},
+    ),
+    "megatron-bert": ("MegatronBert", "Model", TEXT),
+    "mobilenet_v1": ("MobileNetV1", IMAGES, {**CLASSES, "depth_multiplier": 0.25}),
+    "mt5": ("MT5", "EncoderModel", FOLDERS["t5"][2]),
+    "poolformer": ("PoolFormer", IMAGES, STAGES),
+    "rembert": ("RemBert", "Model", {**TEXT, "input_embedding_size": 16, "output_embedding_size": 16}),
+    "roberta-prelayernorm": ("RobertaPreLayerNorm", "Model", {**TEXT, "pad_token_id": 1}),
+    "rt_detr": ("RTDetr", "ForObjectDetection", REAL_TIME),
+    "rt_detr_v2": ("RTDetrV2", "ForObjectDetection", REAL_TIME),
+    "sew": ("SEW", "ForCTC", SOUND),
+    "siglip vision": ("SiglipVision", "Model", VISION),
+    "swiftformer": ("SwiftFormer", IMAGES, {**CLASSES, "embed_dims": [16, 16, 32, 32], "depths": [1, 1, 1, 1]}),
+    "table-transformer": ("TableTransformer", "ForObjectDetection", FOLDERS["detr"][2]),
+    "unispeech": ("UniSpeech", "ForCTC", SOUND),
+    "vit_msn": ("ViTMSN", IMAGES, PICTURE),
+    "wav2vec2-conformer": ("Wav2Vec2Conformer", "ForCTC", SOUND),
+}
 """The other architectures: beginning of the names of both classes, end of the network's, small sizes."""
+SELDOM = {"ibert", "megatron-bert", "mobilenet_v1", "rembert", "roberta-prelayernorm", "sew", "table-transformer"}
+SELDOM |= {"unispeech", "vit_msn", "wav2vec2-conformer", "rt_detr", "swiftformer", "funnel", "focalnet", "levit"}
+"""Of these, those that are served seldom or are like another."""
 
 
 def without_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

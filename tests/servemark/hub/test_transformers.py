@@ -9,7 +9,7 @@ import pytest
 from servemark import workload
 from servemark.errors import OptionError
 from servemark.hub.blocks import description as hub
-from tests.support.hub_folders import FOLDERS, OTHERS, write_folder
+from tests.support.hub_folders import FOLDERS, OTHERS, SELDOM, write_folder
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -22,7 +22,9 @@ def test_every_architecture_is_tried() -> None:
     assert {getattr(transformers, config).model_type for config in configs} == {*KINDS}
 
 
-@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name in SELDOM else []) for name in OTHERS]
+)
 def test_a_folder_answers_as_transformers_does(name: str, tmp_path: Path) -> None:
     path = write_folder(name, tmp_path)
     begins, ends, _ = OTHERS[name]
@@ -102,3 +104,13 @@ def test_what_no_answer_depends_on_may_be_missing(name: str, tensor: str, tmp_pa
         before = found.build()(*batch)
         without(tensor, path)
         assert torch.equal(workload.get("mine").build()(*batch), before)
+
+
+def test_a_detector_that_asks_for_the_length_of_its_batch_is_exported_for_any(tmp_path: Path) -> None:
+    hub.imported(write_folder("rt_detr_v2", tmp_path), "mine", {"pixel_values": (3, 64, 64)}, force=False)
+    network = workload.get("mine").build()
+    two, three = torch.rand(2, 3, 64, 64), torch.rand(3, 3, 64, 64)
+    program = torch.export.export(network, (two,), dynamic_shapes=({0: torch.export.Dim("batch")},))
+    with torch.no_grad():
+        for answer, right in zip(program.module()(three), network(three), strict=True):
+            assert float((answer - right).abs().max()) < 1e-5
