@@ -151,12 +151,15 @@ def test_an_interrupted_comparison_keeps_its_rounds(tmp_path: Path, ranking: Gol
     assert "Traceback" not in (tmp_path / "log").read_text()
 
 
-@pytest.mark.timeout(600)  # an export, six starts of a server and as many runs
-def test_two_server_products_in_turns(monkeypatch: pytest.MonkeyPatch, servemark: Servemark, tmp_path: Path) -> None:
+@pytest.mark.timeout(600)  # four starts of a server and six runs
+def test_two_server_products_in_turns(
+    monkeypatch: pytest.MonkeyPatch, servemark: Servemark, tmp_path: Path, exported: Exports
+) -> None:
     tiny_product.install(monkeypatch, tmp_path)
     monkeypatch.setattr(warm_up, "WARM_S", 0.2)
     flags = ["--rounds", "1", "--duration", "0.5", "--warmup", "0.1", "--concurrency", "2", "--json"]
-    places = ["--model-repository", str(tmp_path / "models"), "--out", str(tmp_path / "out")]
+    repository = exported(TINY, "onnxruntime").repository
+    places = ["--model-repository", str(repository), "--out", str(tmp_path / "out")]
     code, out, err = servemark("compare", TINY, "--servers", "tiny,tiny:instances=2", *flags, *places)
     found = validated(json.loads(out))
     assert code == 2, err  # so short a run is never steady
