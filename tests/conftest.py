@@ -41,6 +41,7 @@ def pytest_configure(config: pytest.Config) -> None:  # noqa: ARG001 - pytest's 
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         signal.signal(signal.SIGHUP, lambda *_: None)
+    gc.disable()  # until all is imported
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -58,9 +59,10 @@ def _turn(file: str) -> tuple[bool, int]:
 
 
 def pytest_collection_finish() -> None:
-    """Keep what is there to stay, modules and ten thousand tests, out of every later collection of garbage."""
+    """Keep what is there to stay, modules and ten thousand tests, out of every collection of garbage."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session")
