@@ -7,6 +7,7 @@ from servemark.compare.interleaved.hosting import Participant
 from servemark.compare.interleaved.validity import (
     MAX_DURATION_S,
     SPARE,
+    fewest_requests,
     requests_needed,
     round_length_s,
     search_length_s,
@@ -75,7 +76,7 @@ def timetable(
 
     `slo` are the objectives of the searches for the highest rates; without searches there are none.
     """
-    round_s = _round_s(participants, warmed) if chosen else participants[0].config.duration_s
+    round_s = _round_s(participants, warmed, chosen=chosen)
     if not slo:
         return Timetable(round_s, rounds)
     slowest, percentile = min(known.rate for known in warmed.values()), highest_percentile(slo) or 50.0
@@ -88,18 +89,31 @@ def rate_rounds(rounds: int) -> int:
     return max(MIN_ROUNDS, rounds // 2)
 
 
-def _round_s(participants: Sequence[Participant], warmed: Mapping[str, EngineWarmUp]) -> float:
-    """Return the length of the rounds for the slowest engine, and print the reason if it is not the shortest."""
+def _round_s(participants: Sequence[Participant], warmed: Mapping[str, EngineWarmUp], *, chosen: bool) -> float:
+    """Return the length of the rounds: for the slowest engine if `chosen`, else --duration.
+
+    Prints the reason where it is not the shortest, and a warning where --duration is too short for a verdict.
+    """
     config = participants[0].config
-    requests = requests_needed(closed=not config.open_loop, percentile=highest_percentile(config.slo))
+    percentile = highest_percentile(config.slo)
+    requests = requests_needed(closed=not config.open_loop, percentile=percentile)
     slowest = min(warmed, key=lambda label: warmed[label].rate)
     rate, who = warmed[slowest].rate, f"{slowest} answers about {figure(warmed[slowest].rate)}"
     if isinstance(config.scenario.load, ConstantRate):
         rate, who = config.scenario.rate, f"there are {config.scenario.rate:g}"
+    enough_s = SPARE * requests / rate
+    if not chosen:
+        fewest = fewest_requests(percentile)
+        if rate * config.duration_s < fewest:
+            note(
+                f"{who} requests/s; a round's verdict needs {fewest:,}, and {config.duration_s:g} s have fewer, so "
+                f"that rounds will be INVALID: leave out --duration, or --duration {enough_s:.0f}"
+            )
+        return config.duration_s
     length_s = round_length_s(requests, rate)
     why = f"{who} requests/s; a round's verdict needs {requests:,}"
     if requests > length_s * rate:
-        note(f"{why}: too many for {MAX_DURATION_S:g} s; --duration {SPARE * requests / rate:.0f} would be enough")
+        note(f"{why}: too many for {MAX_DURATION_S:g} s; --duration {enough_s:.0f} would be enough")
     elif SPARE * requests > config.duration_s * rate:
         note(f"{why} (--duration sets another length)")
     return length_s

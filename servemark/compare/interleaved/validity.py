@@ -6,7 +6,7 @@ from servemark.documents.load import ClosedLoop, ConstantRate
 from servemark.documents.saved_load import load_of
 from servemark.errors import ExitCode
 from servemark.results.constraint_kinds import About, Kind, about
-from servemark.results.constraints import MAX_WINDOWS
+from servemark.results.constraints import MAX_WINDOWS, STEADY_REQUESTS
 from servemark.results.schema.comparison import ComparisonDocument
 from servemark.results.schema.run import Result
 from servemark.results.verdict import exit_code_of, failed_constraints
@@ -32,6 +32,11 @@ def requests_needed(*, closed: bool, percentile: float | None) -> int:
     """
     windows = CLOSED_REQUESTS if closed else MAX_WINDOWS * samples_needed(50)
     return max(windows, samples_needed(percentile or 50))
+
+
+def fewest_requests(percentile: float | None) -> int:
+    """Return the number of requests below which a round is INVALID, or its objective's percentile unknown."""
+    return max(STEADY_REQUESTS, samples_needed(percentile or 50))
 
 
 def round_length_s(requests: int, rate: float) -> float:

@@ -40,6 +40,11 @@ def test_the_slowest_engine_sets_the_length_of_all_rounds(capsys: pytest.Capture
     assert rates == 0
     given = timetable(places("a", "b", duration="3"), warmed, 5, (), chosen=False)
     assert given.round_s == 3
+    said = capsys.readouterr().err
+    assert "b answers about 5 requests/s; a round's verdict needs 30, and 3 s have fewer" in said
+    assert "leave out --duration, or --duration 15" in said
+    timetable(places("a", "b", duration="7"), warmed, 5, (), chosen=False)
+    assert capsys.readouterr().err == ""
     timetable(places("a", "b"), {**warmed, "b": EngineWarmUp(0.25, 3.0)}, 5, (), chosen=True)
     assert "too many for 120 s; --duration 300 would be enough" in capsys.readouterr().err
 
