@@ -18,7 +18,7 @@ from tests.support.zoo import LIKE_ANOTHER, exported_names, tiny_names
 
 COSTLY = {"deepspeech2", "mask_rcnn", "nmt", "nmt_greedy", "ssd300", "transformer", "video_prediction"}
 COSTLY |= {"deepspeech_ctc", "deepspeech_streaming", "enas", "facenet", "googlenet_lrn", "image_caption", "seq2seq"}
-COSTLY |= {"faster_rcnn", "faster_rcnn_c4", "googlenet", "image_caption_im2txt", "summarization"}
+COSTLY |= {"faster_rcnn", "faster_rcnn_c4", "googlenet", "image_caption_im2txt", "retinanet", "summarization"}
 """PyTorch takes ten seconds and more to export these, whatever their size. Their ONNX file begins with the same steps,
 so that the program of its own is tested in the slow suite."""
 SLOW_ABOVE = 5_000_000
