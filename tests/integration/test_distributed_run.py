@@ -34,7 +34,7 @@ from tests.support.locust_run import (
 from tests.support.network import Host, Network, network
 from tests.support.receiver import metrics_of, receiver
 from tests.support.result_checks import constraint
-from tests.support.web import Web, free_port
+from tests.support.web import Web, forked_workers, free_port
 
 TINY = ["--model", "ranking_tiny"]
 
@@ -235,9 +235,8 @@ def test_workers_drive_models_that_the_zoo_has_not(known_by: str, tmp_path: Path
 
 
 def test_workers_that_the_master_forked_end_with_it_whatever_ends_it(tmp_path: Path) -> None:
-    port = str(free_port())
     with server_of(get("ranking_tiny"), delay_s=0.005) as server:
-        flags = [*TINY, "--processes", "2", "--master-port", port, "--master-bind-port", port, "--url", server.url]
+        flags = [*TINY, *forked_workers(2), "--url", server.url]
         flags += ["--out", str(tmp_path), "--model-repository", str(tmp_path), "--duration", "60", "--users", "2"]
         with started(command("ranking", *flags), tmp_path / "log") as process:
             until(lambda: len(server.requests()) > 20, "load")

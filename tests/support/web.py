@@ -36,6 +36,12 @@ def free_port() -> int:
     raise OSError("no port is free")
 
 
+def forked_workers(count: int) -> list[str]:
+    """Return the flags of a run over processes of its own, at a port that no other test's run has."""
+    port = str(free_port())
+    return ["--processes", str(count), "--master-port", port, "--master-bind-port", port]
+
+
 def is_up(url: str) -> bool:
     """Return True if a server answers there with status 200."""
     try:

@@ -14,7 +14,7 @@ from servemark.figures.registry import count_of, why_unknown
 from servemark.results.directory import read
 from tests.support import browser
 from tests.support.locust_run import until
-from tests.support.web import Web, web_ui
+from tests.support.web import Web, forked_workers, web_ui
 
 DELAY_MS = 10.0
 PERCENTILES = ("p50", "p90", "p95", "p99", "p99.9")
@@ -84,7 +84,7 @@ def test_figures_of_a_run_and_its_result(tmp_path: Path) -> None:
 
 
 def test_the_workers_figures_come_together(tmp_path: Path) -> None:
-    with web_ui(tmp_path, "--processes", "2") as web:
+    with web_ui(tmp_path, *forked_workers(2)) as web:
         until(lambda: requests.get(f"{web.url}/worker-count", timeout=10).json()["worker_count"] == 2, "two workers")
         web.swarm(duration="100", request_rate="100")
         live = standing_when(web, "running", 100)

@@ -16,6 +16,7 @@ from tests.golden.server import GoldenServer
 from tests.support.load_config import config, request_of
 from tests.support.locust_run import run, server_of, the_result
 from tests.support.result_checks import counted_result
+from tests.support.web import forked_workers
 
 NAME = "org/any model"
 INPUTS = ("x/1:0:FP32:-1,4", "ids:INT64:3", "text:BYTES:2", "half:BF16:2", "mask:BOOL:1")
@@ -58,7 +59,7 @@ def test_a_whole_run_by_two_workers_is_checked_by_validation_data(tmp_path: Path
     tensors = {"inputs": ["x:FP32:-1", "text:BYTES:1"], "outputs": ["y:FP32:-1", "said:BYTES:1"]}
     flags = ["--model-name", NAME, "--input-data", str(data), "--duration", "0.6", "--warmup", "0.1", "--users", "2"]
     with GoldenServer(model=NAME, **tensors, delay_s=0.005) as server:
-        done = run("any_model", *flags, "--url", server.url, "--out", str(tmp_path / "out"), "--processes", "2")
+        done = run("any_model", *flags, "--url", server.url, "--out", str(tmp_path / "out"), *forked_workers(2))
         received = server.requests()
     result = counted_result(tmp_path / "out", len(received))
     assert (result["workload"], value_of(result, "errors.count")) == (NAME, 0), done.stderr
