@@ -12,8 +12,9 @@ demo: setup ## the default job: export, serve and load two models, and print the
 	@$(BIN)/python -m tools.demo
 
 # Tests start hundreds of processes: where PYTHONDONTWRITEBYTECODE is set, each would compile all modules anew.
+# A process that crashes is a failure, and is not replaced: pytest-xdist may then wait for ever.
 test: setup ## the fast tests
-	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder -m "not slow and not gpu and not peer"
+	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder --max-worker-restart 0 -m "not slow and not gpu and not peer"
 
 fuzz: setup ## hostile input for ten minutes; what breaks goes into tests/fuzz/corpus (FUZZ="--minutes 60 metrics")
 	@$(BIN)/python -m tests.fuzz $(FUZZ)
