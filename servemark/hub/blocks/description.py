@@ -25,6 +25,8 @@ from servemark.workload.suites import labels_of
 if TYPE_CHECKING:
     from torch import nn
 
+    from servemark.hub.blocks.own_data import Pictures
+
 LIBRARIES = "servemark.hub"
 KEPT = "hub.json"
 CONFIGURATION = "config.json"
@@ -172,7 +174,7 @@ def workload(description: Description) -> Workload:
         samples=functools.partial(requests, description.inputs),
         read=reader(
             description.inputs,
-            lambda: _library(description.library).pictures(description),
+            lambda: _pictures(description),
             lambda: _library(description.library).texts(description),
         ),
         trained=description.random is None,
@@ -187,6 +189,18 @@ def _bound(description: Description) -> "Callable[[], nn.Module]":
         return made
 
     return build
+
+
+def _pictures(description: Description) -> "Pictures":
+    """Return how the library prepares a picture. Raises OptionError for a description that does not say it yet."""
+    try:
+        found: Pictures = _library(description.library).pictures(description)
+    except KeyError as error:
+        raise OptionError(
+            f"the description of {description.name} was made before servemark kept how its pictures are prepared",
+            fix=f"delete {models_folder() / description.name / KEPT}, and import a folder again: it is made anew",
+        ) from error
+    return found
 
 
 def _tensor(port: Port) -> Tensor:

@@ -4,10 +4,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
-from servemark.errors import InputDataError
+from servemark.errors import InputDataError, OptionError
 from servemark.hub.blocks import description as hub
 from servemark.workload import Workload, get
 from tests.support.hub_folders import write_folder
@@ -44,10 +45,10 @@ def test_a_picture_is_prepared_as_the_library_does(name: str, pictures: Path) ->
         prepare = timm.data.create_transform(**timm.data.resolve_data_config(pretrained_cfg=cfg))
     else:
         prepare = pytest.importorskip("torchvision").models.get_model_weights(model).DEFAULT.transforms()
-    _are_prepared(name, pictures, lambda picture: prepare(picture).numpy())
+    _check_prepared(name, pictures, lambda picture: prepare(picture).numpy())
 
 
-def _are_prepared(name: str, pictures: Path, prepare: Any) -> None:
+def _check_prepared(name: str, pictures: Path, prepare: Any) -> None:
     workload = get(name)
     assert workload.read is not None
     for sample, path in zip(workload.read(pictures), sorted(pictures.glob("*")), strict=True):
@@ -60,7 +61,7 @@ def _are_prepared(name: str, pictures: Path, prepare: Any) -> None:
 def test_a_picture_of_another_size_keeps_the_share_that_is_cut_out(pictures: Path) -> None:
     transforms = pytest.importorskip("torchvision").transforms._presets
     hub.imported(Path("torchvision/resnet18"), "small", {"image": (3, 112, 112)}, force=False)
-    _are_prepared(
+    _check_prepared(
         "small", pictures, lambda each: transforms.ImageClassification(crop_size=112, resize_size=128)(each).numpy()
     )
 
@@ -88,7 +89,16 @@ def test_a_picture_is_prepared_as_its_processor_does(file: dict[str, Any], pictu
     (path / "preprocessor_config.json").write_text(json.dumps(file))
     hub.imported(path, "mine", {}, force=False)
     own = transformers.AutoImageProcessor.from_pretrained(path)
-    _are_prepared("mine", pictures, lambda picture: own(picture, return_tensors="np")["pixel_values"][0])
+    _check_prepared("mine", pictures, lambda picture: own(picture, return_tensors="np")["pixel_values"][0])
+
+
+def test_a_description_of_before_says_how_to_make_it_anew(pictures: Path, tmp_path: Path) -> None:
+    found = hub.imported(write_folder("vit", tmp_path), "mine", {}, force=False)
+    read = hub.workload(msgspec.structs.replace(found, facts={})).read
+    assert read is not None
+    with pytest.raises(OptionError, match="mine was made before servemark kept how its pictures") as caught:
+        next(read(pictures))
+    assert "delete" in str(caught.value.fix)
 
 
 def test_a_picture_whose_proportions_a_processor_keeps_is_square_before(pictures: Path, tmp_path: Path) -> None:
@@ -102,7 +112,7 @@ def test_a_picture_whose_proportions_a_processor_keeps_is_square_before(pictures
         resized = picture.resize((96, 96), image.Resampling(own.resample))
         return own(resized, return_tensors="np")["pixel_values"][0]
 
-    _are_prepared("mine", pictures, square)
+    _check_prepared("mine", pictures, square)
 
 
 def test_without_a_processor_the_architecture_s_own_prepares_the_configuration_s_size(
@@ -115,7 +125,7 @@ def test_without_a_processor_the_architecture_s_own_prepares_the_configuration_s
         found = picture.resize((64, 64), image.Resampling(usual.resample))
         return usual(found, return_tensors="np")["pixel_values"][0]
 
-    _are_prepared("mine", pictures, resized)
+    _check_prepared("mine", pictures, resized)
 
 
 @pytest.fixture
