@@ -72,11 +72,14 @@ class Load:
         self.started_ns = time.monotonic_ns() + START_IN_NS
         return self.drive(OpenLoopArrivals(list(arrivals_ns), self.started_ns))
 
-    def closed(self, concurrency: int, duration_s: float) -> Self:
-        """Keep so many requests in flight."""
+    def closed(self, concurrency: int, duration_s: float, at_least: int = 8) -> Self:
+        """Keep `concurrency` requests in flight for the duration, and longer until `at_least` have an outcome.
+
+        A time alone is not enough, because a busy machine may answer one request in a tenth of a second.
+        """
         self.started_ns, self.max_in_flight = time.monotonic_ns(), concurrency
         end_ns = self.started_ns + round(duration_s * 1e9)
-        return self.drive(ClosedLoopArrivals(concurrency, lambda now: now >= end_ns))
+        return self.drive(ClosedLoopArrivals(concurrency, lambda now: now >= end_ns and len(self.outcomes) >= at_least))
 
     def drive(self, arrivals: Arrivals) -> Self:
         """Run the driver; a KeyboardInterrupt out of `tick` abandons what is in flight, as a measurement does."""
@@ -145,4 +148,4 @@ def answers(config: LoadConfig, count: int = 8) -> Load:
     """Send `count` requests of a run's configuration, one after the other."""
     target = open_target(config)
     target.prepare()
-    return TargetLoad(target, count).closed(1, 0.1)
+    return TargetLoad(target, count).closed(1, 0, at_least=count)
