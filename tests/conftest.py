@@ -26,6 +26,7 @@ LONGEST = "tests/exporters/pipeline/test_parity.py"
 """It takes a process minutes: at the end all others would wait for it."""
 
 os.environ.setdefault(SAYS, NOTES)  # as a command does: tests of the library look at its notes too
+os.environ.pop("SERVEMARK_HOME", None)  # tests look for what commands write where these write it by default
 os.environ["SERVEMARK_MODELS"] = "/dev/null/models"  # the models that this checkout's user has imported are not tested
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # the processes that run tests share the cores: more threads would wait
 

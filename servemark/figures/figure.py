@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 from servemark.figures.evidence import Evidence
 from servemark.figures.value import MS, Figures, FigureValue, Unit, Value
 from servemark.quantities import text_of
-from servemark.stats.histogram import Histogram
+from servemark.stats.histogram import Histogram, deviation
 from servemark.stats.order_statistics import TooLittle
 from servemark.stats.percentiles import PERCENTILES
 
@@ -264,7 +264,7 @@ def _stdev(tag: str, parts: Sequence[Part]) -> Value:
         return same(tag, parts)
     squares = [c * ((p.value(tag) or 0.0) ** 2 + (p.value(mean_tag) or 0.0) ** 2) for c, p in counted]
     mean = _mean(mean_tag, parts).value or 0.0
-    return Value(math.sqrt(max(math.fsum(squares) / n - mean**2, 0.0)), n=n)
+    return Value(deviation(math.fsum(squares) / n, mean), n=n)
 
 
 def _extreme(choose: Callable[[list[float]], float]) -> Join:

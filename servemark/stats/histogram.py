@@ -12,6 +12,8 @@ from servemark.stats.percentiles import samples_needed
 from servemark.stats.unknown import unknown
 
 SIGNIFICANT_DIGITS = 3
+ROUNDING = 2.0**-48
+"""Share of a sum of squares that its rounding may be."""
 MAX_US = 3_600_000_000
 """One hour in µs, the highest latency that is told apart."""
 
@@ -155,8 +157,7 @@ class Histogram:
 
     def stdev_ms(self) -> float:
         """Standard deviation in ms, exact."""
-        mean_s = self._sum_ns / self.count / 1e9
-        return math.sqrt(max(self._sum_squares / self.count - mean_s**2, 0.0)) * 1e3
+        return deviation(self._sum_squares / self.count, self._sum_ns / self.count / 1e9) * 1e3
 
     def supports(self, percentile: float) -> bool:
         """Return True if a percentile has a value: there are enough samples, and it does not lie among failed ones."""
@@ -237,6 +238,15 @@ class Histogram:
     def value_ms(slot: int) -> float:
         """The duration in ms that a slot of `counts` stands for."""
         return float(_middles_us(np.array([slot]))[0]) / 1e3
+
+
+def deviation(mean_square: float, mean: float) -> float:
+    """Return the standard deviation from the mean of the squares and the mean; 0 where it is below 6e-8 of the mean.
+
+    Below that the difference of the two is their rounding, which depends on the order in which a make of CPU adds.
+    """
+    variance = mean_square - mean**2
+    return math.sqrt(variance) if variance > mean_square * ROUNDING else 0.0
 
 
 def _slots(durations_us: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

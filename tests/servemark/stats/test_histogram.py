@@ -56,6 +56,18 @@ def test_percentiles_are_numpys_within_the_error_bound(name: str) -> None:
     assert histogram.stdev_ms() == pytest.approx(values.std() / 1e6, rel=1e-6, abs=1e-3)
 
 
+def test_equal_durations_do_not_deviate() -> None:
+    """On any make of CPU, of which some add in an order whose rounding leaves a rest."""
+    for milliseconds in (20, 0.3, 1100):
+        histogram = Histogram()
+        histogram.record(np.full(400, round(milliseconds * 1e6), dtype=np.int64))
+        assert histogram.stdev_ms() == 0
+    histogram.record(np.array([1_100_000_100], dtype=np.int64))
+    assert histogram.stdev_ms() == 0
+    histogram.record(np.array([1_100_100_000], dtype=np.int64))
+    assert histogram.stdev_ms() == pytest.approx(0.1 / 402**0.5, rel=0.01)
+
+
 @given(st.lists(st.integers(0, MAX_US * 1000), min_size=1, max_size=60), st.floats(0.1, 100))
 @example([9500, 10_000], 1.0)
 def test_any_percentile_of_any_sample_is_within_the_error_bound(values: list[int], percentile: float) -> None:
