@@ -19,18 +19,38 @@ from servemark.frameworks.tensorrt import logger, reason
 from servemark.frameworks.tensorrt_rtx import RTX, TURING
 from servemark.workload import get
 from tests.support.onnx_models import model
-from tests.support.zoo import tiny_names
+from tests.support.zoo import exported_names
 
 if TYPE_CHECKING:
     from tests.support.exporting import Exports
 
 pytest.importorskip("tensorrt_rtx_bindings")
 QUANTISED = {"int8", "fp8"}
+COVERING = {
+    "cyclegan_tiny", "deepspeech_streaming_tiny", "densenet121_tiny", "enas_tiny", "image_compression_tiny",
+    "mask_rcnn_tiny", "sentiment_tiny", "seq2seq_tiny", "spatial_transformer_tiny", "ssd300_tiny", "transformer_tiny",
+}  # fmt: skip
+"""Networks that hold every operator of the zoo's files."""
+
+
+def in_each_precision() -> list[Any]:
+    """Every network in fp32; in the others those of COVERING, the rest in the slow suite: a build takes seconds.
+
+    In the order from the last, because the tests of parity begin at the first network: in the same order two processes
+    would wait for each other's exports.
+    """
+    return [
+        pytest.param(
+            *each.values, precision, marks=each.marks if precision == "fp32" or name in COVERING else pytest.mark.slow
+        )
+        for each in reversed(exported_names())
+        for name in each.values
+        for precision in PRECISIONS
+    ]
 
 
 @pytest.mark.timeout(600)  # on a busy machine the largest takes three minutes, half of them for its ONNX file
-@pytest.mark.parametrize("precision", PRECISIONS)
-@pytest.mark.parametrize("name", reversed(tiny_names()))
+@pytest.mark.parametrize(("name", "precision"), in_each_precision())
 def test_every_network_is_built(exported: "Exports", name: str, precision: str) -> None:
     """Or its quantisation is refused before, because too few of the weights would be quantised.
 
@@ -50,6 +70,23 @@ def test_every_network_is_built(exported: "Exports", name: str, precision: str) 
     assert "Engine generation completed" in log
     assert "ERROR" not in log
     shutil.rmtree(report.folder)
+
+
+def test_few_networks_hold_every_operator(exported: "Exports") -> None:
+    held = {
+        name: operators(onnx.load(exported(name, "onnxruntime").version / "model.onnx", load_external_data=False).graph)
+        for each in exported_names()
+        for name in each.values
+        if not each.marks
+    }
+    covered = set().union(*(held[name] for name in COVERING))
+    lacking = {name: found - covered for name, found in held.items() if found - covered}
+    assert not lacking, "add one of these networks to COVERING"
+
+
+def operators(graph: onnx.GraphProto) -> set[str]:
+    inner = [attribute.g for node in graph.node for attribute in node.attribute if attribute.HasField("g")]
+    return {node.op_type for node in graph.node}.union(*map(operators, inner))
 
 
 @pytest.mark.parametrize("operator", sorted(NOT_IN_BFLOAT16 - {"GRU"}))
