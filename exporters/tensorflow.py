@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from exporters.pipeline.job import Job
 from exporters.pipeline.parity import Run
@@ -10,6 +10,9 @@ from servemark.errors import ArtifactError
 from servemark.frameworks.tensor_names import names_of
 from servemark.frameworks.tensorflow import import_tensorflow
 from servemark.workload import Arrays, Tensor, Workload
+
+if TYPE_CHECKING:
+    from exporters.onnx_to_tensorflow import Converted
 
 ARTIFACT = "model.savedmodel"
 PACKAGES = ("tensorflow", "onnx", "onnxscript")
@@ -30,11 +33,14 @@ SIGNATURE = "serving_default"
 
 
 def write(job: Job) -> Mapping[str, object]:
-    """Write model.savedmodel: the ONNX graph in TensorFlow's operators, weights as constants, images channels last."""
+    """Write model.savedmodel: the ONNX graph in TensorFlow's operators, images channels last.
+
+    Weights are constants, or variables where there are more than a GiB of them.
+    """
     import onnx
 
     source = job.origin
-    tf = _tensorflow()
+    _tensorflow()
     from exporters.onnx_to_tensorflow import Unsupported, concrete
 
     model = onnx.load(source)
@@ -46,11 +52,17 @@ def write(job: Job) -> Mapping[str, object]:
             f"TensorFlow cannot run {job.workload.name}: unsupported: {error}",
             fix=f"export {what}, or with --engine onnxruntime; docs/reference/engines.md lists what is taken",
         ) from error
-    module = tf.Module()
-    module.answer = converted.function
-    tf.saved_model.save(module, str(job.path), signatures={SIGNATURE: converted.function})
-    converted.names.write(job.path)
+    save(converted, job.path)
     return {"signature": SIGNATURE, "image_layout_inside": "channels last"}
+
+
+def save(converted: "Converted", path: Path) -> None:
+    """Write a converted graph as a SavedModel."""
+    tf = _tensorflow()
+    module = tf.Module()
+    module.answer, module.weights = converted.function, converted.variables
+    tf.saved_model.save(module, str(path), signatures={SIGNATURE: converted.function})
+    converted.names.write(path)
 
 
 def load(path: Path, workload: Workload) -> Run:

@@ -1,5 +1,6 @@
 """Fixtures and settings for every test."""
 
+import contextlib
 import functools
 import gc
 import os
@@ -110,7 +111,8 @@ def _one_thread(import_tensorflow: Callable[[], ModuleType]) -> Callable[[], Mod
     @functools.cache
     def imported() -> ModuleType:
         tensorflow = import_tensorflow()
-        tensorflow.config.threading.set_intra_op_parallelism_threads(1)
+        with contextlib.suppress(RuntimeError):  # a test has started it without this
+            tensorflow.config.threading.set_intra_op_parallelism_threads(1)
         return tensorflow
 
     return imported

@@ -1,9 +1,10 @@
 """Runs an ONNX graph node by node while TensorFlow records: the result is the same graph in TensorFlow."""
 
 import contextlib
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,13 @@ from onnx import defs, helper, inliner, numpy_helper
 from exporters.onnx_to_tensorflow.declaration import ANY, OPERATORS, Unsupported, faults, faults_of
 from exporters.onnx_to_tensorflow.definitions import definition
 from exporters.onnx_to_tensorflow.node import Node, opsets
-from exporters.onnx_to_tensorflow.values import Value
+from exporters.onnx_to_tensorflow.values import Value, weights_as_variables
 from servemark.frameworks.tensor_names import TensorNames, signature_names
 
 _NO_SCOPE = re.compile(r"[^A-Za-z0-9_.-]+")
 """Characters that a scope of TensorFlow cannot have, or that would end it."""
+MAX_CONSTANT_BYTES = 1 << 30
+"""Most bytes of weights that are constants, which TensorFlow folds into its kernels: loading 1.3 GB took 24 GB."""
 _REFUSALS = (ValueError, TypeError, NotImplementedError, tf.errors.OpError)
 """The errors that TensorFlow raises where it cannot compute something."""
 
@@ -29,6 +32,8 @@ class Converted:
 
     function: Any
     names: TensorNames
+    variables: Sequence[tf.Variable] = field(default_factory=list)
+    """Its large weights, where they are not constants of the function."""
 
     def __call__(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Answer inputs by the file's names."""
@@ -85,7 +90,16 @@ def concrete(model: onnx.ModelProto, shapes: Mapping[str, Sequence[int | None]] 
         )
         for each in inputs
     }
-    return Converted(tf.function(answer, autograph=False).get_concrete_function(**specs), names)
+    recorded = tf.function(answer, autograph=False)
+    if sum(map(size_of, graph.initializer)) <= MAX_CONSTANT_BYTES:
+        return Converted(recorded.get_concrete_function(**specs), names)
+    with weights_as_variables() as variables:
+        return Converted(recorded.get_concrete_function(**specs), names, variables)
+
+
+def size_of(weight: onnx.TensorProto) -> int:
+    """Return the bytes of a weight."""
+    return math.prod(weight.dims) * helper.tensor_dtype_to_np_dtype(weight.data_type).itemsize
 
 
 def run(graph: onnx.GraphProto, inputs: Sequence[Value], opset: int, around: Scope | None = None) -> list[Value]:

@@ -1,6 +1,9 @@
 """A value of the graph in one or both of two layouts: channels first, as ONNX has it, or channels last."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -8,6 +11,24 @@ import numpy.typing as npt
 import tensorflow as tf
 
 Array = npt.NDArray[np.generic]
+LARGE_BYTES = 1 << 16
+"""Size of an array from which on it is a weight, and not a shape or an axis."""
+_variables: ContextVar[list[tf.Variable] | None] = ContextVar("variables", default=None)
+
+
+@contextmanager
+def weights_as_variables() -> Iterator[list[tf.Variable]]:
+    """Make variables of large constants, in the list that is given, while a function is recorded.
+
+    A SavedModel keeps variables in files of their own, which have no limit of size; constants lie in the graph, whose
+    file ends at 2 GiB, and which TensorFlow copies some twenty times when it loads it.
+    """
+    made: list[tf.Variable] = []
+    token = _variables.set(made)
+    try:
+        yield made
+    finally:
+        _variables.reset(token)
 
 
 class Value:
@@ -23,6 +44,7 @@ class Value:
         self.array: Array | None = source if isinstance(source, np.ndarray) else None
         self._source: Any = source
         self._made: dict[tuple[str, Any], Any] = {}
+        self._weights: dict[str, tf.Variable] = {}
 
     @property
     def rank(self) -> int:
@@ -98,8 +120,20 @@ class Value:
         key = (other, None if tf.executing_eagerly() else tf.compat.v1.get_default_graph())
         if key not in self._made:
             made = move(self._source) if other else self._source
-            self._made[key] = tf.constant(made) if isinstance(made, np.ndarray) else made
+            self._made[key] = self._weight(other, made) if isinstance(made, np.ndarray) else made
         return self._made[key]
+
+    def _weight(self, other: str, array: Array) -> Any:
+        """Return a constant of an array, or what a variable of it holds."""
+        variables = _variables.get()
+        if variables is None or array.nbytes < LARGE_BYTES or tf.executing_eagerly():
+            return tf.constant(array)
+        if other not in self._weights:
+            # In another thread: tf.function refuses variables that are made where it records.
+            with ThreadPoolExecutor(1) as thread:
+                self._weights[other] = thread.submit(tf.Variable, array, trainable=False).result()
+            variables.append(self._weights[other])
+        return self._weights[other].read_value()
 
 
 def channels_last(tensor: Any) -> Any:

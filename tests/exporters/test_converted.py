@@ -13,6 +13,7 @@ from onnx import TensorProto, helper
 import exporters
 from exporters.pipeline.registry import exporter
 from servemark.errors import ArtifactError
+from servemark.frameworks.tensorflow import import_tensorflow
 from servemark.repository.entry import Entry
 from servemark.workload import Arrays, Workload, get, names
 from servemark.workload.agreement import compare_outputs, scale_of
@@ -139,6 +140,36 @@ def test_tensorflow_keeps_weights_once_that_are_used_in_each_step() -> None:
     made = model(steps, {"x0": ["batch", 16, 8, 8]}, ["x8"], {"kernel": kernel})
     size = concrete(made).function.graph.as_graph_def().ByteSize()
     assert kernel.nbytes < size < 2 * kernel.nbytes
+
+
+def test_tensorflow_keeps_more_weights_than_its_file_holds_in_variables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tf = import_tensorflow()
+    from exporters.onnx_to_tensorflow import concrete, graph
+    from exporters.tensorflow import SIGNATURE, save
+
+    random = np.random.default_rng(0)
+    weights = {
+        "kernel": random.standard_normal((64, 64, 3, 3)).astype(np.float32),
+        "matrix": random.standard_normal((256, 256)).astype(np.float32),
+    }
+    nodes = [
+        helper.make_node("Conv", ["x", "kernel"], ["a"]),
+        helper.make_node("Conv", ["a", "kernel"], ["b"]),
+        helper.make_node("Flatten", ["b"], ["c"]),
+        helper.make_node("Gemm", ["c", "matrix"], ["y"], transB=1),
+    ]
+    made = model(nodes, {"x": ["batch", 64, 6, 6]}, ["y"], weights)
+    x = random.standard_normal((2, 64, 6, 6)).astype(np.float32)
+    right = concrete(made)({"x": x})["y"].numpy()
+    monkeypatch.setattr(graph, "MAX_CONSTANT_BYTES", 1 << 16)
+    converted = concrete(made)
+    assert len(converted.variables) == len(weights)
+    save(converted, tmp_path)
+    assert (tmp_path / "saved_model.pb").stat().st_size < 1 << 16
+    loaded = tf.saved_model.load(str(tmp_path))
+    np.testing.assert_array_equal(loaded.signatures[SIGNATURE](x=tf.constant(x))["y"].numpy(), right)
 
 
 def test_tensorflow_starts_in_silence_and_leaves_room_for_another_llvm() -> None:
