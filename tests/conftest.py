@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from tests.support.exporting import Exports
 
 SLOW_TIMEOUT_S = 900
+EXPORT_TIMEOUT_S = 600
+"""On a busy machine the largest network of the tests takes three minutes, and another process may be making it."""
 LONGEST = "tests/exporters/pipeline/test_parity.py"
 """It takes a process minutes: at the end all others would wait for it."""
 
@@ -47,10 +49,12 @@ def pytest_configure(config: pytest.Config) -> None:  # noqa: ARG001 - pytest's 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give slow tests the minutes that full-size models take, and mix the files that several processes share."""
+    """Give full-size models and exports the minutes that they take, and mix the files that several processes share."""
     for item in items:
         if item.get_closest_marker("slow"):
             item.add_marker(pytest.mark.timeout(SLOW_TIMEOUT_S))
+        elif "exported" in getattr(item, "fixturenames", ()) and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(EXPORT_TIMEOUT_S))
     if "PYTEST_XDIST_WORKER" in os.environ:
         items.sort(key=lambda item: _turn(item.nodeid.partition("::")[0]))
 
