@@ -52,7 +52,7 @@ class Engines:
         failed: tuple[str, ...] = ()
         if in_round:
             failed = self.failures.get(key, ()) if self.always else self.failures.pop(key, ())
-        histogram = histogram_of(latencies(10))
+        histogram = histogram_of(latencies(1000 / capacity))
         met = "missed" if rate > capacity else "met"
         result = result_of(histogram, rate=1.2 * capacity, objective=met, failed=failed)
         result["request"]["load"] = msgspec.to_builtins(made_of.scenario.load)
@@ -80,6 +80,7 @@ class Compared:
         rounds: int = 5,
         resume: Path | None = None,
         max_rate: bool = False,
+        until_decided: bool = False,
         **capacities: float,
     ) -> run.Comparison:
         self.engines = Engines(capacities or {"a": 100.0, "b": 100.0}, failures or {}, always=always)
@@ -94,7 +95,7 @@ class Compared:
         request = SimpleNamespace(
             config=asked,
             rounds=rounds,
-            until_decided=False,
+            until_decided=until_decided,
             max_rate=max_rate,
             search=ConstantRate(rate=1, duration_s=200, warmup=0),
             choose_length=False,
@@ -140,6 +141,17 @@ def test_a_round_that_drifted_is_made_again_with_all_engines(
     assert "[2/10] round 1, b: p50 " in said
     assert "round 2 again, because b was INVALID (steady_state)" in said
     assert len(compared.engines.runs) == 12
+
+
+def test_rounds_end_when_the_answer_is_known(compared: Compared) -> None:
+    found = compared(until_decided=True, rounds=12, a=100.0, b=50.0)
+    found.measure()
+    document = saved(found)
+    assert 3 <= document["rounds_done"] < 12
+    assert len(compared.engines.runs) == 2 * document["rounds_done"]
+    assert document["until_decided"]["decided"] is True
+    assert document["until_decided"]["saved_s"] >= 0
+    assert document["partial"] is False
 
 
 def test_a_round_that_drifts_again_stays_invalid(compared: Compared) -> None:

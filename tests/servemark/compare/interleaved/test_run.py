@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from servemark.compare.interleaved import document, warm_up
+from servemark.compare.interleaved import warm_up
 from servemark.figures.registry import count_of, value_of
 from servemark.workload import get
 from tests.golden.server import GoldenServer
@@ -84,36 +84,6 @@ def test_an_engine_twice_on_a_given_server(
     assert "[2/2] round 1, onnxruntime#2: p50 " in err
     # what was sent besides the rounds is the two warm-ups
     assert len(ranking.requests()) > sum(row["latency_ms"]["count"] for row in found["rows"])
-
-
-@pytest.mark.timeout(600)  # two servers and six runs, on a machine that may be doing other things
-def test_rounds_end_when_the_answer_is_known(
-    monkeypatch: pytest.MonkeyPatch, servemark: Servemark, tmp_path: Path, ranking: GoldenServer
-) -> None:
-    monkeypatch.setattr(warm_up, "WARM_S", 0.2)
-    # Beside other work few runs of half a second are VALID, and rounds of others decide nothing.
-    monkeypatch.setattr(document, "unmet", lambda _: [])
-    flags = [
-        "--rounds",
-        "12",
-        "--until-decided",
-        "--duration",
-        "0.6",
-        "--concurrency",
-        "8",  # enough answers for a median beside other work, too
-        "--warmup",
-        "0",
-        "--out",
-        str(tmp_path),
-        "--json",
-    ]
-    with server_of(get(TINY), delay_s=0.02) as slow:
-        _, out, _ = servemark("compare", TINY, "--urls", f"fast={ranking.url},slow={slow.url}", *flags)
-    found = json.loads(out)
-    assert 3 <= found["rounds_done"] < 12
-    assert found["until_decided"]["decided"] is True
-    assert found["until_decided"]["saved_s"] > 0
-    assert found["partial"] is False
 
 
 @pytest.mark.timeout(600)  # four runs, on a machine that may be doing other things
