@@ -1,7 +1,6 @@
 """Runs an ONNX graph node by node while TensorFlow records: the result is the same graph in TensorFlow."""
 
 import contextlib
-import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +20,7 @@ from servemark.frameworks.tensor_names import TensorNames, signature_names
 _NO_SCOPE = re.compile(r"[^A-Za-z0-9_.-]+")
 """Characters that a scope of TensorFlow cannot have, or that would end it."""
 MAX_CONSTANT_BYTES = 1 << 30
-"""Most bytes of weights that are constants, which TensorFlow folds into its kernels: loading 1.3 GB took 24 GB."""
+"""Most bytes of weights that are constants, as which 24 GB of memory were too few to load 1.3 GB."""
 _REFUSALS = (ValueError, TypeError, NotImplementedError, tf.errors.OpError)
 """The errors that TensorFlow raises where it cannot compute something."""
 
@@ -91,15 +90,10 @@ def concrete(model: onnx.ModelProto, shapes: Mapping[str, Sequence[int | None]] 
         for each in inputs
     }
     recorded = tf.function(answer, autograph=False)
-    if sum(map(size_of, graph.initializer)) <= MAX_CONSTANT_BYTES:
+    if sum(each.ByteSize() for each in graph.initializer) <= MAX_CONSTANT_BYTES:
         return Converted(recorded.get_concrete_function(**specs), names)
     with weights_as_variables() as variables:
         return Converted(recorded.get_concrete_function(**specs), names, variables)
-
-
-def size_of(weight: onnx.TensorProto) -> int:
-    """Return the bytes of a weight."""
-    return math.prod(weight.dims) * helper.tensor_dtype_to_np_dtype(weight.data_type).itemsize
 
 
 def run(graph: onnx.GraphProto, inputs: Sequence[Value], opset: int, around: Scope | None = None) -> list[Value]:
