@@ -3,6 +3,7 @@
     python -m benchmarks.generator peers --seconds 2 > docs/results/generator.txt
     python -m benchmarks.generator http            # or: grpc, streaming, latency, json, image, image-shm, ...
     python -m benchmarks.generator http grpc latency ceiling --baseline ../checkout-of-another-commit
+    python -m benchmarks.generator turns --rounds 24 --seconds 6 --baseline ../checkout-of-another-commit
 
 Those against other generators run in turns with them, on the same server and cores, and give ratios with their 95 %
 intervals (from 5 rounds on). Each line with an aim says whether it was met. Peers are taken from PATH, or from the
@@ -26,10 +27,12 @@ from benchmarks.generator.peers import peers
 from benchmarks.generator.precision import precision
 from benchmarks.generator.processes import processes
 from benchmarks.generator.recorder_cost import recorder_cost
+from benchmarks.generator.turns import turns
 from benchmarks.generator.validity import validity
 from benchmarks.rig.peer_load import BOTH, NEITHER
 from servemark.machine import environment
 
+TURNS = "turns"
 BENCHMARKS: dict[str, Callable[[int, float], None]] = {
     "peers": peers,
     **COMPARISONS,
@@ -40,6 +43,7 @@ BENCHMARKS: dict[str, Callable[[int, float], None]] = {
     "memory": memory,
     "validity": validity,
     "pace": pace,
+    TURNS: turns,
 }
 """Each takes the number of pairs and the seconds of a run."""
 ALL = "all"
@@ -57,17 +61,19 @@ def main() -> None:
         "--cores-awake", choices=(BOTH, NEITHER), default=NEITHER, help="of comparisons (default: %(default)s)"
     )
     options = parser.parse_args()
-    names = list(BENCHMARKS) if ALL in options.benchmarks else options.benchmarks
+    names = [name for name in BENCHMARKS if name != TURNS] if ALL in options.benchmarks else options.benchmarks
     settings = ["--rounds", str(options.rounds), "--seconds", f"{options.seconds:g}"]
     settings += ["--cores-awake", options.cores_awake]
     if options.baseline:
-        if others := sorted(set(names) - set(COMPARISONS)):
-            parser.error(f"--baseline goes with {', '.join(COMPARISONS)}, not with {', '.join(others)}")
+        if others := sorted(set(names) - {*COMPARISONS, TURNS}):
+            parser.error(f"--baseline goes with {', '.join(COMPARISONS)} and {TURNS}, not with {', '.join(others)}")
         settings += ["--baseline", str(options.baseline.resolve())]
     if len(names) == 1:
         print(_machine(), flush=True)
         if comparison := COMPARISONS.get(names[0]):
             comparison(options.rounds, options.seconds, options.cores_awake, options.baseline)
+        elif names[0] == TURNS:
+            turns(options.rounds, options.seconds, options.baseline)
         else:
             BENCHMARKS[names[0]](options.rounds, options.seconds)
         return

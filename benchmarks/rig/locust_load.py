@@ -28,28 +28,16 @@ def measure(
     more: Sequence[str] = (),
 ) -> Figures:
     """One run of the generator in `checkout` with `more` flags; it must not have lost a request."""
-    [locustfile] = (checkout / "benchmarks").rglob(LOCUSTFILE)
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "locust", "-f", str(locustfile), "--headless", "--only-summary"]
-        # The harness decides for both sides whether cores idle.
-        command += [
-            "--cpu-latency-qos",
-            "off",
-            "--skip-log-setup",
-            "--warmup",
-            f"{WARMUP_S:g}",
-            "--duration",
-            f"{seconds:g}",
-        ]
-        command += ["--out", f"{folder}/results", *flags(load, server.of(load)), *more]
-        command += ["--processes", str(processes)] if processes > 1 else []
+        arguments = [*command(server, load, seconds, Path(folder), checkout), *more]
+        arguments += ["--processes", str(processes)] if processes > 1 else []
         if load.one_input is not None:
             image = np.random.default_rng(0).random(load.one_input, dtype=np.float32)
             np.savez(Path(folder, "input.npz"), INPUT0=image)
-            command += ["--input-data", folder]
+            arguments += ["--input-data", folder]
         # Locust puts the working directory first on sys.path.
         environment = {**os.environ, "PYTHONPATH": str(checkout)}
-        done = cpu_meter.run(command, server.counter(load.model), seconds, environment, checkout)
+        done = cpu_meter.run([sys.executable, *arguments], server.counter(load.model), seconds, environment, checkout)
         results = list(Path(folder, "results").glob("*/result.json"))
         if not results:
             raise SystemExit(f"locust failed ({done.code}):\n{done.output}")
@@ -59,6 +47,15 @@ def measure(
     delay_p99, late = value_of(result, "schedule_delay.p99"), value_of(result, "schedule_delay.late_share")
     throughput, p50 = value_of(result, "throughput.requests") or 0.0, value_of(result, "latency.p50") or 0.0
     return Figures(throughput, p50, done.cpu_us, delay_p99, late)
+
+
+def command(server: Endpoints, load: Load, seconds: float, folder: Path, checkout: Path = CHECKOUT) -> list[str]:
+    """Return what Python is started with, in the checkout; the result is written below `folder`."""
+    [locustfile] = (checkout / "benchmarks").rglob(LOCUSTFILE)
+    found = ["-m", "locust", "-f", str(locustfile), "--headless", "--only-summary", "--skip-log-setup"]
+    # The harness decides for both sides whether cores idle.
+    found += ["--cpu-latency-qos", "off", "--warmup", f"{WARMUP_S:g}", "--duration", f"{seconds:g}"]
+    return [*found, "--out", f"{folder}/results", *flags(load, server.of(load))]
 
 
 def flags(load: Load, url: str) -> list[str]:
