@@ -17,9 +17,9 @@ from servemark import files
 from servemark.errors import OptionError, parsing
 from servemark.hub.blocks.description import Description
 from servemark.hub.blocks.network import counted, file_of, hugging_face, quoted, reason
-from servemark.hub.blocks.own_data import Pictures, Texts
+from servemark.hub.blocks.own_data import Pictures, Sounds, Texts
 from servemark.hub.blocks.ports import Port, Shapes, sized
-from servemark.hub.blocks.processors import PROCESSORS, Processor, image_processor, prepared, tokenized
+from servemark.hub.blocks.processors import PROCESSORS, Processor, heard, image_processor, prepared, tokenized
 from servemark.hub.blocks.published import KNOWN, SENTENCES
 from servemark.hub.blocks.requests import requests
 from servemark.hub.blocks.sentences import Embedding, embed, embedding
@@ -432,9 +432,16 @@ def build(description: Description) -> nn.Module:
 
 def pictures(description: Description) -> Pictures:
     """Return how the model's image processor prepares a picture."""
-    return prepared(description.facts["processor"], description.inputs[0])
+    [port] = [port for port in description.inputs if port.holds == "picture"]
+    return prepared(description.facts["processor"], port)
 
 
 def texts(description: Description) -> Texts:
     """Return how the model's tokenizer makes ids of a text. Raises InputDataError where the model has none."""
-    return tokenized(description.model, *description.inputs)
+    questions = any(port.name == "start_logits" for port in description.outputs)
+    return tokenized(description.model, description.inputs, questions=questions)
+
+
+def sounds(description: Description) -> Sounds:
+    """Return how the model's feature extractor prepares a recording. Raises InputDataError where it has none."""
+    return heard(description.model, description.inputs[0])

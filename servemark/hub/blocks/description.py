@@ -176,6 +176,7 @@ def workload(description: Description) -> Workload:
             description.inputs,
             lambda: _pictures(description),
             lambda: _library(description.library).texts(description),
+            lambda: _library(description.library).sounds(description),
         ),
         trained=description.random is None,
         module=f"{LIBRARIES}.{description.library}",

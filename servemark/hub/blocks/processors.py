@@ -1,7 +1,7 @@
-"""Image processors and tokenizers of Transformers, by which the user's pictures and texts become requests."""
+"""Processors and tokenizers of Transformers, by which the user's pictures, texts and recordings become requests."""
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,8 +12,9 @@ from transformers.models.auto import image_processing_auto
 
 from servemark.errors import InputDataError, OptionError
 from servemark.hub.blocks.network import hugging_face, quoted
-from servemark.hub.blocks.own_data import Pictures, Texts
+from servemark.hub.blocks.own_data import Pictures, Sounds, Texts
 from servemark.hub.blocks.ports import Port
+from servemark.models.synthesis.speech import SAMPLE_RATE
 from servemark.workload import Sample
 
 PROCESSORS = ("preprocessor_config.json", "processor_config.json")
@@ -86,32 +87,81 @@ def _pixels(processor: Any, image: Image.Image, **changes: bool) -> npt.NDArray[
     return found
 
 
-def tokenized(model: str, ids: Port, mask: Port) -> Texts:
-    """Return how a model's tokenizer makes ids of a text, cut and padded. Raises InputDataError."""
+def tokenized(model: str, inputs: Sequence[Port], *, questions: bool) -> Texts:
+    """Return how a model's tokenizer makes ids of a text, cut and padded. Raises InputDataError.
+
+    Of `questions`, each text is a question and its context with a tab between them, and the context is cut.
+    """
     tokenizer = _tokenizer(model)
-    encode = functools.partial(tokenizer, padding="max_length", truncation=True, max_length=ids.shape[0])
+    ports = {port.holds: port for port in inputs}
+    length = ports["ids"].shape[0]
+    encode = functools.partial(tokenizer, padding="max_length", max_length=length, return_token_type_ids=True)
 
     def sample(text: str) -> Sample:
-        found = encode(text)
-        return {
-            ids.name: np.array(found["input_ids"], np.int64),
-            mask.name: np.array(found["attention_mask"], np.int64),
-        }
+        found = _of_question(encode, text) if questions else encode(text, truncation=True)
+        # Where a tokenizer makes no mask, its model was trained to see the padding.
+        mask = found.get("attention_mask", [1] * length)
+        made = {"ids": found["input_ids"], "mask": mask, "context": found["token_type_ids"]}
+        return {ports[holds].name: np.array(values, np.int64) for holds, values in made.items() if holds in ports}
 
     return sample
 
 
+def _of_question(encode: Callable[..., Mapping[str, list[int]]], text: str) -> Mapping[str, list[int]]:
+    question, tab, context = text.partition("\t")
+    if not tab:
+        raise InputDataError(
+            f"{text[:80]!r} is not a question with its context", fix="write a tab between them, one pair in each line"
+        )
+    try:
+        return encode(question, context, truncation="only_second")
+    except Exception as error:  # whatever the library raises
+        raise InputDataError(
+            f"{text[:80]!r}: the question leaves no room for its context: {quoted(error)}", fix="a shorter question"
+        ) from error
+
+
 def _tokenizer(model: str) -> Any:
-    fix = "tokenizer.save_pretrained(FOLDER) and `servemark import FOLDER`; or run it once where the hub answers"
-    with hugging_face():
-        try:
-            tokenizer = transformers.AutoTokenizer.from_pretrained(model, trust_remote_code=False)
-        except Exception as error:  # whatever the library, the hub or the network raises
-            raise InputDataError(
-                f"{model}: its tokenizer, without which texts cannot become ids, could not be had: {quoted(error)}",
-                fix=fix,
-            ) from error
+    tokenizer = _had(transformers.AutoTokenizer, model, "tokenizer", "texts cannot become ids")
     # For a folder without a vocabulary some classes make a tokenizer of special tokens alone.
     if len(tokenizer) <= len(tokenizer.all_special_ids):
-        raise InputDataError(f"{model}: its tokenizer has no vocabulary, so that texts cannot become ids", fix=fix)
+        raise InputDataError(
+            f"{model}: its tokenizer has no vocabulary, so that texts cannot become ids", fix=_fix("tokenizer")
+        )
     return tokenizer
+
+
+def heard(model: str, sound: Port) -> Sounds:
+    """Return how a model's feature extractor prepares a recording of 16 kHz, cut and padded. Raises InputDataError."""
+    extractor = _had(transformers.AutoFeatureExtractor, model, "feature extractor", "recordings cannot be prepared")
+    whole = {"padding": "max_length", "truncation": True, "max_length": sound.shape[0]} if len(sound.shape) == 1 else {}
+
+    def prepare(waveform: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        found = extractor(waveform, sampling_rate=SAMPLE_RATE, return_tensors="np", **whole)[sound.name][0]
+        if found.shape != sound.shape:
+            raise InputDataError(
+                f"{model}: its feature extractor makes {list(found.shape)} of a recording, and the model takes "
+                f"{list(sound.shape)}",
+                fix="the feature extractor that belongs to the model, or `servemark import` with --shape",
+            )
+        return np.asarray(found, np.float32)
+
+    return prepare
+
+
+def _had(kind: Any, model: str, what: str, without: str) -> Any:
+    """Read a part of a model from its folder, the hub or its cache. Raises InputDataError."""
+    with hugging_face():
+        try:
+            return kind.from_pretrained(model, trust_remote_code=False)
+        except Exception as error:  # whatever the library, the hub or the network raises
+            raise InputDataError(
+                f"{model}: its {what}, without which {without}, could not be had: {quoted(error)}", fix=_fix(what)
+            ) from error
+
+
+def _fix(what: str) -> str:
+    return (
+        f"{what.replace(' ', '_')}.save_pretrained(FOLDER) and `servemark import FOLDER`; "
+        "or run it once where the hub answers"
+    )

@@ -1,6 +1,7 @@
-"""Pictures and texts of the user's: prepared as the library itself prepares them."""
+"""Pictures, texts and recordings of the user's: prepared as the library itself prepares them."""
 
 import json
+import wave
 from pathlib import Path
 from typing import Any
 
@@ -171,6 +172,91 @@ def test_texts_go_through_the_tokenizer_in_the_hubs_cache(
     (cached / "refs").mkdir()
     (cached / "refs" / "main").write_text("0" * 40)
     _is_as_the_tokenizers(tokenizer, workload, tmp_path)
+
+
+def test_a_question_and_its_context_are_a_pair(tokenizer: Any, tmp_path: Path) -> None:
+    path = write_folder("questions", tmp_path)
+    tokenizer.save_pretrained(path)
+    hub.imported(path, "mine", {}, force=False)
+    pairs = [("a cat", TEXTS[2]), ("the dog", TEXTS[0])]
+    (tmp_path / "pairs.txt").write_text("".join(f"{question}\t{context}\n" for question, context in pairs))
+    workload = get("mine")
+    assert workload.read is not None
+    right = tokenizer(
+        *map(list, zip(*pairs, strict=True)), padding="max_length", truncation="only_second", max_length=40,
+        return_tensors="np", return_token_type_ids=True,
+    )  # fmt: skip
+    assert right["token_type_ids"].any()
+    samples = list(workload.read(tmp_path / "pairs.txt"))
+    for tensor in workload.inputs:
+        assert (np.stack([sample[tensor.name] for sample in samples]) == right[tensor.name]).all()
+    (tmp_path / "pairs.txt").write_text("no context")
+    with pytest.raises(InputDataError, match="'no context' is not a question with its context"):
+        next(workload.read(tmp_path / "pairs.txt"))
+    (tmp_path / "pairs.txt").write_text("the cat " * 50 + "\tthe dog")
+    with pytest.raises(InputDataError, match="the question leaves no room"):
+        next(workload.read(tmp_path / "pairs.txt"))
+
+
+def test_a_picture_s_text_lies_beside_it(pictures: Path, tokenizer: Any, tmp_path: Path) -> None:
+    path = write_folder("clip", tmp_path)
+    tokenizer.save_pretrained(path)
+    own = transformers.CLIPImageProcessor(size={"shortest_edge": 32}, crop_size={"height": 32, "width": 32})
+    own.save_pretrained(path)
+    hub.imported(path, "mine", {}, force=False)
+    workload = get("mine")
+    assert workload.read is not None
+    with pytest.raises(InputDataError, match=r"0\.png has no caption"):
+        next(workload.read(pictures))
+    for number, text in enumerate(TEXTS[:2]):
+        (pictures / f"{number}.txt").write_text(f"{text}\n")
+    samples = list(workload.read(pictures))
+    right = tokenizer(list(TEXTS[:2]), padding="max_length", max_length=40, return_tensors="np")
+    pixels = own([image.open(pictures / f"{number}.png") for number in range(2)], return_tensors="np")
+    for tensor in workload.inputs:
+        found = np.stack([sample[tensor.name] for sample in samples])
+        assert (found == {**right, **pixels}[tensor.name]).all()
+
+
+@pytest.mark.parametrize("name", ["wav2vec2", "whisper"])
+def test_a_recording_goes_through_the_feature_extractor(name: str, tmp_path: Path) -> None:
+    path = write_folder(name, tmp_path)
+    hub.imported(path, "mine", {}, force=False)
+    workload = get("mine")
+    (tensor,) = workload.inputs
+    assert workload.read is not None
+    rng = np.random.default_rng(0)
+    sounds = [rng.integers(-9000, 9000, 16_000 * seconds, np.int16) for seconds in (1, 7)]
+    for number, sound in enumerate(sounds):
+        with wave.open(str(tmp_path / f"{number}.wav"), "wb") as file:
+            file.setparams((1, 2, 16_000, len(sound), "NONE", ""))
+            file.writeframes(sound.tobytes())
+    with pytest.raises(InputDataError, match=f"{name}: its feature extractor, .* could not be had"):
+        next(workload.read(tmp_path))
+    given = [sound.astype(np.float32) / 32_768 for sound in sounds]
+    if name == "wav2vec2":
+        made = transformers.Wav2Vec2FeatureExtractor(do_normalize=True)
+        right = made(given, sampling_rate=16_000, padding="max_length", truncation=True, max_length=80_000)
+    else:
+        made = transformers.WhisperFeatureExtractor(feature_size=20, hop_length=400, chunk_length=3)
+        right = made(given, sampling_rate=16_000)
+    made.save_pretrained(path)
+    found = np.stack([sample[tensor.name] for sample in workload.read(tmp_path)])
+    assert found.shape == (2, *tensor.shape)
+    assert (found == np.stack(right[tensor.name])).all()
+
+
+def test_an_extractor_of_another_model_is_refused(tmp_path: Path) -> None:
+    path = write_folder("whisper", tmp_path)
+    transformers.WhisperFeatureExtractor().save_pretrained(path)
+    hub.imported(path, "mine", {}, force=False)
+    read = get("mine").read
+    assert read is not None
+    with wave.open(str(tmp_path / "0.wav"), "wb") as file:
+        file.setparams((1, 2, 16_000, 16_000, "NONE", ""))
+        file.writeframes(bytes(32_000))
+    with pytest.raises(InputDataError, match=r"makes \[80, 3000\] of a recording, and the model takes \[20, 120\]"):
+        next(read(tmp_path))
 
 
 def _is_as_the_tokenizers(tokenizer: Any, workload: Workload, folder: Path) -> None:
