@@ -90,7 +90,7 @@ def concrete(model: onnx.ModelProto, shapes: Mapping[str, Sequence[int | None]] 
         for each in inputs
     }
     recorded = tf.function(answer, autograph=False)
-    if sum(each.ByteSize() for each in graph.initializer) <= MAX_CONSTANT_BYTES:
+    if sum(each.ByteSize() for each in (*graph.initializer, *graph.node)) <= MAX_CONSTANT_BYTES:
         return Converted(recorded.get_concrete_function(**specs), names)
     with weights_as_variables() as variables:
         return Converted(recorded.get_concrete_function(**specs), names, variables)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 import exporters
 from exporters.pipeline.registry import exporter
@@ -142,8 +142,9 @@ def test_tensorflow_keeps_weights_once_that_are_used_in_each_step() -> None:
     assert kernel.nbytes < size < 2 * kernel.nbytes
 
 
+@pytest.mark.parametrize("where", ["initializers", "Constant nodes"])
 def test_tensorflow_keeps_more_weights_than_its_file_holds_in_variables(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tf = import_tensorflow()
     from exporters.onnx_to_tensorflow import concrete, graph
@@ -160,7 +161,12 @@ def test_tensorflow_keeps_more_weights_than_its_file_holds_in_variables(
         helper.make_node("Flatten", ["b"], ["c"]),
         helper.make_node("Gemm", ["c", "matrix"], ["y"], transB=1),
     ]
-    made = model(nodes, {"x": ["batch", 64, 6, 6]}, ["y"], weights)
+    if where == "Constant nodes":
+        nodes[:0] = [
+            helper.make_node("Constant", [], [name], value=numpy_helper.from_array(weight))
+            for name, weight in weights.items()
+        ]
+    made = model(nodes, {"x": ["batch", 64, 6, 6]}, ["y"], weights if where == "initializers" else {})
     x = random.standard_normal((2, 64, 6, 6)).astype(np.float32)
     right = concrete(made)({"x": x})["y"].numpy()
     monkeypatch.setattr(graph, "MAX_CONSTANT_BYTES", 1 << 16)
