@@ -11,12 +11,16 @@ from exporters.onnx_to_tensorflow.values import Value
 
 @operator("LayerNormalization", types=FLOATS, outputs=3, ignored=("stash_type",))
 def layer_normalization(node: Node, *, axis: int, epsilon: float) -> Any:
-    """With the mean and one over the deviation as further outputs."""
+    """With the mean and one over the deviation as further outputs.
+
+    TensorFlow 2.x makes one operator of oneDNN's of `tf.nn.batch_normalization`, in which epsilon is always 0.001.
+    """
     x, rank = node.tensor(0), node.rank(node.value(0))
     mean, variance = tf.nn.moments(x, axes=list(range(axis % rank, rank)), keepdims=True)
-    shift = node.tensor(2) if node.has(2) else None
-    found = tf.nn.batch_normalization(x, mean, variance, shift, node.tensor(1), epsilon)
-    return (found, mean, tf.math.rsqrt(variance + epsilon)) if node.wants(1) or node.wants(2) else found
+    factor = tf.math.rsqrt(variance + epsilon)
+    found = (x - mean) * factor * node.tensor(1)
+    found = found + node.tensor(2) if node.has(2) else found
+    return (found, mean, factor) if node.wants(1) or node.wants(2) else found
 
 
 @operator("BatchNormalization", types=FLOATS, since=7, ignored=("momentum",))

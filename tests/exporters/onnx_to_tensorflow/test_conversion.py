@@ -36,6 +36,15 @@ def test_weights_may_be_listed_among_the_inputs() -> None:
     check(made, {"x": normal(2)})
 
 
+@pytest.mark.parametrize("epsilon", [1e-12, 1e-5, 0.1])
+def test_a_layer_normalisation_keeps_its_epsilon(epsilon: float) -> None:
+    """With a small deviation: TensorFlow's own fused operator puts 0.001 in the place of any other."""
+    x = normal(2, 16, 32) / 20
+    node = N("LayerNormalization", ["x", "scale", "shift"], ["y"], epsilon=epsilon)
+    made = model([node], {"x": ["n", 16, 32]}, ["y"], {"scale": normal(32), "shift": normal(32)})
+    check(made, {"x": x})
+
+
 def test_names_that_differ_in_case_or_in_one_sign_stay_two() -> None:
     made = model(
         [N("Sub", ["a.b", "a_b"], ["d"]), N("Div", ["A_b", "d"], ["y"])],
