@@ -29,7 +29,9 @@ def counted(found: list[Case]) -> dict[str, int]:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("constant", [False, True], ids=["requests", "constants"])
+@pytest.mark.parametrize(
+    "constant", [pytest.param(False, id="requests"), pytest.param(True, id="constants", marks=pytest.mark.slow)]
+)
 def test_each_is_right_or_refused_and_the_page_says_how_many(node_tests: list[Case], constant: bool) -> None:
     found = counted([case.with_constants() for case in node_tests] if constant else node_tests)
     row = "its inputs in the graph" if constant else "its inputs in the request"

@@ -16,20 +16,22 @@ from servemark.workload.agreement import PRECISIONS, compare_outputs, scale_of
 from tests.support.exporting import FROM_TORCH, run_artifact
 from tests.support.zoo import LIKE_ANOTHER, exported_names, tiny_names
 
-COSTLY = {"deepspeech2", "mask_rcnn", "nmt", "nmt_greedy", "ssd300", "transformer", "video_prediction"}
-COSTLY |= {"deepspeech_ctc", "deepspeech_streaming", "enas", "facenet", "googlenet_lrn", "image_caption", "seq2seq"}
-COSTLY |= {"faster_rcnn", "faster_rcnn_c4", "googlenet", "image_caption_im2txt", "retinanet", "summarization"}
-"""PyTorch takes ten seconds and more to export these, whatever their size. Their ONNX file begins with the same steps,
-so that the program of its own is tested in the slow suite."""
+PROGRAMS = {"atlasnet_tiny", "densenet121_tiny", "din_tiny", "minigo_tiny", "ncf_tiny", "rnn_lm_tiny", "sentiment_tiny"}
+"""Networks whose program of PyTorch is exported here, the others' in the slow suite: an ONNX file begins with the same
+steps, of which each of these takes seconds."""
 SLOW_ABOVE = 5_000_000
 SLOW = {name for name, workload in workloads().items() if workload.tiny or (workload.parameters or 0) > SLOW_ABOVE}
 """Full-size workloads whose tiny variant is the same network in small, or of more parameters: in the slow suite."""
 SLOW |= {f"{name}_tiny" for name in LIKE_ANOTHER}
-SLOW_PROGRAMS = SLOW | COSTLY | {f"{name}_tiny" for name in COSTLY}
 EXPORTS = [
-    pytest.param(name, engine, id=f"{name}-{engine}", marks=pytest.mark.slow if name in slow else [])
+    pytest.param(
+        name,
+        engine,
+        id=f"{name}-{engine}",
+        marks=pytest.mark.slow if name in SLOW or (engine == "pytorch" and name not in PROGRAMS) else [],
+    )
     for name in sorted([*workloads(), *tiny_names()])
-    for engine, slow in zip(FROM_TORCH, (SLOW, SLOW_PROGRAMS), strict=True)
+    for engine in FROM_TORCH
 ]
 
 
