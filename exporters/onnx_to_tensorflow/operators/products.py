@@ -31,8 +31,11 @@ def gemm(node: Node, *, alpha: float, beta: float, transA: int, transB: int) -> 
     if not node.has(2) or beta == 0:
         return found
     shift = node.tensor(2) if beta == 1 else tf.cast(beta, found.dtype) * node.tensor(2)
-    fits = node.rank(node.value(2)) == 1 and shift.shape[0] == found.shape[-1] and found.dtype.is_floating
-    return tf.nn.bias_add(found, shift) if fits and shift.shape[0] else found + shift
+    columns = shift.shape[-1] if shift.shape.rank else None
+    if columns and columns == found.shape[-1] and found.dtype.is_floating and shift.shape[:-1].num_elements() == 1:
+        # With a bias of [1, columns] TensorFlow 2.21 fuses an addition, too, and then refuses it when it runs.
+        return tf.nn.bias_add(found, tf.reshape(shift, [columns]))
+    return found + shift
 
 
 @operator("Einsum", types=FLOATS | WHOLE)
