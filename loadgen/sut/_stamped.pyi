@@ -1,9 +1,3 @@
 """Compiled from _stamped.c, where a C compiler was there; it takes 64 KiB at most."""
 
-from loadgen.sut.stamped import Receive, Stamped
-
-class ClockOffset:
-    offset: int
-    due: int
-
-def receiver(file: int, clock: ClockOffset, channel: Stamped, /) -> Receive: ...
+def receive(file: int, most: int, /) -> tuple[bytes, int]: ...

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from loadgen.sut.channel import READ, WRITE, ConnectionFailed, Payload, State
 from loadgen.sut.kernel_clock import KernelClock
-from loadgen.sut.stamped import RECEIVE, SEND, Clock, Receive, Stamped, ask_for_stamps, receive, receiver, sending_stamp
+from loadgen.sut.stamped import RECEIVE, SEND, Receive, ask_for_stamps, receive_in_python, receiver, sending_stamp
 from loadgen.transport.server_url import socket_path
 from servemark.errors import ServerError
 from servemark.machine.addresses import is_loopback, listeners, places, socket_listeners
@@ -59,11 +59,11 @@ class Socket(_OriginalSocket):
 
     def take(self, most: int) -> tuple[bytes, int]:
         """Return bytes that have come, b"" where the server has closed, with the kernel's stamp. Raises OSError."""
-        return receive(self, most)
+        return receive_in_python(self, most)
 
-    def receiver(self, clock: Clock, channel: Stamped) -> Receive:
-        """Return a function that receives RECEIVE_BYTES at most: it takes no memory that it does not need."""
-        return receiver(self, clock, channel)
+    def taker(self) -> Receive:
+        """Return a function like `take`, for RECEIVE_BYTES at most: it takes no memory that it does not need."""
+        return receiver(self)
 
     def sending_stamp(self) -> int:
         """Take the kernel's stamp of something sent from the error queue. Raises OSError where there is none."""
@@ -97,8 +97,8 @@ class TcpChannel:
     """A non-blocking socket with the state that the driver reads: what every channel to a server has in common."""
 
     __slots__ = (
-        "_address", "_clock", "_room", "_sending_stamped", "_socket", "_stamped", "_take_few", "came",
-        "deadline", "done", "fd", "payload", "scheduled", "sent", "state", "wants", "watched",
+        "_address", "_clock", "_room", "_sending_stamped", "_socket", "_stamped", "_take_few", "deadline",
+        "done", "fd", "payload", "scheduled", "sent", "stamp", "state", "wants", "watched",
     )  # fmt: skip
 
     def __init__(self, address: Address) -> None:
@@ -106,11 +106,12 @@ class TcpChannel:
         self._stamped = False
         self._room = FIRST_RECEIVE_BYTES
         self._sending_stamped = False
+        self.stamp = 0
         self.fd = -1
         self.state = State.CLOSED
         self.wants = self.watched = 0
         self.payload: Payload | None = None
-        self.scheduled = self.deadline = self.sent = self.came = self.done = 0
+        self.scheduled = self.deadline = self.sent = self.done = 0
 
     def open(self) -> None:
         """Begin to connect. Raises ConnectionFailed where that fails at once."""
@@ -119,7 +120,7 @@ class TcpChannel:
         except OSError as error:
             raise failed(error.errno) from error
         self._socket.setblocking(False)
-        self._take_few = self._socket.receiver(self._clock, self)
+        self._take_few = self._socket.taker()
         self._stamped = self._clock.ask(self._socket)
         self._sending_stamped = False
         if self._address.family != socket.AF_UNIX:
@@ -165,10 +166,9 @@ class TcpChannel:
         """
         try:
             if announced <= self._room:
-                data, self.came = self._take_few(self._room, self.sent)
+                data, self.stamp = self._take_few(self._room)
             else:
-                data, stamp = self._socket.take(min(announced, MAX_RECEIVE_BYTES))
-                self.came = self._clock.came(self, stamp)
+                data, self.stamp = self._socket.take(min(announced, MAX_RECEIVE_BYTES))
         except BlockingIOError:
             if self._sending_stamped:
                 self._take_send_stamp()
@@ -191,15 +191,13 @@ class TcpChannel:
             self._sending_stamped = ask_for_stamps(self._socket, RECEIVE | SEND)
 
     def _take_send_stamp(self) -> None:
-        """Take the stamp of the request in flight from the error queue, past those of what was sent before it."""
-        went = False
-        while not went:
-            try:
-                stamp = self._socket.sending_stamp()
-            except OSError:  # not there yet
-                return
-            went = self.state is State.BUSY and self._clock.went(stamp, self.sent)
-        self._sending_stamped = not ask_for_stamps(self._socket)
+        """Take the stamp of the request in flight from the error queue, of which one is enough."""
+        try:
+            stamp = self._socket.sending_stamp()
+        except OSError:  # not there yet
+            return
+        if self.state is State.BUSY and self._clock.went(stamp, self.sent):
+            self._sending_stamped = not ask_for_stamps(self._socket)
 
 
 def failed(code: int | None) -> ConnectionFailed:
