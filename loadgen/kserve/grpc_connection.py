@@ -108,7 +108,7 @@ class GrpcConnection(Http2Channel):
 
     def _usual(self, data: bytes, form: Form) -> GrpcAnswer:
         """Take a response of a known form."""
-        self.done = self._clock.came(self)
+        self.done = self.came
         body = data[form.first : form.last]
         if form.window:
             self._open_window(0, form.window)
@@ -172,7 +172,7 @@ class GrpcConnection(Http2Channel):
         """The call has its answer."""
         if self.state is not State.BUSY or self._answer is not None:
             raise ProtocolViolation("an answer to no request")
-        self.done = self._clock.came(self)
+        self.done = self.came
         if self._pieces:
             self._pieces = []
             self._have = 0

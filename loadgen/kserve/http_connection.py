@@ -114,7 +114,7 @@ class Connection(TcpChannel):
             data = b"".join(self._pieces)
         length, start, head, begin, answer = self._usual
         if len(data) == length and data.startswith(start):
-            self.done = self._clock.came(self)
+            self.done = self.came
             if self._pieces:
                 self._forget()
             self.state = _IDLE if self._unsent is None else _SPENT
@@ -141,14 +141,14 @@ class Connection(TcpChannel):
             return None
         if missing < 0:
             raise MalformedResponse(f"{-missing} bytes beyond the response's Content-Length")
-        self.done = self._clock.came(self)
+        self.done = self.came
         return self._answer(head, data, begin, head.content_length)
 
     def _take_chunks(self, head: Head, chunks: Chunks, data: bytes) -> Answer | None:
         """Take what has come of a body in chunks; the response once it is complete. Raises ConnectionFailed."""
         if not chunks.take(data):
             return None
-        self.done = self._clock.came(self)
+        self.done = self.came
         return self._answer(head, chunks.body, 0, chunks.size)
 
     def _answer(self, head: Head, data: bytes, begin: int, size: int) -> Answer:

@@ -1,3 +1,9 @@
 """Compiled from _stamped.c, where a C compiler was there; it takes 64 KiB at most."""
 
-def receive(file: int, most: int, /) -> tuple[bytes, int]: ...
+from loadgen.sut.stamped import Receive, Stamped
+
+class ClockOffset:
+    offset: int
+    due: int
+
+def receiver(file: int, clock: ClockOffset, channel: Stamped, /) -> Receive: ...

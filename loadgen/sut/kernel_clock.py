@@ -11,11 +11,11 @@ import socket
 import time
 from array import array
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from loadgen.sut.stamped import ask_for_stamps
+from loadgen.sut.stamped import ClockOffset, Stamped, ask_for_stamps
 from servemark.stats.histogram import Histogram
 
 FOLLOW_NS = 1_000_000
@@ -35,22 +35,7 @@ ROUNDING_NS = 2_000
 """A stamp so little before the sending or after the reading is taken as that moment: it is the reading's own error."""
 
 
-class Stamped(Protocol):
-    """A channel whose bytes the kernel stamps."""
-
-    @property
-    def stamp(self) -> int:
-        """The kernel's stamp of the last bytes, of CLOCK_REALTIME (ns); 0 where there is none."""
-
-    @property
-    def sent(self) -> int:
-        """When its request was sent, in ns of the monotonic clock."""
-
-    def stamp_next_request(self) -> None:
-        """Have the kernel stamp the sending of the next request."""
-
-
-class KernelClock:
+class KernelClock(ClockOffset):
     """Puts the kernel's stamps, of CLOCK_REALTIME, on the monotonic clock, for all channels of one target.
 
     The offset of the clocks is measured each millisecond, so that it follows slews. After a step, and where a stamp
@@ -72,26 +57,28 @@ class KernelClock:
         self.send_error = Histogram()
         """Kernel's time of sending less the process's, of a sample of the interval's requests."""
         self._sends = array("q")
-        self._offset = self._known = 0
-        self._due = self._stamp_due = self._followed = self._distrusted_until = 0
+        self.offset = self.due = self._known = 0
+        self._stamp_due = self._followed = self._distrusted_until = 0
 
     def ask(self, connecting: socket.socket) -> bool:
         """Have the kernel stamp what a new socket receives; False where no stamp is to come."""
         return self._asked and ask_for_stamps(connecting)
 
-    def came(self, channel: Stamped) -> int:
-        """Return when the last bytes that a channel took had come, in ns of the monotonic clock."""
+    def came(self, channel: Stamped, stamp: int) -> int:
+        """Return when the last bytes that a channel took had come, in ns of the monotonic clock.
+
+        The function in C does the same where nothing is due and the stamp can be.
+        """
         now = self._monotonic()
-        if now >= self._due:
+        if now >= self.due:
             self._follow(now)
             if now >= self._stamp_due:
                 self._stamp_due = now + STAMP_NS
                 channel.stamp_next_request()
-        stamp = channel.stamp
         if not stamp:
             self.missing += 1
             return now
-        came = stamp - self._offset
+        came = stamp - self.offset
         if channel.sent <= came <= now:
             return came
         return self._doubtful(came, channel.sent, now)
@@ -101,11 +88,11 @@ class KernelClock:
 
         A stamp of 0 is another message of the kernel's.
         """
-        if self._monotonic() >= self._due:
+        if self._monotonic() >= self.due:
             self._follow(self._monotonic())
         if not stamp:
             return False
-        went = stamp - self._offset
+        went = stamp - self.offset
         if went < sent - ROUNDING_NS or self._monotonic() < self._distrusted_until:
             return False
         self._sends.extend((sent, went))
@@ -132,7 +119,7 @@ class KernelClock:
 
     def _follow(self, now: int) -> None:
         """Measure the offset of the clocks; a change that is too fast for a slew is a step."""
-        self._due = now + FOLLOW_NS
+        self.due = now + FOLLOW_NS
         offset, width = self._reading()
         for _ in range(TRIES):
             if width <= STEADY_NS:
@@ -146,7 +133,7 @@ class KernelClock:
             self._distrusted_until = now + DISTRUST_NS
         self._known, self._followed = offset, now
         # An offset of 0 puts each stamp decades after its reading, so that it is refused.
-        self._offset = offset if now >= self._distrusted_until else 0
+        self.offset = offset if now >= self._distrusted_until else 0
 
     def _reading(self) -> tuple[int, int]:
         """Return the offset, and the time that the reading of both clocks took (ns)."""

@@ -4,27 +4,59 @@ import contextlib
 import socket
 import struct
 from collections.abc import Callable, Sequence
-from functools import partial
-
-compiled: Callable[[int, int], tuple[bytes, int]] | None = None
-"""`receive_in_python` in C, by a file descriptor; None where no C compiler was there when this was installed."""
-with contextlib.suppress(ImportError):
-    from loadgen.sut import _stamped
-
-    compiled = _stamped.receive
+from typing import TYPE_CHECKING, Any, Protocol
 
 SO_TIMESTAMPING = 37
 """Option and control message on x86-64 and ARM; Python's socket module has no name for it."""
-RECEIVE = 1 << 3 | 1 << 4
-"""SOF_TIMESTAMPING_RX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE."""
-SEND = 1 << 1 | 1 << 11
-"""SOF_TIMESTAMPING_TX_SOFTWARE | SOF_TIMESTAMPING_OPT_TSONLY: the error queue then holds no copy of the request."""
+RECEIVE = 1 << 3 | 1 << 4 | 1 << 11
+"""SOF_TIMESTAMPING_RX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE | SOF_TIMESTAMPING_OPT_TSONLY: the error queue holds no copy
+of what was sent. Such copies take the place of answers, so that the server may send no more of them; they come also
+after SEND was taken away, for packets that were under way."""
+SEND = 1 << 1
+"""SOF_TIMESTAMPING_TX_SOFTWARE."""
 STAMP_ROOM = socket.CMSG_SPACE(48) if hasattr(socket, "CMSG_SPACE") else 64
 """Bytes of a control message with the kernel's three timespecs, of which the first is the software's."""
 ERROR_ROOM = 256
 """Bytes of the error queue's control messages: a stamp, and a sock_extended_err with an address."""
 _timespec = struct.Struct("qq").unpack_from
-Receive = Callable[[int], tuple[bytes, int]]
+Receive = Callable[[int, int], tuple[bytes, int]]
+"""Takes the most bytes to receive and when the request was sent, and returns the bytes and when the last of them had
+come (ns of the monotonic clock); b"" and 0 where the other side has closed."""
+
+
+class Stamped(Protocol):
+    """A channel whose bytes the kernel stamps."""
+
+    @property
+    def sent(self) -> int:
+        """When its request was sent, in ns of the monotonic clock."""
+
+    def stamp_next_request(self) -> None:
+        """Have the kernel stamp the sending of the next request."""
+
+
+class OffsetInPython:
+    """By how much the time of day is ahead of the monotonic clock (`offset`), and when that is `due` to be measured."""
+
+    offset = due = 0
+
+
+class Clock(Protocol):
+    """Puts a stamp on the monotonic clock."""
+
+    def came(self, channel: Stamped, stamp: int) -> int:
+        """Return when the last bytes that a channel took had come."""
+
+
+if TYPE_CHECKING:
+    ClockOffset = OffsetInPython
+    compiled: Callable[[int, Any, Stamped], Receive] | None
+else:
+    try:
+        from loadgen.sut._stamped import ClockOffset
+        from loadgen.sut._stamped import receiver as compiled
+    except ImportError:
+        ClockOffset, compiled = OffsetInPython, None
 
 
 def ask_for_stamps(connected: socket.socket, flags: int = RECEIVE) -> bool:
@@ -40,17 +72,28 @@ def ask_for_stamps(connected: socket.socket, flags: int = RECEIVE) -> bool:
     return False
 
 
-def receiver(connected: socket.socket) -> Receive:
-    """Return a function like `receive_in_python` for this socket, in C where that was compiled.
+def receiver(connected: socket.socket, clock: Clock, channel: Stamped) -> Receive:
+    """Return a function that receives for a channel, in C where that was compiled.
 
-    In C it takes 64 KiB at most, from the socket's file descriptor as it is now.
+    In C it takes 64 KiB at most, from the socket's file descriptor as it is now. It raises OSError, and BlockingIOError
+    where nothing has come.
     """
     if compiled is None:
-        return partial(receive_in_python, connected)
-    return partial(compiled, connected.fileno())
+        return receiver_in_python(lambda most: receive(connected, most), clock, channel)
+    return compiled(connected.fileno(), clock, channel)
 
 
-def receive_in_python(connected: socket.socket, most: int) -> tuple[bytes, int]:
+def receiver_in_python(take: Callable[[int], tuple[bytes, int]], clock: Clock, channel: Stamped) -> Receive:
+    """Return a function that receives what `take` returns: the bytes, and the stamp of the last of them."""
+
+    def receiving(most: int, _sent: int) -> tuple[bytes, int]:
+        data, stamp = take(most)
+        return data, clock.came(channel, stamp) if data else 0
+
+    return receiving
+
+
+def receive(connected: socket.socket, most: int) -> tuple[bytes, int]:
     """Return at most so many bytes, b"" where the other side has closed, and the stamp of the last of them.
 
     A stamp is of CLOCK_REALTIME (ns), 0 where there is none. Raises OSError, and BlockingIOError where nothing has

@@ -360,7 +360,7 @@ def used_once(channel: Any, times: ConnectionTimes) -> Any:
         def readable(self) -> Answer | None:
             answer: Answer | None = super().readable()
             if not self._first and (answer is not None or self.answer_begun):
-                self._first = self.done if answer is not None else self._clock.came(self)
+                self._first = self.done if answer is not None else self.came
             if answer is not None:
                 own: Any = self
                 own.state = State.SPENT

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from loadgen.sut.channel import READ, WRITE, ConnectionFailed, Payload, State
 from loadgen.sut.kernel_clock import KernelClock
-from loadgen.sut.stamped import RECEIVE, SEND, Receive, ask_for_stamps, receive_in_python, receiver, sending_stamp
+from loadgen.sut.stamped import RECEIVE, SEND, Clock, Receive, Stamped, ask_for_stamps, receive, receiver, sending_stamp
 from loadgen.transport.server_url import socket_path
 from servemark.errors import ServerError
 from servemark.machine.addresses import is_loopback, listeners, places, socket_listeners
@@ -59,11 +59,11 @@ class Socket(_OriginalSocket):
 
     def take(self, most: int) -> tuple[bytes, int]:
         """Return bytes that have come, b"" where the server has closed, with the kernel's stamp. Raises OSError."""
-        return receive_in_python(self, most)
+        return receive(self, most)
 
-    def taker(self) -> Receive:
-        """Return a function like `take`, for RECEIVE_BYTES at most: it takes no memory that it does not need."""
-        return receiver(self)
+    def receiver(self, clock: Clock, channel: Stamped) -> Receive:
+        """Return a function that receives RECEIVE_BYTES at most: it takes no memory that it does not need."""
+        return receiver(self, clock, channel)
 
     def sending_stamp(self) -> int:
         """Take the kernel's stamp of something sent from the error queue. Raises OSError where there is none."""
@@ -97,8 +97,8 @@ class TcpChannel:
     """A non-blocking socket with the state that the driver reads: what every channel to a server has in common."""
 
     __slots__ = (
-        "_address", "_clock", "_room", "_sending_stamped", "_socket", "_stamped", "_take_few", "deadline",
-        "done", "fd", "payload", "scheduled", "sent", "stamp", "state", "wants", "watched",
+        "_address", "_chosen_during", "_clock", "_room", "_sending_stamped", "_socket", "_stamped", "_take_few", "came",
+        "deadline", "done", "fd", "payload", "scheduled", "sent", "state", "wants", "watched",
     )  # fmt: skip
 
     def __init__(self, address: Address) -> None:
@@ -106,12 +106,13 @@ class TcpChannel:
         self._stamped = False
         self._room = FIRST_RECEIVE_BYTES
         self._sending_stamped = False
-        self.stamp = 0
+        self._chosen_during = 0
+        """When the request was sent that was under way as the next one's sending was chosen to be stamped."""
         self.fd = -1
         self.state = State.CLOSED
         self.wants = self.watched = 0
         self.payload: Payload | None = None
-        self.scheduled = self.deadline = self.sent = self.done = 0
+        self.scheduled = self.deadline = self.sent = self.came = self.done = 0
 
     def open(self) -> None:
         """Begin to connect. Raises ConnectionFailed where that fails at once."""
@@ -120,7 +121,7 @@ class TcpChannel:
         except OSError as error:
             raise failed(error.errno) from error
         self._socket.setblocking(False)
-        self._take_few = self._socket.taker()
+        self._take_few = self._socket.receiver(self._clock, self)
         self._stamped = self._clock.ask(self._socket)
         self._sending_stamped = False
         if self._address.family != socket.AF_UNIX:
@@ -166,17 +167,19 @@ class TcpChannel:
         """
         try:
             if announced <= self._room:
-                data, self.stamp = self._take_few(self._room)
+                data, self.came = self._take_few(self._room, self.sent)
             else:
-                data, self.stamp = self._socket.take(min(announced, MAX_RECEIVE_BYTES))
+                data, stamp = self._socket.take(min(announced, MAX_RECEIVE_BYTES))
+                self.came = self._clock.came(self, stamp)
         except BlockingIOError:
-            if self._sending_stamped:
-                self._take_send_stamp()
+            # A stamp that is left in the error queue would wake the loop for ever.
+            if self._stamped:
+                self._take_send_stamps()
             return None
         except OSError as error:
             raise failed(error.errno) from error
         if self._sending_stamped:
-            self._take_send_stamp()
+            self._take_send_stamps()
         if len(data) >= self._room:
             self._room = min(2 * len(data), RECEIVE_BYTES)
         if not data:
@@ -186,18 +189,24 @@ class TcpChannel:
         return data
 
     def stamp_next_request(self) -> None:
-        """Have the kernel stamp the sending of the next request: epoll says EPOLLIN or EPOLLERR when it has."""
+        """Have the kernel stamp the sending of the next request: epoll says EPOLLIN or EPOLLERR when it has.
+
+        What is sent until then, as HTTP/2's window updates for the answer under way, is stamped too.
+        """
         if self._stamped and not self._sending_stamped:
             self._sending_stamped = ask_for_stamps(self._socket, RECEIVE | SEND)
+            self._chosen_during = self.sent
 
-    def _take_send_stamp(self) -> None:
-        """Take the stamp of the request in flight from the error queue, of which one is enough."""
-        try:
-            stamp = self._socket.sending_stamp()
-        except OSError:  # not there yet
-            return
-        if self.state is State.BUSY and self._clock.went(stamp, self.sent):
-            self._sending_stamped = not ask_for_stamps(self._socket)
+    def _take_send_stamps(self) -> None:
+        """Empty the error queue; the first stamp of the request that is chosen says when it was sent."""
+        while True:
+            try:
+                stamp = self._socket.sending_stamp()
+            except OSError:  # empty, or not there yet
+                return
+            chosen = self._sending_stamped and self.state is State.BUSY and self.sent != self._chosen_during
+            if chosen and self._clock.went(stamp, self.sent):
+                self._sending_stamped = not ask_for_stamps(self._socket)
 
 
 def failed(code: int | None) -> ConnectionFailed:

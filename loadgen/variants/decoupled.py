@@ -85,7 +85,7 @@ class DecoupledStream(GrpcStream):
         else:
             final = _is_final(found)
             if found.error_message or found.infer_response.outputs or not final:
-                self._came.append(self._clock.came(self))
+                self._came.append(self.came)
                 self._wrong = self._wrong or self._method.judge(enclosed)
                 self._last = enclosed
         if final:
@@ -94,7 +94,7 @@ class DecoupledStream(GrpcStream):
     def _complete(self, body: bytes, error: str | None, status_message: str = "") -> None:
         if self._answer is not None:
             raise ProtocolViolation("an answer after the last one")
-        self.done = self._clock.came(self)
+        self.done = self.came
         answers = Answers(body, error, status_message, self._method)
         answers.came = tuple(self._came)
         self._answer = answers
