@@ -61,7 +61,6 @@ COMPARED = {
     "LessOrEqual": (tf.less_equal, NUMBERS),
 }
 ARITHMETIC = {
-    "Add": (tf.add, NUMBERS),
     "Mul": (tf.multiply, NUMBERS),
     "Sub": (tf.subtract, NUMBERS),
 }
@@ -82,6 +81,39 @@ for _name, (_, _types) in NARY.items():
     operator(_name, types=_types, since=1 if _name not in {"And", "Or", "Xor"} else 7)(_nary)
 for _name, (_, _types) in (*COMPARED.items(), *ARITHMETIC.items()):
     operator(_name, types=_types, since=7)(_nary)  # before, shapes were matched by attributes
+
+
+@operator("Add", types=NUMBERS, since=7)
+def add(node: Node) -> Value:
+    """Add in a form that TensorFlow's optimiser takes rightly.
+
+    It makes one operator of a product and a constant that is added to it, which then has to be of one dimension; and
+    of a convolution's bias and a constant it makes one bias, also where the constant varies along the picture.
+    """
+    x, y = node.value(0), node.value(1)
+    x, y = _flat(x, y), _flat(y, x)
+    for term, other in ((x, y), (y, x)):
+        if other.prefers_last and _varies_along_a_picture(term, other.rank):
+            assert term.array is not None
+            return all_of(tf.subtract, [other, Value(-term.array)])
+    return all_of(tf.add, [x, y])
+
+
+def _flat(term: Value, other: Value) -> Value:
+    """Return a constant without the first dimensions of 1 that the other term has, too."""
+    if term.array is None or not other.has_rank:
+        return term
+    shape = list(term.array.shape)
+    while len(shape) > 1 and shape[0] == 1 and len(shape) <= other.rank:
+        del shape[0]
+    return Value(term.array.reshape(shape)) if len(shape) < term.array.ndim else term
+
+
+def _varies_along_a_picture(term: Value, rank: int) -> bool:
+    """Return True for a constant of floats that varies along another dimension than batch and channels."""
+    if term.array is None or term.array.dtype.kind != "f":
+        return False
+    return any(size > 1 for size in ([1] * (rank - term.array.ndim) + list(term.array.shape))[2:])
 
 
 @operator("Where")

@@ -45,6 +45,25 @@ def test_a_layer_normalisation_keeps_its_epsilon(epsilon: float) -> None:
     check(made, {"x": x})
 
 
+@pytest.mark.parametrize("shape", [[5], [1, 5], [6, 1]], ids=str)
+def test_a_constant_is_added_to_a_product_of_a_transposed_input(shape: list[int]) -> None:
+    """TensorFlow's optimiser makes one operator of these."""
+    nodes = [
+        N("Transpose", ["x"], ["t"], perm=[1, 0]),
+        N("MatMul", ["t", "w"], ["product"]),
+        N("Add", ["shift", "product"], ["y"]),
+    ]
+    check(model(nodes, {"x": [8, 6]}, ["y"], {"w": normal(8, 5), "shift": normal(*shape)}), {"x": normal(8, 6)})
+
+
+@pytest.mark.parametrize("shape", [[9], [9, 9], [1, 1, 9, 9], [5, 9, 9], [5, 1, 1]], ids=str)
+def test_a_constant_is_added_to_a_convolution_with_a_bias(shape: list[int]) -> None:
+    """TensorFlow's optimiser adds two constants that follow each other at once."""
+    nodes = [N("Conv", ["x", "kernel", "bias"], ["c"], pads=[1, 1, 1, 1]), N("Add", ["c", "shift"], ["y"])]
+    weights = {"kernel": normal(5, 4, 3, 3), "bias": normal(5), "shift": normal(*shape)}
+    check(model(nodes, {"x": ["n", 4, 9, 9]}, ["y"], weights), {"x": normal(2, 4, 9, 9)})
+
+
 def test_names_that_differ_in_case_or_in_one_sign_stay_two() -> None:
     made = model(
         [N("Sub", ["a.b", "a_b"], ["d"]), N("Div", ["A_b", "d"], ["y"])],
