@@ -10,7 +10,7 @@ from onnx import helper
 
 from exporters.onnx_to_tensorflow.declaration import ANY, BOOL, FLOATS, INTEGERS, NUMBERS, Types, dtypes, operator
 from exporters.onnx_to_tensorflow.node import Node
-from exporters.onnx_to_tensorflow.values import Value, all_of, each_of
+from exporters.onnx_to_tensorflow.values import Array, Value, all_of, each_of
 
 SIGNED = FLOATS | dtypes("int8", "int16", "int32", "int64")
 UNARY: dict[str, tuple[Callable[[Any], Any], Types]] = {
@@ -93,8 +93,7 @@ def add(node: Node) -> Value:
     x, y = node.value(0), node.value(1)
     x, y = _flat(x, y), _flat(y, x)
     for term, other in ((x, y), (y, x)):
-        if other.prefers_last and _varies_along_a_picture(term, other.rank):
-            assert term.array is not None
+        if term.array is not None and other.prefers_last and _varies_along_a_picture(term.array, other.rank):
             return all_of(tf.subtract, [other, Value(-term.array)])
     return all_of(tf.add, [x, y])
 
@@ -109,11 +108,10 @@ def _flat(term: Value, other: Value) -> Value:
     return Value(term.array.reshape(shape)) if len(shape) < term.array.ndim else term
 
 
-def _varies_along_a_picture(term: Value, rank: int) -> bool:
-    """Return True for a constant of floats that varies along another dimension than batch and channels."""
-    if term.array is None or term.array.dtype.kind != "f":
-        return False
-    return any(size > 1 for size in ([1] * (rank - term.array.ndim) + list(term.array.shape))[2:])
+def _varies_along_a_picture(array: Array, rank: int) -> bool:
+    """Return True for floats that vary along another dimension than batch and channels."""
+    sizes = [1] * (rank - array.ndim) + list(array.shape)
+    return array.dtype.kind == "f" and any(size > 1 for size in sizes[2:])
 
 
 @operator("Where")

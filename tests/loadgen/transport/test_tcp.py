@@ -95,6 +95,12 @@ def linked(clock: KernelClock) -> Iterator[tuple[TcpChannel, socket.socket]]:
             yield channel, peer
 
 
+def take_stamps(channel: TcpChannel) -> None:
+    """Wait until the error queue has a stamp, and take what it has."""
+    select.select([channel.fd], [], [], 5)
+    assert channel._receive() is None
+
+
 def test_an_answer_came_before_it_was_read() -> None:
     """It lay in the socket for 50 ms: the kernel's stamp is that of its coming, the process's of the reading."""
     came = {}
@@ -144,8 +150,7 @@ def test_the_stamps_of_what_was_sent_before_the_request_are_passed_over() -> Non
         time.sleep(0.001)
         channel.state, channel.sent = State.BUSY, time.monotonic_ns()
         channel._socket.send(b"request")
-        select.select([channel.fd], [], [], 5)
-        assert channel._receive() is None
+        take_stamps(channel)
         clock.flush(begin, time.monotonic_ns())
     assert clock.send_error.count == 1
 
@@ -157,14 +162,12 @@ def test_what_is_sent_for_the_answer_under_way_is_not_the_next_requests_sending(
         channel.state, channel.sent = State.BUSY, time.monotonic_ns()
         channel.stamp_next_request()
         channel._socket.send(b"window update")
-        select.select([channel.fd], [], [], 5)
-        assert channel._receive() is None
+        take_stamps(channel)
         clock.flush(begin, time.monotonic_ns())
         assert clock.send_error.count == 0
         channel.sent = time.monotonic_ns()
         channel._socket.send(b"request")
-        select.select([channel.fd], [], [], 5)
-        assert channel._receive() is None
+        take_stamps(channel)
         clock.flush(begin, time.monotonic_ns())
     assert clock.send_error.count == 1
 
