@@ -64,9 +64,9 @@ def scorable(config: LoadConfig, most: int) -> tuple[LabelledSet, Sequence[int]]
     """
     metric_of(config)
     data = labelled_set(config)
-    if data.requests_per_example > 1:
+    if data.requests_per_example != 1:
         raise OptionError(
-            f"an example of {config.workload.name} is {data.requests_per_example} requests, which a load run mixes",
+            f"an example of {config.workload.name} is several requests, which a load run mixes",
             fix="leave out --quality, and use `servemark quality`",
         )
     return data, chosen(data.size, most, config.seed)

@@ -10,13 +10,15 @@ which the reference joins some tens for a patient (KiTS19).
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from servemark.datasets import kits19
 from servemark.models.blocks.weights import he, seeded
-from servemark.workload import Quality, Sample, Slo, Tensor, Variant, define
+from servemark.workload import Example, LabelledSet, Quality, Sample, Slo, Tensor, Variant, define
 
 if TYPE_CHECKING:
     from torch import nn
@@ -95,6 +97,25 @@ def _window(rng: np.random.Generator, side: int) -> npt.NDArray[np.float32]:
     return window
 
 
+def read(path: Path) -> Iterator[Sample]:
+    """Read the windows of KiTS19's scans, patient by patient. Raises InputDataError."""
+    for case in kits19.patients(path):
+        for window in kits19.windows(kits19.read(case).volume):
+            yield {"image": window[None]}
+
+
+def labelled(path: Path) -> LabelledSet:
+    """KiTS19's patients, each with all windows of the scan and the class of each voxel. Raises InputDataError."""
+    cases = kits19.patients(path)
+
+    def example(number: int) -> Example:
+        scan = kits19.read(cases[number])
+        return Example(tuple({"image": window[None]} for window in kits19.windows(scan.volume)), scan.labels)
+
+    counts = [len(kits19.starts(kits19.shape(case))) for case in cases]
+    return LabelledSet(len(cases), example, requests_per_example=counts)
+
+
 FULL = Sizes()
 TINY = Sizes(channels=(4, 8, 8), side=16)
 
@@ -109,10 +130,13 @@ WORKLOAD = define(
     outputs=lambda sizes: (Tensor("logits", "FP32", (sizes.classes, sizes.side, sizes.side, sizes.side)),),
     max_batch=4,
     slo=Slo(99, 1000),
-    quality=Quality("mean Dice", 0.8617, "KiTS19, 43 patients", unmeasured="no reader of KiTS19's scans"),
+    quality=Quality("mean Dice", 0.8617, f"KiTS19, {len(kits19.PATIENTS)} patients"),
     citation="Çiçek et al. 2016, 3D U-Net, MICCAI (arXiv:1606.06650)",
     origin="MLPerf Inference's reference; 0.8617 is its trained weights' mean Dice.",
     locustfile="semantic_segmentation",
     build=build,
     samples=samples,
+    dataset=kits19.KEY,
+    read=read,
+    labelled=labelled,
 )

@@ -42,7 +42,7 @@ class LabelledLibrary(Sequence[Payload]):
         self._data, self._inputs, self._encode = labels.data, config.workload.inputs, target.encoder()
 
     def __len__(self) -> int:
-        return self._data.size * self._data.requests_per_example
+        return self._data.first_request(self._data.size)
 
     @overload
     def __getitem__(self, index: int) -> Payload: ...
@@ -53,7 +53,7 @@ class LabelledLibrary(Sequence[Payload]):
     def __getitem__(self, index: int | slice) -> Payload | Sequence[Payload]:
         if isinstance(index, slice):
             return [self[each] for each in range(*index.indices(len(self)))]
-        number, part = divmod(index, self._data.requests_per_example)
+        number, part = self._data.place_of(index)
         sample = self._data.example(number).requests[part]
         return Payload(self._encode(stack([sample], self._inputs)), (), (number,))
 
@@ -74,7 +74,7 @@ def score_log(config: LoadConfig, labels: Labels, logs: Path) -> QualityScore:
     with Journal(logs) as journal:
         scorer = Scorer(labels.metric, labels.data, journal)
         for number, part, _ in scorer.requests(labels.examples):
-            index = number * labels.data.requests_per_example + part
+            index = labels.data.first_request(number) + part
             if content := answers.get(index):
                 with parsing(f"the answer to sample {index} in {logs}", ResultError, fix="run it again"):
                     answer = from_bytes(content, config.workload.outputs)

@@ -49,7 +49,7 @@ class ScoredLoad:
     def __init__(self, config: LoadConfig, target: Target, labels: Labels, scorer: Scorer) -> None:
         self._config, self._target, self._scorer = config, target, scorer
         self.left = [number for number in labels.examples if number not in scorer.journal.scored]
-        self._requests = -(-len(self.left) * labels.data.requests_per_example // config.batch_size)
+        self._requests = -(-sum(map(labels.data.requests_of, self.left)) // config.batch_size)
         self._labels = labels
         self._answered = 0
         self._started = self._next_flush = 0.0
@@ -129,4 +129,4 @@ class ScoredLoad:
 
     @property
     def _whole_requests(self) -> float:
-        return self._labels.data.size * self._labels.data.requests_per_example / self._config.batch_size
+        return self._labels.data.first_request(self._labels.data.size) / self._config.batch_size

@@ -1,8 +1,10 @@
 """Labelled data: requests whose right answers are known."""
 
+import bisect
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 from servemark.workload.tensor import Sample
@@ -55,5 +57,30 @@ class LabelledSet:
     size: int
     example: Callable[[int], Example]
     prediction: Callable[[Sample, Any], Any] = first_output
-    requests_per_example: int = 1
+    requests_per_example: int | Sequence[int] = 1
+    """Number of requests of every example, or of each."""
     alphabet: tuple[str, ...] = ()
+
+    def requests_of(self, number: int) -> int:
+        """Return the number of an example's requests."""
+        each = self.requests_per_example
+        return each if isinstance(each, int) else each[number]
+
+    def first_request(self, number: int) -> int:
+        """Return the place of an example's first request among those of all examples; of `size`, their number."""
+        each = self.requests_per_example
+        return number * each if isinstance(each, int) else self._firsts[number]
+
+    def place_of(self, request: int) -> tuple[int, int]:
+        """Return the example that a request belongs to, and the request's place within it."""
+        each = self.requests_per_example
+        if isinstance(each, int):
+            return divmod(request, each)
+        number = bisect.bisect_right(self._firsts, request) - 1
+        return number, request - self._firsts[number]
+
+    @cached_property
+    def _firsts(self) -> list[int]:
+        each = self.requests_per_example
+        assert not isinstance(each, int)
+        return list(itertools.accumulate(each, initial=0))

@@ -45,4 +45,25 @@ def _area(scores: Sequence[float], clicks: Sequence[int]) -> float:
     return float(np.mean([[(a > b) + (a == b) / 2 for b in others] for a in clicked]))
 
 
-METRICS = (GroupedAuc(),)
+class Auc:
+    """An example is an impression: the prediction is its score, the label 1 if it was clicked."""
+
+    figures = ("AUC",)
+    higher_is_better = True
+
+    def row(self, predictions: Sequence[Any], label: int) -> Row:
+        if label not in (0, 1):
+            raise ValueError(f"the click is {label!r:.80}, not 0 or 1")
+        return [float(np.asarray(predictions[0]).reshape(-1)[0]), int(label)]
+
+    def wrong(self, label: int) -> Row:
+        return [1.0 - label, int(label)]
+
+    def values(self, rows: Sequence[Row]) -> tuple[float, ...]:
+        from sklearn.metrics import roc_auc_score
+
+        scores, clicks = np.asarray(rows, np.float64).T
+        return (float(roc_auc_score(clicks, scores)) if 0 < clicks.mean() < 1 else float("nan"),)
+
+
+METRICS = (GroupedAuc(), Auc())

@@ -25,7 +25,7 @@ def score(name: str, data: LabelledSet, *answers: Sample) -> float:
     """The metric of these answers, those of an example's requests one after the other."""
     quality, rows = get(name).quality, []
     assert quality is not None
-    metric, each = metric_named(quality.metric), data.requests_per_example
+    metric, each = metric_named(quality.metric), data.requests_of(0)
     for number in range(data.size):
         label = data.example(number).label
         predictions = [data.prediction(outputs, label) for outputs in answers[number * each : (number + 1) * each]]

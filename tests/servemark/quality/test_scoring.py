@@ -13,7 +13,13 @@ from servemark.quality.journal import Journal
 from servemark.quality.metrics import metric_named, metrics
 from servemark.quality.scoring import Scorer
 from servemark.workload import Example, LabelledSet, Quality, Sample
-from tests.servemark.quality.metrics.test_metrics import LABELS, NO_WORST, PICTURE, VOLUME, detections, scores
+from tests.servemark.quality.metrics.test_metrics import (
+    PICTURE,
+    VOLUME,
+    detections,
+    label_of,
+    scores,
+)
 
 PREDICTIONS: dict[str, tuple[Any, ...]] = {
     "top-1": (scores(0, 0, 0, 1, 0, 0),),
@@ -28,6 +34,7 @@ PREDICTIONS: dict[str, tuple[Any, ...]] = {
     "perplexity": (scores(-1, -2),),
     "ROUGE-L": ("a b",),
     "GAUC": (scores(0.9), scores(0.1)),
+    "AUC": (scores(0.9),),
     "mAP@[.5:.95]": (detections(([0.0, 0.0, 9.0, 9.0], 0.9, 1)),),
     "mask AP@[.5:.95]": (detections(),),
     "mAP@0.5": (detections(([0.0, 0.0, 9.0, 9.0], 0.9, 1)),),
@@ -35,6 +42,7 @@ PREDICTIONS: dict[str, tuple[Any, ...]] = {
     "MSE": (np.ones((1, 3, 2, 2)),),
     "mean IoU": (VOLUME,),
     "FCN-8s pixel accuracy": (np.zeros((2, 2), int),),
+    "mean Dice": (np.ones((3, 128, 128, 128), np.float32),),
     "LFW accuracy": (scores(1, 0), scores(1, 0)),
     "estimated Earth-Mover distance": (scores(1),),
 }
@@ -47,7 +55,7 @@ def scored(name: str, folder: Path, first: Sample, prediction: Any) -> Any:
     metric, parts = metric_named(name), len(PREDICTIONS[name])
 
     def example(number: int) -> Example:
-        return Example(({},) * parts, number % 2 if name == NO_WORST else LABELS[name])
+        return Example(({},) * parts, label_of(name, number))
 
     data = LabelledSet(EXAMPLES, example, prediction, parts)
     with Journal(folder) as journal:
@@ -65,8 +73,8 @@ def test_one_answer_of_nan_is_one_wrong_answer(name: str, tmp_path: Path) -> Non
     first = {"part": np.array([0]), "more": np.array([1, math.nan], np.float16)}
     found = scored(name, tmp_path, first, lambda outputs, _: answers[int(outputs["part"][0])])
     metric = metric_named(name)
-    rows = [metric.row(answers, number % 2 if name == NO_WORST else LABELS[name]) for number in range(1, EXAMPLES)]
-    wrong = metric.wrong(LABELS[name])
+    rows = [metric.row(answers, label_of(name, number)) for number in range(1, EXAMPLES)]
+    wrong = metric.wrong(label_of(name, 0))
     expected = metric.values(rows if wrong is None else [wrong, *rows])[0]
     assert found["figures"][0]["value"] == pytest.approx(expected)
     assert (found["wrong"], found["left_out"], found["not_numbers"]) == ((0, 1, 1) if wrong is None else (1, 0, 1))

@@ -308,6 +308,7 @@ LABELS: dict[str, Any] = {
     "perplexity": 2,
     "ROUGE-L": "a b",
     "GAUC": [1, 0],
+    "AUC": 0,
     "mAP@[.5:.95]": annotated(([0.0, 0.0, 9.0, 9.0], 1)),
     "mask AP@[.5:.95]": outlined([0.0, 0.0, 9.0, 9.0]),
     "mAP@0.5": {"objects": [(1, [0, 0, 9, 9], False)]},
@@ -315,10 +316,13 @@ LABELS: dict[str, Any] = {
     "MSE": np.ones((1, 3, 2, 2)),
     "mean IoU": VOLUME,
     "FCN-8s pixel accuracy": np.zeros((2, 2), int),
+    "mean Dice": np.repeat(np.array([1, 2], np.uint8), 64 * 128 * 128).reshape(128, 128, 128),
     "LFW accuracy": [1, 0],
     "estimated Earth-Mover distance": 1,
 }
 NO_WORST = "estimated Earth-Mover distance"
+OF_TWO_KINDS = ("AUC", NO_WORST)
+"""Metrics that compare examples of label 0 with those of label 1."""
 WORST = {"WER": 1.0, "MSE": 12.0, "perplexity": 1 / float(np.finfo(np.float32).tiny)}
 
 
@@ -330,7 +334,13 @@ def test_what_was_not_answered_is_as_wrong_as_can_be(name: str) -> None:
     if row is not None:
         worst = 0.0 if metric.higher_is_better else WORST[name]
         json.loads(json.dumps(row))  # it goes to the disk
-        assert metric.values([row])[0] == pytest.approx(worst)
+        rows = [row, metric.wrong(1 - LABELS[name]) or []] if name in OF_TWO_KINDS else [row]
+        assert metric.values(rows)[0] == pytest.approx(worst)
+
+
+def label_of(name: str, number: int) -> Any:
+    """The label of an example of several, as this metric needs them."""
+    return number % 2 if name in OF_TWO_KINDS else LABELS[name]
 
 
 def test_a_black_clip_is_not_the_answer_to_a_black_one() -> None:
