@@ -40,7 +40,7 @@ def organs(sides: tuple[int, ...]) -> npt.NDArray[np.uint8]:
 
 
 def answers(labels: npt.NDArray[np.uint8]) -> list[npt.NDArray[np.float32]]:
-    """What a network answers that is right in each window."""
+    """Answers to the windows of a network that is right everywhere."""
     windows = kits19.windows(labels.astype(np.float32))
     return [np.stack([window == organ for organ in range(3)]).astype(np.float32) for window in windows]
 
