@@ -21,7 +21,7 @@ from servemark.datasets import ml_100k
 from servemark.models.blocks.weights import seeded
 from servemark.models.ncf import Sizes, network
 from servemark.paths import DATA_ROOT
-from servemark.quality.metrics.hit_ratio import TOP
+from servemark.quality.metrics.recommendation import TOP
 
 if TYPE_CHECKING:
     from torch import nn

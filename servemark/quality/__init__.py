@@ -1,4 +1,4 @@
 """Quality of the answers: labelled examples are sent, and their answers are scored by the field's metric.
 
-A metric is one file of `metrics/`. Imports the description of workloads, no stage.
+A file of `metrics/` holds those of a subject. Imports the description of workloads, no stage.
 """

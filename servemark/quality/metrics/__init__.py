@@ -1,4 +1,4 @@
-"""The metrics: every module has `METRICS` of one family, and imports what is heavy in their methods."""
+"""The metrics: every module has `METRICS` of one subject, and imports what is heavy in their methods."""
 
 from functools import cache
 
