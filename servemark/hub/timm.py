@@ -4,13 +4,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import timm
+import torch
 
 from servemark.errors import OptionError
-from servemark.hub.blocks.classifier import built, described
 from servemark.hub.blocks.description import Description
-from servemark.hub.blocks.network import hugging_face, reason
-from servemark.hub.blocks.own_data import Pictures
-from servemark.hub.blocks.ports import Port, Shapes, sized
+from servemark.hub.blocks.network import build_classifier, describe_classifier, hugging_face, reason
+from servemark.hub.blocks.ports import Shapes
+from servemark.hub.blocks.requests import Pictures
 
 if TYPE_CHECKING:
     from torch import nn
@@ -33,36 +33,36 @@ def describe(model: str, name: str, shapes: Shapes) -> Description:
             f"timm {timm.__version__} has no model {model!r}",
             fix=f"did you mean {' or '.join(near)}?" if near else "servemark list --library timm TEXT searches names",
         )
-    network = timm.create_model(_place(model), pretrained=False)
+    try:
+        device = torch.device("meta")
+        with device:
+            network = _network(model)
+    except Exception:  # its code looks at values: whatever the library raises
+        device, network = torch.device("cpu"), _network(model)
     preparation = _data.resolve_data_config(pretrained_cfg=network.pretrained_cfg)
     classes: Any = network.num_classes
     if not classes:
         raise OptionError(f"{model} of timm has no classes, it gives features", fix="name a classifier")
-    whole = Port(
-        name="image",
-        datatype="FP32",
-        shape=tuple(preparation["input_size"]),
-        holds="picture",
-        mean=tuple(preparation["mean"]),
-        std=tuple(preparation["std"]),
-    )
-    (picture,) = sized([whole], shapes)
-    return described(
+    return describe_classifier(
         name,
         "timm",
         timm.__version__,
         model,
-        picture=picture,
+        shapes=shapes,
+        size=preparation["input_size"],
+        mean=preparation["mean"],
+        std=preparation["std"],
         classes=classes,
         preparation=preparation,
-        make=lambda: timm.create_model(_place(model), pretrained=False),
+        make=lambda: network if torch.get_default_device() == device else _network(model),
         random=_why_random(model),
     )
 
 
-def _place(model: str) -> str:
-    """Name a model as timm takes it, also by its folder."""
-    return f"local-dir:{model}" if Path(model).is_dir() else model
+def _network(model: str, *, trained: bool = False) -> "nn.Module":
+    """Make a model by its name or its folder."""
+    made: nn.Module = timm.create_model(f"local-dir:{model}" if Path(model).is_dir() else model, pretrained=trained)
+    return made
 
 
 def _why_random(model: str) -> str | None:
@@ -71,7 +71,7 @@ def _why_random(model: str) -> str | None:
         return f"{model} has no *.safetensors"
     with hugging_face():
         try:
-            timm.create_model(_place(model), pretrained=True)
+            _network(model, trained=True)
         except Exception as error:  # whatever the hub, the network or the file raises
             return reason(error)
     return None
@@ -79,7 +79,7 @@ def _why_random(model: str) -> str | None:
 
 def build(description: Description) -> "nn.Module":
     """Make the network in eval mode."""
-    return built(description, lambda trained: timm.create_model(_place(description.model), pretrained=trained))
+    return build_classifier(description, lambda trained: _network(description.model, trained=trained))
 
 
 def pictures(description: Description) -> Pictures:

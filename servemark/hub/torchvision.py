@@ -8,11 +8,10 @@ import torchvision
 from torchvision import models
 
 from servemark.errors import OptionError
-from servemark.hub.blocks.classifier import built, described
 from servemark.hub.blocks.description import Description
-from servemark.hub.blocks.network import downloading, reason
-from servemark.hub.blocks.own_data import Pictures
-from servemark.hub.blocks.ports import Port, Shapes, sized
+from servemark.hub.blocks.network import build_classifier, describe_classifier, downloading, reason
+from servemark.hub.blocks.ports import Shapes
+from servemark.hub.blocks.requests import Pictures
 
 if TYPE_CHECKING:
     from torch import nn
@@ -36,21 +35,15 @@ def describe(model: str, name: str, shapes: Shapes) -> Description:
     weights = _weights(model)
     prepare: Any = weights.transforms()
     side = prepare.crop_size[0]
-    whole = Port(
-        name="image",
-        datatype="FP32",
-        shape=(3, side, side),
-        holds="picture",
-        mean=tuple(prepare.mean),
-        std=tuple(prepare.std),
-    )
-    (picture,) = sized([whole], shapes)
-    return described(
+    return describe_classifier(
         name,
         "torchvision",
         torchvision.__version__,
         model,
-        picture=picture,
+        shapes=shapes,
+        size=(3, side, side),
+        mean=prepare.mean,
+        std=prepare.std,
         classes=CLASSES,
         make=lambda: _network(model),
         random=_why_random(weights),
@@ -86,7 +79,7 @@ def build(description: Description) -> "nn.Module":
     def make(trained: bool) -> "nn.Module":
         return _network(description.model, _weights(description.model) if trained else None)
 
-    return built(description, make)
+    return build_classifier(description, make)
 
 
 def pictures(description: Description) -> Pictures:

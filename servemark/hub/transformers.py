@@ -10,19 +10,16 @@ import msgspec
 import numpy as np
 import torch
 import transformers
-from huggingface_hub.errors import EntryNotFoundError
 from torch import nn
 
-from servemark import files
-from servemark.errors import OptionError, parsing
+from servemark.errors import OptionError
 from servemark.hub.blocks.description import Description
-from servemark.hub.blocks.network import counted, file_of, hugging_face, quoted, reason
-from servemark.hub.blocks.own_data import Pictures, Sounds, Texts
+from servemark.hub.blocks.network import counted, hugging_face, quoted, reason
 from servemark.hub.blocks.ports import Port, Shapes, sized
-from servemark.hub.blocks.processors import PROCESSORS, Processor, heard, image_processor, prepared, tokenized
+from servemark.hub.blocks.processors import Processor, heard, image_processor, json_of, prepared, tokenized
 from servemark.hub.blocks.published import KNOWN, SENTENCES
-from servemark.hub.blocks.requests import requests
-from servemark.hub.blocks.sentences import Embedding, embed, embedding
+from servemark.hub.blocks.requests import Pictures, Sounds, Texts, requests
+from servemark.hub.blocks.sentences import Embedding, Served, embedding
 from servemark.models.blocks.weights import seeded
 
 if TYPE_CHECKING:
@@ -160,33 +157,6 @@ OF_KIND = {
 KINDS = {model_type: kind for kind, types in OF_KIND.items() for model_type in types.split()}
 
 
-class Served(nn.Module):
-    """A network as it is served: tensors in the order of its ports; one vector of a text where it embeds sentences.
-
-    Without names of outputs the library's own answer is given.
-    """
-
-    def __init__(
-        self, network: nn.Module, inputs: tuple[str, ...], outputs: tuple[str, ...], how: Embedding | None
-    ) -> None:
-        super().__init__()
-        self.network, self._inputs, self._outputs, self._how = network, inputs, outputs, how
-
-    def forward(
-        self, first: torch.Tensor, second: torch.Tensor | None = None, third: torch.Tensor | None = None
-    ) -> Any:
-        """Answer a batch; torch.export wants each input to have a name."""
-        given = [each for each in (first, second, third) if each is not None]
-        taken = dict(zip(self._inputs, given, strict=True))
-        answer = self.network(**taken)
-        if self._how:
-            return embed(self._how, answer.last_hidden_state, taken["attention_mask"])
-        if not self._outputs:
-            return answer
-        found = tuple(getattr(answer, name) for name in self._outputs)
-        return found if len(found) > 1 else found[0]
-
-
 def search(text: str) -> list[str]:
     """List the names that are known without the hub and contain a text."""
     return sorted(name for name in KNOWN if text.lower() in name.lower())
@@ -195,14 +165,57 @@ def search(text: str) -> list[str]:
 def describe(model: str, name: str, shapes: Shapes) -> Description:
     """Describe a model by its name on the hub, or by the path of its folder. Raises OptionError."""
     config, random = _configuration(model)
-    return _description(model, name, config, random, shapes)
+    kind = _kind(config, model)
+    processor = image_processor(config) if kind.inputs in OF_PICTURES else None
+    inputs = sized(kind.inputs(config, processor), shapes)
+    how = (SENTENCES.get(model) or embedding(model, functools.partial(json_of, config))) if kind is TEXT else None
+    if how:
+        config.architectures = None  # sentence-transformers takes the encoder, whatever head it was saved with
+    facts = {"config": config.to_diff_dict(), "model_type": config.model_type, "embedding": how}
+    facts |= {"processor": processor.made.to_dict()} if processor else {}
+    names = tuple(port.name for port in inputs)
+    headless = kind.encoder if _class(config, kind) is transformers.AutoModel else ""
+    task = "sentence embedding" if how else headless or kind.task
+
+    def network() -> nn.Module:
+        return Served(_part(_network(config, kind), kind), names, ("embedding",) if how else (), how)
+
+    found = counted(
+        network,
+        inputs,
+        lambda answer: (
+            {"embedding": answer}
+            if how
+            else {each: value for each in kind.outputs if (value := getattr(answer, each, None)) is not None}
+        ),
+    )
+    return Description(
+        name=name,
+        library="transformers",
+        version=transformers.__version__,
+        model=model,
+        task=task,
+        inputs=inputs,
+        outputs=found.outputs,
+        parameters=found.parameters,
+        flops=found.flops,
+        max_batch=MAX_BATCH,
+        random=random,
+        facts=facts,
+    )
 
 
 def _configuration(model: str) -> tuple[Config, str | None]:
     """Find a model's configuration, and why its weights are random. Raises OptionError."""
     folder = Path(model)
     if folder.is_dir():
-        config = _read(lambda: transformers.AutoConfig.from_pretrained(model, local_files_only=True), model)
+        try:
+            config = transformers.AutoConfig.from_pretrained(model, local_files_only=True)
+        except Exception as error:  # whatever the library raises
+            raise OptionError(
+                f"{model}: Transformers {transformers.__version__} cannot read its configuration: {error}",
+                fix="a folder as `save_pretrained` writes it, of an architecture that needs no code of its own",
+            ) from error
         return config, None if _weights(folder) else f"{model} has no *.safetensors"
     with hugging_face():
         try:
@@ -224,16 +237,6 @@ def _configuration(model: str) -> tuple[Config, str | None]:
         except Exception as error:  # likewise
             return config, reason(error)
     return config, None
-
-
-def _read(read: Callable[[], Config], model: str) -> Config:
-    try:
-        return read()
-    except Exception as error:  # whatever the library raises
-        raise OptionError(
-            f"{model}: Transformers {transformers.__version__} cannot read its configuration: {error}",
-            fix="a folder as `save_pretrained` writes it, of an architecture that needs no code of its own",
-        ) from error
 
 
 def _weights(folder: Path) -> bool:
@@ -258,69 +261,6 @@ def _kind(config: Config, model: str) -> Kind:
     return kind
 
 
-def _description(model: str, name: str, config: Config, random: str | None, shapes: Shapes) -> Description:
-    kind = _kind(config, model)
-    processor = _processor(config) if kind.inputs in OF_PICTURES else None
-    inputs = sized(kind.inputs(config, processor), shapes)
-    how = (SENTENCES.get(model) or embedding(model, functools.partial(_json, config))) if kind is TEXT else None
-    if how:
-        config.architectures = None  # sentence-transformers takes the encoder, whatever head it was saved with
-    facts = {"config": config.to_diff_dict(), "model_type": config.model_type, "embedding": how}
-    facts |= {"processor": processor.made.to_dict()} if processor else {}
-    names = tuple(port.name for port in inputs)
-
-    def network() -> nn.Module:
-        return Served(_part(_network(config, kind), kind), names, ("embedding",) if how else (), how)
-
-    found = counted(
-        network,
-        inputs,
-        lambda answer: (
-            {"embedding": answer}
-            if how
-            else {each: value for each in kind.outputs if (value := getattr(answer, each, None)) is not None}
-        ),
-    )
-    return Description(
-        name=name,
-        library="transformers",
-        version=transformers.__version__,
-        model=model,
-        task="sentence embedding" if how else _task(config, kind),
-        inputs=inputs,
-        outputs=found.outputs,
-        parameters=found.parameters,
-        flops=found.flops,
-        max_batch=MAX_BATCH,
-        random=random,
-        facts=facts,
-    )
-
-
-def _processor(config: Config) -> Processor:
-    """Return the model's own image processor, or its architecture's usual one. Raises OptionError."""
-    own = any(_json(config, name) is not None for name in PROCESSORS)
-    return image_processor(config.name_or_path if own else None, config.model_type)
-
-
-def _json(config: Config, name: str) -> Any:
-    """Read a JSON file from where the configuration comes; None where there is none. Raises OptionError."""
-    # What is known without the hub comes from nowhere.
-    if not (model := config.name_or_path):
-        return None
-    try:
-        path = file_of(model, name)
-    except (FileNotFoundError, EntryNotFoundError):
-        return None
-    except Exception as error:  # whatever the hub or the network raises
-        raise OptionError(
-            f"{model}: {name} could not be had: {quoted(error)}",
-            fix="run it again where the hub answers; or `servemark import` the model's folder",
-        ) from error
-    with parsing(path, OptionError, fix="a folder as the library's `save_pretrained` writes it"):
-        return msgspec.json.decode(files.content(path, files.DOCUMENT_BYTES))
-
-
 HEADS = ("Classification", "QuestionAnswering", "Detection", "Segmentation", "DepthEstimation", "CTC")
 """Parts of the names of classes whose answers are served."""
 
@@ -334,10 +274,6 @@ def _class(config: Config, kind: Kind) -> Any:
         if any(head in name for head in HEADS):
             return getattr(transformers, name, None) or getattr(transformers, kind.auto)
     return transformers.AutoModel if config.architectures and kind.encoder else getattr(transformers, kind.auto)
-
-
-def _task(config: Config, kind: Kind) -> str:
-    return kind.encoder if _class(config, kind) is transformers.AutoModel and kind.encoder else kind.task
 
 
 def _network(config: Config, kind: Kind) -> nn.Module:

@@ -25,8 +25,6 @@ from servemark.workload.suites import labels_of
 if TYPE_CHECKING:
     from torch import nn
 
-    from servemark.hub.blocks.own_data import Pictures
-
 LIBRARIES = "servemark.hub"
 KEPT = "hub.json"
 CONFIGURATION = "config.json"
@@ -157,27 +155,21 @@ def search(library: str, text: str) -> list[str]:
 def workload(description: Description) -> Workload:
     """Make the workload; nothing of the library is imported before its network is built."""
     # What draws requests imports SciPy, for which a command without such a model does not wait.
-    from servemark.hub.blocks.own_data import reader
-    from servemark.hub.blocks.requests import requests
+    from servemark.hub.blocks.requests import reader, requests
 
     return Workload(
         name=description.name,
         title=f"{description.model} ({description.library})",
         task=description.task or OWN,
         suites=(description.library, *labels_of(description.name)),
-        inputs=tuple(map(_tensor, description.inputs)),
-        outputs=tuple(map(_tensor, description.outputs)),
+        inputs=tuple(Tensor(port.name, port.datatype, port.shape) for port in description.inputs),
+        outputs=tuple(Tensor(port.name, port.datatype, port.shape) for port in description.outputs),
         parameters=description.parameters,
         flops=description.flops,
         max_batch=description.max_batch,
         build=_bound(description),
         samples=functools.partial(requests, description.inputs),
-        read=reader(
-            description.inputs,
-            lambda: _pictures(description),
-            lambda: _library(description.library).texts(description),
-            lambda: _library(description.library).sounds(description),
-        ),
+        read=reader(description.inputs, functools.partial(_preparation, description)),
         trained=description.random is None,
         module=f"{LIBRARIES}.{description.library}",
         made_of=description.made_of,
@@ -192,20 +184,20 @@ def _bound(description: Description) -> "Callable[[], nn.Module]":
     return build
 
 
-def _pictures(description: Description) -> "Pictures":
-    """Return how the library prepares a picture. Raises OptionError for a description that does not say it yet."""
+def _preparation(description: Description, kind: str) -> Any:
+    """Return how the library prepares `pictures`, `texts` or `sounds`.
+
+    Raises OptionError for a description that does not say yet how pictures are.
+    """
     try:
-        found: Pictures = _library(description.library).pictures(description)
+        return getattr(_library(description.library), kind)(description)
     except KeyError as error:
+        if kind != "pictures":
+            raise
         raise OptionError(
             f"the description of {description.name} was made before servemark kept how its pictures are prepared",
             fix=f"delete {models_folder() / description.name / KEPT}, and import a folder again: it is made anew",
         ) from error
-    return found
-
-
-def _tensor(port: Port) -> Tensor:
-    return Tensor(port.name, port.datatype, port.shape)
 
 
 def _library(name: str) -> Any:

@@ -13,9 +13,10 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from servemark.errors import OptionError
-from servemark.hub.blocks.ports import Port
+from servemark.hub.blocks.description import Description
+from servemark.hub.blocks.ports import Port, Shapes, sized
 from servemark.hub.blocks.requests import requests
-from servemark.models.blocks.weights import calibrate, centre
+from servemark.models.blocks.weights import calibrate, centre, seeded
 
 if TYPE_CHECKING:
     import torch
@@ -27,6 +28,7 @@ CALIBRATION_SAMPLES = 8
 BRANCH_SCALE = 0.1
 """Least factor of a residual branch. LayerScale begins at 1e-6 to 1e-4 (CaiT: Touvron et al. 2021, arXiv:2103.17239).
 A request would then leave in the answer little more than rounding, which spreading the answers makes large."""
+MAX_BATCH = 64
 DOWNLOAD_TIMEOUT_S, CONNECT_TIMEOUT_S = 10.0, 3.0
 DATATYPES = {"torch.float32": "FP32", "torch.int64": "INT64", "torch.int32": "INT32", "torch.bool": "BOOL"}
 
@@ -174,3 +176,52 @@ def file_of(model: str, name: str) -> Path:
 
     with hugging_face():
         return Path(hf_hub_download(model, name))
+
+
+def describe_classifier(
+    name: str,
+    library: str,
+    version: str,
+    model: str,
+    *,
+    shapes: Shapes,
+    size: Sequence[int],
+    mean: Sequence[float],
+    std: Sequence[float],
+    classes: int,
+    make: "Callable[[], nn.Module]",
+    random: str | None,
+    preparation: Mapping[str, Any] = {},
+) -> Description:
+    """Describe a classifier: a picture of this size [3, height, width] in, or of `shapes`; a score for each class out.
+
+    `make` makes it without trained weights; `random` is the reason why it has none. `preparation` says how the library
+    prepares a picture, where that is not known by the model's name.
+    """
+    whole = Port(name="image", datatype="FP32", shape=tuple(size), holds="picture", mean=tuple(mean), std=tuple(std))
+    (picture,) = sized([whole], shapes)
+    found = counted(make, (picture,), lambda logits: {"logits": logits})
+    return Description(
+        name=name,
+        library=library,
+        version=version,
+        model=model,
+        task="image classification",
+        inputs=(picture,),
+        outputs=found.outputs,
+        parameters=found.parameters,
+        flops=found.flops,
+        max_batch=MAX_BATCH,
+        random=random,
+        facts={"classes": classes, "preparation": preparation},
+    )
+
+
+def build_classifier(description: Description, make: "Callable[[bool], nn.Module]") -> "nn.Module":
+    """Make the network in eval mode. `make` takes True for its trained weights; random ones are seeded and spread."""
+    trained = description.random is None
+    with contextlib.nullcontext() if trained else seeded(description.name):
+        network = make(trained)
+        if not trained:
+            spread(network, description.inputs, description.facts["classes"])
+    return network.eval()

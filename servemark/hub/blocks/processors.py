@@ -4,16 +4,19 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import transformers
+from huggingface_hub.errors import EntryNotFoundError
 from PIL import Image
 from transformers.models.auto import image_processing_auto
 
-from servemark.errors import InputDataError, OptionError
-from servemark.hub.blocks.network import hugging_face, quoted
-from servemark.hub.blocks.own_data import Pictures, Sounds, Texts
+from servemark import files
+from servemark.errors import InputDataError, OptionError, parsing
+from servemark.hub.blocks.network import file_of, hugging_face, quoted
 from servemark.hub.blocks.ports import Port
+from servemark.hub.blocks.requests import Pictures, Sounds, Texts
 from servemark.models.synthesis.speech import SAMPLE_RATE
 from servemark.workload import Sample
 
@@ -49,11 +52,30 @@ class Processor(NamedTuple):
         )
 
 
-def image_processor(model: str | None, model_type: str) -> Processor:
-    """Return a model's image processor, without a model the usual one of its architecture. Raises OptionError."""
-    if model is None:
-        usual = _USUAL.get(model_type) or {}
+def json_of(config: Any, name: str) -> Any:
+    """Read a JSON file from where a configuration comes; None where there is none. Raises OptionError."""
+    # What is known without the hub comes from nowhere.
+    if not (model := config.name_or_path):
+        return None
+    try:
+        path = file_of(model, name)
+    except (FileNotFoundError, EntryNotFoundError):
+        return None
+    except Exception as error:  # whatever the hub or the network raises
+        raise OptionError(
+            f"{model}: {name} could not be had: {quoted(error)}",
+            fix="run it again where the hub answers; or `servemark import` the model's folder",
+        ) from error
+    with parsing(path, OptionError, fix="a folder as the library's `save_pretrained` writes it"):
+        return msgspec.json.decode(files.content(path, files.DOCUMENT_BYTES))
+
+
+def image_processor(config: Any) -> Processor:
+    """Return a model's own image processor, or its architecture's usual one. Raises OptionError."""
+    if all(json_of(config, name) is None for name in PROCESSORS):
+        usual = _USUAL.get(config.model_type) or {}
         return Processor(getattr(transformers, usual.get("torchvision", "ViTImageProcessor"))(), own=False)
+    model = config.name_or_path
     with hugging_face():
         try:
             return Processor(_auto.from_pretrained(model, trust_remote_code=False), own=True)

@@ -1,15 +1,15 @@
-"""Sentence embeddings: how sentence-transformers makes one vector of a text's, as its folder says.
+"""Networks of Transformers as they are served, and how sentence-transformers makes one vector of a text's.
 
 Reimers and Gurevych 2019, "Sentence-BERT" (EMNLP), section 3.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
 
 from servemark.errors import OptionError
-
-if TYPE_CHECKING:
-    import torch
 
 MODULES, POOLING = "modules.json", "1_Pooling/config.json"
 _POOLING_MODE = "pooling_mode_"
@@ -59,34 +59,43 @@ def _modes(pooling: dict[str, Any]) -> list[str]:
     return [names.get(key, key) for key, on in flags.items() if on] if flags else ["mean"]
 
 
-def _mean(vectors: "torch.Tensor", mask: "torch.Tensor") -> "torch.Tensor":
-    return (vectors * mask).sum(1) / mask.sum(1).clamp(min=1)
-
-
-def _mean_by_root(vectors: "torch.Tensor", mask: "torch.Tensor") -> "torch.Tensor":
-    return (vectors * mask).sum(1) / mask.sum(1).clamp(min=1).sqrt()
-
-
-def _max(vectors: "torch.Tensor", mask: "torch.Tensor") -> "torch.Tensor":
-    return (vectors * mask - (1 - mask) * 1e9).amax(1)
-
-
-def _first(vectors: "torch.Tensor", _: "torch.Tensor") -> "torch.Tensor":
-    return vectors[:, 0]
-
-
-POOLINGS: "dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]]" = {
-    "mean": _mean,
-    "cls": _first,
-    "max": _max,
-    "mean_sqrt_len_tokens": _mean_by_root,
+POOLINGS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
+    "mean": lambda vectors, mask: (vectors * mask).sum(1) / mask.sum(1).clamp(min=1),
+    "cls": lambda vectors, _: vectors[:, 0],
+    "max": lambda vectors, mask: (vectors * mask - (1 - mask) * 1e9).amax(1),
+    "mean_sqrt_len_tokens": lambda vectors, mask: (vectors * mask).sum(1) / mask.sum(1).clamp(min=1).sqrt(),
 }
 """By sentence-transformers' names: from vectors [texts, ids, width] and a mask [texts, ids, 1] to [texts, width]."""
 
 
-def embed(how: Embedding, vectors: "torch.Tensor", mask: "torch.Tensor") -> "torch.Tensor":
+def embed(how: Embedding, vectors: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     """Make one vector of each text's: [texts, ids, width] and a mask [texts, ids] give [texts, width]."""
-    from torch import nn
-
     pooled = POOLINGS[how.pooling](vectors, mask[:, :, None].to(vectors.dtype))
     return nn.functional.normalize(pooled, dim=1) if how.normalised else pooled
+
+
+class Served(nn.Module):
+    """A network as it is served: tensors in the order of its ports; one vector of a text where it embeds sentences.
+
+    Without names of outputs the library's own answer is given.
+    """
+
+    def __init__(
+        self, network: nn.Module, inputs: tuple[str, ...], outputs: tuple[str, ...], how: Embedding | None
+    ) -> None:
+        super().__init__()
+        self.network, self._inputs, self._outputs, self._how = network, inputs, outputs, how
+
+    def forward(
+        self, first: torch.Tensor, second: torch.Tensor | None = None, third: torch.Tensor | None = None
+    ) -> Any:
+        """Answer a batch; torch.export wants each input to have a name."""
+        given = [each for each in (first, second, third) if each is not None]
+        taken = dict(zip(self._inputs, given, strict=True))
+        answer = self.network(**taken)
+        if self._how:
+            return embed(self._how, answer.last_hidden_state, taken["attention_mask"])
+        if not self._outputs:
+            return answer
+        found = tuple(getattr(answer, name) for name in self._outputs)
+        return found if len(found) > 1 else found[0]
