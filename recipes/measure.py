@@ -18,8 +18,8 @@ from servemark.documents.server import Server
 from servemark.errors import ServemarkError
 from servemark.output import note
 from servemark.paths import CHECKOUT
+from servemark.results.schema.details import QualityScore
 from servemark.results.schema.quality import QualityResult
-from servemark.results.schema.score import QualityScore
 from servemark.runs.quality import run_quality
 from servemark.views.blocks import Table
 from servemark.views.plots.circumstances import made

@@ -18,10 +18,9 @@ import sys
 from typing import Self
 
 from benchmarks.rig.load import Endpoints
-from servemark.calibration.golden.behaviour import Behaviour
+from servemark.calibration.golden.behaviour import Behaviour, Entry
 from servemark.calibration.golden.connection import error, response
-from servemark.calibration.golden.record import Entry
-from servemark.calibration.golden.service import Service
+from servemark.calibration.golden.server import Service
 
 MODEL = "identity"
 START_WITHIN_S = 20.0

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from servemark.documents.live import TimedCommand
 from servemark.errors import OptionError
-from servemark.results.schema.transients import StartedCommand
+from servemark.results.schema.details import StartedCommand
 
 END_S = 2.0
 """Time for a command that still runs to end by itself."""

@@ -25,10 +25,9 @@ from servemark.results import directory as results
 from servemark.results.bottleneck import bottleneck
 from servemark.results.constraints import judge
 from servemark.results.objectives import latency_objective
-from servemark.results.schema.details import StageFigures, WindowFigures
+from servemark.results.schema.details import ColdStart, CommandRun, StageFigures, WindowFigures
 from servemark.results.schema.header import opening
 from servemark.results.schema.run import PendingResult, Result, Scenario
-from servemark.results.schema.transients import ColdStart, CommandRun
 from servemark.results.served_config import recorded
 from servemark.results.transients import cold_start, recovery
 from servemark.stats.histogram import Histogram

@@ -27,8 +27,7 @@ from servemark.results.constraints import (
     schedule_delay_limit_ms,
 )
 from servemark.results.objectives import COLD_START, ERRORS, LATENCY, RECOVERY, THROUGHPUT, Seen, Slo
-from servemark.results.schema.details import KERNEL
-from servemark.results.schema.transients import ColdStart, Recovery
+from servemark.results.schema.details import KERNEL, ColdStart, Recovery
 from servemark.results.transients import slowest, steady_after
 from servemark.stats.histogram import Histogram
 from servemark.stats.order_statistics import Ranks

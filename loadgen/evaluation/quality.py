@@ -9,7 +9,7 @@ from servemark.errors import InputDataError
 from servemark.figures.value import Value
 from servemark.quality.document import score, weights_of
 from servemark.quality.scoring import NO_ANSWER, Answers, rows_of
-from servemark.results.schema.score import QualityScore
+from servemark.results.schema.details import QualityScore
 
 
 @dataclass(frozen=True)

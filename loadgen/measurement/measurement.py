@@ -31,9 +31,8 @@ from servemark.figures.value import Value
 from servemark.machine.scheduling import GrantedPriority
 from servemark.repository.entry import Golden
 from servemark.results.objectives import ERRORS, LATENCY, Objectives, parse_objectives
-from servemark.results.schema.details import ServerWindow
+from servemark.results.schema.details import ServerWindow, StartedCommand
 from servemark.results.schema.run import Worker
-from servemark.results.schema.transients import StartedCommand
 from servemark.stats.percentiles import allowed_beyond, samples_needed
 from servemark.stats.unknown import or_unknown, unknown
 from servemark.telemetry.metrics.snapshot import Span

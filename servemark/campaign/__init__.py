@@ -5,7 +5,6 @@ measured next follows from the outcomes before. So a campaign that goes on after
 turn that the journal holds is not made a second time.
 """
 
-from servemark.campaign.journal import ANEW, asked_of
-from servemark.campaign.turns import GOES_ON, INTERRUPTED, Campaign, Progress, Turn, interleaved
+from servemark.campaign.turns import ANEW, GOES_ON, INTERRUPTED, Campaign, Progress, Turn, asked_of, interleaved
 
 __all__ = ["ANEW", "GOES_ON", "INTERRUPTED", "Campaign", "Progress", "Turn", "asked_of", "interleaved"]

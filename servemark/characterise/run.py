@@ -4,8 +4,10 @@ The document is complete after each step. A step that fails is a reason in it, a
 """
 
 import functools
+import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -14,7 +16,6 @@ from kernels.measurement.device import Device
 from kernels.measurement.other_work import taken, watching
 from servemark.campaign import GOES_ON, Campaign, Turn
 from servemark.characterise.analysis import analyse, failure_of, first_engine
-from servemark.characterise.measure import ENGINE_S, measure_batches
 from servemark.characterise.statistics import require_package
 from servemark.characterise.tables import every
 from servemark.compare.interleaved.contenders import Contender, parse_contenders
@@ -25,8 +26,8 @@ from servemark.figures.registry import value_of, why_unknown
 from servemark.machine.own_process import ERRORS, apart, words
 from servemark.output import note
 from servemark.profiling.document import engine_profile, failed
-from servemark.profiling.engines import profilers
-from servemark.profiling.measure import Order
+from servemark.profiling.engines import loaded, profilers
+from servemark.profiling.measure import Measured, Order, measure
 from servemark.profiling.run import ceilings_of, installed, refusal, tell
 from servemark.quantities import duration_text, figure, one_of, whole
 from servemark.repository.entry import FULL
@@ -44,14 +45,60 @@ from servemark.runs.entries import export_where_needed
 from servemark.runs.suite import load_apart
 from servemark.runs.suite_plan import chosen
 from servemark.stats.unknown import explained, or_unknown, unknown, unknown_group
-from servemark.workload import get
+from servemark.workload import Arrays, get
 
+ENGINE_S = 20.0
+"""About how long a workload takes on an engine, with one larger batch (s); AIBench's took 17 on average."""
+LONGEST_S = 40.0
+"""Longest time that a batch may take by the time of one sample; a larger one is left out."""
+FEWEST, MOST = 3, 200
+"""Rounds of a batch, after one that does not count."""
 STEP_S = 900.0
 """Longest time of a workload on an engine (s)."""
 START_S = 8.0
 """About how long a fresh server takes beside its measured seconds (s)."""
 START_WARMUP_S = 0.5
 T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Timed:
+    """The profile of one sample, and the times of all batches."""
+
+    profile: Measured
+    batches: list[TimedBatch]
+
+
+def measure_batches(order: Order, batches: Sequence[int]) -> Timed:
+    """Profile one sample and time the batches. Raises what the engine raises where it cannot be loaded, OptionError."""
+    measured = measure(replace(order, batch_size=1))
+    alone_ms = measured.cost["plain_ms"]
+    found: list[TimedBatch] = [{"batch_size": 1, "ms": alone_ms, "rounds": measured.cost["rounds"]}]
+    if batches:
+        engine = loaded(order.entry, order.device)
+        found += [_timed(engine.run, replace(order, batch_size=batch), alone_ms) for batch in batches]
+    return Timed(measured, found)
+
+
+@explained
+def _timed(run: Callable[[Arrays], Arrays], order: Order, alone_ms: float) -> TimedBatch:
+    batch = order.batch_size
+    expected_s = alone_ms * batch * (1 + FEWEST) / 1e3
+    if expected_s > LONGEST_S:
+        reason = f"it would take {expected_s:.0f} s by the time of one sample"
+        return {"batch_size": batch, "ms": unknown(reason), "rounds": 0}
+    try:
+        inputs = order.inputs()
+        run(inputs)
+        times: list[float] = []
+        begun = time.perf_counter()
+        while len(times) < FEWEST or (len(times) < MOST and time.perf_counter() - begun < order.rounds_s):
+            start = time.perf_counter()
+            run(inputs)
+            times.append(time.perf_counter() - start)
+    except (OptionError, RuntimeError, MemoryError, ValueError) as error:
+        return {"batch_size": batch, "ms": unknown(str(error).partition("\n")[0][:300]), "rounds": 0}
+    return {"batch_size": batch, "ms": statistics.median(times) * 1e3, "rounds": len(times)}
 
 
 @explained

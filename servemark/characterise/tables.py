@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from servemark.characterise.analysis import failure_of, first_engine, sizes, work_of
-from servemark.profiling.counters import TOP_DOWN
+from servemark.profiling.measure import TOP_DOWN
 from servemark.results.schema.characterisation import Characterisation, CharacterisedWorkload, OnEngine
 from servemark.results.schema.header import reason_of
 from servemark.stats.ratios import variation

@@ -1,24 +1,30 @@
-"""The command line. One file for each command, which is imported when it is called."""
+"""The command line. One file for each command, which is imported when it is called; and shell completion."""
 
 import keyword
 import os
 import sys
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import get_completion_class
 
 from servemark import __version__, interrupts
-from servemark.cli import _completion as completion
-from servemark.errors import ExitCode, NoResultError, ServemarkError
+from servemark.errors import ExitCode, NoResultError, OptionError, ServemarkError
 from servemark.machine.exhaustion import exhausted
 from servemark.output import NOTES, SAYS, stderr
 
+PLACES = {
+    "bash": (".bash_completions/servemark.sh", ".bashrc", "source '{}'"),
+    "zsh": (".zfunc/_servemark", ".zshrc", "fpath+=~/.zfunc; autoload -Uz compinit; compinit"),
+    "fish": (".config/fish/completions/servemark.fish", "", ""),
+}
+"""Shell -> the script's file in the home folder, and the file with the line that reads it, where one is needed."""
 EPILOG = (
     "Exit codes: 0 valid, 2 invalid or undecided, 3 bad option or input, 4 SLO missed, 5 regression, "
     "99 internal error, 130 ended by a signal."
 )
-
 OTHERS_FLAGS = {
     **dict.fromkeys(("--rate", "--qps", "--rps", "-r", "-R"), "--request-rate"),
     **dict.fromkeys(("-c", "--connections", "--users", "--vus", "--concurrent"), "--concurrency"),
@@ -28,7 +34,6 @@ OTHERS_FLAGS = {
     **dict.fromkeys(("-o", "-f"), "--out"),
 }
 """Flag names of wrk2, k6, vegeta, Locust and perf_analyzer -> our flag of a load."""
-
 SUBJECTS = {
     "Measure": {
         "run": "Measure one workload under load and judge the run.",
@@ -73,6 +78,54 @@ COMMANDS = {name: words for commands in SUBJECTS.values() for name, words in com
 """All commands. The function of each has its name, and so have its module here and its document."""
 ELSEWHERE = {"kernels": "kernels.command"}
 """The module of a command's function that belongs to another room."""
+
+
+def _completion_options() -> list[click.Option]:
+    """Return the options of the command group."""
+    words = {
+        "--install-completion": (_install, "Install completion for the current shell."),
+        "--show-completion": (
+            _show,
+            "Show completion for the current shell, to copy it or customize the installation.",
+        ),
+    }
+    return [
+        click.Option([name], is_flag=True, is_eager=True, expose_value=False, callback=callback, help=help_)
+        for name, (callback, help_) in words.items()
+    ]
+
+
+def _script() -> tuple[str, str]:
+    """Return the current shell, and its script. Raises OptionError."""
+    shell = Path(os.environ.get("SHELL", "")).name
+    kind = get_completion_class(shell)
+    if kind is None or shell not in PLACES:
+        fix = f"SHELL=bash servemark --show-completion; there are {', '.join(PLACES)}"
+        raise OptionError(f"there is no completion for the shell {shell!r}", fix=fix)
+    return shell, kind(click.Group(), {}, "servemark", "_SERVEMARK_COMPLETE").source()
+
+
+def _show(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted and not context.resilient_parsing:
+        click.echo(_script()[1])
+        context.exit()
+
+
+def _install(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if not wanted or context.resilient_parsing:
+        return
+    shell, script = _script()
+    place, start, line = PLACES[shell]
+    file = Path.home() / place
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(script)
+    if start:
+        beginning = Path.home() / start
+        text = beginning.read_text() if beginning.is_file() else ""
+        if line.format(file) not in text:
+            beginning.write_text(f"{text}\n{line.format(file)}\n")
+    click.echo(f"{shell} completion installed in {file}\nCompletion will take effect once you restart the terminal")
+    context.exit()
 
 
 class _Imported(Mapping[str, Any]):
@@ -137,7 +190,7 @@ def build() -> click.Group:
     )
     return _Commands(
         name="servemark",
-        params=[version, *completion.options()],
+        params=[version, *_completion_options()],
         help="Load-test inference servers with real models: export, serve with Triton, drive, judge.",
         epilog=EPILOG,
         context_settings={"help_option_names": ["-h", "--help"]},

@@ -1,13 +1,36 @@
-"""`servemark explain`: why the slowest requests are slow, and what would help."""
+"""`servemark explain`, and `servemark run --explain`: why the slowest requests are slow, and what would help."""
 
-from servemark.cli._explained import explained_run
+from dataclasses import replace
+
+from servemark.cli._load import resolved
 from servemark.cli._own_models import own_files
 from servemark.cli._report import conclude
 from servemark.documents.commands.understand import Explain
-from servemark.errors import ExitCode
-from servemark.explain.capture import explained_again
+from servemark.documents.request import RunRequest
+from servemark.errors import ExitCode, OptionError
+from servemark.explain.capture import explained_again, explaining
+from servemark.explain.ladder import climb, try_fix
 from servemark.paths import found
 from servemark.results import directory
+from servemark.runs.locust_process import drive
+
+
+def explained_run(
+    request: RunRequest, *, report: bool, json: bool, try_it: bool = False, ladder: bool = False, rounds: int = 0
+) -> int:
+    """Make one run, explain it, measure what the options ask for besides, and report it; the exit code."""
+    if "=" in request.workload:
+        raise OptionError("--explain is for one workload, not a mix", fix="explain its workloads one by one")
+    config = resolved(request)
+    folder = directory.new_directory(config.out, config.model)
+    with explaining(config, drive) as measure:
+        result = measure(replace(config, result_dir=folder))
+    if try_it:
+        try_fix(config, folder, result, rounds)
+    if ladder:
+        climb(config, folder, result, rounds)
+    conclude(folder, result, report=report, json=json)
+    return int(result["verdict"]["exit_code"])
 
 
 def explain(options: Explain) -> int:

@@ -44,7 +44,7 @@ def run(options: Run) -> int:
     options.require_fit(request)
     options.require_scoring(given=request.objectives.quality)
     if request.live.explain:
-        from servemark.cli._explained import explained_run  # imports kernels and comparisons
+        from servemark.cli.explain import explained_run  # imports kernels and comparisons
 
         if len(requests) > 1 or options.repeat > 1:
             raise OptionError("--explain is for one run", fix="leave out --repeat and ranges")

@@ -5,7 +5,7 @@ import msgspec
 from servemark.documents.commands.show import REQUEST, Schema
 from servemark.documents.request import RunRequest
 from servemark.results.directory import print_json
-from servemark.results.json_schema import json_schema
+from servemark.results.kinds import json_schema
 
 
 def schema(options: Schema) -> None:

@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 
 from servemark.figures.registry import count_of, value_of, why_unknown
 from servemark.results.schema.comparison import ComparisonRow, RowAgreement, RowQuality
+from servemark.results.schema.details import QualityScore
 from servemark.results.schema.run import Result
-from servemark.results.schema.score import QualityScore
 
 FULL = "fp32"
 ERROR_RATES = ("WER",)

@@ -1,18 +1,22 @@
 """Runs that are explained: with the server's trace of each request, and its processes watched."""
 
 import contextlib
+import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from loadgen.driver.observers import FILE as STAMPS
+from loadgen.kserve.control import Control
 from loadgen.load.load_config import LoadConfig
+from loadgen.sut.channel import number_of
 from loadgen.targets.http import control_of, server_processes
 from servemark.errors import ResultError, ServerError
-from servemark.explain import triton_trace
 from servemark.explain.document import explanation, setup_of
 from servemark.explain.timeline import Machine, Sent, Served, Setup, load, save
 from servemark.machine.scratch import scratch_folder
@@ -24,11 +28,82 @@ from servemark.runs.in_process import Measure
 from servemark.runs.server import server_for
 from servemark.telemetry.processes import ProcessWatch
 
+AT_ONCE = 5000
+"""Requests in a file; Triton keeps them in memory until then."""
+TRACE_ON = {"trace_level": ["TIMESTAMPS"], "trace_rate": "1", "trace_count": "-1", "log_frequency": str(AT_ONCE)}
+TRACE_OFF = {"trace_level": ["OFF"]}
+STEPS = ("QUEUE_START", "COMPUTE_START", "COMPUTE_INPUT_END", "COMPUTE_OUTPUT_START", "COMPUTE_END")
+"""Steps of a request in the model, in the order of the columns that are read."""
 KEPT = "explained.npz"
 """Everything that an explanation is made of, beside the result."""
 MOST_LOST = 0.01
 """Share of answered requests that may lack the server's trace: the slowest 1 % may be among them."""
 TOO_FEW = "too few answered requests for a slowest 1 %"
+
+
+def trace_flags(file: Path) -> list[str]:
+    """Triton's flags to trace every request of its life into files that begin with this name."""
+    settings = [f"triton,file={file}", f"triton,log-frequency={AT_ONCE}", "rate=1", "level=TIMESTAMPS", "count=-1"]
+    return [f"--trace-config={setting}" for setting in ["mode=triton", *settings]]
+
+
+@dataclass(frozen=True)
+class Traced:
+    """Stamps of requests (ns), a row each in the order of their numbers; 0 where a step has none."""
+
+    numbers: npt.NDArray[np.int64]
+    stamps: npt.NDArray[np.int64]
+
+
+@contextlib.contextmanager
+def tracing(control: Control, model: str) -> Iterator[Path]:
+    """Have a running Triton trace a model's every request, and yield the file that it names.
+
+    Raises ServerError where it traces nothing, or into no file.
+    """
+    before = control.trace_settings(model)
+    file = str(before.get("trace_file") or "")
+    if not file:
+        raise ServerError(
+            "the server has no file for its trace",
+            fix="start it with --trace-config triton,file=/tmp/trace.json, or let servemark start one",
+        )
+    control.trace_settings(model, TRACE_ON)
+    try:
+        yield Path(file)
+    finally:
+        with contextlib.suppress(ServerError):
+            # Changed settings make it write what it holds.
+            control.trace_settings(model, {key: before[key] for key in TRACE_ON if key in before} or TRACE_OFF)
+
+
+def read_trace(file: Path) -> Traced:
+    """Read what Triton wrote under this name, of requests with our ids. Raises ServerError where it is not a trace.
+
+    Source: Triton's user guide, "Trace" (JSON trace output), and its protocol extension "Trace". Its stamps are of the
+    monotonic clock, which the processes of a machine share. Another server's trace is a file like it.
+    """
+    requests: dict[int, int] = {}
+    stamps: dict[int, list[int]] = {}
+    for part in sorted(file.parent.glob(f"{file.name}*")):
+        for entry in _entries(part):
+            if (number := number_of(str(entry.get("request_id", "")))) is not None and "parent_id" not in entry:
+                requests[entry["id"]] = number
+            for stamp in entry.get("timestamps", ()):
+                if stamp["name"] in STEPS:
+                    stamps.setdefault(entry["id"], [0] * len(STEPS))[STEPS.index(stamp["name"])] = stamp["ns"]
+    found = sorted((number, *stamps[key]) for key, number in requests.items() if key in stamps)
+    rows = np.array(found, dtype=np.int64).reshape(-1, 1 + len(STEPS))
+    return Traced(rows[:, 0], rows[:, 1:])
+
+
+def _entries(file: Path) -> list[dict[str, Any]]:
+    """Raises ServerError."""
+    try:
+        found = json.loads(file.read_text() or "[]")
+    except (OSError, ValueError) as error:
+        raise ServerError(f"the server's trace {file} cannot be read: {error}") from error
+    return [entry for entry in found if isinstance(entry, dict) and "id" in entry] if isinstance(found, list) else []
 
 
 @dataclass(frozen=True)
@@ -51,7 +126,7 @@ def explaining(config: LoadConfig, measure: Measure) -> Iterator[Measure]:
     runs: list[_Run] = []
     with scratch_folder("trace") as scratch:
         file = scratch / "trace.json"
-        with server_for([config], more=triton_trace.flags(file)) as [served]:
+        with server_for([config], more=trace_flags(file)) as [served]:
 
             def watched(each: LoadConfig) -> Result:
                 folder = each.result_dir or directory.new_directory(each.out, each.model)
@@ -71,7 +146,7 @@ def _watched(config: LoadConfig, measure: Measure, file: Path | None) -> _Run:
     with contextlib.ExitStack() as stack:
         if file is None:
             try:
-                file = stack.enter_context(triton_trace.tracing(control_of(config), config.model))
+                file = stack.enter_context(tracing(control_of(config), config.model))
             except ServerError as error:
                 missing = str(error)
         if watch is not None:
@@ -118,7 +193,7 @@ def _joined(sent: Sent, run: _Run) -> tuple[Served | None, str]:
     if run.trace is None or not len(sent.number):
         return None, run.note
     try:
-        traced = triton_trace.read(run.trace)
+        traced = read_trace(run.trace)
     except ServerError as error:
         return None, str(error)
     # Other runs at the same server have the same numbers.

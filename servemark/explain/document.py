@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from servemark.explain.fixes import p50_ms, p99_ms
-from servemark.explain.naming import NAMED_MS, NAMED_SHARE_OF_TAIL, name, sentence
+from servemark.explain.naming import NAMED_MS, NAMED_SHARE_OF_TAIL, name, p50_ms, p99_ms, sentence
 from servemark.explain.replay import Replayed, measured_service, replay
 from servemark.explain.tail import WAY, Evidence, Parts, held_back, latency_of, parts_of, rows, tail_of
 from servemark.explain.timeline import Batches, Flags, Machine, Sent, Served, Setup, Times

@@ -1,4 +1,4 @@
-"""The ladder: the latency from the engine's operators to p99 under load, one rung at a time, in interleaved rounds.
+"""Measurements beside an explanation: the ladder from operators to p99, and the first fix against the present.
 
 Each rung has all that the one below has, and one thing more. So the differences between neighbours add up to p99.
 """
@@ -10,25 +10,30 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
+import servers
 from loadgen.load.load_config import LoadConfig
 from servemark.campaign import interleaved
+from servemark.compare.interleaved.contenders import lay_out
 from servemark.documents.load import ClosedLoop
-from servemark.errors import ServemarkError
+from servemark.errors import OptionError, ServemarkError
 from servemark.figures.registry import value_of
 from servemark.machine.own_process import ERRORS, OwnProcess, words
+from servemark.machine.scratch import scratch_folder
 from servemark.output import note
 from servemark.profiling.measure import Measured, Order, measure
 from servemark.profiling.run import refusal
 from servemark.profiling.timeline import wall_us
-from servemark.quantities import figure
+from servemark.quantities import duration_text, figure
+from servemark.repository.model_config import Settings
 from servemark.results import directory
-from servemark.results.schema.explanation import Ladder, LadderRung, LeftOut, ServerSteps
+from servemark.results.schema.explanation import Ladder, LadderRung, LeftOut, ServerSteps, Tried
 from servemark.results.schema.header import figure_of
 from servemark.results.schema.run import Result
 from servemark.runs.locust_process import drive
-from servemark.runs.server import server_for
-from servemark.stats.ratios import mean_interval
+from servemark.runs.server import address_of, server_for
+from servemark.stats.ratios import mean_interval, ratio_of_pairs
 
+NOW, FIXED = "now", "fixed"
 OPERATORS, ENGINE, SHARED, SERVED, MEDIAN, TAIL = "operators", "engine", "shared_memory", "served", "median", "p99"
 RUNGS = {
     OPERATORS: "the engine's operators",
@@ -46,6 +51,81 @@ _STEPS = {"queue_ms": "server.queue", "input_ms": "server.compute_input"}
 _STEPS |= {"infer_ms": "server.compute_infer", "output_ms": "server.compute_output"}
 RUN_OVERHEAD_S = 4.0
 """Time of a run besides its load: to start a process and to end it."""
+
+
+def try_fix(config: LoadConfig, folder: Path, result: Result, rounds: int) -> None:
+    """Measure the first fix of a result's explanation, and write what was found into the result.
+
+    Does nothing, and says so, where the fix is none of the model's settings. Raises OptionError for a server that is
+    not our own, ServerError, NoResultError.
+    """
+    explanation = result.get("explanation")
+    if explanation is None:
+        return
+    fix = next(iter(explanation["fixes"]), None)
+    if fix is None or not fix["settings"]:
+        note("--try: nothing to try; no setting of the model is named")
+        return
+    if config.server.url:
+        raise OptionError(
+            f"--try cannot change the server at {config.url}", fix="leave out --url, and servemark starts one"
+        )
+    run_s = config.duration_s + config.warmup_s + RUN_OVERHEAD_S
+    note(f"--try: {rounds} rounds of 2 runs of {config.duration_s:g} s: about {duration_text(2 * rounds * run_s)}")
+    p99_ms = _measured(config, folder, _settings(fix["settings"], config.batch_size), rounds)
+    pairs = [*zip(p99_ms[FIXED], p99_ms[NOW], strict=True)]
+    explanation["tried"] = tried(pairs, fix["p99_ms"] and fix["p99_ms"] / explanation["p99_ms"])
+    directory.write(folder, result)
+
+
+def tried(pairs: Sequence[tuple[float, float]], predicted: float | None) -> Tried:
+    """The ratio of p99 with the fix and now, over rounds (ms)."""
+    ratio = ratio_of_pairs(pairs)
+    return {
+        "rounds": len(pairs),
+        "now_p99_ms": [now for _, now in pairs],
+        "fixed_p99_ms": [fixed for fixed, _ in pairs],
+        "ratio": ratio.value,
+        "ratio_ci95": ratio.to_dict()["ci95"],
+        "predicted_ratio": predicted,
+    }
+
+
+def _settings(found: dict[str, int], batch_size: int) -> Settings:
+    most = found.get("max_requests")
+    return Settings(
+        instances=found.get("instances"),
+        queue_delay_us=found.get("queue_delay_us"),
+        max_batch=None if most is None else most * batch_size,
+    )
+
+
+def _measured(config: LoadConfig, folder: Path, settings: Settings, rounds: int) -> dict[str, list[float]]:
+    """p99 of each round's runs, as it is now and with the settings (ms)."""
+    asked, entry = Settings.of(config.server), config.entry
+    present = asked.apply(entry.read_config()) if asked else entry.read_config()
+    configurations = {NOW: present, FIXED: settings.apply(present)}
+    found: dict[str, list[float]] = {NOW: [], FIXED: []}
+    with scratch_folder("repository") as scratch:
+        repository, models = lay_out(
+            dict.fromkeys(configurations, entry), configurations, config.model_repository, scratch
+        )
+        with servers.open_server("auto", repository, [*models.values()]) as server:
+            plain = config.at(address_of(server, config.protocol)).changed(explain=False)
+            for number in range(1, rounds + 1):
+                for label in interleaved([NOW, FIXED], number):
+                    below = folder / f"try-{number:02}-{label}"
+                    below.mkdir()
+                    turn = plain.changed(model_name=models[label], seed=config.seed + number)
+                    found[label].append(_p99_ms(drive(replace(turn, result_dir=below))))
+                    note(f"round {number}/{rounds}  {label}: p99 {figure(found[label][-1])} ms")
+    return found
+
+
+def _p99_ms(result: Result) -> float:
+    """p99 of a run, or the highest percentile that its requests support (ms)."""
+    known = (value_of(result, f"latency.{key}") for key in ("p99", "p95", "p90", "p50"))
+    return next(value for value in known if value is not None)
 
 
 @dataclass(frozen=True)

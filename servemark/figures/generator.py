@@ -1,11 +1,15 @@
-"""The load generator itself, and the clock of its answers' times."""
+"""The load generator itself, the clock of its answers' times, and the use of its machine's cores.
+
+Cores are mean numbers in the measured interval. Interrupts are left out.
+"""
 
 from collections.abc import Callable
 
 from servemark.figures.evidence import Clock, Evidence
-from servemark.figures.figure import CLOSED_LOOP, NONE_SENT, Distribution, Figure, largest, summed
+from servemark.figures.figure import CLOSED_LOOP, NONE_SENT, Distribution, Figure, largest, same, summed
 from servemark.figures.throughput import NOT_BEGUN
-from servemark.figures.value import COUNT, MS, SHARE, US, Value
+from servemark.figures.value import CORES, COUNT, MS, SHARE, US, Unit, Value
+from servemark.machine.cpu_time import CpuUse
 
 NO_NETWORK = "no answer came over a network: the model ran in this process"
 _NO_STAMPS = "the kernel stamped no request: Unix sockets have no stamps, and some containers and systems give none"
@@ -31,6 +35,14 @@ def _waited(evidence: Evidence) -> Value:
 
 def _of_clock(of: Callable[[Clock], int]) -> Callable[[Evidence], Value]:
     return lambda evidence: Value(of(evidence.clock)) if evidence.clock else Value.unknown(NO_NETWORK)
+
+
+def _cpu(name: str, words: str, of: Callable[[CpuUse], float], unit: Unit = CORES) -> Figure:
+    def compute(evidence: Evidence) -> Value:
+        use = evidence.cpu
+        return Value.unknown(use) if isinstance(use, str) else Value(of(use))
+
+    return Figure(f"cpu.{name}", unit, words, compute, better="lower" if name == "other_share" else None, join=same)
 
 
 FIGURES = (
@@ -134,5 +146,22 @@ FIGURES = (
             if evidence.clock.send_error.count
             else _NO_STAMPS
         ),
+    ),
+    _cpu("available", "Cores that may be used, by affinity and quota.", lambda use: use.allowed),
+    _cpu(
+        "generator", "Used by the generator, and by the command that started it.", lambda use: use.groups["generator"]
+    ),
+    _cpu(
+        "server",
+        "Used by the server. 0: it runs on another machine, or in the generator.",
+        lambda use: use.groups["server"],
+    ),
+    _cpu("other", "Used by other work.", lambda use: use.other),
+    _cpu("stolen", "Taken by other virtual machines (steal).", lambda use: use.stolen),
+    _cpu(
+        "other_share",
+        "Share of the cores that other work and other virtual machines took.",
+        lambda use: use.other_cpu_share,
+        SHARE,
     ),
 )

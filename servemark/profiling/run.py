@@ -1,8 +1,10 @@
-"""A profile as a whole: ceilings, then each engine in a process of its own; complete after each of them."""
+"""A profile as a whole: ceilings, then each engine in a process of its own, with its memory; and traces for viewers."""
 
 import functools
+import importlib
+import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,32 +16,185 @@ from kernels.measurement.case import Method
 from kernels.measurement.device import Device
 from kernels.measurement.other_work import taken, watching
 from kernels.measurement.precisions import PRECISIONS
+from servemark import __version__
 from servemark.campaign import GOES_ON, Campaign, Progress
-from servemark.errors import OptionError
+from servemark.errors import OptionError, ServerError
 from servemark.frameworks.installed import distribution_of
+from servemark.frameworks.tensorflow import import_tensorflow
 from servemark.machine.own_process import ERRORS, Ended, OwnProcess, apart, words
 from servemark.output import note
-from servemark.profiling import traces
+from servemark.profiling.categories import category_of
 from servemark.profiling.document import engine_profile, failed
 from servemark.profiling.engines import kind_of, profiler_module, profilers
 from servemark.profiling.measure import Measured, Order, measure
-from servemark.profiling.memory import measure_memory
+from servemark.profiling.timeline import Event, Inference, phases, wall_us
 from servemark.quantities import duration_text
 from servemark.repository.entry import FULL
+from servemark.repository.model_config import Settings
 from servemark.results import directory as results
+from servemark.results.directory import write_atomically
 from servemark.results.schema.header import campaign_opening
 from servemark.results.schema.kernels import Ceiling
-from servemark.results.schema.profile import Profile, ProfiledMemory
+from servemark.results.schema.profile import MemoryPart, Profile, ProfiledMemory
 from servemark.runs.entries import export_where_needed
 from servemark.stats.unknown import explained, or_unknown, unknown
 from servemark.workload import get
 from servers.engines import engine_module
 
+INFERENCES = 2
+"""The first one allocates; the second shows that it was all."""
+_STATUS = Path("/proc/self/status")
+_KIB = 1024
+SPEEDSCOPE, CHROME = "profile.speedscope.json", "profile.trace.json"
+_BETWEEN = "between operators"
 T = TypeVar("T")
 LOAD_S, MEMORY_S = 10.0, 8.0
 """Time to import an engine and load a model, for each profile and each figure of memory (s); most take less."""
 _DEVICES = {"cpu": "a CPU", "cuda": "a GPU"}
 _LEFT_OUT = "the time was over: raise --budget"
+
+
+def measure_memory(order: Order) -> ProfiledMemory:
+    """Load and answer in this process, which has done neither yet. Raises what the engine raises, ServerError."""
+    from servers.engines._loading import load_model
+
+    inputs, entry = order.inputs(), order.entry
+    entry.require()
+    model = Settings().in_json(entry.read_config())
+    module = engine_module(order.engine)
+    _forget_peak()
+    start = _mib("VmRSS")
+    if order.engine == "tensorflow":
+        import_tensorflow()
+    else:
+        importlib.import_module(module.PACKAGE)
+    imported = _mib("VmRSS")
+    engine = load_model(model, entry.version, order.device)
+    loaded = _mib("VmRSS")
+    for _ in range(INFERENCES):
+        engine.run(inputs)
+    answered, peak = _mib("VmRSS"), _mib("VmHWM")
+    artifact = sum(file.stat().st_size for file in entry.version.rglob("*") if file.is_file()) / _KIB**2
+    return {
+        "batch_size": order.batch_size,
+        "start_mib": start,
+        "imported_mib": imported,
+        "loaded_mib": loaded,
+        "answered_mib": answered,
+        "peak_mib": peak,
+        "artifact_mib": artifact,
+        "parts": parts(start, imported, loaded, answered, artifact),
+    }
+
+
+def parts(start: float, imported: float, loaded: float, answered: float, artifact: float) -> list[MemoryPart]:
+    """Split the growth up to the answers. Weights are as large as the file: loading holds them once, the rest is named.
+
+    An engine that maps its file holds them as it answers, so that loading grows by less than the file.
+    """
+    loading, answering = loaded - imported, answered - loaded
+    weights = min(artifact, max(loading, 0.0) + max(answering, 0.0))
+    late = max(weights - max(loading, 0.0), 0.0)
+    found = {
+        "engine's libraries": imported - start,
+        "weights": weights,
+        "loading beyond the weights": loading - (weights - late),
+        "activations and workspace": answering - late,
+    }
+    return [{"part": name, "mib": mib} for name, mib in found.items()]
+
+
+def _forget_peak() -> None:
+    """Begin the peak anew (proc(5), clear_refs). Raises ServerError."""
+    try:
+        Path("/proc/self/clear_refs").write_text("5")
+    except OSError as error:
+        raise ServerError(
+            f"the peak of memory cannot be read: {error}", fix="--batches none leaves memory out"
+        ) from error
+
+
+def _mib(key: str) -> float:
+    line = next(line for line in _STATUS.read_text().splitlines() if line.startswith(f"{key}:"))
+    return int(line.split()[1]) / _KIB
+
+
+def write_traces(folder: Path, measured: Mapping[str, Measured]) -> None:
+    """Write both files; none where nothing was measured. Raises ResultError."""
+    if measured:
+        inferences = {engine: each.inference for engine, each in measured.items()}
+        for name, document in ((SPEEDSCOPE, speedscope(inferences)), (CHROME, chrome(inferences))):
+            write_atomically(folder / name, json.dumps(document, allow_nan=False, separators=(",", ":")) + "\n")
+
+
+def stack_of(event: Event, phase: str) -> list[str]:
+    """The frames of an event, outermost first: phase, modules, layer with its operator."""
+    names = event.module.split(".") if event.module else []
+    modules = [".".join(names[: number + 1]) for number in range(len(names))]
+    frames = [frame for frame in (phase, *modules) if frame != "no module"]
+    return [*dict.fromkeys(frames), f"{event.name} ({event.operator})"]
+
+
+def speedscope(inferences: Mapping[str, Inference]) -> dict[str, Any]:
+    """A sampled profile for each engine, whose samples are the operators and whose weights their times (us).
+
+    Source: speedscope's src/lib/file-format-spec.ts.
+    """
+    frames: dict[str, int] = {}
+    profiles = [_sampled(engine, inference, frames) for engine, inference in inferences.items()]
+    return {
+        "$schema": "https://www.speedscope.app/file-format-schema.json",
+        "exporter": f"servemark {__version__}",
+        "shared": {"frames": [{"name": name} for name in frames]},
+        "profiles": profiles,
+    }
+
+
+def _sampled(engine: str, inference: Inference, frames: dict[str, int]) -> dict[str, Any]:
+    times, events = wall_us(inference), inference.events
+    named: Sequence[str] = phases(events)
+    order = sorted(range(len(events)), key=lambda number: events[number].start_us)
+    stacks = [*(stack_of(events[number], named[number]) for number in order), [_BETWEEN]]
+    weights = [times[number] for number in order]
+    whole_us = max(inference.seconds * 1e6, sum(weights))
+    return {
+        "type": "sampled",
+        "name": engine,
+        "unit": "microseconds",
+        "startValue": 0,
+        "endValue": whole_us,
+        "samples": [[frames.setdefault(frame, len(frames)) for frame in stack] for stack in stacks],
+        "weights": [*weights, whole_us - sum(weights)],
+    }
+
+
+def chrome(inferences: Mapping[str, Inference]) -> dict[str, Any]:
+    """Complete events, a process for each engine (Trace Event Format, Google)."""
+    events: list[dict[str, Any]] = []
+    for number, (engine, inference) in enumerate(inferences.items(), 1):
+        events.append({"ph": "M", "pid": number, "name": "process_name", "args": {"name": engine}})
+        whole = {"ph": "X", "pid": number, "tid": 0, "ts": 0, "dur": inference.seconds * 1e6}
+        events.append({**whole, "name": "inference", "cat": "inference"})
+        threads = {thread: place for place, thread in enumerate(sorted({e.thread for e in inference.events}), 1)}
+        events += [
+            {
+                "ph": "X",
+                "pid": number,
+                "tid": threads[event.thread],
+                "ts": event.start_us,
+                "dur": event.duration_us,
+                "name": event.name,
+                "cat": category_of(event.operator),
+                "args": {
+                    "operator": event.operator,
+                    "module": event.module,
+                    "flops": event.flops,
+                    "bytes": event.bytes,
+                },
+            }
+            for event in inference.events
+        ]
+    return {"displayTimeUnit": "ms", "traceEvents": events}
 
 
 def refusal(engine: str, device: str) -> OptionError | None:
@@ -105,7 +260,7 @@ def profile(
         campaign.mark(document, partial or (_LEFT_OUT if _LEFT_OUT in str(document["engines"]) else None))
         tell(document, other_cpu_share=taken(watch))
         results.write(folder, document)
-        traces.write(folder, measured)
+        write_traces(folder, measured)
 
     asked = {**document, "engines": [each.engine for each in orders], "batches": [*batches]}
     with Campaign(folder, asked, write, resume=bool(resume)) as campaign:

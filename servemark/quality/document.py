@@ -8,7 +8,7 @@ from servemark.quality.journal import NOT_A_NUMBER, Scored
 from servemark.quality.metric import Metric
 from servemark.quality.scoring import set_digest
 from servemark.repository.entry import Entry
-from servemark.results.schema.score import QualityData, QualityFigure, QualityOutcome, QualityScore
+from servemark.results.schema.details import QualityData, QualityFigure, QualityOutcome, QualityScore
 from servemark.workload import Quality, Workload
 
 TRAINED, RANDOM, UNKNOWN = "trained", "random", "unknown"

@@ -1,10 +1,27 @@
-"""Kinds of documents with their types; a saved document is checked against its type before anything reads it."""
+"""Kinds of documents with their types: the check of a saved one before anything reads it, and the JSON Schema."""
 
+import inspect
+import types
 from collections.abc import Mapping
-from typing import Any, TypeVar, cast
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NotRequired,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
 
 import msgspec
 
+from servemark.errors import OptionError
+from servemark.figures.registry import registry
+from servemark.figures.value import FigureValue
 from servemark.results.schema.calibration import Calibration
 from servemark.results.schema.characterisation import Characterisation
 from servemark.results.schema.comparison import ComparisonDocument, SavedComparison
@@ -40,6 +57,9 @@ KINDS: dict[str, tuple[type, ...]] = {
     "synthesis": (Synthesis,),
 }
 """Each kind of document, and the types that it may have."""
+_REASON = {"description": "Why a figure is null.", "type": ["string", "null"]}
+_NAMES = {bool: "boolean", int: "integer", float: "number", str: "string", type(None): "null"}
+Schema = dict[str, Any]
 
 
 def type_of(document: Mapping[str, Any]) -> type | None:
@@ -55,3 +75,88 @@ def conformed(document: object, kind: type[Document]) -> Document:
     """
     msgspec.convert(document, kind)  # its result lacks the further keys, the reasons of unknown figures among them
     return cast(Document, document)
+
+
+def json_schema(kind: str, *, closed: bool = False) -> Schema:
+    """The JSON Schema of a kind of document. Raises OptionError where there is no such kind.
+
+    `closed` allows no keys but those described. The published schema allows more: a later version may add keys.
+    """
+    if kind not in KINDS:
+        raise OptionError(f"unknown kind of document {kind!r}", fix=f"one of: {', '.join(KINDS)}")
+    definitions: Schema = {}
+    found = [_schema(each, definitions, closed=closed) for each in KINDS[kind]]
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": f"servemark {kind}",
+        **(found[0] if len(found) == 1 else {"anyOf": found}),
+        "$defs": definitions,
+    }
+
+
+def fields_of(document: type) -> dict[str, tuple[Any, str, bool]]:
+    """The keys of a document's type: each with its type, its description and whether it is always there."""
+    required: frozenset[str] = getattr(document, "__required_keys__")  # noqa: B009 - no attribute that mypy knows
+    fields = {}
+    for key, hint in get_type_hints(document, include_extras=True).items():
+        whole = get_args(hint)[0] if get_origin(hint) is NotRequired else hint
+        described = get_origin(whole) is Annotated
+        kind, description = get_args(whole)[:2] if described else (whole, "")
+        fields[key] = kind, description, key in required
+    return fields
+
+
+def summary_of(document: type) -> str:
+    """Return the text of a type's docstring."""
+    return " ".join(inspect.cleandoc(document.__doc__ or "").split())
+
+
+def _schema(kind: Any, definitions: Schema, *, closed: bool) -> Schema:
+    """The schema of one type; those of documents within go into the definitions."""
+    origin, parts = get_origin(kind), get_args(kind)
+    if is_typeddict(kind):
+        if kind.__name__ not in definitions:
+            definitions[kind.__name__] = {}  # before its fields, which may refer to it
+            definitions[kind.__name__] = _object(kind, definitions, closed=closed)
+        return {"$ref": f"#/$defs/{kind.__name__}"}
+    if origin in {Union, types.UnionType}:
+        return _union([_schema(part, definitions, closed=closed) for part in parts])
+    if origin is list:
+        return {"type": "array", "items": _schema(parts[0], definitions, closed=closed)}
+    if origin is dict:
+        return {"type": "object", "additionalProperties": _schema(parts[1], definitions, closed=closed)}
+    if origin is Literal:
+        return {"enum": list(parts)}
+    return {} if kind is Any else {"type": _NAMES[kind]}
+
+
+def _object(document: type, definitions: Schema, *, closed: bool) -> Schema:
+    properties, required = {}, []
+    for key, (kind, description, always) in fields_of(document).items():
+        properties[key] = {"description": description, **_schema(kind, definitions, closed=closed)}
+        if key == "figures" and kind == dict[str, FigureValue]:
+            reference = _schema(FigureValue, definitions, closed=closed)
+            properties[key]["properties"] = {
+                tag: {
+                    "description": f"{figure.help} ({figure.unit.name})" if figure.unit.name else figure.help,
+                    **reference,
+                }
+                for tag, figure in registry().items()
+            }
+        if always:
+            required.append(key)
+    return {
+        "description": summary_of(document),
+        "type": "object",
+        "properties": properties,
+        "required": required,
+        "patternProperties": {"(^|_)reason$": _REASON},
+        **({"additionalProperties": False} if closed else {}),
+    }
+
+
+def _union(schemas: list[Schema]) -> Schema:
+    """Plain types in one list, others as alternatives."""
+    if all(each.keys() == {"type"} for each in schemas):
+        return {"type": [each["type"] for each in schemas]}
+    return {"anyOf": schemas}

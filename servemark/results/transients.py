@@ -4,8 +4,7 @@ import math
 from collections.abc import Sequence
 
 from servemark.quantities import figure
-from servemark.results.schema.details import WindowFigures
-from servemark.results.schema.transients import ColdStart, Recovery, Settling
+from servemark.results.schema.details import ColdStart, Recovery, Settling, WindowFigures
 from servemark.stats.percentiles import samples_needed
 from servemark.stats.trend import drift
 from servemark.stats.unknown import explained, or_unknown, unknown, unknown_group

@@ -1,8 +1,12 @@
-"""An MLPerf Inference scenario through MLCommons' own LoadGen, with its figures beside ours."""
+"""An MLPerf Inference scenario through MLCommons' own LoadGen, with its figures beside ours; accuracy mode scored."""
 
-from collections.abc import Mapping
+import io
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
+
+import numpy as np
 
 from loadgen.evaluation.details import cpu_details, output_details
 from loadgen.evaluation.evidence import cpu_use
@@ -11,28 +15,41 @@ from loadgen.load.load_config import LoadConfig
 from loadgen.measurement.machine_use import MachineUse
 from loadgen.measurement.output_agreement import check
 from loadgen.measurement.probe import probe
-from loadgen.mlperf.official_loadgen import LIBRARY, LoadGenOutcomes, first_of, read_log, run, why_invalid
+from loadgen.mlperf.official_loadgen import (
+    LIBRARY,
+    LoadGenOutcomes,
+    first_of,
+    read_accuracy_log,
+    read_log,
+    run,
+    why_invalid,
+)
+from loadgen.sut.channel import Answer, Payload
+from loadgen.sut.target import Target
 from loadgen.targets.open import open_target
 from servemark.documents.commands.measure import Mlperf, MlperfScenario
-from servemark.errors import OptionError, ResultError
+from servemark.errors import OptionError, ResultError, parsing
 from servemark.figures.evidence import Evidence
 from servemark.figures.registry import figures_of
 from servemark.figures.value import FigureValue
 from servemark.output import note
+from servemark.quality.document import score, weights_of
+from servemark.quality.journal import Journal
+from servemark.quality.scoring import NO_ANSWER, Scorer
 from servemark.quantities import duration_text, text_of
 from servemark.repository.entry import Golden
 from servemark.results import directory as results
 from servemark.results.constraint_kinds import Kind
 from servemark.results.constraints import other_load
 from servemark.results.objectives import Slo, latency_objective
+from servemark.results.schema.details import QualityScore
 from servemark.results.schema.header import opening
 from servemark.results.schema.mlperf import MlperfDetails, MlperfResult, Plan
 from servemark.results.schema.verdict import Constraint, VerdictOfRun
 from servemark.results.verdict import Verdict, constraint
-from servemark.runs.accuracy_log import LabelledLibrary, logged_by, score_log
-from servemark.runs.labelled import Labels
-from servemark.runs.quality import labels_of
+from servemark.runs.quality import Labels, labels_of
 from servemark.runs.server import one_server_for
+from servemark.workload import Arrays, Sample, Tensor, stack
 from servemark.workload.golden_check import agreement_figures, unchecked
 from servemark.workload.suites import mlperf_inference
 
@@ -46,6 +63,79 @@ SUBJECTS = {"latency", "requests", "errors", "outputs", "cpu"}
 """Subjects of the figures that this side measures; the rates are LoadGen's."""
 BELOW_CAPACITY = 0.8
 """Share of what it completed that is suggested: at the capacity itself the latency has no bound."""
+
+
+def to_bytes(outputs: Arrays, tensors: Sequence[Tensor]) -> bytes:
+    """Write the first row of each output for the log, one .npy after the other."""
+    content = io.BytesIO()
+    for tensor in tensors:
+        np.save(content, outputs[tensor.name][0], allow_pickle=False)
+    return content.getvalue()
+
+
+def from_bytes(content: bytes, tensors: Sequence[Tensor]) -> Sample:
+    """Read the outputs again. Raises ValueError, EOFError."""
+    file = io.BytesIO(content)
+    return {tensor.name: np.load(file, allow_pickle=False) for tensor in tensors}
+
+
+class LabelledLibrary(Sequence[Payload]):
+    """One request for each of the examples' requests, made when LoadGen asks for it. Raises InputDataError."""
+
+    def __init__(self, config: LoadConfig, target: Target, labels: Labels) -> None:
+        self._data, self._inputs, self._encode = labels.data, config.workload.inputs, target.encoder()
+
+    def __len__(self) -> int:
+        return self._data.first_request(self._data.size)
+
+    @overload
+    def __getitem__(self, index: int) -> Payload: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Payload]: ...
+
+    def __getitem__(self, index: int | slice) -> Payload | Sequence[Payload]:
+        if isinstance(index, slice):
+            return [self[each] for each in range(*index.indices(len(self)))]
+        number, part = self._data.place_of(index)
+        sample = self._data.example(number).requests[part]
+        return Payload(self._encode(stack([sample], self._inputs)), (), (number,))
+
+
+def logged_by(config: LoadConfig) -> "partial[bytes]":
+    """Return a function that keeps an answer's outputs for LoadGen's log."""
+    return partial(_logged, config)
+
+
+def _logged(config: LoadConfig, answer: Answer) -> bytes:
+    tensors = config.workload.outputs
+    return to_bytes(answer.arrays(tensors), tensors)
+
+
+def score_log(config: LoadConfig, labels: Labels, logs: Path) -> QualityScore:
+    """Score LoadGen's accuracy log; what it has no answer of is wrong. Raises ResultError, InputDataError."""
+    answers = read_accuracy_log(logs)
+    with Journal(logs) as journal:
+        scorer = Scorer(labels.metric, labels.data, journal)
+        for number, part, _ in scorer.requests(labels.examples):
+            index = labels.data.first_request(number) + part
+            if content := answers.get(index):
+                with parsing(f"the answer to sample {index} in {logs}", ResultError, fix="run it again"):
+                    answer = from_bytes(content, config.workload.outputs)
+                scorer.answered(number, part, answer)
+            else:
+                scorer.failed(number, part, NO_ANSWER)
+        return score(
+            labels.metric,
+            labels.asked,
+            list(journal.scored.values()),
+            weights=weights_of(config.workload, config.entry),
+            source=labels.source,
+            size=labels.data.size,
+            samples=labels.samples,
+            seed=config.seed,
+            continued=0,
+        )
 
 
 def run_mlperf(

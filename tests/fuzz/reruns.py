@@ -10,7 +10,7 @@ import click
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from servemark.cli import _trust, build
+from servemark.cli import _command, build
 from servemark.cli._command import Source
 from servemark.cli.rerun import request_of
 from servemark.documents.flags import OPTIONS, given_options
@@ -30,7 +30,7 @@ def read_rerun(data: bytes) -> None:
     file.write_bytes(data)
     request = request_of(directory.read_run(file), file)
     with (
-        mock.patch.object(_trust, "_at_a_terminal", return_value=False),
+        mock.patch.object(_command, "_at_a_terminal", return_value=False),
         RUN.make_context("servemark run", [], obj=Source(file, request)) as context,
     ):
         taken = RUN.document(context)

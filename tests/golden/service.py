@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from servemark.calibration.golden import connection, record, service
+from servemark.calibration.golden import behaviour, connection, server
 from servemark.calibration.golden.connection import Request, error, response
 from tests.golden import json_apis
 from tests.golden.behaviour import Behaviour
@@ -19,7 +19,7 @@ from tests.golden.tensors import Request as Inference
 
 
 @dataclass(slots=True)
-class Entry(record.Entry):
+class Entry(behaviour.Entry):
     """One inference request, and what came with it."""
 
     bytes: int = 0  # of the body
@@ -39,7 +39,7 @@ class Connection(connection.Connection[Entry]):
         elif entry.kind != "never":
             super().plan(entry, answer)
 
-    def finish(self, record: record.Record[Any], entry: Entry, answer: bytes) -> None:
+    def finish(self, record: behaviour.Record[Any], entry: Entry, answer: bytes) -> None:
         if entry.kind == "truncate":
             body = answer.index(b"\r\n\r\n") + 4
             self.write(answer[: (body + len(answer)) // 2])
@@ -47,7 +47,7 @@ class Connection(connection.Connection[Entry]):
         else:
             super().finish(record, entry, answer)
 
-    def _dribble(self, record: record.Record[Any], entry: Entry, answer: bytes, piece: int) -> None:
+    def _dribble(self, record: behaviour.Record[Any], entry: Entry, answer: bytes, piece: int) -> None:
         """Write piece after piece, the last one when the entry is due."""
         if self.closed:
             return
@@ -62,7 +62,7 @@ class Connection(connection.Connection[Entry]):
         self.loop.call_at(entry.due_ns - left_ns, partial(self._dribble, record, entry, answer, piece + 1))
 
 
-class Service(service.Service[Entry]):
+class Service(server.Service[Entry]):
     """The one model and its record."""
 
     entry = Entry

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from servemark.profiling import counters, measure
+from servemark.profiling import measure
 from servemark.profiling.document import engine_profile
 from servemark.profiling.measure import Order
 
@@ -20,7 +20,7 @@ def test_kernels_of_operators(engine: str, workload: str, tmp_path: Path, monkey
         command = [sys.executable, "-m", "servemark", "export", workload, "--engine", name]
         subprocess.run([*command, "--model-repository", str(tmp_path)], timeout=200, check=True)
     monkeypatch.setattr(measure, "ROUNDS", (3, 3))
-    monkeypatch.setattr(counters, "SECONDS", 0.0)
+    monkeypatch.setattr(measure, "SECONDS", 0.0)
     found = measure.measure(Order(workload, engine, tmp_path, batch_size=2, device="cuda:0"))
     profile = engine_profile(engine, found, None)
     assert profile["told_share"] is not None

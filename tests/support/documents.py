@@ -6,7 +6,7 @@ from typing import Any
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 
-from servemark.results.json_schema import json_schema
+from servemark.results.kinds import json_schema
 
 
 @functools.cache

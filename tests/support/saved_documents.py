@@ -4,8 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from servemark.compare.history.changes import RUN_LENGTH
-from servemark.compare.history.collect import Measured
-from servemark.compare.history.document import series_of
+from servemark.compare.history.document import Measured, series_of
 from servemark.compare.saved.differences import Gate, compare_sides
 from servemark.compare.saved.saved_runs import Run
 from servemark.figures.registry import find

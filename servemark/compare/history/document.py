@@ -1,9 +1,13 @@
-"""History of a figure: every series with its changes, and the judgement of the latest."""
+"""History of a figure: all results below a folder by subject and machine, and the changes of each series."""
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from statistics import geometric_mean
+from typing import Any
 
 from servemark.compare.history.changes import (
     MAX_AGE,
@@ -16,12 +20,130 @@ from servemark.compare.history.changes import (
     results_needed,
     sure,
 )
-from servemark.compare.history.collect import Measured, collect
+from servemark.compare.interleaved.document import longer_runs, measured_s
+from servemark.documents.saved_load import load_key, load_name
+from servemark.errors import ResultError
+from servemark.figures.elsewhere import KERNEL_TIME, MAX_RATE
 from servemark.figures.figure import Figure
-from servemark.results.schema.header import opening
+from servemark.figures.registry import count_of, value_of, why_unknown
+from servemark.machine.cpu_time import QUIET_SHARE
+from servemark.results import directory
+from servemark.results.schema.header import Header, opening
 from servemark.results.schema.history import History, HistoryChange, HistoryResult, HistorySeries, Trend, change
+from servemark.results.schema.kernels import KernelsDocument, other_work
+from servemark.results.schema.run import Result
+from servemark.stats.percentiles import samples_needed
 
 _ORDER: tuple[Trend, ...] = ("worse", "undecided", "not shown")
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One result, and the series that it belongs to."""
+
+    subject: str
+    machine: str
+    result: HistoryResult
+    """It is `used` where it is valid."""
+    key: tuple[str, ...] = ()
+    """Identity of the measured subject: results with equal keys are one series."""
+
+
+def collect(root: Path, figure: Figure) -> tuple[list[Measured], list[str], list[str]]:
+    """Collect the results with the figure, oldest first; why others lack it; the unreadable. Raises ResultError."""
+    if not root.is_dir():
+        raise ResultError(f"there is no folder {root}", fix="name the folder that holds the results")
+    found: list[Measured] = []
+    without: list[Result] = []
+    unreadable = []
+    for file in sorted(root.rglob(directory.RESULT_FILE)):
+        # The runs of a search and the parts of a mix belong to the result above them.
+        if (file.parent.parent / directory.RESULT_FILE).is_file():
+            continue
+        try:
+            document = directory.read(file)
+            had = list(_measured(document, file.parent.relative_to(root), figure))
+            found += had
+            if not had and document.get("kind") == "load" and document.get("verdict") is not None:
+                without.append(directory.typed(document, file.parent, Result))
+        except (ResultError, KeyError, TypeError) as error:
+            unreadable.append(f"{file.relative_to(root)}: {str(error).splitlines()[0]}")
+    return sorted(found, key=lambda each: each.result["created"]), missing(without, figure), unreadable
+
+
+def missing(without: Sequence[Result], figure: Figure) -> list[str]:
+    """Return why results lack a figure: one line for those with too few requests, one for each other reason."""
+    needed, few = samples_needed(figure.percentile) if figure.percentile else None, []
+    reasons: Counter[str] = Counter()
+    for result in without:
+        count = count_of(result, "requests.answered") + count_of(result, "errors.count")
+        if needed and count < needed:
+            few.append((count, longer_runs(needed, count, measured_s(result))))
+        else:
+            reasons[why_unknown(result, figure.tag)] += 1
+    lines = [f"{_results(number)}: {reason}" for reason, number in reasons.items()]
+    if few:
+        fewest, longer = min(few)
+        most = max(few)[0]
+        have = f"{fewest:,}" if fewest == most else f"{fewest:,} to {most:,}"
+        lines.insert(0, f"{_results(len(few))}: {figure.tag} needs {needed:,} requests, they have {have}: {longer}")
+    return lines
+
+
+def _results(number: int) -> str:
+    return f"{number} result{'s' if number > 1 else ''}"
+
+
+def _measured(document: dict[str, Any], folder: Path, figure: Figure) -> Iterator[Measured]:
+    if document.get("kind") == "kernels" and figure is KERNEL_TIME:
+        yield from _kernels(directory.typed(document, folder, KernelsDocument), folder)
+    if document.get("kind") != "load" or document.get("verdict") is None:
+        return
+    result = directory.typed(document, folder, Result)
+    searched = "max_rate" in result
+    value = value_of(result, figure.tag)
+    # A search's run is at whatever rate was found: only the rate itself can be compared.
+    # Only figures above 0 have ratios.
+    if value is None or value <= 0 or searched != (figure is MAX_RATE):
+        return
+    search = f"highest rate with {result['request']['objectives']['slo'] or None}"
+    load_words, load = (search, search) if searched else (load_name(result), load_key(result))
+    # Of a server's own model only the protocol is known.
+    place = ", ".join(str(result[key]) for key in ("engine", "precision", "device", "protocol") if result.get(key))
+    if value_of(result, "generator.cpu_latency") is not None:
+        place += ", cores awake"  # they answer sooner: a series of its own
+    subject = f"{result['workload']} on {place}, {load_words}, batch {result['batch_size']}"
+    valid, key = result["verdict"]["valid"] and not result["partial"], (result["workload"], place, load)
+    yield Measured(subject, *_entry(result, folder, value, valid), (*key, str(result["batch_size"])))
+
+
+def _kernels(document: KernelsDocument, folder: Path) -> Iterator[Measured]:
+    """Each family of a run of kernels, and all of them: the geometric mean of their medians (ms)."""
+    measured = [(case["family"], case["ms"]["median"]) for case in document["cases"] if case["ms"]]
+    about = f"{document['suite']} on {document['device']}, {' '.join(document['precisions'])}"
+    about += f", cache {document['cache']}, {document['threads']} threads"
+    quiet = not document["partial"] and other_work(document) <= QUIET_SHARE
+    for family in ("all kernels", *document["families"]):
+        times = [ms for own, ms in measured if family in {own, "all kernels"}]
+        if times:
+            # Other cases would be another mean.
+            subject = f"{family}: {len(times)} cases of {about}"
+            yield Measured(subject, *_entry(document, folder, geometric_mean(times), quiet), (subject,))
+
+
+def _entry(document: Header, folder: Path, value: float, valid: bool) -> tuple[str, HistoryResult]:
+    """The machine, and the document's entry in a series."""
+    around = document["environment"]
+    place = f"{around.get('cpu') or 'unknown CPU'}, {around.get('cores') or '?'} cores"
+    return f"{around.get('hostname') or '?'} ({place})", {
+        "folder": str(folder),
+        "created": document["created"],
+        "commit": around.get("git_commit"),
+        "dirty": bool(around.get("git_dirty")),
+        "value": value,
+        "valid": valid,
+        "used": valid,
+    }
 
 
 def history(root: Path, figure: Figure, *, threshold: float, allow_invalid: bool = False) -> History:

@@ -19,7 +19,7 @@ from servemark.output import note
 from servemark.repository.entry import Entry
 from servemark.results.schema.comparison import RowFootprint, ServedBy
 from servemark.runs.server import address_of, note_death
-from servemark.search.tuning.space import Candidate
+from servemark.search.tuning.trial import Candidate
 from servemark.stats.ratios import mean_interval
 from servemark.stats.unknown import or_unknown
 from servemark.telemetry.processes import memory_bytes

@@ -34,7 +34,7 @@ from servemark.results.verdict import verdict_words
 from servemark.runs.locust_process import drive
 from servemark.search.max_rate.refinement import HighestRate
 from servemark.search.max_rate.runs import RateRuns, find_max_rate, identity, write_max_rate
-from servemark.search.tuning.space import Candidate
+from servemark.search.tuning.trial import Candidate
 
 OnEnd = Callable[[Path, ComparisonDocument], None]
 """Called with the folder and the document when the rounds have ended, however they end, and again with a gate."""

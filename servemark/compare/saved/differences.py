@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from servemark.compare.saved.figures import ALL, Pair, chosen, exists
-from servemark.compare.saved.samples import Side
-from servemark.compare.saved.saved_runs import Key, Run, differing, subjects
+from servemark.compare.saved.saved_runs import Key, Run, Side, differing, subjects
 from servemark.errors import ResultError
 from servemark.results.schema.comparison import Difference, DifferingKey, SavedComparison, Subject
 from servemark.results.schema.details import PROCESS

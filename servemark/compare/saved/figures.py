@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from servemark.compare.interleaved.document import longer_runs, measured_s, throughput
-from servemark.compare.saved.samples import Side
+from servemark.compare.saved.saved_runs import Side
 from servemark.errors import OptionError
 from servemark.figures.figure import Figure
 from servemark.figures.registry import count_of, find, value_of, why_unknown

@@ -2,10 +2,9 @@
 
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
-from servemark.results.schema.details import OutputDetails
+from servemark.results.schema.details import OutputDetails, QualityOutcome
 from servemark.results.schema.header import KIND, CampaignHeader, Header
 from servemark.results.schema.run import Scenario
-from servemark.results.schema.score import QualityOutcome
 from servemark.results.schema.search import MaxRateSearch
 from servemark.results.schema.tuning import CandidateSettings, Lacked
 from servemark.results.schema.tuning import Outcome as TuningOutcome

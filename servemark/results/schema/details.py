@@ -1,10 +1,58 @@
-"""Details of a run, which stand beside its figures; its windows and stages."""
+"""Details of a run, which stand beside its figures: scores, transients, windows and stages."""
 
 from typing import Annotated, Literal, NotRequired, TypedDict
 
 from servemark.figures.value import FigureValue
 from servemark.machine.scheduling import PriorityFigures
-from servemark.results.schema.score import QualityScore
+
+QualityOutcome = Literal["met", "missed", "not judged"]
+
+
+class QualityFigure(TypedDict):
+    """One figure of a metric."""
+
+    name: Annotated[str, "Name of the figure."]
+    value: Annotated[float | None, "The figure. Null: these examples do not tell it."]
+    ci95: Annotated[
+        list[float] | None, "95 % interval. Null: fewer than 5 examples, or examples all alike, which tell no spread."
+    ]
+    ci95_method: Annotated[
+        Literal["wilson", "bootstrap"] | None,
+        "`wilson` where the figure is a share: each example scores 0 or 1. `bootstrap` over the examples otherwise.",
+    ]
+
+
+class QualityData(TypedDict):
+    """The labelled data set."""
+
+    source: Annotated[str, "Key of the data set, or the path that was given."]
+    size: Annotated[int, "Examples in the data set."]
+    samples: Annotated[int, "Examples that were to be scored: all, or a subset."]
+    subset_seed: Annotated[int | None, "Seed of the random subset. Null: all examples."]
+    scored: Annotated[int, "Examples that were scored, failed ones included."]
+    continued: Annotated[int, "Examples of these that an earlier, interrupted run had scored."]
+    sha256: Annotated[str, "Digest of the scored examples: inputs, labels and numbers. Equal for equal data."]
+
+
+class QualityScore(TypedDict):
+    """Score of the answers, compared with the published target."""
+
+    metric: Annotated[str, "The metric, as the workload names it."]
+    higher_is_better: Annotated[bool, "Which way is good."]
+    figures: Annotated[list[QualityFigure], "The metric, and what is told beside it."]
+    target: Annotated[float | None, "The suite's target. Null: none is published."]
+    protocol: Annotated[str, "What the target is of."]
+    outcome: Annotated[QualityOutcome, "The value against the target; judged of trained weights alone."]
+    reason: NotRequired[Annotated[str, "Why it is not judged."]]
+    weights: Annotated[str, "`trained`, `random`, or `unknown` of a server whose model is not in the repository."]
+    wrong: Annotated[int, "Examples that a failed request, or an answer that is not a number, made wrong."]
+    left_out: Annotated[int, "Failed examples of a metric that has no worst value; they are not in the figures."]
+    not_numbers: NotRequired[
+        Annotated[
+            int, "Examples whose answer held NaN or told an infinite figure; `wrong` or `left_out` counts them too."
+        ]
+    ]
+    data: Annotated[QualityData, "The labelled data set."]
 
 
 class Tolerance(TypedDict):
@@ -171,3 +219,55 @@ class StageFigures(TypedDict):
         dict[str, FigureValue],
         "Latency and errors of the requests that were scheduled in it, and the good answers that came in it.",
     ]
+
+
+class Recovery(TypedDict):
+    """Latency before and after a command, by seconds of the measured interval."""
+
+    percentile: Annotated[str | None, "Percentile that is compared: the highest that each second before it has."]
+    before_ms: Annotated[float | None, "Its largest value in a second before the command (ms)."]
+    worst_ms: Annotated[float | None, "Its largest value until the latency had recovered (ms)."]
+    errors: Annotated[int, "Failed requests that were scheduled until then."]
+    recovery_s: Annotated[
+        float | None,
+        "Time until the first of three seconds in a row without failures and at most 1.1 times `before_ms` (s).",
+    ]
+    recovered: Annotated[bool | None, "Whether it had when the run ended. Null: too little is known before it."]
+
+
+class StartedCommand(TypedDict):
+    """A command that was started beside the load."""
+
+    command: Annotated[str, "The command."]
+    at_s: Annotated[float, "When it was started, from the start of the measured interval (s)."]
+    exit_code: Annotated[int | None, "Its exit code. Null: it had not ended when the run had, and was ended."]
+    said: Annotated[str, "The last of what it printed."]
+
+
+class CommandRun(Recovery, StartedCommand):
+    """A command that was run beside the load, and the recovery from it."""
+
+
+class Settling(TypedDict):
+    """Latency by whole seconds of the measured interval, until it was as in their second half."""
+
+    percentile: Annotated[str | None, "Percentile that is compared: the highest that the second half has."]
+    first_second_ms: Annotated[float | None, "It in the first second (ms)."]
+    last_ms: Annotated[float | None, "Its largest value in a second of the second half (ms)."]
+    steady_after_s: Annotated[
+        float | None,
+        "Time until the first of three seconds in a row without failures and at most 1.1 times `last_ms` (s). Null too "
+        "where the latency drifts from there on.",
+    ]
+    steady: Annotated[bool | None, "Whether it was steady when the run ended. Null: too little is known."]
+
+
+class ColdStart(Settling):
+    """The start of a server, and how it answered from its first request on."""
+
+    load_s: Annotated[float | None, "From the start of the server's process until it said that it was ready (s)."]
+    waited_s: Annotated[
+        float | None, "From then until the load began (s): servemark prepared it. It is in no other figure."
+    ]
+    first_answer_ms: Annotated[float | None, "Latency of the request that was answered first (ms)."]
+    cold_start_s: Annotated[float | None, "`load_s` and `steady_after_s` together (s): what `--slo cold-start` limits."]

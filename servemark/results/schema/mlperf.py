@@ -3,10 +3,9 @@
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from servemark.figures.value import FigureValue
-from servemark.results.schema.details import CpuDetails, ErrorDetails, OutputDetails
+from servemark.results.schema.details import CpuDetails, ErrorDetails, OutputDetails, QualityScore
 from servemark.results.schema.header import KIND
 from servemark.results.schema.run import OneRun, Resolved
-from servemark.results.schema.score import QualityScore
 from servemark.results.schema.verdict import VerdictOfRun
 
 

@@ -2,9 +2,9 @@
 
 from typing import Annotated, Literal, NotRequired, TypedDict
 
+from servemark.results.schema.details import QualityScore
 from servemark.results.schema.header import KIND
 from servemark.results.schema.run import OneRun, Resolved
-from servemark.results.schema.score import QualityScore
 
 
 class QualityResolved(Resolved):

@@ -3,11 +3,10 @@
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from servemark.figures.value import FigureValue
-from servemark.results.schema.details import Details, StageFigures, WindowFigures
+from servemark.results.schema.details import ColdStart, CommandRun, Details, StageFigures, WindowFigures
 from servemark.results.schema.explanation import Explanation
 from servemark.results.schema.header import KIND, Header
 from servemark.results.schema.search import Curve, MaxRateSearch
-from servemark.results.schema.transients import ColdStart, CommandRun
 from servemark.results.schema.verdict import LimitedBy, VerdictOfRun
 
 

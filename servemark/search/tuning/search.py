@@ -14,8 +14,16 @@ from servemark.results.schema.tuning import Lacked, Outcome
 from servemark.search.max_rate.point import Point, busy
 from servemark.search.max_rate.refinement import MIN_ROUNDS, ROUND_RUNS, rate_ratio, refine_rate
 from servemark.search.max_rate.search import START_SHARE, TOLERANCE, Bounds, MaxRate, search
-from servemark.search.tuning.space import Candidate, Space
-from servemark.search.tuning.trial import Bench, CandidateScore, InterruptedTuning, Objective, Trial, Tuning
+from servemark.search.tuning.trial import (
+    Bench,
+    Candidate,
+    CandidateScore,
+    InterruptedTuning,
+    Objective,
+    Space,
+    Trial,
+    Tuning,
+)
 from servemark.stats.percentiles import samples_needed
 from servemark.stats.ratios import Ratio
 

@@ -1,5 +1,7 @@
 """A characterisation as a whole: complete after each step, past failures, and resumed where it was left."""
 
+import csv
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,7 @@ import pytest
 from servemark.campaign import asked_of
 from servemark.characterise import run
 from servemark.characterise.analysis import failure_of
+from servemark.characterise.tables import every
 from servemark.errors import ArtifactError, OptionError, ServerError
 from servemark.results import directory as results
 from servemark.results.directory import read_as
@@ -16,7 +19,7 @@ from servemark.results.schema.characterisation import Characterisation
 from servemark.results.schema.header import reason_of
 from servemark.runs import suite_plan
 from servemark.workload import get
-from tests.support.characterised import NAMES, options
+from tests.support.characterised import NAMES, document, options
 from tests.support.command_line import Servemark
 from tests.support.documents import validated
 
@@ -102,3 +105,17 @@ def test_a_failure_is_a_row_and_going_on_tries_it_again(folder: Path, monkeypatc
 def test_bad_options(changes: dict[str, object], words: str) -> None:
     with pytest.raises(OptionError, match=words):
         run.begin("aibench", options(**changes))
+
+
+def test_data_are_plain_numbers() -> None:
+    found = every(document())
+    rows = [*csv.DictReader(io.StringIO(found["table_5"].to_csv()))]
+    assert {row["workload"] for row in rows} == {*NAMES}
+    assert float(rows[0]["CoV of p50"]) == pytest.approx(0.0129 / 1.015, rel=0.01)
+    assert rows[0]["CoV of energy"] == ""
+    shares = [[float(value or 0) for value in row[2:]] for row in found["figure_5"].rows]
+    assert [sum(row) for row in shares] == pytest.approx([1] * len(shares))
+    hotspots = {row[0]: row[1:] for row in found["figure_6"].rows}
+    assert hotspots["all of them"] == [6, 6, 6, 0, 3]
+    ranking = next(row for row in found["table_6"].rows if row[0] == "ranking")
+    assert ranking[4:] == [32.0, 40.0, 0.47]

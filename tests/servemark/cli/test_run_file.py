@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from servemark.cli import _explained, run
+from servemark.cli import explain, run
 from servemark.documents.load import ClosedLoop, ConstantRate, Distribution, MaxRate
 from servemark.documents.request import RunRequest
 from servemark.errors import OptionError
@@ -40,7 +40,7 @@ def requests(monkeypatch: pytest.MonkeyPatch) -> list[RunRequest]:
         found.append(request)
         raise OptionError("not run")
 
-    for module in (run, _explained):
+    for module in (run, explain):
         monkeypatch.setattr(module, "resolved", stop)
     return found
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from servemark.cli import _trust, build, run
+from servemark.cli import _command, build, run
 from servemark.documents.fields import Names
 from servemark.documents.files import text_of
 from servemark.documents.flags import OPTIONS, Option, request_of
@@ -145,7 +145,7 @@ def test_what_the_command_line_gives_is_not_asked_for(servemark: Servemark, tmp_
 def test_a_terminal_is_asked(
     answer: str, made: int, servemark: Servemark, tmp_path: Path, stopped: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_trust, "_at_a_terminal", lambda: True)
+    monkeypatch.setattr(_command, "_at_a_terminal", lambda: True)
     monkeypatch.setattr("sys.stdin", io.StringIO(answer))
     code, _, err = servemark("rerun", str(result_with(tmp_path, url="http://theirs:1\x1b[2J")))
     assert code == BAD_INPUT

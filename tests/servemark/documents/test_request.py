@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 
 from loadgen.load.order import Order
-from servemark.cli import _explained
+from servemark.cli import explain
 from servemark.cli import run as command
 from servemark.documents.files import read_request, text_of
 from servemark.documents.flags import options_of, request_of
@@ -115,7 +115,7 @@ def test_a_rerun_makes_the_request_of_a_result(
         made.append(request)
         raise OptionError("not run")
 
-    for module in (command, _explained):
+    for module in (command, explain):
         monkeypatch.setattr(module, "resolved", stop)
     result = load_result(("--request-rate", "40"), evenly(40, 15, 0.02))
 

@@ -1,12 +1,17 @@
 """Both sides' stamps of the same requests: joined by their numbers, and not guessed from where most are missing."""
 
+import json
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from servemark.explain import capture, triton_trace
+from loadgen.kserve.control import Control
+from loadgen.sut.channel import PLACE_OF_NUMBER, Payload, numbered
+from servemark.errors import ServerError
+from servemark.explain import capture
 from servemark.explain.timeline import Sent
 
 COUNT = 1000
@@ -18,7 +23,7 @@ SENT = Sent(NUMBERS, NUMBERS + 100, NUMBERS + 100, NUMBERS + 100, NUMBERS + 900,
 def test_less_than_99_of_100_traces_name_no_cause(monkeypatch: pytest.MonkeyPatch, lost: int, told: bool) -> None:
     known = NUMBERS[lost:]
     traced = SimpleNamespace(numbers=known, stamps=np.stack([known + 200 + step for step in range(5)], axis=1))
-    monkeypatch.setattr(triton_trace, "read", lambda _: traced)
+    monkeypatch.setattr(capture, "read_trace", lambda _: traced)
     run: Any = SimpleNamespace(trace="trace.json", note="")
     served, words = capture._joined(SENT, run)
     assert (served is not None) is told
@@ -27,3 +32,59 @@ def test_less_than_99_of_100_traces_name_no_cause(monkeypatch: pytest.MonkeyPatc
         assert int((served.queued == 0).sum()) == lost
     elif lost < COUNT:
         assert words == "11 of 1,000 answered requests have no trace of the server's, so that a cause would be a guess"
+
+
+NUMBER = 7
+ID = f"servemark{NUMBER:012d}"
+
+
+def _stamps(key: int, first: int) -> list[dict[str, Any]]:
+    """A request's entries, in the order in which the embedded Triton wrote them: one for each stamp."""
+    names = ["HTTP_RECV_START", "QUEUE_START", "INFER_RESPONSE_COMPLETE", "COMPUTE_START", "COMPUTE_INPUT_END"]
+    names += ["COMPUTE_OUTPUT_START", "COMPUTE_END", "REQUEST_END"]
+    return [{"id": key, "timestamps": [{"name": name, "ns": first + n}]} for n, name in enumerate(names)]
+
+
+def test_requests_are_joined_over_entries_and_files(tmp_path: Path) -> None:
+    (tmp_path / "trace.json.0").write_text(json.dumps([*_stamps(1, 100), {"id": 1, "request_id": ID}]))
+    others = [{"id": 2, "request_id": "somebody's"}, {"id": 3, "request_id": "servemark000000000003", "parent_id": 1}]
+    (tmp_path / "trace.json.1").write_text(json.dumps([*_stamps(2, 200), *_stamps(3, 300), *others]))
+    found = capture.read_trace(tmp_path / "trace.json")
+    assert found.numbers.tolist() == [NUMBER]
+    assert found.stamps.tolist() == [[101, 103, 104, 105, 106]]
+
+
+def test_a_trace_that_is_cut_off_is_an_error_that_names_the_file(tmp_path: Path) -> None:
+    (tmp_path / "trace.json").write_text('[{"id": 1')
+    with pytest.raises(ServerError, match=r"trace\.json cannot be read"):
+        capture.read_trace(tmp_path / "trace.json")
+
+
+def test_numbers_stand_in_the_place_of_the_id_and_change_no_length() -> None:
+    made = f'{{"id":"{PLACE_OF_NUMBER}"}}'.encode()
+    found = [*numbered(iter([Payload(made), Payload(made)]))]
+    assert [each.request for each in found] == [b'{"id":"servemark%012d"}' % number for number in (0, 1)]
+    assert len(found[1].request) == len(made)
+    assert not found[0].plain
+
+
+def test_a_server_without_a_trace_file_is_refused_with_the_flag_that_gives_it_one() -> None:
+    class Without(Control):
+        def trace_settings(self, model: str, changed: Any = None) -> dict[str, Any]:  # noqa: ARG002
+            return {"trace_level": ["OFF"], "trace_file": ""}
+
+    with pytest.raises(ServerError, match="no file for its trace"), capture.tracing(Without("http://a:1"), "m"):
+        pass
+
+
+def test_settings_of_before_come_back() -> None:
+    said: list[Any] = []
+
+    class Remembering(Control):
+        def trace_settings(self, model: str, changed: Any = None) -> dict[str, Any]:  # noqa: ARG002
+            said.append(changed)
+            return {"trace_level": ["OFF"], "trace_rate": "1000", "trace_file": "/tmp/t.json"}
+
+    with capture.tracing(Remembering("http://a:1"), "m") as file:
+        assert file == Path("/tmp/t.json")
+    assert said == [None, capture.TRACE_ON, {"trace_level": ["OFF"], "trace_rate": "1000"}]

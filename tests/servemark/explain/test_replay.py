@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from servemark.explain.fixes import Replays
+from servemark.explain.naming import Replays
 from servemark.explain.replay import replay
 from servemark.explain.timeline import Setup, Times, Usual
 from tests.support.planted_runs import MS, Synthetic

@@ -22,7 +22,7 @@ from servemark.figures import registry
 from servemark.figures.evidence import Evidence
 from servemark.figures.figure import Distribution
 from servemark.figures.registry import figures_of, find, value_of
-from servemark.results.json_schema import json_schema
+from servemark.results.kinds import json_schema
 from servemark.results.saved import Saved
 from servemark.telemetry.metrics import catalog
 from servemark.telemetry.metrics.exposition import expose

@@ -4,15 +4,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from servemark.errors import ArtifactError, OptionError
 from servemark.profiling import run
 from servemark.profiling.measure import Order, measure
-from servemark.profiling.traces import CHROME, SPEEDSCOPE
+from servemark.profiling.run import CHROME, SPEEDSCOPE, chrome, parts, speedscope
 from servemark.results.directory import read_as
 from servemark.results.schema.header import reason_of
 from servemark.results.schema.profile import Profile
-from tests.support.profiled import measured, memory
+from tests.support.profiled import EVENTS, measured, memory
 
 
 @pytest.fixture
@@ -94,3 +96,42 @@ def test_nothing_that_can_be_profiled_is_installed(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(run, "distribution_of", lambda _: None)
     with pytest.raises(OptionError, match="no engine that can be profiled on cpu"):
         run.installed("cpu")
+
+
+mib = st.floats(-20, 500)
+
+
+@given(mib, mib, mib, st.floats(0, 600))
+def test_parts_add_up(imports: float, loading: float, answering: float, artifact: float) -> None:
+    found = parts(50.0, 50 + imports, 50 + imports + loading, 50 + imports + loading + answering, artifact)
+    assert sum(each["mib"] for each in found) == pytest.approx(imports + loading + answering, abs=1e-6)
+
+
+def test_weights_that_are_mapped_are_no_activations() -> None:
+    named = {each["part"]: each["mib"] for each in parts(50.0, 80.0, 90.0, 200.0, 100.0)}
+    assert named == {
+        "engine's libraries": 30.0,
+        "weights": 100.0,
+        "loading beyond the weights": 0.0,
+        "activations and workspace": 20.0,
+    }
+
+
+def test_speedscope_s_weights_add_up_to_the_inference() -> None:
+    found = speedscope({"onnxruntime": measured().inference})
+    [profile] = found["profiles"]
+    assert sum(profile["weights"]) == pytest.approx(profile["endValue"]) == pytest.approx(1000.0)
+    names = [each["name"] for each in found["shared"]["frames"]]
+    assert [names[frame] for frame in profile["samples"][0]] == [
+        "before the steps: layer1",
+        "layer1",
+        "layer1.0",
+        "conv (Conv)",
+    ]
+    assert len(profile["samples"]) == len(profile["weights"])
+
+
+def test_chrome_s_events_lie_where_the_operators_did() -> None:
+    events = chrome({"onnxruntime": measured().inference})["traceEvents"]
+    assert [each["ts"] for each in events if each.get("args", {}).get("operator")] == [e.start_us for e in EVENTS]
+    assert {each["ph"] for each in events} == {"M", "X"}

@@ -7,8 +7,7 @@ import pytest
 from jsonschema import Draft202012Validator, ValidationError
 
 from servemark.errors import OptionError
-from servemark.results.json_schema import json_schema
-from servemark.results.kinds import KINDS
+from servemark.results.kinds import KINDS, json_schema
 from tests.support.command_line import Servemark
 
 

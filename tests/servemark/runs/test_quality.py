@@ -12,7 +12,7 @@ from loadgen.load.load_config import LoadConfig
 from servemark.figures.registry import value_of
 from servemark.quality.journal import FILE
 from servemark.results import directory
-from servemark.runs import labelled, quality
+from servemark.runs import quality
 from tests.support.command_line import Servemark
 from tests.support.digits import COUNT, NAME, RIGHT, flags, lay_out, served, write_digits
 from tests.support.documents import validated
@@ -76,13 +76,13 @@ def test_an_interrupted_run_continues_where_it_stopped(
 ) -> None:
     stopped = False
 
-    def stop_once(self: labelled.ScoredLoad, _now: int) -> None:
+    def stop_once(self: quality.ScoredLoad, _now: int) -> None:
         nonlocal stopped
         if not stopped and len(self.scorer.journal.scored) >= 5:
             stopped = True
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(labelled.ScoredLoad, "_tick", stop_once)
+    monkeypatch.setattr(quality.ScoredLoad, "_tick", stop_once)
     with served(data, delay_s=0.02) as server:
         again = flags(server, data, tmp_path, "--concurrency", "1")
         cut = servemark(*again)

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from servemark.synthesis.layers import Attention, Convolution, Dense, Embedding, Norm, Recurrent, SequenceLayer
-from servemark.synthesis.modules import network
-from servemark.synthesis.network import written
+from servemark.synthesis.network import network, written
 from servemark.synthesis.plan import Chain, Link, ordered, stages
 from servemark.synthesis.tracing import layers_of
 from servemark.workload.own_files import load_file

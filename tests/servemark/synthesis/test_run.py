@@ -11,7 +11,7 @@ import pytest
 import exporters
 from servemark.results.directory import read_as
 from servemark.results.schema.synthesis import Synthesis
-from servemark.synthesis import run, times
+from servemark.synthesis import run
 from servemark.workload import get
 from tests.support.command_line import Servemark
 from tests.support.documents import validated
@@ -32,10 +32,10 @@ def test_a_network_of_tiny_ones_is_made_and_timed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, exported: Any, servemark: Servemark
 ) -> None:
     monkeypatch.setattr(run, "YARDSTICKS", ())
-    monkeypatch.setattr(times, "ROUNDS_S", 0.1)
+    monkeypatch.setattr(run, "ROUNDS_S", 0.1)
     monkeypatch.setattr(run, "make", partial(run.make, steps=300))
-    monkeypatch.setattr(times, "apart", here)
-    monkeypatch.setattr(times, "export_where_needed", export_here)
+    monkeypatch.setattr(run, "apart", here)
+    monkeypatch.setattr(run, "export_where_needed", export_here)
     for name in ("vgg16_tiny", "resnet50_tiny", "wgan_tiny"):
         exported(name, "onnxruntime")
     asked = ["synthesise", "vgg16_tiny", "resnet50_tiny", "--name", "made", "--engines", "onnxruntime"]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from servemark.calibration.golden.behaviour import Behaviour
-from servemark.calibration.golden.loop import Loop
+from servemark.calibration.golden.connection import Loop
 
 
 class Clock:
@@ -27,8 +27,8 @@ class Clock:
 def test_timers_are_finer_than_a_millisecond(monkeypatch: pytest.MonkeyPatch, awake: bool) -> None:
     """The system is asked to wait as long as it was meant to, never rounded up; who polls never asks it to."""
     clock = Clock()
-    monkeypatch.setattr("servemark.calibration.golden.loop.select.select", clock.wait)
-    monkeypatch.setattr("servemark.calibration.golden.loop.time.monotonic_ns", clock.look)
+    monkeypatch.setattr("servemark.calibration.golden.connection.select.select", clock.wait)
+    monkeypatch.setattr("servemark.calibration.golden.connection.time.monotonic_ns", clock.look)
     loop, called = Loop(awake=awake), list[int]()
     due_ns = clock.look() + 300_000
     loop.call_at(due_ns, lambda: called.append(clock.look()))

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from servemark.compare.saved.samples import Side, faults, names_of
-from servemark.compare.saved.saved_runs import read_side
+from servemark.compare.saved.saved_runs import Side, faults, names_of, read_side
 from tests.support.command_line import Servemark
 from tests.support.results import NO_FIGURE, histogram_of, latencies, result_of, saved
 

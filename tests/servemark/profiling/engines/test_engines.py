@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from servemark.errors import OptionError
-from servemark.profiling import counters, engines, kernels, measure
+from servemark.profiling import engines, kernels, measure
 from servemark.profiling.categories import category_of, known
 from servemark.profiling.document import engine_profile
 from servemark.profiling.engines import profiler_module, profilers
-from servemark.profiling.kernels import Kernel, Trace
+from servemark.profiling.engines.pytorch import Node, events_of
+from servemark.profiling.engines.tensorrt import operator_of
+from servemark.profiling.kernels import Kernel, Trace, on_device, read
 from servemark.profiling.measure import Measured, Order
 from servemark.profiling.timeline import Inference, wall_us
 from servemark.repository.entry import Entry
@@ -22,6 +24,7 @@ from servemark.workload.engine import Engine
 from servers.engines import engine_names
 from servers.engines.onnxruntime import OnnxRuntime
 from tests.support.exporting import Exports
+from tests.support.gpu_traces import of_torch
 
 ENGINES = ["onnxruntime", "openvino", "pytorch", "tensorflow"]
 CONVOLUTIONS, LOOP = "resnet20_cifar_tiny", "nmt_greedy_tiny"
@@ -37,7 +40,7 @@ def profiled(exported: Exports) -> "functools._lru_cache_wrapper[Measured]":
             exported(workload, each)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(measure, "ROUNDS", (3, 3))
-            patch.setattr(counters, "SECONDS", 0.0)
+            patch.setattr(measure, "SECONDS", 0.0)
             return measure.measure(Order(workload, engine, exported.repository, batch_size=2))
 
     return made
@@ -160,3 +163,26 @@ def test_a_session_that_is_profiled_replays_no_graphs(
         entry, "cpu", Order(CONVOLUTIONS, "onnxruntime", exported.repository).inputs()
     )
     assert asked == [None, *["false" if graphs else None] * 2]
+
+
+def test_nodes_have_their_kernels_times_and_their_work() -> None:
+    trace = read(of_torch())
+    nodes = [Node(f"n{n}", "layer", each.name, 10 * n, n) for n, each in enumerate(trace.operators)]
+    operators, _ = on_device(trace.operators, trace.kernels)
+    events = events_of(operators, nodes)
+    assert [event.name for event in events] == [node.name for node in nodes]
+    assert [event.flops for event in events] == [node.flops for node in nodes]
+    assert sum(event.duration_us for event in events) == pytest.approx(1643.8, abs=0.1)
+    assert max(events, key=lambda event: event.duration_us).operator == "aten::conv2d"
+
+
+@pytest.mark.parametrize(
+    ("layer", "operator"),
+    [
+        ("node_Conv_754 + node_relu", "Conv"),
+        ("PWN(PWN(node_Sigmoid_3), node_Mul_4)", "Sigmoid"),
+        ("Reformatting CopyNode for Input Tensor 0", "Reformatting CopyNode for Input Tensor 0"),
+    ],
+)
+def test_the_operator_of_a_fused_layer(layer: str, operator: str) -> None:
+    assert operator_of(layer) == operator

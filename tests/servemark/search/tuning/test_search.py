@@ -16,8 +16,7 @@ from servemark.search.max_rate.refinement import MIN_ROUNDS
 from servemark.search.max_rate.search import TOLERANCE
 from servemark.search.tuning.search import tune
 from servemark.search.tuning.session import Turns
-from servemark.search.tuning.space import Candidate, Space
-from servemark.search.tuning.trial import InterruptedTuning, Trial, Tuning
+from servemark.search.tuning.trial import Candidate, InterruptedTuning, Space, Trial, Tuning
 from tests.support.tuning_server import CONFIG, OBJECTIVE, PLENTY_S, PRESENT, RUN_S, SCREEN_S, SPACE, Server, key
 
 

@@ -14,17 +14,16 @@ import psutil
 import pytest
 
 import exporters
-import servemark.search.tuning.bench as bench_module
+import servemark.search.tuning.session as bench_module
 from servemark.compare.interleaved.contenders import configuration, lay_out, parse_contenders
-from servemark.compare.interleaved.tuned import tune_contenders
+from servemark.compare.interleaved.preparation import tune_contenders
 from servemark.paths import shown
 from servemark.repository.entry import Entry
 from servemark.results import directory
 from servemark.results.directory import JOURNAL
 from servemark.results.schema.header import SCHEMA_VERSION
-from servemark.search.tuning.bench import ServedBench
-from servemark.search.tuning.space import Candidate, Space
-from servemark.search.tuning.trial import Trial
+from servemark.search.tuning.session import ServedBench
+from servemark.search.tuning.trial import Candidate, Space, Trial
 from servemark.workload import get
 from tests.support.command_line import Done, Servemark
 from tests.support.documents import validated

@@ -6,7 +6,7 @@ import pytest
 from benchmarks.rig.queues import Queue
 from loadgen.peers import PeerFigures
 from servemark.calibration.cases import CASES
-from servemark.calibration.truth import compare
+from servemark.calibration.measure import compare
 from tests.support.calibrated import NAMED, log, stalled
 
 HONEST = PeerFigures(100, {50: 0.0, 90: 0.0, 95: 495.0, 99: 895.0}, 0)

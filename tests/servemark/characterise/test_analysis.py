@@ -5,8 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from servemark.characterise.analysis import analyse
-from servemark.characterise.prediction import CHOSEN, RANDOMLY, errors
+from servemark.characterise.analysis import CHOSEN, RANDOMLY, analyse, errors
 from servemark.characterise.statistics import distances
 from tests.support.characterised import CONVOLUTIONS, PRODUCTS, begun
 
