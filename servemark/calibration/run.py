@@ -11,8 +11,7 @@ from pathlib import Path
 
 from loadgen.peers import Peer
 from servemark.calibration.cases import Case
-from servemark.calibration.measure import able, measure, serving, unseen_ms
-from servemark.calibration.subject import SUBJECT
+from servemark.calibration.measure import SUBJECT, able, measure, serving, unseen_ms
 from servemark.campaign import Campaign, Turn, interleaved
 from servemark.errors import ExitCode
 from servemark.machine import idle_states, scheduling

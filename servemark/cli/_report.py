@@ -52,7 +52,9 @@ def series(runs: Sequence[Saved]) -> Saved:
 
 def write_page(file: Path, documents: Sequence[Saved], *, quiet: bool = False) -> None:
     """Write the page and say where it is. Raises ResultError."""
-    directory.write_atomically(file, page(_title(documents), documents))
+    first, *more = dict.fromkeys(saved.name for saved in each(documents))
+    title = f"servemark: {first}" + (f" and {len(more)} more" if more else "")
+    directory.write_atomically(file, page(title, documents))
     if not quiet:
         note(f"page: {shown(file)}")
 
@@ -93,9 +95,3 @@ def _read(path: Path) -> list[Saved]:
 
 def _only(documents: Sequence[Saved], kind: str) -> bool:
     return all(saved.kind == kind for saved in documents)
-
-
-def _title(documents: Sequence[Saved]) -> str:
-    names = dict.fromkeys(saved.name for saved in each(documents))
-    first, more = next(iter(names)), len(names) - 1
-    return f"servemark: {first}" + (f" and {more} more" if more else "")

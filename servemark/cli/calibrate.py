@@ -2,9 +2,9 @@
 
 from loadgen.peers import Peer
 from servemark.calibration.cases import CASES
+from servemark.calibration.measure import METERS, OWN
 from servemark.calibration.run import calibrate as run
 from servemark.calibration.run import in_time
-from servemark.calibration.subject import METERS, OWN
 from servemark.cli._report import conclude
 from servemark.documents.commands.understand import Calibrate
 from servemark.errors import ExitCode, OptionError

@@ -172,15 +172,9 @@ def _ports() -> Iterator[Check]:
                 yield Check(f"port {port}", True, "free")
 
 
-def _installed(package: str) -> str | None:
-    """Name and version of the distribution of a package."""
-    found = distribution_of(package)
-    return found and " ".join(found)
-
-
 def _packages(name: str, packages: tuple[str, ...], extra: str, *, needed: bool) -> Check:
     """Check that packages are there: show their versions, or the command that installs them."""
-    found = {package: _installed(package) for package in packages}
+    found = {package: (known := distribution_of(package)) and " ".join(known) for package in packages}
     missing = [package for package, version in found.items() if version is None]
     if missing:
         return Check(name, False, f"not installed: {', '.join(missing)}; pip install -e '.[{extra}]'", needed)

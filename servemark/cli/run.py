@@ -62,7 +62,9 @@ def _measured(requests: Sequence[RunRequest], options: Run) -> int:
         with server_for([resolved(changed(request, load=search.at(1.0)))]) as [config]:
             return _search(config, request, search, options, json=json)
     configs = [resolved(each) for each in requests]
-    _announce(configs, options.repeat)
+    if len(configs) * options.repeat > 1:  # a single one shows its time while it goes on
+        seconds = options.repeat * sum(each.duration_s + each.warmup_s + RUN_OVERHEAD_S for each in configs)
+        note(f"{len(configs) * options.repeat} runs: about {duration_text(seconds)}")
     target = (
         engines_for(configs[0], quiet=json, on_progress=progress, on_end=ended)
         if request.server.in_process
@@ -79,13 +81,6 @@ def _measured(requests: Sequence[RunRequest], options: Run) -> int:
     elif len(found) > 1:
         show({"results": found})
     return int(ExitCode.worst(result["verdict"]["exit_code"] for result in found))
-
-
-def _announce(configs: Sequence[LoadConfig], repeat: int) -> None:
-    """Say about how long several runs take; a single one shows its time while it goes on."""
-    if len(configs) * repeat > 1:
-        seconds = repeat * sum(each.duration_s + each.warmup_s + RUN_OVERHEAD_S for each in configs)
-        note(f"{len(configs) * repeat} runs: about {duration_text(seconds)}")
 
 
 @contextlib.contextmanager

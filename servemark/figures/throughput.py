@@ -1,8 +1,10 @@
-"""Rates of the measured interval."""
+"""Rates and failed requests of the measured interval."""
+
+from collections.abc import Sequence
 
 from servemark.figures.evidence import Evidence
-from servemark.figures.figure import CLOSED_LOOP, Figure, summed
-from servemark.figures.value import INFERENCES_PER_S, REQUESTS_PER_S, Value
+from servemark.figures.figure import CLOSED_LOOP, NONE_SENT, Figure, Part, summed
+from servemark.figures.value import COUNT, INFERENCES_PER_S, REQUESTS_PER_S, SHARE, Value
 
 NOT_BEGUN = "the run was cut short before its measured interval began"
 
@@ -10,6 +12,15 @@ NOT_BEGUN = "the run was cut short before its measured interval began"
 def per_s(count: float, evidence: Evidence) -> Value:
     """Return a count per measured second."""
     return Value(count / evidence.measured_s) if evidence.measured_s else Value.unknown(NOT_BEGUN)
+
+
+def _errors(failed: float, requests: float) -> Value:
+    return Value(failed / requests, n=int(requests)) if requests else Value.unknown(NONE_SENT)
+
+
+def _join_errors(_tag: str, parts: Sequence[Part]) -> Value:
+    failed, answered = (sum(part.value(tag) or 0 for part in parts) for tag in ("errors.count", "requests.answered"))
+    return _errors(failed, failed + answered)
 
 
 FIGURES = (
@@ -52,5 +63,24 @@ FIGURES = (
         join=summed,
         live=True,
         detail=True,
+    ),
+    Figure(
+        "errors.count",
+        COUNT,
+        "Failed requests.",
+        lambda evidence: Value(sum(evidence.errors.values())),
+        better="lower",
+        join=summed,
+        live=True,
+    ),
+    Figure(
+        "errors.share",
+        SHARE,
+        "Share of the requests that failed.",
+        lambda evidence: _errors(sum(evidence.errors.values()), evidence.scheduled),
+        better="lower",
+        join=_join_errors,
+        live=True,
+        short="errors",
     ),
 )

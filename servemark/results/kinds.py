@@ -120,7 +120,9 @@ def _schema(kind: Any, definitions: Schema, *, closed: bool) -> Schema:
             definitions[kind.__name__] = _object(kind, definitions, closed=closed)
         return {"$ref": f"#/$defs/{kind.__name__}"}
     if origin in {Union, types.UnionType}:
-        return _union([_schema(part, definitions, closed=closed) for part in parts])
+        schemas = [_schema(part, definitions, closed=closed) for part in parts]
+        plain = all(each.keys() == {"type"} for each in schemas)
+        return {"type": [each["type"] for each in schemas]} if plain else {"anyOf": schemas}
     if origin is list:
         return {"type": "array", "items": _schema(parts[0], definitions, closed=closed)}
     if origin is dict:
@@ -153,10 +155,3 @@ def _object(document: type, definitions: Schema, *, closed: bool) -> Schema:
         "patternProperties": {"(^|_)reason$": _REASON},
         **({"additionalProperties": False} if closed else {}),
     }
-
-
-def _union(schemas: list[Schema]) -> Schema:
-    """Plain types in one list, others as alternatives."""
-    if all(each.keys() == {"type"} for each in schemas):
-        return {"type": [each["type"] for each in schemas]}
-    return {"anyOf": schemas}

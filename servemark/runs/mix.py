@@ -9,7 +9,7 @@ import contextlib
 import re
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -76,7 +76,9 @@ def run_mix(
         for number, ((workload, own), share) in enumerate(zip(requests, shares.values(), strict=True))
     ]
     with server_for(loads) as served:
-        _require(served)
+        for each in served:  # before the first process sends anything
+            with contextlib.closing(open_target(each)) as target:
+                target.prepare()
         request = changed(config.request, load=whole)
         mix = _Mix(results.new_directory(config.out, "mix"), shares, served, request)
         try:
@@ -89,13 +91,6 @@ def run_mix(
                 note(f"result: {shown(mix.folder)}")
             raise
     return mix.folder, mix.write()
-
-
-def _require(configs: Iterable[LoadConfig]) -> None:
-    """Check what the server has, before the first process sends anything. Raises ServerError, OptionError."""
-    for config in configs:
-        with contextlib.closing(open_target(config)) as target:
-            target.prepare()
 
 
 def with_own_port(config: LoadConfig, number: int) -> LoadConfig:

@@ -1,8 +1,7 @@
 """An MLPerf Inference scenario through MLCommons' own LoadGen, with its figures beside ours; accuracy mode scored."""
 
 import io
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, overload
 
@@ -102,14 +101,10 @@ class LabelledLibrary(Sequence[Payload]):
         return Payload(self._encode(stack([sample], self._inputs)), (), (number,))
 
 
-def logged_by(config: LoadConfig) -> "partial[bytes]":
+def logged_by(config: LoadConfig) -> Callable[[Answer], bytes]:
     """Return a function that keeps an answer's outputs for LoadGen's log."""
-    return partial(_logged, config)
-
-
-def _logged(config: LoadConfig, answer: Answer) -> bytes:
     tensors = config.workload.outputs
-    return to_bytes(answer.arrays(tensors), tensors)
+    return lambda answer: to_bytes(answer.arrays(tensors), tensors)
 
 
 def score_log(config: LoadConfig, labels: Labels, logs: Path) -> QualityScore:
@@ -273,10 +268,13 @@ def _judged(
             lost = error.what
     official = log.get("result_validity")
     workload, limits = config.workload, config.workload.agreement.at(config.precision)
+    why = f"no golden outputs: `{config.entry.export_command()}`"
+    if labels is not None:
+        why = "an accuracy run is scored by its labels"
     agreement, mismatch = (
         agreement_figures(check(seen.sampled, golden, workload.outputs, limits), workload, config.precision)
         if golden
-        else (unchecked(_unchecked(config, labels)), None)
+        else (unchecked(why), None)
     )
     errors = seen.errors.total()
     # LoadGen judges the performance of a performance run; of an accuracy run it keeps the answers.
@@ -351,9 +349,3 @@ def _to_try(log: Mapping[str, Any]) -> str:
         return ""
     rate = float(f"{BELOW_CAPACITY * completed:.2g}")
     return f" to {text_of(rate)} ({completed:,.0f} of {scheduled:,.0f}/s were completed)"
-
-
-def _unchecked(config: LoadConfig, labels: Labels | None) -> str:
-    """Return the reason why no outputs were compared with golden ones."""
-    command = config.entry.export_command()
-    return f"no golden outputs: `{command}`" if labels is None else "an accuracy run is scored by its labels"

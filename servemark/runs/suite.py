@@ -93,7 +93,9 @@ def line(row: SuiteRow) -> str:
 
 def _row(case: Case, plan: Plan, directory: Path, refused: dict[tuple[str, str], str]) -> SuiteRow:
     """Export and run one workload, each in a process of its own: its memory ends with it, and so does its crash."""
-    row, name = _unreached(case), case.workload.name
+    workload, name = case.workload, case.workload.name
+    gflops = None if workload.flops is None else workload.flops / 1e9
+    row = not_reached(name, workload.parameters, gflops, case.precision, case.batch)
     if case.artifact in refused:  # at another batch, which the export does not know of
         return {**row, "failure": refused[case.artifact]}
     from exporters.pipeline.isolated import Task, export_isolated
@@ -141,13 +143,6 @@ def _load(request: RunRequest) -> Result:
     """Load the model in this process. Raises ServemarkError, NoResultError."""
     with server_for([LoadConfig.of(request)]) as [served]:
         return drive(served)
-
-
-def _unreached(case: Case) -> SuiteRow:
-    """The row of a case of which nothing is known yet."""
-    workload = case.workload
-    gflops = None if workload.flops is None else workload.flops / 1e9
-    return not_reached(workload.name, workload.parameters, gflops, case.precision, case.batch)
 
 
 def _measured(row: SuiteRow, result: Result) -> SuiteRow:

@@ -335,18 +335,13 @@ def samples(chain: Chain | None, layers: Sequence[SequenceLayer], rng: np.random
         for tensor in inputs(chain, layers):
             if tensor.name == IMAGE:
                 channels, side, _ = tensor.shape
-                sample[IMAGE] = _picture(rng, channels, side)
+                sample[IMAGE] = np.ascontiguousarray(np.resize(image(rng, side, side), (channels, side, side)))
             elif tensor.name == IDS:
                 drawn = [of.draw(rng, each.lookups) for of, each in zip(words, lookups, strict=True)]
                 sample[IDS] = np.concatenate(drawn).astype(np.int32)
             else:
                 sample[FEATURES] = rng.standard_normal(tensor.shape, np.float32)
         yield sample
-
-
-def _picture(rng: np.random.Generator, channels: int, side: int) -> "np.ndarray[tuple[int, ...], np.dtype[np.float32]]":
-    coloured = image(rng, side, side)
-    return np.ascontiguousarray(np.resize(coloured, (channels, side, side)))
 
 
 def _width(chain: Chain | None, layers: Sequence[SequenceLayer]) -> int:

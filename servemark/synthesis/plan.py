@@ -1,15 +1,34 @@
-"""Parts of a synthetic network in their order: a chain of convolutions, what runs once or in a loop, whose weights."""
+"""Parts of a synthetic network in their order: a chain of convolutions, what runs once or in a loop; their search."""
 
+import math
+import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
+from typing import TypeVar
 
-from servemark.synthesis.layers import Convolution, Dense, Embedding, SequenceLayer
+import numpy as np
+
+from servemark.synthesis.layers import Convolution, Dense, Embedding, Layer, Layers, SequenceLayer
+from servemark.synthesis.match import Target, misfit, places_of
 from servemark.workload import Tensor
 
 IMAGE, FEATURES, IDS = "image", "features", "ids"
 """Names of the inputs."""
+STEPS = 40_000
+HOT, COLD = 0.5, 0.002
+"""First and last temperature, in units of the misfit."""
+MOVED = 6
+"""Most links by which a halving moves at once."""
+NARROWER, WIDER = 0.85, 1.18
+"""Bounds of the factor by which a size changes at once."""
+LANES = 16
+"""Floats of an AVX-512 register. Engines block channels by it, and compute others in slower kernels."""
+FEW = 8
+"""A chain of fewer convolutions than this cannot meet the totals in steps of `LANES`."""
+State = TypeVar("State")
+Kind = TypeVar("Kind", bound=Layer)
 
 
 @dataclass(frozen=True)
@@ -106,3 +125,150 @@ def inputs(chain: Chain | None, layers: Sequence[SequenceLayer]) -> tuple[Tensor
     if lookups:
         found.append(Tensor(IDS, "INT32", (sum(each.lookups for each in lookups),)))
     return tuple(found)
+
+
+def search_chain(given: Sequence[Layers], seed: int, *, steps: int = STEPS) -> Chain:
+    """Find a chain of convolutions by simulated annealing from a seed; return the best that was seen.
+
+    Kirkpatrick et al. 1983, "Optimization by Simulated Annealing". AI Matrix varies the same five of convolutions:
+    input size, filter size, number of filters, stride of filters, number of layers (Wei et al. 2018; US patent 11579680
+    B2, claim 1). Convolutions are a chain, because each hands its picture on. All other layers are found one by one,
+    because each of them reads what it needs of a sequence (`network`).
+    """
+    target, rng = Target.of(given, Convolution), random.Random(seed)  # noqa: S311 - a search, no secret
+    groups = [found for each in given if (found := _of(each, Convolution))]
+    pool = [layer for group in groups for layer in group]
+    sides = sorted({group[0].side for group in groups})
+    channels = sorted(group[0].inputs for group in groups)[len(groups) // 2]
+
+    def judged(chain: Chain) -> float:
+        layers = chain.layers()
+        return math.inf if layers is None else misfit(layers, target)
+
+    begun = _start(pool, target.layers, channels, sides, rng)
+    return anneal(begun, judged, lambda chain: _changed(chain, pool, sides, rng), rng, steps)
+
+
+def search_layers(
+    given: Sequence[Layers],
+    kind: type[SequenceLayer],
+    seed: int,
+    *,
+    beside: Sequence[SequenceLayer] = (),
+    steps: int = STEPS,
+) -> list[SequenceLayer]:
+    """Return the best layers of a kind other than convolutions; of one workload they are its own.
+
+    Layers that are there already, `beside` them, may have the tables that tied ones use.
+    """
+    target, rng = Target.of(given, kind), random.Random(seed)  # noqa: S311 - a search, no secret
+    groups = [found for each in given if (found := _of(each, kind))]
+    pool = [layer for group in groups for layer in group]
+    weights = [1 / len(group) for group in groups for _ in group]
+    # by what a layer moves, which every kind has
+    moved = np.array([layer.bytes for layer in pool], np.float64)
+    begun = tuple(pool[place] for place in places_of(moved, np.array(weights), target.layers))
+
+    def judged(layers: tuple[SequenceLayer, ...]) -> float:
+        # in their order, because a tied one that finds no table there gets its own
+        return misfit([each for each in ordered((*beside, *layers)) if isinstance(each, kind)], target)
+
+    def changed(layers: tuple[SequenceLayer, ...]) -> tuple[SequenceLayer, ...]:
+        place = rng.randrange(len(layers))
+        [other] = rng.choices(pool, weights)
+        if rng.random() < 0.5:
+            size = rng.choice(kind.SCALED)
+            value = getattr(layers[place], size) * rng.uniform(NARROWER, WIDER)
+            return _resized(layers, place, size, max(round(value), 1))
+        return (*layers[:place], other, *layers[place + 1 :])
+
+    return [*anneal(begun, judged, changed, rng, steps)]
+
+
+def anneal(
+    state: State, judge: Callable[[State], float], changed: Callable[[State], State], rng: random.Random, steps: int
+) -> State:
+    """Change a state step by step, and return the one that was judged best; less is better, and 0 ends the search."""
+    now = judge(state)
+    best, least = state, now
+    for step in range(steps):
+        if least == 0:
+            break
+        temperature = HOT * (COLD / HOT) ** (step / steps)
+        other = changed(state)
+        then = judge(other)
+        if then < now or (math.isfinite(then) and rng.random() < math.exp((now - then) / temperature)):
+            state, now = other, then
+            if now < least:
+                best, least = state, now
+    return best
+
+
+def _of(layers: Layers, kind: type[Kind]) -> list[Kind]:
+    return [each for each in layers.layers if isinstance(each, kind)]
+
+
+def _resized(layers: tuple[SequenceLayer, ...], place: int, size: str, value: int) -> tuple[SequenceLayer, ...]:
+    """Give one layer another size. Those tied to its table follow; a tied one gets a table of its own."""
+    before, changed = layers[place], {size: value}
+    of_table = replace(before, **changed).weight != before.weight
+    untied = {"tied": False} if of_table and _tied(before) else {}
+    follows = [of_table and not untied and _tied(each) and each.weight == before.weight for each in layers]
+    found = [replace(each, **changed) if follow else each for each, follow in zip(layers, follows, strict=True)]
+    found[place] = replace(before, **changed, **untied)
+    return tuple(found)
+
+
+def _tied(layer: SequenceLayer) -> bool:
+    return getattr(layer, "tied", False)
+
+
+def _start(pool: Sequence[Convolution], number: int, channels: int, sides: Sequence[int], rng: random.Random) -> Chain:
+    """Return a chain of drawn layers in the order of their sides, which is halved where theirs is."""
+    drawn = sorted(rng.choices(pool, k=number), key=lambda layer: -layer.side)
+    side = at = sides[len(sides) // 2]
+    links = []
+    for layer in drawn:
+        pooled = at >= 2 * layer.side and at > 1
+        at = at // 2 if pooled else at
+        at = -(-at // layer.stride)
+        links.append(Link(layer.kernel, layer.stride, layer.outputs, pooled))
+    return Chain(channels, side, tuple(links))
+
+
+def _changed(chain: Chain, pool: Sequence[Convolution], sides: Sequence[int], rng: random.Random) -> Chain:
+    """Return a neighbour of a chain: one thing of one link is another, or two links have changed places."""
+    links = list(chain.links)
+    place = rng.randrange(len(links))
+    link, model = links[place], rng.choice(pool)
+    match rng.randrange(8):
+        case 0:
+            links[place] = replace(link, kernel=model.kernel)
+        case 1:
+            links[place] = replace(link, width=rng.choice((model.outputs, model.inputs)))
+        case 2:
+            links[place] = replace(link, width=_width(link.width * rng.uniform(NARROWER, WIDER), len(links)))
+        case 3:
+            links[place] = replace(link, pooled=not link.pooled)
+        case 4 if halved := [number for number, each in enumerate(links) if each.pooled]:
+            # a halving moves: one more or less would change all sides behind it
+            before = rng.choice(halved)
+            after = min(max(before + rng.randint(-MOVED, MOVED), 0), len(links) - 1)
+            links[before], links[after] = (
+                replace(links[before], pooled=links[after].pooled),
+                replace(links[after], pooled=True),
+            )
+        case 5:
+            links[place] = replace(link, stride=model.stride)
+        case 6:
+            other = rng.randrange(len(links))
+            links[place], links[other] = links[other], links[place]
+        case _:
+            return replace(chain, side=rng.choice(sides))
+    return replace(chain, links=tuple(links))
+
+
+def _width(value: float, links: int) -> int:
+    """Return a number of channels near a value: a multiple of `LANES`, as those of published networks are."""
+    step = LANES if value >= LANES and links >= FEW else 1
+    return max(round(value / step) * step, 1)

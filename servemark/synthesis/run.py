@@ -1,12 +1,18 @@
-"""Makes a synthetic network, writes it as a workload file, and holds its layers and times against the given ones."""
+"""Makes a synthetic network from traced layers, writes it, and holds its layers and times against the given ones."""
 
+import math
 import os
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
+from kernels.families import attention, convolution, embedding, fully_connected, gemm, layer_norm, recurrent
+from kernels.families.activation import Activation
+from kernels.measurement.device import Device
+from kernels.tracing.calls import Call
+from kernels.tracing.workload import trace_apart
 from servemark.characterise.run import ENGINE_S, measure_batches
 from servemark.compare.interleaved.contenders import Contender, parse_contenders
 from servemark.documents.commands.understand import Synthesise
@@ -31,12 +37,21 @@ from servemark.results.schema.synthesis import (
 from servemark.runs.entries import export_where_needed
 from servemark.stats.unknown import explained, or_unknown, unknown
 from servemark.synthesis import match
-from servemark.synthesis.layers import KINDS, Convolution, Layer, Layers, SequenceLayer
+from servemark.synthesis.layers import (
+    KINDS,
+    Attention,
+    Convolution,
+    Dense,
+    Embedding,
+    Layer,
+    Layers,
+    Norm,
+    Recurrent,
+    SequenceLayer,
+)
 from servemark.synthesis.match import mean
 from servemark.synthesis.network import written
-from servemark.synthesis.plan import Chain, ordered
-from servemark.synthesis.search import STEPS, search_chain, search_layers
-from servemark.synthesis.tracing import layers_of
+from servemark.synthesis.plan import STEPS, Chain, ordered, search_chain, search_layers
 from servemark.workload import get
 from servemark.workload.registry import WORKLOADS, check_name
 
@@ -54,6 +69,99 @@ YARDSTICKS = ("synnet", "synnet_3c")
 MOST_LEFT_OUT = 0.5
 TRACE_S, SEARCH_S = 15.0, 15.0
 """About how long a workload takes to trace, and a kind of layer to be searched (s)."""
+
+
+def layers_of(name: str) -> Layers:
+    """Trace a workload once, in a process of its own. Raises OptionError, ServerError."""
+    return found_in(name, trace_apart(name, 1, Device.named("cpu"), timed=False).calls)
+
+
+def found_in(name: str, calls: Sequence[Call]) -> Layers:
+    """Find the layers. Calls with the same weights and sizes are one layer; each convolution is one of its own.
+
+    A product without weights is half of an attention where the next one takes its shape.
+    """
+    whole = covered = 0
+    found: dict[object, Layer] = {}
+    owned: set[str] = set()
+    before: object = None
+    scores: gemm.Gemm | None = None
+    for index, number, kernel, names in _kernels(calls):
+        flops = kernel.full_flops() if isinstance(kernel, recurrent.Recurrent) else kernel.flops()
+        whole += flops
+        layer = _layer(kernel, names)
+        alone = isinstance(layer, Convolution) or not names
+        key: object = (index if alone else names, number, kernel)
+        if layer is None and isinstance(kernel, gemm.Gemm):
+            scores, first = kernel, scores
+            layer = _attended(first, kernel)
+            if layer is None:
+                continue
+            flops, scores = layer.flops, None
+        if layer is None:
+            continue
+        covered += flops
+        if isinstance(layer, Attention):
+            key = (before, number, layer)
+        else:
+            before, scores = key, None
+        if key in found:
+            found[key] = replace(found[key], calls=found[key].calls + 1)
+            continue
+        if isinstance(layer, Dense | Embedding) and owned & {*names}:
+            layer = replace(layer, tied=True)
+        if isinstance(layer, Dense):
+            layer = replace(layer, activation=_activation(calls[index + 1 : index + 2], layer))
+        owned |= {*names}
+        found[key] = replace(layer, place=index / len(calls))
+    return Layers(name, tuple(found.values()), 1 - covered / max(whole, 1))
+
+
+def _kernels(calls: Sequence[Call]) -> Iterator[tuple[int, int, Any, tuple[str, ...]]]:
+    """Yield each kernel with the number of its call, its own within that, and the names of the call's parameters."""
+    for index, call in enumerate(calls):
+        for number, case in enumerate(call.cases):
+            yield index, number, case.kernel, call.parameters
+
+
+def _layer(kernel: Any, names: Sequence[str]) -> Layer | None:
+    """Describe a kernel as a layer; None where it is not one alone."""
+    found: Layer | None = None
+    match kernel:
+        case convolution.Convolution(direction="forward") if len(kernel.size) == 2:
+            across = [
+                max(round(math.sqrt(each[0] * each[1])), 1) for each in (kernel.filter, kernel.stride, kernel.size)
+            ]
+            found = Convolution(across[0], across[1], kernel.c, kernel.k, across[2], kernel.groups)
+        case fully_connected.FullyConnected():
+            found = Dense(kernel.batch, kernel.inputs, kernel.outputs)
+        case gemm.Gemm(batch=1) if names:
+            found = Dense(kernel.n, kernel.k, kernel.m)
+        case recurrent.Recurrent(direction="forward"):
+            found = Recurrent(kernel.cell, kernel.timesteps * kernel.batch, kernel.width, kernel.hidden)
+        case attention.Attention():
+            found = Attention(kernel.batch * kernel.heads, kernel.queries, kernel.keys, kernel.width)
+        case embedding.Embedding() if names:
+            found = Embedding(kernel.rows, kernel.width, kernel.lookups)
+        case layer_norm.LayerNorm():
+            found = Norm(kernel.rows, kernel.width)
+    return found
+
+
+def _attended(first: gemm.Gemm | None, second: gemm.Gemm) -> Attention | None:
+    """Join queries by keys and weights by values; None where the second product is of other sizes."""
+    if first is None or (second.batch, second.n, second.k, second.m) != (first.batch, first.n, first.m, first.k):
+        return None
+    return Attention(first.batch, first.n, first.m, first.k)
+
+
+def _activation(after: Sequence[Call], layer: Dense) -> str:
+    """Name the function that the next call applies to all that a layer wrote; "" for none."""
+    kernels = [case.kernel for call in after for case in call.cases]
+    match kernels:
+        case [Activation(length=length, function=function)] if length == layer.rows * layer.outputs:
+            return str(function)
+    return ""
 
 
 @dataclass(frozen=True)
@@ -181,7 +289,9 @@ def synthesise(given: Sequence[str], options: Synthesise, out: Path, repository:
     file = folder / f"{options.name}.py"
     command = f"{' '.join(given)} --name {options.name} --seed {options.seed}"
     file.write_text(written(options.name, made.chain, made.layers, given, command))
-    held = [found, *(layers_of(name) for name in YARDSTICKS if name not in given and _mostly_convolutions(known))]
+    flops = {kind: sum(match.total(each.of(kind), "flops") for each in known) for kind in KINDS}
+    mostly_convolutions = flops[Convolution] > sum(flops.values()) / 2
+    held = [found, *(layers_of(name) for name in YARDSTICKS if name not in given and mostly_convolutions)]
     document: Synthesis = {
         **opening(),
         "kind": "synthesis",
@@ -246,11 +356,6 @@ def _matched(network: Layers, given: Sequence[Layers], kind: type[Layer], whole_
         ],
         "totals": totals,
     }
-
-
-def _mostly_convolutions(given: Sequence[Layers]) -> bool:
-    flops = {kind: sum(match.total(each.of(kind), "flops") for each in given) for kind in KINDS}
-    return flops[Convolution] > sum(flops.values()) / 2
 
 
 def _counted(layers: Layers) -> str:

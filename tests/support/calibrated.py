@@ -6,9 +6,8 @@ import numpy as np
 
 from loadgen.peers import PEERS, PeerFigures
 from servemark.calibration.cases import CASES, Case
-from servemark.calibration.measure import compare, row
+from servemark.calibration.measure import METERS, SUBJECT, compare, row
 from servemark.calibration.run import begun, judged
-from servemark.calibration.subject import METERS, SUBJECT
 from servemark.results.schema.calibration import Calibration
 
 MS = 1_000_000

@@ -191,7 +191,8 @@ def series_of(
     missing = None if needed is None else needed - len(since)
     outcome, reason = _outcome(len(used), len(group), changes, missing)
     if outcome == "not shown" and changes:
-        loss = _loss_to_best(levels, figure)
+        # Levels are logarithms.
+        loss = math.exp(sign * levels[-1] - min(sign * level for level in levels[:-1]))
         if loss > 1 + threshold:
             outcome, reason = "worse", f"the last level is {loss - 1:.1%} worse than the best before it"
     if outcome == "not shown":
@@ -212,23 +213,19 @@ def series_of(
 def together(series: list[HistorySeries]) -> list[HistorySeries]:
     """Judge several series at once: of those that are worse, keep the ones that are so beyond chance among all."""
     judged = [each for each in series if each["outcome"] != "undecided"]
-    kept = sure([_evidence(each) if each["outcome"] == "worse" else None for each in judged])
+    kept = sure(
+        [
+            max(change["evidence"] for change in each["changes"] if change["reading"] != "better")
+            if each["outcome"] == "worse"
+            else None
+            for each in judged
+        ]
+    )
     for each, stays in zip(judged, kept, strict=True):
         if each["outcome"] == "worse" and not stays:
             each["outcome"] = "not shown"
             each["reason"] += f"; one of {len(judged)} series looks so by chance: more results will tell"
     return series
-
-
-def _evidence(series: HistorySeries) -> float:
-    """Return the largest evidence of a change for the worse."""
-    return max(change["evidence"] for change in series["changes"] if change["reading"] != "better")
-
-
-def _loss_to_best(levels: Sequence[float], figure: Figure) -> float:
-    """Return by which factor the last level is worse than the best one before it; levels are logarithms."""
-    sign = 1 if figure.better == "lower" else -1
-    return math.exp(sign * levels[-1] - min(sign * level for level in levels[:-1]))
 
 
 def _change(

@@ -307,14 +307,6 @@ def _ratios(turns: Sequence[Turn], first: Sequence[Turn] | None, *, ratio: Ratio
     return ratios
 
 
-def _tested_together(rows: Sequence[ComparisonRow]) -> None:
-    """Test all ratios as one family: of many equal engines some ratio would differ by luck."""
-    ratios = [ratio for row in rows for ratio in row["ratio"].values() if isinstance(ratio, dict)]
-    tested = [ratio for ratio in ratios if ratio["p_value"] is not None]
-    for ratio, significant in zip(tested, holm([ratio["p_value"] for ratio in tested]), strict=True):
-        ratio["significant"] = significant
-
-
 @explained
 def document(
     opened: ComparisonHeader,
@@ -332,13 +324,18 @@ def document(
     made = rows(turns, labels, anytime="until_decided" in opened)
     for row in made:
         _add_rate(row, opened, labels[0], highest)
-    _tested_together(made)
+    # All ratios are one family: of many equal engines some ratio would differ by luck.
+    ratios = [ratio for row in made for ratio in row["ratio"].values() if isinstance(ratio, dict)]
+    tested = [ratio for ratio in ratios if ratio["p_value"] is not None]
+    for ratio, significant in zip(tested, holm([ratio["p_value"] for ratio in tested]), strict=True):
+        ratio["significant"] = significant
+    rates = [rate for turn in turns if (rate := value_of(turn.result, "throughput.scheduled")) is not None]
     return {
         **opened,
         "baseline": labels[0],
         "load": turns[0].result["request"]["load"] if turns else None,
         "scenario": turns[0].result["scenario"] if turns else None,
-        "scheduled_rate": _scheduled(turns),
+        "scheduled_rate": math.fsum(rates) / len(rates) if rates else None,
         "rounds_done": min(whole),
         "rows": made,
         "turns": [turn.to_dict() for turn in turns],
@@ -346,12 +343,6 @@ def document(
         "partial": partial is not None,
         "partial_reason": partial,
     }
-
-
-def _scheduled(turns: Sequence[Turn]) -> float | None:
-    """Return the mean rate of the rounds' schedules; None for a closed loop."""
-    rates = [rate for turn in turns if (rate := value_of(turn.result, "throughput.scheduled")) is not None]
-    return math.fsum(rates) / len(rates) if rates else None
 
 
 def _add_rate(row: ComparisonRow, opened: ComparisonHeader, baseline: str, highest: Mapping[str, HighestRate]) -> None:

@@ -64,6 +64,8 @@ def compare_kernels(
     families = dict.fromkeys(case.partition(" ")[0] for case in common)
     own = {family: [case for case in common if case.partition(" ")[0] == family] for family in families}
     undecided = whole["reading"] in {"undecided", "not known"}
+    shares = [(name, max(map(other_work, side))) for name, side in zip(names, (first, second), strict=True)]
+    busy = [f"{name}: other work used {share:.0%} of the cores" for name, share in shares if share > QUIET_SHARE]
     subject: Subject = {
         "a": title(first[0]),
         "b": title(second[0]),
@@ -78,7 +80,7 @@ def compare_kernels(
         subjects=[subject],
         regressions=[whole["figure"]] if whole["regression"] else [],
         undecided=[f"{whole['figure']}: {reason_of(whole, 'figure')}"] if undecided else [],
-        warnings=[*_alone(a, b, names[0]), *_alone(b, a, names[1]), *_disturbed(first, second, names)],
+        warnings=[*_alone(a, b, names[0]), *_alone(b, a, names[1]), *busy],
         differing=differing_keys(_about(first[0]), _about(second[0])),
     )
 
@@ -165,14 +167,6 @@ def _alone(own: Times, other: Times, name: str) -> list[str]:
     alone = [case for case in own if case not in other]
     more = f" and {len(alone) - 1} more" if len(alone) > 1 else ""
     return [f"only in {name}: {alone[0]}{more}"] if alone else []
-
-
-def _disturbed(
-    first: Sequence[KernelsDocument], second: Sequence[KernelsDocument], names: tuple[str, str]
-) -> list[str]:
-    sides = zip(names, (first, second), strict=True)
-    busy = [(name, max(map(other_work, documents))) for name, documents in sides]
-    return [f"{name}: other work used {share:.0%} of the cores" for name, share in busy if share > QUIET_SHARE]
 
 
 def _about(document: KernelsDocument) -> dict[str, object]:

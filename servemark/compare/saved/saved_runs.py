@@ -178,15 +178,12 @@ class Side:
         if allow_invalid:
             return cls(name, runs, f"{note} and counted by --allow-invalid", None if len(runs) > 1 else few)
         if len(kept) < 2 or 2 * len(lost) >= len(runs):
-            return cls(name, runs, note, f"{note}: {_remedy(why)}, or --allow-invalid")
+            # More of the same do not help where other work disturbs them.
+            failed = why.split(", ")
+            by_others = about(failed, About.MACHINE) or about(failed, About.GENERATOR) or Kind.STEADY_STATE in failed
+            remedy = "stop other work on this machine and measure again" if by_others else "measure again"
+            return cls(name, runs, note, f"{note}: {remedy}, or --allow-invalid")
         return cls(name, kept, f"{note} and left out")
-
-
-def _remedy(failed: str) -> str:
-    """Advise how runs are made that count: more of the same do not help where other work disturbs them."""
-    names = failed.split(", ")
-    by_others = about(names, About.MACHINE) or about(names, About.GENERATOR) or Kind.STEADY_STATE in names
-    return "stop other work on this machine and measure again" if by_others else "measure again"
 
 
 def _broken(runs: Sequence[Run], *, interleaved: bool) -> dict[int, list[str]]:

@@ -97,17 +97,13 @@ def _nodes(function: Any, inputs: Arrays) -> dict[str, Any]:
     from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
     frozen = convert_variables_to_constants_v2(function, lower_control_flow=False)
-    given = {name: each.name.partition(":")[0] for name, each in zip(_names(function), frozen.inputs, strict=True)}
+    names = [each.name.partition(":")[0] for each in function.inputs if each.dtype.name != "resource"]
+    given = {name: each.name.partition(":")[0] for name, each in zip(names, frozen.inputs, strict=True)}
     graph = tf.Graph()
     with graph.as_default():
         fed = {given[name]: tf.compat.v1.placeholder(array.dtype, array.shape) for name, array in inputs.items()}
         tf.graph_util.import_graph_def(frozen.graph.as_graph_def(), input_map=fed, name="")
     return {each.name: each for each in graph.get_operations()}
-
-
-def _names(function: Any) -> list[str]:
-    """The inputs' names in the order of the graph's tensors."""
-    return [each.name.partition(":")[0] for each in function.inputs if each.dtype.name != "resource"]
 
 
 def _work(node: Any) -> Work:

@@ -107,7 +107,10 @@ def converted(document: dict[str, Any]) -> dict[str, Any]:
     verdicts = [found, *(found.get("mix") or [])]
     for each in verdicts:
         if each.get("verdict"):
-            each["verdict"] = {**each["verdict"], "objectives": [*map(_objective, each["verdict"]["objectives"])]}
+            objectives = [
+                {**o, "figure": _OF_FIGURES.get(o["figure"], o["figure"])} for o in each["verdict"]["objectives"]
+            ]
+            each["verdict"] = {**each["verdict"], "objectives": objectives}
     for each in (found, *(found.get("mix") or [])):
         each.pop("metrics", None)
     return found
@@ -211,10 +214,6 @@ def _stage(stage: Mapping[str, Any]) -> dict[str, Any]:
     figures["errors.count"] = {"value": stage["errors"], "unit": ""}
     figures["throughput.requests"] = {"value": stage["requests_per_s"], "unit": "requests/s"}
     return {**_some(stage, "start_s", "duration_s", "requested_rate", "scheduled"), "figures": figures}
-
-
-def _objective(objective: Mapping[str, Any]) -> dict[str, Any]:
-    return {**objective, "figure": _OF_FIGURES.get(objective["figure"], objective["figure"])}
 
 
 def _some(group: Mapping[str, Any], *keys: str) -> dict[str, Any]:

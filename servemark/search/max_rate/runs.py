@@ -232,13 +232,15 @@ def write_max_rate(runs: RateRuns, found: MaxRate) -> Result:
     asked, resolved = run["request"], run["resolved"]
     if runs.request is not None:
         asked, resolved = msgspec.to_builtins(runs.request), {**resolved, "rate": point.rate}
+    interval = found.interval and (found.interval[0], found.interval[1])
+    rate = Value.unknown(found.reason) if found.rate is None else Value(found.rate, interval)
     result: Result = {
         **run,
         "request": asked,
         "resolved": resolved,
         "command": command(),
         "verdict": _verdict(found, run["verdict"]),
-        "figures": {**run["figures"], MAX_RATE.tag: _rate(found).to_dict(MAX_RATE.unit)},
+        "figures": {**run["figures"], MAX_RATE.tag: rate.to_dict(MAX_RATE.unit)},
         "max_rate": found.to_dict(),
         "partial": found.bottleneck == "interrupted",
     }
@@ -247,13 +249,6 @@ def write_max_rate(runs: RateRuns, found: MaxRate) -> Result:
         shutil.copyfile(histograms, folder / results.HISTOGRAM_FILE)
     results.write(folder, result)
     return result
-
-
-def _rate(found: MaxRate) -> Value:
-    """Return the rate as a figure."""
-    if found.rate is None:
-        return Value.unknown(found.reason)
-    return Value(found.rate, found.interval and (found.interval[0], found.interval[1]))
 
 
 def _verdict(found: MaxRate, run: VerdictOfRun) -> VerdictOfRun:

@@ -340,30 +340,24 @@ class _State:
         median = self._posterior.quantile(0.5)
         best = min(met, key=lambda point: abs(math.log(point.rate / median)))
         beyond = [point for point in self.points if not point.met]
-        limit = self._limit(beyond, median)
+        # The most frequent limit of the runs that lie beyond the rate and nearest to it.
+        limit: RateLimit = "range" if self._bounds.highest else "runs"
+        if beyond:
+            nearest = sorted(beyond, key=lambda point: abs(math.log(point.rate / median)))[:MIN_RUNS_EACH]
+            limits = [point.limit for point in nearest if point.limit]
+            limit = max(sorted(set(limits)), key=limits.count)
         if limit != "server":
-            return _lower_bound(self.points, limit, self._reason(limit))
+            reason = {
+                "range": f"{figure(self._bounds.highest)}/s is the highest that was asked for",
+                "runs": f"{len(self.points)} runs were used up, and all were met",
+            }.get(limit) or f"at higher rates {_WORDS[limit]}, so the server's own limit is not known"
+            return _lower_bound(self.points, limit, reason)
         low, high = (self._posterior.quantile(share) for share in _INTERVAL)
         confirmed = self._width() <= (1 + TOLERANCE) ** 2
         above = min((p.rate for p in beyond if p.rate > best.rate), default=None)
         unsure = "" if confirmed else f"; not known to {TOLERANCE:.0%} after {len(self.points)} runs: {self._longer()}"
         reason = f"{_around(self.points, median)}; beyond it {_WORDS[limit]}{unsure}"
         return MaxRate(best, median, (low, high), confirmed, above, limit, reason, tuple(self.points))
-
-    def _limit(self, beyond: Sequence[Point], median: float) -> RateLimit:
-        """Return the most frequent limit of the runs that lie beyond the rate and nearest to it."""
-        if not beyond:
-            return "range" if self._bounds.highest else "runs"
-        nearest = sorted(beyond, key=lambda point: abs(math.log(point.rate / median)))[:MIN_RUNS_EACH]
-        limits = [point.limit for point in nearest if point.limit]
-        return max(sorted(set(limits)), key=limits.count)
-
-    def _reason(self, limit: RateLimit) -> str:
-        """Say what else than the server bounds the rate."""
-        return {
-            "range": f"{figure(self._bounds.highest)}/s is the highest that was asked for",
-            "runs": f"{len(self.points)} runs were used up, and all were met",
-        }.get(limit) or f"at higher rates {_WORDS[limit]}, so the server's own limit is not known"
 
     def _none(self) -> MaxRate:
         slowest = min(self.points, key=lambda point: point.rate)

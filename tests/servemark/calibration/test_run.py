@@ -11,7 +11,7 @@ from loadgen.peers import Peer, PeerFigures, PeerLoad
 from servemark.calibration import run
 from servemark.calibration.cases import CASES
 from servemark.calibration.golden.behaviour import Behaviour
-from servemark.calibration.subject import METERS
+from servemark.calibration.measure import METERS
 from servemark.results import directory
 from servemark.results.saved import Saved
 from servemark.views.kinds.calibration import checks

@@ -18,8 +18,7 @@ from kernels.measurement.device import Device
 from kernels.suites import cases_of
 from loadgen.peers import Peer
 from servemark.calibration import run as calibration
-from servemark.calibration.measure import row
-from servemark.calibration.subject import METERS
+from servemark.calibration.measure import METERS, row
 from servemark.characterise import run as characterise
 from servemark.characterise.run import Timed
 from servemark.documents.commands.measure import Suite

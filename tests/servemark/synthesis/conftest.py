@@ -12,6 +12,6 @@ def _traced_here(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     import torch
 
     threads = torch.get_num_threads()
-    monkeypatch.setattr("servemark.synthesis.tracing.trace_apart", trace)
+    monkeypatch.setattr("servemark.synthesis.run.trace_apart", trace)
     yield
     torch.set_num_threads(threads)

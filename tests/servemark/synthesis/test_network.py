@@ -8,7 +8,7 @@ import pytest
 from servemark.synthesis.layers import Attention, Convolution, Dense, Embedding, Norm, Recurrent, SequenceLayer
 from servemark.synthesis.network import network, written
 from servemark.synthesis.plan import Chain, Link, ordered, stages
-from servemark.synthesis.tracing import layers_of
+from servemark.synthesis.run import layers_of
 from servemark.workload.own_files import load_file
 
 LINKS = (Link(7, 2, 8), Link(1, 1, 12, pooled=True), Link(4, 1, 10), Link(1, 2, 6), Link(3, 1, 16, pooled=True))

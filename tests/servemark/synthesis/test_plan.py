@@ -5,8 +5,7 @@ import pytest
 
 from servemark.synthesis import match
 from servemark.synthesis.layers import Convolution, Dense, Embedding, Layers
-from servemark.synthesis.plan import Chain, Link, ordered
-from servemark.synthesis.search import LANES, _resized, search_chain, search_layers
+from servemark.synthesis.plan import LANES, Chain, Link, _resized, ordered, search_chain, search_layers
 
 
 def made_up(name: str, widths: tuple[int, ...], kernel: int, side: int = 32) -> Layers:
