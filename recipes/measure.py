@@ -22,8 +22,8 @@ from servemark.results.schema.details import QualityScore
 from servemark.results.schema.quality import QualityResult
 from servemark.runs.quality import run_quality
 from servemark.views.blocks import Table
-from servemark.views.plots.circumstances import made
 from servemark.views.render.markdown import pipes
+from servemark.views.shape import made
 from servemark.views.wording import score as number
 from servemark.workload import get
 

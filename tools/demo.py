@@ -19,7 +19,7 @@ from servemark.paths import MODEL_REPOSITORY, RESULTS, shown
 from servemark.repository.entry import DEFAULT_ENGINE
 from servemark.results.directory import RESULT_FILE, new_directory, read_run
 from servemark.results.verdict import failed_constraints
-from servemark.views.headline import answer
+from servemark.views.verdict import answer
 
 ENGINE = DEFAULT_ENGINE
 TIMEOUT_S = 300

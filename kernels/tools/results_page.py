@@ -16,8 +16,8 @@ from kernels.views.tables import families
 from servemark.results import directory as results
 from servemark.results.schema.kernels import KernelsDocument, title
 from servemark.views.blocks import Table
-from servemark.views.plots.circumstances import made
 from servemark.views.render.markdown import pipes
+from servemark.views.shape import made
 
 PACKAGES = ("servemark", "torch", "numpy")
 OMITTED_IF_EQUAL = ("precision", "library")

@@ -14,7 +14,7 @@ from servemark.figures.value import FigureValue
 from servemark.paths import shown
 from servemark.results.schema.details import ErrorDetails
 from servemark.results.schema.run import PendingResult, Result
-from servemark.views.headline import answer
+from servemark.views.verdict import answer
 
 if TYPE_CHECKING:
     from locust.web import WebUI  # imported, it patches threads and sockets

@@ -11,8 +11,8 @@ from servemark.results.schema.characterisation import Characterisation
 from servemark.results.schema.header import reason_of
 from servemark.views.blocks import Article, Block, Check, Figure, Lines, Section, Table
 from servemark.views.drawing.axis import linear, logarithmic
+from servemark.views.drawing.charts import radars
 from servemark.views.drawing.plot import Bar, Key, Plot, colour_of, ends
-from servemark.views.drawing.radar import radars
 from servemark.views.kinds.profile import by_category
 from servemark.views.shape import shaped
 from servemark.views.wording import listed, percent

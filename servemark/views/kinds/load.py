@@ -20,18 +20,23 @@ from servemark.results.verdict import failed_constraints, said
 from servemark.stats.order_statistics import BOUND_CONFIDENCE
 from servemark.stats.percentiles import PERCENTILES
 from servemark.views.blocks import Article, Block, Check, Lines, Routine, Section, Table
-from servemark.views.headline import answer
 from servemark.views.kinds.quality import score_words
-from servemark.views.plots.circumstances import configuration, environment, made
-from servemark.views.plots.distribution import Level, by_percentile, cumulated
 from servemark.views.plots.explanation import slow_requests
+from servemark.views.plots.latency import Level, by_percentile, cumulated, heatmap, windows, worst_seconds
 from servemark.views.plots.machine import OWN, machine
-from servemark.views.plots.max_rate import search
-from servemark.views.plots.over_time import heatmap, windows, worst_seconds
-from servemark.views.plots.server import batches, breakdown, cancelled, servers, sizes
-from servemark.views.plots.transients import cold_start, cold_start_cells, commands
-from servemark.views.shape import PARTIAL
-from servemark.views.verdict import badges, judged, meaning, verdict_of
+from servemark.views.plots.run import (
+    batches,
+    breakdown,
+    cancelled,
+    cold_start,
+    cold_start_cells,
+    commands,
+    search,
+    servers,
+    sizes,
+)
+from servemark.views.shape import PARTIAL, configuration, environment, made
+from servemark.views.verdict import answer, badges, judged, meaning, verdict_of
 from servemark.views.wording import RANDOM_WEIGHTS, agreement_words, cells, columns, listed, only_agreement, values
 from servemark.views.wording import answer as found_rate
 

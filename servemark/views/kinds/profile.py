@@ -10,7 +10,7 @@ from servemark.results.schema.header import figure_of, reason_of
 from servemark.results.schema.profile import EngineProfile, Profile, ProfiledLayer, ProfiledMemory, Rates
 from servemark.views.blocks import Article, Block, Check, Figure, Lines, Section, Table
 from servemark.views.drawing.axis import linear
-from servemark.views.drawing.icicle import Branch, icicle
+from servemark.views.drawing.charts import Branch, icicle
 from servemark.views.drawing.plot import Key, Plot, colour_of, stacked
 from servemark.views.shape import shaped
 from servemark.views.wording import percent

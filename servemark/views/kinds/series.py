@@ -15,9 +15,9 @@ from servemark.views.blocks import Article, Badge, Block, Figure, Lines, Section
 from servemark.views.drawing.axis import linear, logarithmic
 from servemark.views.drawing.plot import Plot
 from servemark.views.kinds import load
-from servemark.views.plots.circumstances import environment, made
-from servemark.views.plots.distribution import by_percentile
-from servemark.views.plots.transients import cold_starts
+from servemark.views.plots.latency import by_percentile
+from servemark.views.plots.run import cold_starts
+from servemark.views.shape import environment, made
 from servemark.views.wording import cells, values
 
 _LINES = {"mean_ms": ("mean", 7), "p50_ms": ("p50", 0), "p90_ms": ("p90", 2), "p99_ms": ("p99", 1)}

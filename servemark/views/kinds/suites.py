@@ -12,7 +12,7 @@ from servemark.views.blocks import Article, Block, Figure, Lines, Section, Table
 from servemark.views.drawing.axis import logarithmic
 from servemark.views.drawing.plot import Plot
 from servemark.views.kinds.profile import by_category
-from servemark.views.plots.circumstances import made
+from servemark.views.shape import made
 from servemark.views.wording import listed
 
 _SIZES = (PARAMETERS, WORK, INTENSITY, LATENCY)

@@ -18,10 +18,10 @@ import pytest
 
 from servemark.output import EVERYTHING, NOTES, SAYS
 from servemark.results.saved import Saved
-from servemark.views.headline import answer
 from servemark.views.render.csv import to_csv
 from servemark.views.render.html import page
 from servemark.views.render.junit import to_junit
+from servemark.views.verdict import answer
 from tests.servemark.views.variations import RICH, headlines, variations
 from tests.support.rendering import shown
 from tests.support.saved_documents import NAMES

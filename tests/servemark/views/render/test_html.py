@@ -11,10 +11,10 @@ import pytest
 from servemark.errors import ResultError
 from servemark.results.saved import Saved
 from servemark.views.blocks import Checks, Figure, Table
-from servemark.views.headline import answer
 from servemark.views.kinds import kind_of, kinds
 from servemark.views.kinds.load import heading
 from servemark.views.render.html import page
+from servemark.views.verdict import answer
 from tests.support.saved_documents import NAMES, run
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(1)>\u202e\"'&{{ 7 * 7 }}"

@@ -5,7 +5,7 @@ from typing import Any, cast
 from servemark.results.saved import Saved
 from servemark.results.schema.run import Result
 from servemark.views.blocks import Table
-from servemark.views.plots.over_time import MAX_POINTS, MAX_ROWS, thinned, windows, worst_seconds
+from servemark.views.plots.latency import MAX_POINTS, MAX_ROWS, thinned, windows, worst_seconds
 from tests.support.measured import evenly, load_result
 
 MANY = 20_000

@@ -4,7 +4,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from servemark.views.drawing.icicle import Branch, icicle
+from servemark.views.drawing.charts import Branch, icicle
 from servemark.views.drawing.plot import WIDTH
 
 
