@@ -1,6 +1,7 @@
 """Work that torch.onnx.export would do over and over, done once: its file is the same."""
 
 import functools
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
@@ -26,11 +27,15 @@ def _patches() -> list[AbstractContextManager[Any]]:
         from onnxscript import rewriter
         from torch.onnx._internal.exporter._registration import ONNXRegistry
 
-        listed = staticmethod(functools.partial(_listed, ONNXRegistry.from_torchlib))
+        read = ONNXRegistry.from_torchlib
+
+        def listed(**options: Any) -> Any:
+            return _listed(read, "torchvision" in sys.modules, **options)
+
         matchers = [rule._matcher for rule in rewriter._DEFAULT_REWRITE_RULES]
         several = [matcher for matcher in matchers if not matcher.pattern.has_single_output_node]
         return [
-            patch.object(ONNXRegistry, "from_torchlib", listed),
+            patch.object(ONNXRegistry, "from_torchlib", staticmethod(listed)),
             *(patch.object(matcher, "match", _where_the_first_may_be(matcher)) for matcher in several),
         ]
     except (ImportError, AttributeError):
@@ -38,7 +43,8 @@ def _patches() -> list[AbstractContextManager[Any]]:
 
 
 @functools.cache
-def _listed(read: Callable[..., Any], **options: Any) -> Any:
+def _listed(read: Callable[..., Any], torchvision: bool, **options: Any) -> Any:  # noqa: ARG001 - a part of the key
+    """List the translations; those of torchvision's operators are found only where it is imported already."""
     return read(**options)
 
 

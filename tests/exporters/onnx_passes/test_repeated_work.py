@@ -1,7 +1,9 @@
 """torch.onnx.export without its repeated work: the same rewriting, and no source of a translation read twice."""
 
+import sys
 from contextlib import nullcontext
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import onnx
@@ -9,6 +11,7 @@ import onnx_ir as ir
 import pytest
 import torch
 from onnx import helper
+from torch.onnx._internal.exporter._registration import ONNXRegistry
 
 from exporters.onnx_passes.repeated_work import without_repeated_work
 from tests.support.onnx_models import model
@@ -45,11 +48,26 @@ def test_translations_are_listed_once(monkeypatch: pytest.MonkeyPatch) -> None:
             torch.onnx.export(torch.nn.ReLU().eval(), (torch.ones(2, 8),), dynamo=True, verbose=False)
 
     export()
-    monkeypatch.setattr(ast_utils, "get_src_and_ast", lambda _: pytest.fail("read again"))
+    read: list[object] = []
+    monkeypatch.setattr(ast_utils, "get_src_and_ast", read.append)
     export()
+    assert read == []
+
+
+def test_translations_are_listed_anew_once_torchvision_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before that, torch finds none of its operators: a network with roi_align could not be exported."""
+    monkeypatch.setattr(ONNXRegistry, "from_torchlib", lambda: [])
+    monkeypatch.delitem(sys.modules, "torchvision", raising=False)
+    with without_repeated_work():
+        before = ONNXRegistry.from_torchlib()
+        monkeypatch.setitem(sys.modules, "torchvision", ModuleType("torchvision"))
+        after, again = ONNXRegistry.from_torchlib(), ONNXRegistry.from_torchlib()
+    assert before is not after
+    assert after is again
 
 
 def test_a_version_with_other_insides_exports_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr("onnxscript.rewriter._DEFAULT_REWRITE_RULES")
-    with without_repeated_work() as nothing:
-        assert nothing is None
+    own = ONNXRegistry.from_torchlib
+    with without_repeated_work():
+        assert own == ONNXRegistry.from_torchlib
