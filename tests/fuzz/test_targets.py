@@ -12,12 +12,12 @@ ALL_CHECKS = list(HealthCheck)
 
 
 @pytest.mark.parametrize("file", sorted(CORPUS.glob("*/*")), ids=lambda file: f"{file.parent.name}/{file.name}")
-def test_what_broke_once(file: Path) -> None:
+def test_what_broke_once_is_read_or_refused_within_bounds(file: Path) -> None:
     TARGETS[file.parent.name].attempt(file.read_bytes())
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_hostile_inputs(name: str) -> None:
+def test_hostile_inputs_are_read_or_refused_within_bounds(name: str) -> None:
     target = TARGETS[name]
 
     @settings(max_examples=target.examples, suppress_health_check=ALL_CHECKS)

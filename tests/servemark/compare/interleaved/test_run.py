@@ -1,5 +1,6 @@
 """`servemark compare` against real servers: its rounds, its files, and what is left when it is interrupted."""
 
+import functools
 import json
 import signal
 import sys
@@ -22,6 +23,13 @@ from tests.support.rounds import Row
 TINY = "ranking_tiny"
 
 
+@pytest.fixture
+def short_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each engine answers once and for a moment before the rounds; one test lets a warm-up end by itself."""
+    monkeypatch.setattr(warm_up, "WARM_S", 0.2)
+    monkeypatch.setattr(warm_up, "probe", functools.partial(warm_up.probe, warmup_s=0.1))
+
+
 def check_rounds(found: Row, folder: Path, turns: list[str]) -> None:
     """The directories tell the order, and each holds a whole result with its round's seed."""
     directories = sorted(path.name for path in folder.iterdir() if path.is_dir())
@@ -36,12 +44,10 @@ def check_rounds(found: Row, folder: Path, turns: list[str]) -> None:
 
 
 @pytest.mark.timeout(600)  # two exports, a server and six runs, on a machine that may be doing other things
-def test_two_engines_on_the_embedded_triton(
-    monkeypatch: pytest.MonkeyPatch, servemark: Servemark, tmp_path: Path, exported: Exports
-) -> None:
+@pytest.mark.usefixtures("short_warm_up")
+def test_two_engines_on_the_embedded_triton(servemark: Servemark, tmp_path: Path, exported: Exports) -> None:
     for engine in ("onnxruntime", "pytorch"):
         exported(TINY, engine)
-    monkeypatch.setattr(warm_up, "WARM_S", 0.2)
     flags = ["--rounds", "2", "--duration", "0.6", "--warmup", "0.1", "--seed", "5", "--json"]
     places = ["--model-repository", str(exported.repository), "--out", str(tmp_path / "out")]
     # so short a run is never steady, which is said and not hidden
@@ -87,10 +93,8 @@ def test_an_engine_twice_on_a_given_server(
 
 
 @pytest.mark.timeout(600)  # four runs, on a machine that may be doing other things
-def test_two_servers_in_turns_and_a_gate(
-    monkeypatch: pytest.MonkeyPatch, servemark: Servemark, tmp_path: Path, ranking: GoldenServer
-) -> None:
-    monkeypatch.setattr(warm_up, "WARM_S", 0.2)
+@pytest.mark.usefixtures("short_warm_up")
+def test_two_servers_in_turns_and_a_gate(servemark: Servemark, tmp_path: Path, ranking: GoldenServer) -> None:
     # Two servers that are alike, of an engine each: what differs is chance, which one short round cannot exclude.
     flags = ["--rounds", "1", "--duration", "0.5", "--warmup", "0", "--out", str(tmp_path)]
     flags += ["--engines", "onnxruntime,pytorch", "--fail-on", "p99,errors", "--json"]
@@ -126,11 +130,11 @@ def test_an_interrupted_comparison_keeps_its_rounds(tmp_path: Path, ranking: Gol
 
 
 @pytest.mark.timeout(600)  # four starts of a server and six runs
+@pytest.mark.usefixtures("short_warm_up")
 def test_two_server_products_in_turns(
     monkeypatch: pytest.MonkeyPatch, servemark: Servemark, tmp_path: Path, exported: Exports
 ) -> None:
     tiny_product.install(monkeypatch, tmp_path)
-    monkeypatch.setattr(warm_up, "WARM_S", 0.2)
     flags = ["--rounds", "1", "--duration", "0.5", "--warmup", "0.1", "--concurrency", "2", "--json"]
     repository = exported(TINY, "onnxruntime").repository
     places = ["--model-repository", str(repository), "--out", str(tmp_path / "out")]
