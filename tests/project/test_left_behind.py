@@ -26,6 +26,7 @@ def session(folder: Path, lines: list[str], flags: list[str]) -> "subprocess.Com
     return subprocess.run(
         [*command, f"--rootdir={folder}", "-c", os.devnull, *flags, str(folder)],
         cwd=CHECKOUT,
+        env=os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},  # Locust's takes longer than the session
         capture_output=True,
         text=True,
         check=False,
@@ -33,7 +34,9 @@ def session(folder: Path, lines: list[str], flags: list[str]) -> "subprocess.Com
     )
 
 
-@pytest.mark.parametrize(("lines", "flags"), [([ORPHAN, CHILD, FORK], []), ([ORPHAN, CHILD], ["-n", "1"])])
+@pytest.mark.parametrize(
+    ("lines", "flags"), [([ORPHAN, CHILD, FORK], []), ([ORPHAN, CHILD], ["-p", "xdist", "-n", "1"])]
+)
 def test_a_session_fails_that_leaves_a_process_behind(tmp_path: Path, lines: list[str], flags: list[str]) -> None:
     with subprocess.Popen(SLEEP) as of_another_session:
         done = session(tmp_path, lines, flags)
@@ -47,7 +50,7 @@ def test_a_session_fails_that_leaves_a_process_behind(tmp_path: Path, lines: lis
     assert all(f"test_{number} (call)" in "".join(named) for number in (0, 1))
 
 
-@pytest.mark.parametrize("flags", [[], ["-n", "1"]])
+@pytest.mark.parametrize("flags", [[], ["-p", "xdist", "-n", "1"]])
 def test_a_session_passes_that_leaves_none(tmp_path: Path, flags: list[str]) -> None:
     done = session(tmp_path, [NEAT], flags)
     assert (done.returncode, "left behind" in done.stdout) == (0, False)

@@ -56,7 +56,7 @@ def test_translations_are_listed_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_translations_are_listed_anew_once_torchvision_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
     """Before that, torch finds none of its operators: a network with roi_align could not be exported."""
-    monkeypatch.setattr(ONNXRegistry, "from_torchlib", lambda: [])
+    monkeypatch.setattr(ONNXRegistry, "from_torchlib", list)
     monkeypatch.delitem(sys.modules, "torchvision", raising=False)
     with without_repeated_work():
         before = ONNXRegistry.from_torchlib()
