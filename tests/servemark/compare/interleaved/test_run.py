@@ -11,6 +11,7 @@ import pytest
 
 from servemark.compare.interleaved import warm_up
 from servemark.figures.registry import count_of, value_of
+from servemark.search.max_rate.runs import probe
 from servemark.workload import get
 from tests.golden.server import GoldenServer
 from tests.support import tiny_product
@@ -27,7 +28,7 @@ TINY = "ranking_tiny"
 def short_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each engine answers once and for a moment before the rounds; one test lets a warm-up end by itself."""
     monkeypatch.setattr(warm_up, "WARM_S", 0.2)
-    monkeypatch.setattr(warm_up, "probe", functools.partial(warm_up.probe, warmup_s=0.1))
+    monkeypatch.setattr(warm_up, "probe", functools.partial(probe, warmup_s=0.1))
 
 
 def check_rounds(found: Row, folder: Path, turns: list[str]) -> None:
