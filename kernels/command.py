@@ -6,9 +6,8 @@ from dataclasses import replace
 from kernels import running
 from kernels.libraries import libraries, version
 from kernels.measurement.case import Case, Method, cases_in
-from kernels.measurement.device import Device
+from kernels.measurement.device import PRECISIONS, Device
 from kernels.measurement.kernel import Kernel, families
-from kernels.measurement.precisions import PRECISIONS
 from kernels.suites import cases_of, chosen, suites
 from kernels.suites.deepbench import published
 from kernels.tracing.workload import trace_apart

@@ -9,15 +9,13 @@ from typing import Annotated, TypedDict
 import msgspec
 
 from kernels.ceilings.ceiling import ceiling_of, cost_s
-from kernels.ceilings.kept import FILE, Kept, machine_of
-from kernels.ceilings.source import Source
+from kernels.ceilings.kept import FILE, Kept, Source, machine_of
 from kernels.ceilings.working_sets import held_bytes
 from kernels.libraries import TORCH, libraries, version
 from kernels.measurement.case import MIB, Case, Method, blank, refusal
-from kernels.measurement.device import Device
+from kernels.measurement.device import PRECISIONS, Device
 from kernels.measurement.measure import measure
-from kernels.measurement.other_work import busy_share, taken, watching
-from kernels.measurement.precisions import PRECISIONS
+from kernels.measurement.sensors import busy_share, taken, watching
 from servemark.campaign import ANEW, Campaign, Progress, Turn, asked_of
 from servemark.errors import OptionError, ResultError
 from servemark.machine.cpu_time import QUIET_SHARE

@@ -7,7 +7,7 @@ from typing import Any, Literal, Union, get_args, get_origin, is_typeddict
 
 from servemark.figures.figure import Figure
 from servemark.figures.registry import distributions, registry
-from servemark.library.columns import REQUESTS, SERIES, Column
+from servemark.library.parquet import REQUESTS, SERIES, Column
 from servemark.results.kinds import KINDS, fields_of, summary_of
 from servemark.results.schema.header import Header
 

@@ -7,8 +7,7 @@ from typing import Any
 from exporters.importing.model_file import unusable
 from servemark import files
 from servemark.errors import ArtifactError
-from servemark.repository.model_config import parse
-from servemark.repository.versions import served_versions, version_folders
+from servemark.repository.model_config import parse, served_versions, version_folders
 
 CONFIG = "config.pbtxt"
 FILES = ("model.onnx", "model.savedmodel", "model.pt2")

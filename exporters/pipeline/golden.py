@@ -19,8 +19,16 @@ from servemark.errors import ArtifactError
 from servemark.output import note
 from servemark.repository.entry import Golden
 from servemark.workload import Arrays, Sample, Workload, stack
-from servemark.workload.agreement import SAFETY, Agreement, compare_outputs, element_limits, resolution_of, scale_of
-from servemark.workload.output_scale import OutputScale, flat
+from servemark.workload.agreement import (
+    SAFETY,
+    Agreement,
+    OutputScale,
+    compare_outputs,
+    element_limits,
+    flat,
+    resolution_of,
+    scale_of,
+)
 
 if TYPE_CHECKING:
     from torch import nn

@@ -9,10 +9,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kernels.measurement.case import Case, Method, Unmeasured
-from kernels.measurement.device import Device
+from kernels.measurement.device import PRECISIONS, Device
 from kernels.measurement.kernel import Bound, TensorFactory
 from kernels.measurement.measure import error_of, fastest_s, first_call_s, prepared_for, timed
-from kernels.measurement.precisions import PRECISIONS
 
 if TYPE_CHECKING:
     import torch

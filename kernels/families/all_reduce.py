@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from kernels.measurement.device import PRECISIONS
 from kernels.measurement.kernel import Bound, Elements, Kernel, Pairs, Sample, TensorFactory
-from kernels.measurement.precisions import PRECISIONS
 from servemark import interrupts
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from kernels.libraries import Node
+from kernels.measurement.device import PRECISIONS
 from kernels.measurement.kernel import Bound, Elements, Kernel, Pairs, Sample, TensorFactory
-from kernels.measurement.precisions import PRECISIONS
 
 INDEX_BYTES = 8
 

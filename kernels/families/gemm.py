@@ -10,8 +10,8 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from kernels.libraries import Node
+from kernels.measurement.device import FLOATING
 from kernels.measurement.kernel import Bound, Elements, Kernel, Pairs, Sample, TensorFactory
-from kernels.measurement.precisions import FLOATING
 
 if TYPE_CHECKING:
     import torch

@@ -2,8 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from kernels.libraries import Array, Computed, Node
-from kernels.libraries._onnx import model_of
+from kernels.libraries import Array, Computed, Node, model_of
 
 PACKAGES = ("onnxruntime", "onnxruntime-gpu")
 

@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from kernels.libraries import TORCH, library
-from kernels.measurement.device import Device
+from kernels.measurement.device import PRECISIONS, Device
 from kernels.measurement.kernel import Kernel, make_kernel
-from kernels.measurement.precisions import PRECISIONS
 from servemark.results.schema.kernels import Bound as Ceiled
 from servemark.results.schema.kernels import Cache, Ceiling, KernelCase, Published, Status
 

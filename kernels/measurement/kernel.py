@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 from kernels.libraries import Node
-from kernels.measurement.precisions import FLOATING, PRECISIONS
+from kernels.measurement.device import FLOATING, PRECISIONS
 from servemark.plugins import modules_of
 from servemark.quantities import one_of
 

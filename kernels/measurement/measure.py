@@ -26,9 +26,8 @@ from kernels.measurement.case import (
     needed_bytes,
     refusal,
 )
-from kernels.measurement.device import Device
+from kernels.measurement.device import PRECISIONS, Device
 from kernels.measurement.kernel import Bound, Sample, TensorFactory, make_kernel
-from kernels.measurement.precisions import PRECISIONS
 from kernels.measurement.sensors import sensors_of
 from kernels.measurement.timing import MIN_SAMPLES, Call, Samples, rotating, time_on_cpu, time_on_gpu
 from servemark.results.schema.kernels import Cache, Ceiling, KernelCase, Probe

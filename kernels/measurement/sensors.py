@@ -1,14 +1,19 @@
-"""Readings of a device while a kernel runs: joules of a call, its clock, and why that is throttled.
+"""Readings of a device while a kernel runs: joules of a call, its clock, and why that is throttled; and other work.
 
-It is read after the times are taken, from calls of its own. Where nothing can be read no call is made.
+The device is read after the times are taken, from calls of its own. Where nothing can be read no call is made. Other
+work is the share of the cores that it and other virtual machines take while kernels are timed.
 """
 
 import functools
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypedDict
 
+import psutil
+
+from servemark.machine.cpu_time import CannotTell, Watch
 from servemark.stats.unknown import explained, unknown
 from servemark.telemetry.energy import BOUNDARY_OF_DEVICE, Meter, open_meter
 from servemark.telemetry.energy.meter import REFRESHES, UPDATE_S, UnavailableError
@@ -128,3 +133,29 @@ def _of_board(reading: Reading) -> Clocks:
         elif column.name == "gpu_throttled" and isinstance(value, str):
             return mhz, unknown(value)
     return mhz, throttled
+
+
+BUSY_S = 0.5
+
+
+def busy_share() -> float:
+    """Share of all cores that other work uses now."""
+    return psutil.cpu_percent(interval=BUSY_S) / 100
+
+
+def watching() -> Watch | CannotTell:
+    """The cores from now on, or why they cannot be watched."""
+    try:
+        return Watch({"kernels": [os.getpid()]})
+    except CannotTell as reason:
+        return reason
+
+
+def taken(watch: Watch | CannotTell) -> float | None:
+    """Return the share of the cores that others took since then, else an unknown figure."""
+    try:
+        if isinstance(watch, CannotTell):
+            raise watch
+        return watch.use().other_cpu_share
+    except CannotTell as reason:
+        return unknown(str(reason))

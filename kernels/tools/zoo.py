@@ -21,7 +21,7 @@ from kernels.measurement.case import Case, Method
 from kernels.measurement.device import Device
 from kernels.measurement.kernel import Kernel
 from kernels.measurement.measure import measure
-from kernels.measurement.other_work import busy_share
+from kernels.measurement.sensors import busy_share
 from kernels.suites import suites
 from kernels.tracing.workload import Trace, trace_apart
 from servemark.errors import ServemarkError

@@ -31,7 +31,7 @@ from servemark.documents.request import PROCESS_CLOCK
 from servemark.documents.server import Server
 from servemark.machine.addresses import is_address, lookup, named
 from servemark.repository.entry import Golden
-from servemark.repository.versions import same_version
+from servemark.repository.model_config import same_version
 from servemark.results.schema.run import Resolved
 from servemark.telemetry.http_request import ask
 from servemark.workload import Arrays, Tensor

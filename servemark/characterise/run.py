@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from kernels.ceilings.kept import FILE, Kept, machine_of
 from kernels.measurement.device import Device
-from kernels.measurement.other_work import taken, watching
+from kernels.measurement.sensors import taken, watching
 from servemark.campaign import GOES_ON, Campaign, Turn
 from servemark.characterise.analysis import analyse, failure_of, first_engine
 from servemark.characterise.statistics import require_package

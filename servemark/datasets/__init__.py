@@ -1,14 +1,35 @@
 """Data sets in their official layouts: readers for requests from real data, and fetching where that can be done.
 
 A module of this package is a data set when it has `KEY`, its folder's name under DATA_ROOT, and `ORIGIN`, who has the
-official files. `fetch(root)` is optional.
+official files and who confirms what it says. `fetch(root)` is optional.
 """
 
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
 from servemark.errors import OptionError
 from servemark.plugins import modules_of
+
+MAKER = "those who give the data"
+CATALOGUE = "a catalogue of data sets"
+"""TensorFlow Datasets' sizes with checksums, or a card of Hugging Face; for simple-examples.tgz a check of its size."""
+COPY = "a copy in other projects"
+"""Of the makers' text, or of a download's log. The makers' own pages were not at hand."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Place of the official files, their size packed (MB; None: not published), and the terms of use as published.
+
+    `size_from` and `terms_from` say who confirms them; None: written down from memory and not confirmed by anybody.
+    """
+
+    place: str
+    megabytes: float | None
+    terms: str
+    size_from: str | None = None
+    terms_from: str | None = None
 
 
 def readers() -> dict[str, ModuleType]:

@@ -8,8 +8,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from servemark.datasets import _text
-from servemark.datasets._origin import COPY, Origin
+from servemark.datasets import COPY, Origin, _text
 from servemark.errors import InputDataError
 
 KEY = "amazon_electronics"

@@ -13,8 +13,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from servemark.datasets import _text
-from servemark.datasets._origin import CATALOGUE, Origin
+from servemark.datasets import CATALOGUE, Origin, _text
 from servemark.errors import InputDataError
 
 KEY = "cbt"

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from servemark.datasets._origin import CATALOGUE, COPY, Origin
+from servemark.datasets import CATALOGUE, COPY, Origin
 from servemark.errors import InputDataError
 
 KEY = "cifar10"

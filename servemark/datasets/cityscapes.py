@@ -10,8 +10,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from servemark.datasets import image_folder
-from servemark.datasets._origin import COPY, Origin
+from servemark.datasets import COPY, Origin, image_folder
 from servemark.errors import InputDataError
 
 KEY = "cityscapes"

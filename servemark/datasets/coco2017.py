@@ -5,8 +5,8 @@ Lin et al. 2014, "Microsoft COCO: Common Objects in Context" (ECCV).
 
 from pathlib import Path
 
+from servemark.datasets import CATALOGUE, COPY, Origin
 from servemark.datasets._coco_format import Layout
-from servemark.datasets._origin import CATALOGUE, COPY, Origin
 
 KEY = "coco2017"
 ORIGIN = Origin(

@@ -8,8 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from servemark.datasets import _sentences
-from servemark.datasets._origin import COPY, Origin
+from servemark.datasets import COPY, Origin, _text
 from servemark.errors import InputDataError
 
 KEY = "gigaword"
@@ -37,16 +36,16 @@ def read(folder: Path, size: int) -> Iterator[list[int]]:
     if not folder.is_dir():
         raise InputDataError(f"{folder} is not a folder", fix=f"make it with {LAYOUT}")
     path = next((folder / name for name in ARTICLES if (folder / name).exists()), folder / ARTICLES[0])
-    articles = _sentences.tokens(path, layout=LAYOUT)
+    articles = _text.tokens(path, layout=LAYOUT)
     ids = _vocabulary(folder, size)
-    return (_sentences.encode(article, ids, unknown=UNKNOWN, limit=size) for article in articles)
+    return (_text.encode(article, ids, unknown=UNKNOWN, limit=size) for article in articles)
 
 
 def summarised(folder: Path, size: int) -> tuple[list[list[int]], list[str], Mapping[int, str]]:
     """Read the articles as ids, their headlines, and the words by id. Raises InputDataError, also for missing ones."""
     articles = list(read(folder, size))
     source = next(name for name in ARTICLES if (folder / name).exists())
-    headlines = [" ".join(words) for words in _sentences.tokens(folder / HEADLINES[source], layout=LAYOUT)]
+    headlines = [" ".join(words) for words in _text.tokens(folder / HEADLINES[source], layout=LAYOUT)]
     if len(headlines) != len(articles):
         raise InputDataError(
             f"{folder / HEADLINES[source]} has {len(headlines):,} headlines, {source} {len(articles):,} articles",
@@ -57,9 +56,9 @@ def summarised(folder: Path, size: int) -> tuple[list[list[int]], list[str], Map
 
 def _vocabulary(folder: Path, size: int) -> dict[str, int]:
     if (folder / VOCABULARY).exists():
-        return _sentences.vocabulary(folder / VOCABULARY, SPECIAL, layout=LAYOUT, header=False)
+        return _text.vocabulary(folder / VOCABULARY, SPECIAL, layout=LAYOUT, header=False)
     counts = Counter[str]()
-    for sentence in _sentences.tokens(folder / TRAINING, layout=LAYOUT):
+    for sentence in _text.tokens(folder / TRAINING, layout=LAYOUT):
         counts.update(sentence)
     words = (word for word, _ in counts.most_common() if word not in UNKNOWN_WORDS and word not in SPECIAL)
     return {word: i for i, word in enumerate([*SPECIAL, *words][:size])}

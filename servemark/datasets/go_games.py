@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from servemark.datasets._origin import MAKER, Origin
+from servemark.datasets import MAKER, Origin
 from servemark.errors import InputDataError
 
 KEY = "go_9x9"

@@ -8,8 +8,7 @@ in order of time; `gowalla/test/test.txt` holds what is to be predicted.
 from collections.abc import Iterator
 from pathlib import Path
 
-from servemark.datasets import _text
-from servemark.datasets._origin import MAKER, Origin
+from servemark.datasets import MAKER, Origin, _text
 from servemark.errors import InputDataError
 
 KEY = "gowalla"

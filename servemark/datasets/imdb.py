@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from servemark import files
-from servemark.datasets._origin import CATALOGUE, Origin
+from servemark.datasets import CATALOGUE, Origin
 from servemark.errors import InputDataError
 
 KEY = "imdb"

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from servemark.datasets._origin import Origin
+from servemark.datasets import Origin
 from servemark.errors import InputDataError
 from servemark.output import note
 

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from servemark import files
-from servemark.datasets import image_folder
-from servemark.datasets._origin import CATALOGUE, Origin
+from servemark.datasets import CATALOGUE, Origin, image_folder
 from servemark.errors import InputDataError
 
 if TYPE_CHECKING:

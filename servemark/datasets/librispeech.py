@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from servemark.datasets import _audio, _text
-from servemark.datasets._origin import CATALOGUE, Origin
+from servemark.datasets import CATALOGUE, Origin, _audio, _text
 from servemark.errors import InputDataError
 
 KEY = "librispeech"

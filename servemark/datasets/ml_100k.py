@@ -15,9 +15,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from servemark.datasets import _fetching
+from servemark.datasets import CATALOGUE, COPY, Origin, _fetching
 from servemark.datasets._fetching import Files, Source
-from servemark.datasets._origin import CATALOGUE, COPY, Origin
 from servemark.errors import InputDataError
 
 KEY, FILE = "ml-100k", "u.data"

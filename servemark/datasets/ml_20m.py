@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from servemark import files
-from servemark.datasets._origin import CATALOGUE, COPY, Origin
+from servemark.datasets import CATALOGUE, COPY, Origin
 from servemark.errors import InputDataError
 
 KEY, FILE = "ml-20m", "ratings.csv"

@@ -7,8 +7,8 @@ Images Dataset V4" (IJCV).
 
 from pathlib import Path
 
+from servemark.datasets import Origin
 from servemark.datasets._coco_format import Layout
-from servemark.datasets._origin import Origin
 
 KEY = "openimages"
 ORIGIN = Origin(

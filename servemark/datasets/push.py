@@ -12,8 +12,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from servemark.datasets import image_folder, tfrecord
-from servemark.datasets._origin import Origin
+from servemark.datasets import Origin, image_folder, tfrecord
 from servemark.errors import InputDataError
 
 KEY = "push"

@@ -13,8 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from servemark import files
-from servemark.datasets import image_folder
-from servemark.datasets._origin import Origin
+from servemark.datasets import Origin, image_folder
 from servemark.errors import InputDataError
 
 KEY = "rgbd_faces"

@@ -10,8 +10,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from servemark.datasets import tfrecord
-from servemark.datasets._origin import MAKER, Origin
+from servemark.datasets import MAKER, Origin, tfrecord
 from servemark.errors import InputDataError
 
 KEY = "shapenet_ptn"

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
 
-from servemark.datasets import _text
-from servemark.datasets._origin import CATALOGUE, COPY, Origin
+from servemark.datasets import CATALOGUE, COPY, Origin, _text
 from servemark.errors import InputDataError
 
 KEY = "voc2007"

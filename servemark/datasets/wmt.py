@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from servemark.datasets import _sentences, _text
-from servemark.datasets._origin import COPY, Origin
+from servemark.datasets import COPY, Origin, _text
 from servemark.errors import InputDataError
 
 KEY = "wmt"
@@ -50,7 +49,7 @@ def read(folder: Path, language: str, size: int) -> Iterator[list[int]]:
     line.
     """
     sentences, ids = _located(folder, language)
-    return (_sentences.encode(sentence, ids, unknown=UNKNOWN, limit=size) for sentence in sentences)
+    return (_text.encode(sentence, ids, unknown=UNKNOWN, limit=size) for sentence in sentences)
 
 
 def translated(folder: Path, source: str, target: str, size: int) -> Translations:
@@ -63,7 +62,7 @@ def translated(folder: Path, source: str, target: str, size: int) -> Translation
             f"{folder} has {len(requests):,} sentences in {source!r} and {len(references):,} in {target!r}",
             fix=f"lay out {LAYOUT}",
         )
-    encoded = [_sentences.encode(sentence, ids, unknown=UNKNOWN, limit=size) for sentence in references]
+    encoded = [_text.encode(sentence, ids, unknown=UNKNOWN, limit=size) for sentence in references]
     return Translations(requests, references, encoded, {number: word for word, number in ids.items()})
 
 
@@ -80,12 +79,12 @@ def _located(folder: Path, language: str) -> tuple[Iterator[list[str]], Mapping[
             split, words = place / f"{name}.tok.{CODES}.{language}", place / f"{name}.tok.{language}"
             whole = place / f"{name}.{language}"
             if split.exists():
-                sentences = _sentences.tokens(split, layout=LAYOUT)
+                sentences = _text.tokens(split, layout=LAYOUT)
             elif words.exists():
                 merges = read_merges(place / CODES)
-                sentences = (segment(sentence, merges) for sentence in _sentences.tokens(words, layout=LAYOUT))
+                sentences = (segment(sentence, merges) for sentence in _text.tokens(words, layout=LAYOUT))
             elif whole.exists():
-                sentences = _sentences.tokens(whole, layout=LAYOUT)
+                sentences = _text.tokens(whole, layout=LAYOUT)
             else:
                 continue
             return sentences, _vocabulary(place, "vocab.50K" if whole.exists() else f"vocab.{CODES}", language)
@@ -95,7 +94,7 @@ def _located(folder: Path, language: str) -> tuple[Iterator[list[str]], Mapping[
 def _vocabulary(place: Path, name: str, language: str) -> dict[str, int]:
     own, shared = place / f"{name}.{language}", place / name
     path = shared if shared.exists() and not own.exists() else own
-    return _sentences.vocabulary(path, SPECIAL, layout=LAYOUT, header=True)
+    return _text.vocabulary(path, SPECIAL, layout=LAYOUT, header=True)
 
 
 def read_merges(path: Path) -> Merges:

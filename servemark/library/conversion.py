@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from servemark.library import parquet, requests, series
-from servemark.library.columns import REQUESTS, SERIES
+from servemark.library.parquet import REQUESTS, SERIES
 from servemark.results.saved import Saved
 
 

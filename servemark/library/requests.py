@@ -13,8 +13,7 @@ import numpy.typing as npt
 from servemark import files
 from servemark.errors import ResultError, parsing
 from servemark.library import parquet
-from servemark.library.columns import REQUESTS
-from servemark.library.parquet import Values, Words
+from servemark.library.parquet import REQUESTS, Values, Words
 
 CSV_FILE, PARQUET_FILE = "requests.csv", "requests.parquet"
 HEAD = [column.name for column in REQUESTS]

@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from servemark.library import parquet
-from servemark.library.columns import SERIES
-from servemark.library.parquet import Values, Words
+from servemark.library.parquet import SERIES, Values, Words
 from servemark.results.saved import Saved, file_of, read_saved
 
 PARQUET_FILE = "series.parquet"

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from servemark.datasets import cbt
-from servemark.models.blocks.encoding import gru
+from servemark.models.blocks.sequences import gru
 from servemark.models.blocks.weights import seeded
 from servemark.models.synthesis import text
 from servemark.models.synthesis.popularity import Lengths, Popularity

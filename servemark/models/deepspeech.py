@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from servemark.datasets import _audio, librispeech
 from servemark.datasets._audio import MFCC_COEFFICIENTS, Features, Waveform, mfcc
-from servemark.models.blocks import ctc
+from servemark.models.blocks import sequences
 from servemark.models.blocks.weights import seeded
 from servemark.models.synthesis import speech
 from servemark.workload import Example, LabelledSet, Quality, Sample, Slo, Tensor, Variant, Workload, define
@@ -75,15 +75,15 @@ def network(sizes: Sizes) -> "nn.Module":
         def logits(self, mfcc: torch.Tensor, frames: torch.Tensor) -> torch.Tensor:
             count = mfcc.shape[1]
             # what lies before the utterance and behind it is 0, not the cepstra of silence
-            spoken = mfcc * ctc.within(frames, count).unsqueeze(2)
+            spoken = mfcc * sequences.within(frames, count).unsqueeze(2)
             padded = nn.functional.pad(spoken, (0, 0, CONTEXT, CONTEXT))
             windows = torch.cat([padded[:, i : i + count] for i in range(2 * CONTEXT + 1)], dim=2)
             inputs = self.before(windows)
             forwards, *backwards = self.lstm
             states, _ = forwards(inputs)
             for layer in backwards:
-                back, _ = layer(ctc.reverse_within(inputs, frames))
-                states = torch.cat([states, ctc.reverse_within(back, frames)], dim=2)
+                back, _ = layer(sequences.reverse_within(inputs, frames))
+                states = torch.cat([states, sequences.reverse_within(back, frames)], dim=2)
             logits: torch.Tensor = self.classifier(self.after(states))
             return logits
 
@@ -91,8 +91,8 @@ def network(sizes: Sizes) -> "nn.Module":
             frames = n_frames.long().clamp(0, mfcc.shape[1])
             logits = self.logits(mfcc, frames)
             if sizes.decoded:
-                return ctc.greedy(logits.argmax(dim=2) + 1, frames, BLANK + 1)
-            log_probs: torch.Tensor = logits.log_softmax(dim=2) * ctc.within(frames, mfcc.shape[1]).unsqueeze(2)
+                return sequences.best_path(logits.argmax(dim=2) + 1, frames, BLANK + 1)
+            log_probs: torch.Tensor = logits.log_softmax(dim=2) * sequences.within(frames, mfcc.shape[1]).unsqueeze(2)
             return log_probs
 
     return DeepSpeech()

@@ -16,7 +16,7 @@ import numpy as np
 
 from servemark.datasets import _audio, librispeech
 from servemark.datasets._audio import Waveform, log_spectrogram
-from servemark.models.blocks import ctc
+from servemark.models.blocks import sequences
 from servemark.models.blocks.weights import calibrate, seeded
 from servemark.models.synthesis import speech
 from servemark.workload import Example, LabelledSet, Quality, Sample, Slo, Tensor, Variant, define
@@ -58,8 +58,8 @@ def network(sizes: Sizes) -> "nn.Module":
 
         def forward(self, sequence: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
             ahead, _ = self.forwards(sequence)
-            back, _ = self.backwards(ctc.reverse_within(sequence, lengths))
-            both: torch.Tensor = ahead + ctc.reverse_within(back, lengths)
+            back, _ = self.backwards(sequences.reverse_within(sequence, lengths))
+            both: torch.Tensor = ahead + sequences.reverse_within(back, lengths)
             return both
 
     class DeepSpeech2(nn.Module):
@@ -80,10 +80,10 @@ def network(sizes: Sizes) -> "nn.Module":
             self.classifier = nn.Linear(sizes.units, len(LABELS), bias=False)
 
         def logits(self, spect: torch.Tensor, frames: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-            x = (spect * ctc.within(frames, spect.shape[2]).unsqueeze(1)).unsqueeze(1)
+            x = (spect * sequences.within(frames, spect.shape[2]).unsqueeze(1)).unsqueeze(1)
             for layer in self.convolutions:
                 x = layer(x)
-                x = x * ctc.within(lengths, x.shape[3])[:, None, None, :]
+                x = x * sequences.within(lengths, x.shape[3])[:, None, None, :]
             x = x.flatten(1, 2).transpose(1, 2)  # [B, T', channels * 41]
             for layer, norm in zip(self.layers, self.norms, strict=True):
                 # every layer's norm is the next one's input, the last the classifier's
@@ -94,7 +94,7 @@ def network(sizes: Sizes) -> "nn.Module":
         def forward(self, spect: torch.Tensor, n_frames: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
             frames = n_frames.long().clamp(0, spect.shape[2])
             lengths = (frames + 1) // 2
-            return ctc.greedy(self.logits(spect, frames, lengths).argmax(dim=2), lengths, BLANK)
+            return sequences.best_path(self.logits(spect, frames, lengths).argmax(dim=2), lengths, BLANK)
 
     return DeepSpeech2()
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from servemark.datasets import voc2007
-from servemark.models.blocks import detection, rcnn, rcnn_weights
+from servemark.models.blocks import detection, rcnn
 from servemark.models.blocks.rcnn import Sizes
 from servemark.workload import LabelledSet, Quality, Sample, Slo, Tensor, Variant, Workload, define
 
@@ -26,7 +26,7 @@ ASPECTS = ((3, 4, 1.0),)
 
 def build(name: str, sizes: Sizes) -> "nn.Module":
     """Seed the detector so that 20 to 100 objects are found on most pictures."""
-    return rcnn_weights.build(name, sizes, samples(sizes, np.random.default_rng(0)))
+    return rcnn.build(name, sizes, samples(sizes, np.random.default_rng(0)))
 
 
 def samples(sizes: Sizes, rng: np.random.Generator) -> Iterator[Sample]:

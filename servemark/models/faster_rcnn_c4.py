@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from servemark.models import faster_rcnn
-from servemark.models.blocks import rcnn, rcnn_weights, resnet
+from servemark.models.blocks import rcnn, resnet
 from servemark.models.blocks.rcnn import Features, Sizes
 from servemark.workload import Variant
 
@@ -48,7 +48,7 @@ def fourth_stage(sizes: Sizes) -> Features:
 def build(name: str, sizes: Sizes) -> "nn.Module":
     """Seed the detector so that 20 to 100 objects are found on most pictures."""
     pictures = faster_rcnn.samples(sizes, np.random.default_rng(0))
-    return rcnn_weights.build(name, sizes, pictures, fourth_stage)
+    return rcnn.build(name, sizes, pictures, fourth_stage)
 
 
 FULL = replace(faster_rcnn.FULL, pyramid=0, representation=2048, candidates=6000)

@@ -16,8 +16,7 @@ import numpy as np
 from servemark.datasets import image_folder
 from servemark.models import image_caption
 from servemark.models.blocks import inception
-from servemark.models.blocks.decoding import Search, search
-from servemark.models.blocks.loop import TensorTuple
+from servemark.models.blocks.sequences import Search, TensorTuple, search
 from servemark.models.image_caption import END, START
 from servemark.models.synthesis.images import picture
 from servemark.workload import Sample, Variant

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from servemark.datasets import coco2017
-from servemark.models.blocks import detection, rcnn, rcnn_weights
+from servemark.models.blocks import detection, rcnn
 from servemark.models.blocks.rcnn import Sizes
 from servemark.workload import LabelledSet, Quality, Sample, Slo, Tensor, Variant, define
 
@@ -30,7 +30,7 @@ ASPECTS = ((3, 4, 0.6), (4, 3, 0.2), (2, 3, 0.1), (1, 1, 0.05), (9, 16, 0.05))
 
 def build(name: str, sizes: Sizes) -> "nn.Module":
     """Seed the detector so that 20 to 100 objects are found on most pictures."""
-    return rcnn_weights.build(name, sizes, samples(sizes, np.random.default_rng(0)))
+    return rcnn.build(name, sizes, samples(sizes, np.random.default_rng(0)))
 
 
 def samples(sizes: Sizes, rng: np.random.Generator) -> Iterator[Sample]:

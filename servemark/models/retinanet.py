@@ -16,7 +16,7 @@ import numpy as np
 
 from servemark.datasets import openimages
 from servemark.models.blocks import detection, resnet
-from servemark.models.blocks.rcnn_weights import freeze
+from servemark.models.blocks.rcnn import freeze
 from servemark.models.blocks.suppression import select
 from servemark.models.blocks.weights import calibrate, seeded
 from servemark.models.synthesis.images import IMAGENET_MEAN, IMAGENET_STD

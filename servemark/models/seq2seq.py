@@ -15,9 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from servemark.models.blocks.decoding import Search, search
-from servemark.models.blocks.encoding import gru
-from servemark.models.blocks.loop import TensorTuple
+from servemark.models.blocks.sequences import Search, TensorTuple, gru, search
 from servemark.models.blocks.weights import seeded
 from servemark.models.synthesis import text
 from servemark.models.synthesis.popularity import Lengths, Popularity

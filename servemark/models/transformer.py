@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from servemark.datasets import wmt
-from servemark.models.blocks.decoding import Search, search
-from servemark.models.blocks.loop import TensorTuple
+from servemark.models.blocks.sequences import Search, TensorTuple, search
 from servemark.models.blocks.weights import seeded
 from servemark.models.synthesis import text
 from servemark.models.synthesis.popularity import Lengths, Popularity

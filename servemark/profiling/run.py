@@ -10,12 +10,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from kernels.ceilings.ceiling import ceiling_of, cost_s
-from kernels.ceilings.kept import FILE, Kept, machine_of
-from kernels.ceilings.source import Source
+from kernels.ceilings.kept import FILE, Kept, Source, machine_of
 from kernels.measurement.case import Method
-from kernels.measurement.device import Device
-from kernels.measurement.other_work import taken, watching
-from kernels.measurement.precisions import PRECISIONS
+from kernels.measurement.device import PRECISIONS, Device
+from kernels.measurement.sensors import taken, watching
 from servemark import __version__
 from servemark.campaign import GOES_ON, Campaign, Progress
 from servemark.errors import OptionError, ServerError

@@ -33,8 +33,7 @@ from servemark.figures.registry import figures_of
 from servemark.figures.value import FigureValue
 from servemark.output import note
 from servemark.quality.document import score, weights_of
-from servemark.quality.journal import Journal
-from servemark.quality.scoring import NO_ANSWER, Scorer
+from servemark.quality.scoring import NO_ANSWER, Journal, Scorer
 from servemark.quantities import duration_text, text_of
 from servemark.repository.entry import Golden
 from servemark.results import directory as results

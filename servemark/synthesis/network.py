@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 import math
 from typing import TYPE_CHECKING, Any
 
-from servemark.models.blocks.loop import repeat_while
+from servemark.models.blocks.sequences import repeat_while
 from servemark.synthesis.layers import Attention, Dense, Norm, Recurrent
 from servemark.synthesis.plan import Stage, owner
 

@@ -2,9 +2,8 @@
 
 from servemark.results.objectives import Slo
 from servemark.workload.agreement import Agreement
-from servemark.workload.labelled import Example, InOrder, LabelledSet
 from servemark.workload.registry import UnknownWorkloadError, get, names, workloads
-from servemark.workload.spec import Quality, Variant, Workload, define
+from servemark.workload.spec import Example, InOrder, LabelledSet, Quality, Variant, Workload, define
 from servemark.workload.tensor import (
     Arrays,
     Sample,

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from kernels import running
-from kernels.ceilings import ceiling, kept, parts, source, working_sets
+from kernels.ceilings import ceiling, kept, parts, working_sets
 from kernels.measurement import measure as timed
-from kernels.measurement import other_work
+from kernels.measurement import sensors
 from kernels.measurement.case import Case, Method, cases_in
 from kernels.measurement.device import Device
 from kernels.measurement.timing import Samples
@@ -48,8 +48,8 @@ def _in_this_process_on_a_steady_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running, "busy_share", lambda: 0.25)
     others_take(monkeypatch, [QUIET])
     monkeypatch.setattr(timed, "time_on_cpu", lambda *_: Samples((1e-3,) * 30, calls=1))
-    monkeypatch.setattr(source, "watching", lambda: None)
-    monkeypatch.setattr(source, "taken", lambda _: 0.0)
+    monkeypatch.setattr(kept, "watching", lambda: None)
+    monkeypatch.setattr(kept, "taken", lambda _: 0.0)
     monkeypatch.setattr(parts, "PRODUCT", {"cpu": 64})
     monkeypatch.setattr(working_sets, "MIN_LARGEST_BYTES", 1 << 18)
     monkeypatch.setattr(working_sets, "CACHES", 0)
@@ -68,7 +68,7 @@ def others_take(monkeypatch: pytest.MonkeyPatch, uses: Iterable[CpuUse | CannotT
                 raise use
             return use
 
-    monkeypatch.setattr(other_work, "Watch", Fake)
+    monkeypatch.setattr(sensors, "Watch", Fake)
 
 
 def document_of(folder: Path) -> Any:

@@ -10,7 +10,7 @@ import torch
 from exporters import engines
 from recipes import measure
 from recipes.training import Trained, save
-from servemark.quality.interval import intervals
+from servemark.quality.document import intervals
 from servemark.quality.metrics import metric_named
 from servemark.views.wording import score as number
 

@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from servemark.models import nmt, seq2seq, summarization, transformer
-from servemark.models.blocks.decoding import Search
+from servemark.models.blocks.sequences import Search
 
 Tensor = torch.Tensor
 NextWord = Callable[[list[int]], Tensor]

@@ -6,7 +6,7 @@ steps, and become ONNX's Loop.
 
 from typing import TYPE_CHECKING
 
-from servemark.models.blocks.loop import repeat_while
+from servemark.models.blocks.sequences import repeat_while
 
 if TYPE_CHECKING:
     import torch

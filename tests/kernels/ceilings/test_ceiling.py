@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from kernels.ceilings import source as module
-from kernels.ceilings.ceiling import SETS_S, ceiling_of, cost_s
-from kernels.ceilings.kept import Kept
+from kernels.ceilings import kept as module
+from kernels.ceilings.ceiling import SETS_S, SHEETS, ceiling_of, cost_s, promised, sheet_of
+from kernels.ceilings.kept import Kept, Source
 from kernels.ceilings.parts import Part, bandwidth_gbps, call_us, product_tflops
-from kernels.ceilings.source import Source
 from kernels.ceilings.working_sets import held_bytes
 from kernels.measurement.case import MIB, Method, Unmeasured
-from kernels.measurement.device import USUAL_CACHE_BYTES, Device
+from kernels.measurement.device import PRECISIONS, USUAL_CACHE_BYTES, Device
 from servemark.campaign import Progress
 from servemark.machine.own_process import Ended, OwnProcess
 from servemark.results.schema.kernels import Ceiling
+from servemark.stats.unknown import unknown
 
 GIB = 1 << 30
 CACHE_GBPS, MEMORY_GBPS = 100.0, 10.0
@@ -192,3 +192,37 @@ def test_what_is_kept_costs_no_time(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert cost_s("fp32", device, here, first=True) == 0
     nothing = Kept(tmp_path / "none.json", {})
     assert cost_s("fp32", device, nothing, first=True) > cost_s("fp32", device, nothing, first=False) > 0
+
+
+@pytest.mark.parametrize(
+    ("board", "name"),
+    [
+        ("NVIDIA H100 80GB HBM3", "H100 80GB HBM3"),
+        ("NVIDIA H100 PCIe", "H100 PCIe"),
+        ("NVIDIA A100-SXM4-80GB", "A100-SXM4-80GB"),
+        ("NVIDIA L4", "L4"),
+        ("NVIDIA L40S", "L40S"),
+        ("NVIDIA A10", "A10"),
+        ("Tesla T4", "T4"),
+        ("Tesla V100-SXM2-16GB", "V100-SXM2"),
+    ],
+)
+def test_a_board_has_its_own_sheet(board: str, name: str) -> None:
+    assert sheet_of(board) == SHEETS[name]
+
+
+@pytest.mark.parametrize("board", ["NVIDIA L40", "NVIDIA A10G", "NVIDIA A100-SXM4-96GB", "NVIDIA T400"])
+def test_another_board_has_none(board: str) -> None:
+    assert sheet_of(board) is None
+    assert promised(board, "fp32") == (unknown(f"no data sheet of {board} is known here"),) * 2
+
+
+def test_sheets_are_of_known_precisions_and_narrower_ones_are_not_slower() -> None:
+    for sheet in SHEETS.values():
+        rates = [sheet.tflops[name] for name in PRECISIONS if name in sheet.tflops]
+        assert rates == sorted(rates)
+        assert set(sheet.tflops) <= set(PRECISIONS)
+
+
+def test_a_precision_that_the_board_lacks_has_a_reason() -> None:
+    assert promised("Tesla T4", "bf16") == (unknown("the data sheet has no bf16"), 320)

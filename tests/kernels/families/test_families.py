@@ -13,9 +13,9 @@ from kernels.families.dropout import Dropout
 from kernels.families.gemm import Gemm
 from kernels.families.recurrent import Recurrent
 from kernels.measurement.case import Case
+from kernels.measurement.device import PRECISIONS
 from kernels.measurement.kernel import Bound, Sample, TensorFactory, families, make_kernel
 from kernels.measurement.measure import error_of
-from kernels.measurement.precisions import PRECISIONS
 from servemark.errors import OptionError
 
 CONVOLUTION = {"n": 2, "c": 4, "k": 6, "size": (5, 7), "filter": (3, 3), "padding": (1, 1), "stride": (2, 2)}

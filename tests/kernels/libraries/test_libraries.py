@@ -10,10 +10,9 @@ import pytest
 from kernels import libraries
 from kernels.libraries import TORCH, Node, library, version
 from kernels.measurement.case import Case, refusal
-from kernels.measurement.device import Device
+from kernels.measurement.device import PRECISIONS, Device
 from kernels.measurement.kernel import families
 from kernels.measurement.measure import _bind, error_of
-from kernels.measurement.precisions import PRECISIONS
 from tests.kernels.families.test_families import CASES
 from tests.support.command_line import BAD_INPUT, Servemark
 from tests.support.saved_documents import ceiling

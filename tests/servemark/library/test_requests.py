@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from servemark.errors import ResultError
 from servemark.library import Requests, read_requests
-from servemark.library.columns import REQUESTS
-from servemark.library.parquet import write
+from servemark.library.parquet import REQUESTS, write
 from servemark.library.requests import CSV_FILE, HEAD, PARQUET_FILE, read_log
 
 TIME = st.integers(-(10**12), 10**15)

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from servemark.models import deepspeech, deepspeech2, deepspeech_ctc, deepspeech_streaming
-from servemark.models.blocks import ctc
+from servemark.models.blocks import sequences
 from servemark.models.deepspeech import features
 from servemark.models.synthesis import speech
 from servemark.quality.ctc import best_path
@@ -59,7 +59,7 @@ def test_greedy_decoding_merges_repeats_and_drops_blanks() -> None:
     labels = torch.from_numpy(rng.integers(0, 4, (200, 12)))
     lengths = torch.from_numpy(rng.integers(0, 13, (200, 1)))
     for blank in (0, 3):
-        ids, counts = ctc.greedy(labels, lengths, blank)
+        ids, counts = sequences.best_path(labels, lengths, blank)
         assert (ids.dtype, counts.dtype, ids.shape, counts.shape) == (torch.int32, torch.int32, (200, 12), (200, 1))
         for row, length, found, count in zip(labels, lengths, ids, counts, strict=True):
             expected = reference_collapse(row[: int(length)].tolist(), blank)
@@ -69,7 +69,7 @@ def test_greedy_decoding_merges_repeats_and_drops_blanks() -> None:
 
 def test_sequences_are_reversed_within_their_lengths() -> None:
     sequence = torch.arange(10).reshape(2, 5, 1)
-    reversed_ = ctc.reverse_within(sequence, torch.tensor([[3], [5]]))
+    reversed_ = sequences.reverse_within(sequence, torch.tensor([[3], [5]]))
     assert reversed_.squeeze(2).tolist() == [[2, 1, 0, 3, 4], [9, 8, 7, 6, 5]]
 
 
@@ -86,7 +86,7 @@ def test_bidirectional_layers_are_those_of_packed_sequences() -> None:
     with torch.no_grad():
         both = nn.utils.rnn.pad_packed_sequence(theirs(packed)[0], batch_first=True)[0]
         found = ours(sequence, lengths[:, None])
-    mask = ctc.within(lengths[:, None], 20).unsqueeze(2)
+    mask = sequences.within(lengths[:, None], 20).unsqueeze(2)
     torch.testing.assert_close(found * mask, both[..., :units] + both[..., units:], atol=1e-5, rtol=0)
 
 
@@ -128,7 +128,7 @@ def test_both_directions_are_those_of_packed_sequences() -> None:
         lengths = n_frames[:, 0].long()
         packed = nn.utils.rnn.pack_padded_sequence(seen["inputs"], lengths, batch_first=True, enforce_sorted=False)
         both = nn.utils.rnn.pad_packed_sequence(theirs(packed)[0], batch_first=True)[0]
-    mask = ctc.within(n_frames, 30).unsqueeze(2)
+    mask = sequences.within(n_frames, 30).unsqueeze(2)
     torch.testing.assert_close(seen["states"] * mask, both, atol=1e-5, rtol=0)
 
 

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from servemark.quality.document import score
-from servemark.quality.journal import Journal
 from servemark.quality.metrics import metric_named, metrics
-from servemark.quality.scoring import Scorer
+from servemark.quality.scoring import Journal, Scorer
 from servemark.workload import Example, LabelledSet, Quality, Sample
 from tests.servemark.quality.metrics.test_metrics import (
     PICTURE,

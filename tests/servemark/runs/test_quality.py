@@ -10,7 +10,7 @@ import pytest
 
 from loadgen.load.load_config import LoadConfig
 from servemark.figures.registry import value_of
-from servemark.quality.journal import FILE
+from servemark.quality.scoring import FILE
 from servemark.results import directory
 from servemark.runs import quality
 from tests.support.command_line import Servemark

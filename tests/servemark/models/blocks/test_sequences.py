@@ -13,7 +13,7 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from servemark.models import image_caption, image_caption_im2txt, nmt, seq2seq, summarization, transformer
-from servemark.models.blocks.decoding import Search, search
+from servemark.models.blocks.sequences import Search, search
 from servemark.workload import get
 from tests.support.exporting import FROM_TORCH, Exports
 from tests.support.plain_decoders import Tensor, beam_search, gnmt, plain_transformer, summarizer, tutorial

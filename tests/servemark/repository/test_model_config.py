@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from servemark.repository.model_config import parse
-from servemark.repository.versions import same_version, served_versions, version_folders
+from servemark.repository.model_config import parse, same_version, served_versions, version_folders
 
 
 @pytest.fixture

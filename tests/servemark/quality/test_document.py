@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from servemark.quality.interval import Interval, intervals
+from servemark.quality.document import Interval, intervals
 from servemark.quality.metric import Row
 from servemark.quality.metrics import metric_named
 
