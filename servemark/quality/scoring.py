@@ -1,4 +1,4 @@
-"""Scoring: makes requests of a labelled set's examples, and rows of their answers; a journal keeps these on the disk."""
+"""Scoring: makes requests of a labelled set's examples, and rows of their answers; a journal keeps them on disk."""
 
 import hashlib
 import json

@@ -22,7 +22,8 @@ def repeat_while(
 ) -> TensorTuple:
     """Apply `body` while `condition` holds, whose number of steps may depend on the data.
 
-    It is a loop of Python, in an export torch's while_loop: torch.export keeps that, and the ONNX exporter turns it into a Loop that ends when the condition says so.
+    It is a loop of Python, in an export torch's while_loop: torch.export keeps that, and the
+    ONNX exporter turns it into a Loop that ends when the condition says so.
     """
     import torch
     from torch._higher_order_ops.while_loop import while_loop
