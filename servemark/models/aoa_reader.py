@@ -138,12 +138,10 @@ def labelled(path: Path) -> LabelledSet:
     """The same with their answers. Raises InputDataError with file and line."""
     sizes = Sizes()
     questions = InOrder(lambda: cbt.answered(path, sizes.vocabulary))
-
-    def example(index: int) -> Example:
-        story, question, candidates, answer = questions[index]
-        return Example((request(story, question, candidates, sizes),), answer)
-
-    return LabelledSet(len(questions), example)
+    return LabelledSet.of(
+        questions,
+        lambda story, question, words, answer: Example((request(story, question, words, sizes),), answer),
+    )
 
 
 TINY = Sizes(vocabulary=200, embedding=16, hidden=16, story=60, question=8, candidates=5)

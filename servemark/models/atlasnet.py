@@ -8,13 +8,13 @@ authors generate meshes; while training they are drawn at random.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice, pairwise
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from servemark.models.blocks import resnet
-from servemark.models.blocks.weights import calibrate, centre, he, seeded
+from servemark.models.blocks.weights import calibrate, centre, drawn, he, seeded
 from servemark.models.reconstruction3d import render
 from servemark.workload import Quality, Sample, Slo, Tensor, Variant, define
 
@@ -76,8 +76,7 @@ def build(name: str, sizes: Sizes) -> "nn.Module":
     import torch
     from torch import nn
 
-    pictures = [sample["image"] for sample in islice(samples(sizes, np.random.default_rng(0)), CALIBRATION_PICTURES)]
-    batch = torch.from_numpy(np.stack(pictures))
+    (batch,) = drawn(samples(sizes, np.random.default_rng(0)), CALIBRATION_PICTURES)
     with seeded(name), torch.no_grad():
         model = network(sizes)
         he(model)

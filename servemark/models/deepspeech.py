@@ -13,7 +13,7 @@ network, on the client: `deepspeech_ctc` answers what it needs.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -164,13 +164,13 @@ def labelled(path: Path, sizes: Sizes) -> LabelledSet:
     """The same with their transcripts. Raises InputDataError naming file and line."""
     utterances = librispeech.transcribed(path)
 
-    def example(index: int) -> Example:
-        recording, words = utterances[index]
+    def example(recording: Path, words: str) -> Example:
         return Example((sample(sizes, _audio.load(recording)),), words)
 
     if sizes.decoded:
-        return LabelledSet(len(utterances), example, lambda outputs, _label: transcript(outputs))
-    return LabelledSet(len(utterances), example, lambda outputs, _label: log_probs(outputs), alphabet=(*LABELS, ""))
+        return LabelledSet.of(utterances, example, lambda outputs, _label: transcript(outputs))
+    found = LabelledSet.of(utterances, example, lambda outputs, _label: log_probs(outputs))
+    return replace(found, alphabet=(*LABELS, ""))
 
 
 def log_probs(outputs: Sample) -> npt.NDArray[np.generic]:

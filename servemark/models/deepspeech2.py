@@ -135,13 +135,11 @@ def read(path: Path) -> Iterator[Sample]:
 
 def labelled(path: Path) -> LabelledSet:
     """The same with their transcripts. Raises InputDataError naming file and line."""
-    utterances = librispeech.transcribed(path)
 
-    def example(index: int) -> Example:
-        recording, words = utterances[index]
+    def example(recording: Path, words: str) -> Example:
         return Example((sample(Sizes(), _audio.load(recording)),), words)
 
-    return LabelledSet(len(utterances), example, lambda outputs, _label: transcript(outputs))
+    return LabelledSet.of(librispeech.transcribed(path), example, lambda outputs, _label: transcript(outputs))
 
 
 def transcript(outputs: Sample) -> str:

@@ -4,7 +4,6 @@ Huang et al. 2017, "Densely Connected Convolutional Networks" (CVPR), form BC; t
 """
 
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 from servemark.models.blocks.classification import classification, samples, seeded_classifier
@@ -44,5 +43,5 @@ WORKLOAD = classification(
     origin="The authors' network. AI Matrix's Caffe network is the same one. Its TensorFlow script has another, with "
     "three dense blocks and bottlenecks as wide as the growth. Its 73.29 % top-1 is of TensorFlow's.",
     slo_ms=20,
-    build=lambda name, sizes: seeded_classifier(name, partial(network, sizes), partial(samples, sizes.side)),
+    build=lambda name, sizes: seeded_classifier(name, network, sizes, samples),
 )

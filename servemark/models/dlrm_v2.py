@@ -17,7 +17,7 @@ import numpy as np
 
 from servemark.datasets import criteo
 from servemark.errors import InputDataError
-from servemark.models.blocks.weights import centre, he, seeded
+from servemark.models.blocks.weights import centre, drawn, he, seeded
 from servemark.models.synthesis.popularity import Popularity
 from servemark.workload import Example, LabelledSet, Quality, Sample, Slo, Tensor, Variant, define
 
@@ -103,9 +103,7 @@ def build(name: str, sizes: Sizes) -> "nn.Module":
     import torch
     from torch import nn
 
-    stream = samples(sizes, np.random.default_rng(0))
-    drawn = [next(stream) for _ in range(CALIBRATION_SAMPLES)]
-    batch = [torch.from_numpy(np.stack([sample[key] for sample in drawn])) for key in ("numbers", "ids")]
+    batch = drawn(samples(sizes, np.random.default_rng(0)), CALIBRATION_SAMPLES)
     with seeded(name), torch.no_grad():
         model: Any = network(sizes).eval()
         he(model)

@@ -8,7 +8,6 @@ to 56, in a unit that is not documented. Its faces are aligned beforehand, which
 """
 
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -59,13 +58,7 @@ def read(path: Path) -> Iterator[Sample]:
 
 def labelled(path: Path) -> LabelledSet:
     """The same with the numbers of their identities. Raises InputDataError with file and line."""
-    faces = rgbd_faces.labelled(path)
-
-    def example(index: int) -> Example:
-        face, identity = faces[index]
-        return Example(({"rgbd": face},), identity)
-
-    return LabelledSet(len(faces), example)
+    return LabelledSet.of(rgbd_faces.labelled(path), lambda face, identity: Example(({"rgbd": face},), identity))
 
 
 WORKLOAD = define(
@@ -84,7 +77,7 @@ WORKLOAD = define(
     origin="torchvision's ResNet-50 with four channels, which AIBench's code runs. 94.64 % is its target, of data "
     "that are not public.",
     locustfile="face_recognition_3d",
-    build=lambda name, sizes: seeded_classifier(name, partial(resnet.network, sizes), partial(samples, sizes)),
+    build=lambda name, sizes: seeded_classifier(name, resnet.network, sizes, samples),
     samples=samples,
     dataset="rgbd_faces",
     read=read,

@@ -8,7 +8,6 @@ classifier that the training needs is not served.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +17,7 @@ import numpy.typing as npt
 from servemark.datasets import lfw
 from servemark.models.blocks.inception import concat
 from servemark.models.blocks.inception import convolution as conv
-from servemark.models.blocks.weights import calibrate, he, seeded
+from servemark.models.blocks.weights import calibrate, drawn, he, seeded
 from servemark.models.synthesis.images import picture
 from servemark.workload import Example, LabelledSet, Quality, Sample, Slo, Tensor, Variant, define
 
@@ -120,13 +119,11 @@ def network(sizes: Sizes) -> "nn.Module":
 
 def build(name: str, sizes: Sizes) -> "nn.Module":
     """Seed the network; the last BatchNorm's statistics take out what all faces share, so that embeddings differ."""
-    import torch
-
-    faces = [face["image"] for face in islice(samples(sizes, np.random.default_rng(0)), CALIBRATION_FACES)]
+    (faces,) = drawn(samples(sizes, np.random.default_rng(0)), CALIBRATION_FACES)
     with seeded(name):
         model = network(sizes)
         he(model)
-        calibrate(model, torch.from_numpy(np.stack(faces)))
+        calibrate(model, faces)
     return model
 
 
@@ -148,14 +145,12 @@ def read(path: Path) -> Iterator[Sample]:
 
 def labelled(path: Path) -> LabelledSet:
     """The pairs of LFW, each with whether it is one person, and its fold. Raises InputDataError with file and line."""
-    pairs = lfw.labelled_pairs(path)
 
-    def example(index: int) -> Example:
-        place, first, second, same, fold = pairs[index]
+    def example(place: str, first: Path, second: Path, same: int, fold: int) -> Example:
         faces = [np.asarray(lfw.face(each, place), np.float32).transpose(2, 0, 1) for each in (first, second)]
         return Example(tuple({"image": _normalise(face)} for face in faces), (same, fold))
 
-    return LabelledSet(len(pairs), example, requests_per_example=2)
+    return LabelledSet.of(lfw.labelled_pairs(path), example, requests_per_example=2)
 
 
 def _normalise(pixels: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:

@@ -5,7 +5,7 @@ torchvision: a ResNet-50 with a feature pyramid (Lin et al. 2017, CVPR), the 20 
 letterboxed to 800 x 800. AIBench's code has the older head, on conv4 of a ResNet-101.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ import numpy as np
 from servemark.datasets import voc2007
 from servemark.models.blocks import detection, rcnn
 from servemark.models.blocks.rcnn import Sizes
-from servemark.workload import LabelledSet, Quality, Sample, Slo, Tensor, Variant, Workload, define
+from servemark.workload import LabelledSet, Quality, Sample, Slo, Tensor, Variant, define
 
 if TYPE_CHECKING:
     from torch import nn
@@ -48,41 +48,20 @@ def labelled(path: Path) -> LabelledSet:
     )
 
 
-def detector(
-    name: str,
-    title: str,
-    *,
-    suites: tuple[str, ...],
-    origin: str,
-    full: Variant[Sizes],
-    tiny: Variant[Sizes],
-    max_batch: int,
-    slo_ms: float,
-    build: Callable[[str, Sizes], "nn.Module"],
-) -> Workload:
-    """Describe a detector of VOC's classes on letterboxed pictures."""
-    return define(
-        name,
-        title,
-        full=full,
-        tiny=tiny,
-        task="object detection",
-        suites=suites,
-        inputs=lambda sizes: (Tensor("image", "FP32", (3, sizes.side, sizes.side)),),
-        outputs=lambda sizes: detection.outputs(sizes.detections),
-        max_batch=max_batch,
-        slo=Slo(99, slo_ms),
-        quality=Quality("mAP@0.5", 0.75, "PASCAL VOC 2007 test, 11-point"),
-        citation="Ren et al. 2015, Faster R-CNN, NIPS (arXiv:1506.01497)",
-        origin=origin,
-        locustfile="object_detection",
-        build=build,
-        samples=samples,
-        dataset=voc2007.KEY,
-        read=read,
-        labelled=labelled,
-    )
-
+detector = partial(
+    define,
+    task="object detection",
+    inputs=lambda sizes: (Tensor("image", "FP32", (3, sizes.side, sizes.side)),),
+    outputs=lambda sizes: detection.outputs(sizes.detections),
+    quality=Quality("mAP@0.5", 0.75, "PASCAL VOC 2007 test, 11-point"),
+    citation="Ren et al. 2015, Faster R-CNN, NIPS (arXiv:1506.01497)",
+    locustfile="object_detection",
+    samples=samples,
+    dataset=voc2007.KEY,
+    read=read,
+    labelled=labelled,
+)
+"""Describes a detector of VOC's classes on letterboxed pictures."""
 
 FULL = Sizes(blocks=(3, 4, 6, 3), side=800, classes=21)
 TINY = rcnn.TINY
@@ -97,6 +76,6 @@ WORKLOAD = detector(
     full=Variant(FULL, parameters=41_449_656, flops=268_042_642_432),
     tiny=Variant(TINY, parameters=205_968, flops=59_515_584),
     max_batch=8,
-    slo_ms=100,
+    slo=Slo(99, 100),
     build=build,
 )

@@ -15,7 +15,7 @@ import numpy as np
 from servemark.models import faster_rcnn
 from servemark.models.blocks import rcnn, resnet
 from servemark.models.blocks.rcnn import Features, Sizes
-from servemark.workload import Variant
+from servemark.workload import Slo, Variant
 
 if TYPE_CHECKING:
     import torch
@@ -63,6 +63,6 @@ WORKLOAD = faster_rcnn.detector(
     full=Variant(FULL, parameters=33_238_260, flops=1_750_096_896_000),
     tiny=Variant(TINY, parameters=78_024, flops=59_305_984),
     max_batch=4,
-    slo_ms=500,
+    slo=Slo(99, 500),
     build=build,
 )

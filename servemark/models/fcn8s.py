@@ -8,12 +8,11 @@ Cityscapes, whose 19 classes and whose pictures of 256 x 256 these are. Its judg
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from servemark.models.blocks.weights import he, seeded
+from servemark.models.blocks.weights import drawn, he, seeded
 from servemark.models.synthesis.images import image
 from servemark.models.vgg16 import STAGES
 from servemark.workload import Quality, Sample, Slo, Tensor, Variant, define
@@ -86,7 +85,7 @@ def build(name: str, sizes: Sizes) -> "nn.Module":
     import torch
     from torch import nn
 
-    pictures = [sample["image"] for sample in islice(samples(sizes, np.random.default_rng(0)), CALIBRATION_PICTURES)]
+    (pictures,) = drawn(samples(sizes, np.random.default_rng(0)), CALIBRATION_PICTURES)
     with seeded(name), torch.no_grad():
         model = network(sizes).eval()
         he(model)
@@ -101,7 +100,7 @@ def build(name: str, sizes: Sizes) -> "nn.Module":
 
         heads = [model.get_submodule(f"score_{part}") for part in ("early", "middle", "late")]
         hooks = [head.register_forward_hook(standardise) for head in heads]
-        model(torch.from_numpy(np.stack(pictures)))
+        model(pictures)
         for hook in hooks:
             hook.remove()
     return model

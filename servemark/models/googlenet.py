@@ -7,7 +7,6 @@ normalised.
 """
 
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 from servemark.models.blocks.classification import classification, samples, seeded_classifier
@@ -81,5 +80,5 @@ WORKLOAD = classification(
     origin="torchvision's form. AI Matrix runs Caffe's BVLC network (`googlenet_lrn`: nine 5x5, two local response "
     "normalisations, no BatchNorm) and one with BatchNorm; its 70.01 % top-1 is of TensorFlow's.",
     slo_ms=10,
-    build=lambda name, sizes: seeded_classifier(name, partial(network, sizes), partial(samples, sizes.side)),
+    build=lambda name, sizes: seeded_classifier(name, network, sizes, samples),
 )

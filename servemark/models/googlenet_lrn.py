@@ -5,7 +5,6 @@ runs: biases, poolings whose last window may overhang, two local response normal
 auxiliary heads only serve training and are left out.
 """
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 from servemark.models.blocks.classification import classification, samples, seeded_classifier
@@ -72,6 +71,6 @@ WORKLOAD = classification(
     origin="Caffe's BVLC network without its auxiliary heads, which AI Matrix runs beside one with BatchNorm. AI "
     "Matrix's 70.01 % top-1 is of TensorFlow's.",
     slo_ms=10,
-    build=lambda name, sizes: seeded_classifier(name, partial(network, sizes), partial(samples, sizes.side)),
+    build=lambda name, sizes: seeded_classifier(name, network, sizes, samples),
     suites=("AI Matrix, variant",),
 )

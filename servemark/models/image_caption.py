@@ -10,7 +10,6 @@ AIBench's code they would be 68.5 M. Decoded greedily for 20 steps, as AIBench's
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -18,7 +17,7 @@ import numpy as np
 
 from servemark.datasets import image_folder
 from servemark.models.blocks import classification, resnet
-from servemark.models.blocks.weights import calibrate, he, seeded
+from servemark.models.blocks.weights import calibrate, drawn, he, seeded
 from servemark.workload import Quality, Sample, Slo, Tensor, Variant, Workload, define
 
 if TYPE_CHECKING:
@@ -97,7 +96,7 @@ STEEPNESS = 150.0
 
 def build(name: str, sizes: Sizes) -> "nn.Module":
     """Seed the network so that captions follow the picture, do not repeat one word, and end."""
-    return seeded_captioner(name, sizes, network, samples)
+    return seeded_captioner(name, sizes, network, classification.samples)
 
 
 def seeded_captioner(
@@ -112,8 +111,7 @@ def seeded_captioner(
     import torch
     from torch import nn
 
-    pictures = islice(samples(sizes, np.random.default_rng(0)), classification.CALIBRATION_SAMPLES)
-    batch = torch.from_numpy(np.stack([picture["image"] for picture in pictures]))
+    (batch,) = drawn(samples(sizes, np.random.default_rng(0)), classification.CALIBRATION_SAMPLES)
     with seeded(name), torch.no_grad():
         model = network(sizes)
         encoder = model.get_submodule("encoder")
@@ -149,11 +147,6 @@ def count_words(model: "nn.Module", sizes: Decoder, first_word: int) -> None:
     bias[[PAD, START]] = -STEEPNESS  # never an answer
     likeliest = LOGIT_DEVIATION * math.sqrt(2 * math.log(sizes.vocabulary))
     bias[END] = likeliest - STEEPNESS * math.tanh(FULL_COUNT)
-
-
-def samples(sizes: Sizes, rng: np.random.Generator) -> Iterator[Sample]:
-    """Draw pictures with the statistics of natural images, normalised."""
-    return classification.samples(sizes.side, rng)
 
 
 def pictures(path: Path) -> Path:
@@ -224,6 +217,6 @@ WORKLOAD = captioner(
     full=Variant(FULL, parameters=67_902_757, flops=23_291_039_744, flops_without_padding=23_157_622_784),
     tiny=Variant(TINY, parameters=183_964, flops=2_000_384, flops_without_padding=1_944_320),  # of 6, and of 3
     build=build,
-    samples=samples,
+    samples=classification.samples,
     read=read,
 )

@@ -7,7 +7,6 @@ has for 9 x 9: 32 channels and 9 residual blocks. One request is one position, a
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from servemark.datasets import go_games
-from servemark.models.blocks.weights import calibrate, centre, he, seeded
+from servemark.models.blocks.weights import calibrate, centre, drawn, he, seeded
 from servemark.workload import Example, LabelledSet, Quality, Sample, Slo, Tensor, Variant, define
 
 if TYPE_CHECKING:
@@ -89,8 +88,7 @@ def build(name: str, sizes: Sizes) -> "nn.Module":
     import torch
     from torch import nn
 
-    positions = [sample["planes"] for sample in islice(samples(np.random.default_rng(0)), CALIBRATION_POSITIONS)]
-    batch = torch.from_numpy(np.stack(positions))
+    (batch,) = drawn(samples(np.random.default_rng(0)), CALIBRATION_POSITIONS)
     with seeded(name), torch.no_grad():
         model = network(sizes)
         he(model)

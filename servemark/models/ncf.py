@@ -9,8 +9,9 @@ The served form is the ranking query of the HR@10 protocol: 1 held-out film and 
 film) is the same network with a list of one and is not served apart.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,7 @@ import numpy.typing as npt
 from servemark.datasets import ml_20m
 from servemark.models.blocks.weights import seeded
 from servemark.models.synthesis.popularity import Popularity
-from servemark.workload import Example, LabelledSet, Quality, Sample, Slo, Tensor, Variant, Workload, define
+from servemark.workload import Example, LabelledSet, Quality, Sample, Slo, Tensor, Variant, define
 
 if TYPE_CHECKING:
     from torch import nn
@@ -129,11 +130,7 @@ def hit_rate_query(user: int, history: npt.NDArray[np.int64], sizes: Sizes) -> S
 
 def leave_one_out(histories: Sequence[tuple[int, npt.NDArray[np.int64]]], sizes: Sizes) -> LabelledSet:
     """The users' queries; the film that was held out is the first candidate."""
-
-    def example(index: int) -> Example:
-        return Example((hit_rate_query(*histories[index], sizes),), HELD_OUT)
-
-    return LabelledSet(len(histories), example)
+    return LabelledSet.of(histories, lambda user, history: Example((hit_rate_query(user, history, sizes),), HELD_OUT))
 
 
 def read(path: Path) -> Iterator[Sample]:
@@ -149,47 +146,25 @@ def labelled(path: Path) -> LabelledSet:
     return leave_one_out(list(ml_20m.histories(path)), FULL)
 
 
-def recommender(
-    name: str,
-    *,
-    suites: tuple[str, ...],
-    origin: str,
-    full: Variant[Sizes],
-    tiny: Variant[Sizes] | None = None,
-    quality: Quality,
-    samples: Callable[[Sizes, np.random.Generator], Iterator[Sample]],
-    dataset: str,
-    read: Callable[[Path], Iterator[Sample]],
-    labelled: Callable[[Path], LabelledSet],
-) -> Workload:
-    """Describe a NeuMF on a data set's films."""
-    return define(
-        name,
-        "Neural collaborative filtering (NeuMF)",
-        full=full,
-        tiny=tiny,
-        task="recommendation",
-        suites=suites,
-        inputs=lambda sizes: (Tensor("user", "INT32", (1,)), Tensor("items", "INT32", (sizes.candidates,))),
-        outputs=lambda sizes: (Tensor("scores", "FP32", (sizes.candidates,)),),
-        max_batch=128,
-        slo=Slo(99, 10),
-        quality=quality,
-        citation="He et al. 2017, Neural Collaborative Filtering, WWW (arXiv:1708.05031)",
-        origin=origin,
-        locustfile="recommendation",
-        build=build,
-        samples=samples,
-        dataset=dataset,
-        read=read,
-        labelled=labelled,
-    )
-
+TITLE = "Neural collaborative filtering (NeuMF)"
+recommender = partial(
+    define,
+    task="recommendation",
+    inputs=lambda sizes: (Tensor("user", "INT32", (1,)), Tensor("items", "INT32", (sizes.candidates,))),
+    outputs=lambda sizes: (Tensor("scores", "FP32", (sizes.candidates,)),),
+    max_batch=128,
+    slo=Slo(99, 10),
+    citation="He et al. 2017, Neural Collaborative Filtering, WWW (arXiv:1708.05031)",
+    locustfile="recommendation",
+    build=build,
+)
+"""Describes a NeuMF on a data set's films."""
 
 FULL, TINY = Sizes(), Sizes(users=50, items=80, factors=8, layers=(16, 16, 8), candidates=20)
 
 WORKLOAD = recommender(
     "ncf",
+    TITLE,
     suites=("AIBench DC-AI-C10",),
     origin="MLPerf v0.5's network with AIBench's own configuration (MovieLens-20M, 999 negatives). The target 63.5 % "
     "is MLPerf's for this data set.",

@@ -45,6 +45,7 @@ FULL = Sizes(users=ml_100k.USERS, items=ml_100k.ITEMS, candidates=100)
 
 WORKLOAD = ncf.recommender(
     "ncf_ml100k",
+    ncf.TITLE,
     suites=("AIBench DC-AI-C10, variant",),
     origin="MLPerf v0.5's network on a smaller data set, with 99 negatives as in the paper. AIBench publishes no "
     "figure of it; its 63.5 % is of MovieLens-20M with 999.",

@@ -21,7 +21,7 @@ from servemark.models.blocks.sequences import Search, TensorTuple, lstm, search
 from servemark.models.blocks.weights import seeded
 from servemark.models.synthesis import text
 from servemark.models.synthesis.popularity import Lengths, Popularity
-from servemark.workload import Example, LabelledSet, Quality, Sample, Slo, Variant, Workload, define
+from servemark.workload import Example, LabelledSet, Quality, Sample, Slo, Variant, define
 
 if TYPE_CHECKING:
     from torch import nn
@@ -195,36 +195,30 @@ def labelled(path: Path) -> LabelledSet:
     def words(outputs: Sample, _label: str) -> str:
         return wmt.joined([data.words.get(word, wmt.SPECIAL[wmt.UNKNOWN]) for word in text.answered(outputs)])
 
-    def example(index: int) -> Example:
-        return Example((text.request(data.requests[index], sizes.length),), wmt.joined(data.references[index]))
+    def example(source: list[int], reference: list[str]) -> Example:
+        return Example((text.request(source, sizes.length),), wmt.joined(reference))
 
-    return LabelledSet(len(data.requests), example, words)
+    return LabelledSet.of(list(zip(data.requests, data.references, strict=True)), example, words)
 
 
-def translator(name: str, title: str, *, origin: str, full: Variant[Sizes], tiny: Variant[Sizes]) -> Workload:
-    """Describe a translator with the weights of `nmt` or of its tiny variant, and a search of its own."""
-    return define(
-        name,
-        title,
-        full=full,
-        tiny=tiny,
-        task="text-to-text translation",
-        suites=("AI Matrix",),
-        inputs=lambda sizes: text.inputs(sizes.length),
-        outputs=lambda sizes: text.outputs(sizes.length),
-        max_batch=256,
-        slo=Slo(99, 250),
-        quality=Quality("BLEU", None, "newstest2015, German to English"),
-        citation="Wu et al. 2016, Google's Neural Machine Translation System (arXiv:1609.08144)",
-        origin=origin,
-        locustfile="translation",
-        build=lambda variant, sizes: build("nmt_tiny" if variant.endswith("_tiny") else "nmt", sizes),
-        samples=samples,
-        dataset=wmt.KEY,
-        read=read,
-        labelled=labelled,
-    )
-
+translator = partial(
+    define,
+    task="text-to-text translation",
+    suites=("AI Matrix",),
+    inputs=lambda sizes: text.inputs(sizes.length),
+    outputs=lambda sizes: text.outputs(sizes.length),
+    max_batch=256,
+    slo=Slo(99, 250),
+    quality=Quality("BLEU", None, "newstest2015, German to English"),
+    citation="Wu et al. 2016, Google's Neural Machine Translation System (arXiv:1609.08144)",
+    locustfile="translation",
+    build=lambda variant, sizes: build("nmt_tiny" if variant.endswith("_tiny") else "nmt", sizes),
+    samples=samples,
+    dataset=wmt.KEY,
+    read=read,
+    labelled=labelled,
+)
+"""Describes a translator with the weights of `nmt` or of its tiny variant, and a search of its own."""
 
 FULL, TINY = Sizes(), Sizes(vocabulary=200, width=32, length=8, beams=2)
 

@@ -15,6 +15,7 @@ its films reach 1,682 of the 14,008 rows of the items' table, and it gives no pr
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,7 +25,7 @@ from servemark.datasets import gowalla, ml_100k
 from servemark.errors import InputDataError
 from servemark.models.blocks.weights import seeded
 from servemark.models.synthesis.popularity import Popularity
-from servemark.workload import Agreement, Example, LabelledSet, Quality, Sample, Slo, Tensor, Variant, Workload, define
+from servemark.workload import Agreement, Example, LabelledSet, Quality, Sample, Slo, Tensor, Variant, define
 
 if TYPE_CHECKING:
     from torch import nn
@@ -137,50 +138,30 @@ def labelled(path: Path, sizes: Sizes) -> LabelledSet:
         )
     later = gowalla.chosen_later(path)
     users = [(request, later[number]) for number, request in enumerate(read(path, sizes)) if number in later]
-
-    def example(index: int) -> Example:
-        request, chosen = users[index]
-        return Example((request,), chosen)
-
-    return LabelledSet(len(users), example)
+    return LabelledSet.of(users, lambda request, chosen: Example((request,), chosen))
 
 
-def ranker(
-    name: str,
-    title: str,
-    *,
-    suites: tuple[str, ...],
-    origin: str,
-    full: Variant[Sizes],
-    tiny: Variant[Sizes] | None = None,
-) -> Workload:
-    """Describe a Caser over Gowalla's catalogue."""
-    return define(
-        name,
-        title,
-        full=full,
-        tiny=tiny,
-        task="learning to rank",
-        suites=suites,
-        inputs=lambda _: (Tensor("user", "INT32", (1,)), Tensor("seq", "INT32", (LENGTH,))),
-        outputs=lambda _: (Tensor("items", "INT32", (TOP,)), Tensor("scores", "FP32", (TOP,))),
-        max_batch=128,
-        slo=Slo(99, 10),
-        quality=Quality(
-            "precision@k", 0.1458, "Gowalla test split; AIBench's code prints k 3, 5 and 10, its report names no k"
-        ),
-        citation="Tang & Wang 2018, Ranking Distillation, KDD (arXiv:1809.07428)",
-        origin=origin,
-        locustfile="ranking",
-        build=build,
-        samples=samples,
-        dataset=ml_100k.KEY,
-        read=lambda path: read(path, full.sizes),
-        labelled=lambda path: labelled(path, full.sizes),
-        # neighbouring scores can lie closer together than two engines' rounding; then two ids swap places
-        agreement=Agreement(min_match=0.95),
-    )
-
+ranker = partial(
+    define,
+    task="learning to rank",
+    inputs=lambda _: (Tensor("user", "INT32", (1,)), Tensor("seq", "INT32", (LENGTH,))),
+    outputs=lambda _: (Tensor("items", "INT32", (TOP,)), Tensor("scores", "FP32", (TOP,))),
+    max_batch=128,
+    slo=Slo(99, 10),
+    quality=Quality(
+        "precision@k", 0.1458, "Gowalla test split; AIBench's code prints k 3, 5 and 10, its report names no k"
+    ),
+    citation="Tang & Wang 2018, Ranking Distillation, KDD (arXiv:1809.07428)",
+    locustfile="ranking",
+    build=build,
+    samples=samples,
+    dataset=ml_100k.KEY,
+    read=partial(read, sizes=Sizes()),
+    labelled=partial(labelled, sizes=Sizes()),
+    # neighbouring scores can lie closer together than two engines' rounding; then two ids swap places
+    agreement=Agreement(min_match=0.95),
+)
+"""Describes a Caser over Gowalla's catalogue."""
 
 WORKLOAD = ranker(
     "ranking",

@@ -7,7 +7,7 @@ projects the volume for the training loss and is not served. Pictures lie in [-1
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
+from functools import partial
 from math import gamma
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from servemark.datasets import shapenet_ptn
-from servemark.models.blocks.weights import seeded
-from servemark.workload import Example, InOrder, LabelledSet, Quality, Sample, Slo, Tensor, Variant, Workload, define
+from servemark.models.blocks.weights import drawn, seeded
+from servemark.workload import Example, InOrder, LabelledSet, Quality, Sample, Slo, Tensor, Variant, define
 
 if TYPE_CHECKING:
     from torch import nn
@@ -94,8 +94,7 @@ def build(name: str, sizes: Sizes) -> "nn.Module":
     import torch
     from torch import nn
 
-    pictures = islice(samples(sizes, np.random.default_rng(0)), CALIBRATION_PICTURES)
-    batch = torch.from_numpy(np.stack([picture["image"] for picture in pictures]))
+    (batch,) = drawn(samples(sizes, np.random.default_rng(0)), CALIBRATION_PICTURES)
     with seeded(name), torch.no_grad():
         model = network(sizes)
         for layer in model.children():
@@ -147,48 +146,31 @@ def read(path: Path) -> Iterator[Sample]:
 def labelled(path: Path) -> LabelledSet:
     """The same with their volumes. Raises InputDataError with file and record."""
     views = InOrder(lambda: shapenet_ptn.labelled(path))
-
-    def example(index: int) -> Example:
-        view, volume = views[index]
-        return Example(({"image": 2 * view - 1},), volume)
-
-    return LabelledSet(len(views), example)
+    return LabelledSet.of(views, lambda view, volume: Example(({"image": 2 * view - 1},), volume))
 
 
-def reconstructor(
-    name: str,
-    *,
-    suites: tuple[str, ...],
-    origin: str,
-    full: Variant[Sizes],
-    tiny: Variant[Sizes] | None = None,
-) -> Workload:
-    """Describe one of the two decoders."""
-    return define(
-        name,
-        "Perspective Transformer Nets (encoder and volume decoder)",
-        full=full,
-        tiny=tiny,
-        task="3D reconstruction",
-        suites=suites,
-        inputs=lambda sizes: (Tensor("image", "FP32", (3, sizes.side, sizes.side)),),
-        outputs=lambda _: (Tensor("voxels", "FP32", (VOXELS, VOXELS, VOXELS)),),
-        max_batch=64,
-        slo=Slo(99, 20),
-        quality=Quality("mean IoU", 0.4583, "ShapeNet chairs, 24 views, occupancy threshold 0.5"),
-        citation="Yan et al. 2016, Perspective Transformer Nets, NIPS (arXiv:1612.00814)",
-        origin=origin,
-        locustfile="reconstruction_3d",
-        build=build,
-        samples=samples,
-        dataset=shapenet_ptn.KEY,
-        read=read,
-        labelled=labelled,
-    )
-
+TITLE = "Perspective Transformer Nets (encoder and volume decoder)"
+reconstructor = partial(
+    define,
+    task="3D reconstruction",
+    inputs=lambda sizes: (Tensor("image", "FP32", (3, sizes.side, sizes.side)),),
+    outputs=lambda _: (Tensor("voxels", "FP32", (VOXELS, VOXELS, VOXELS)),),
+    max_batch=64,
+    slo=Slo(99, 20),
+    quality=Quality("mean IoU", 0.4583, "ShapeNet chairs, 24 views, occupancy threshold 0.5"),
+    citation="Yan et al. 2016, Perspective Transformer Nets, NIPS (arXiv:1612.00814)",
+    locustfile="reconstruction_3d",
+    build=build,
+    samples=samples,
+    dataset=shapenet_ptn.KEY,
+    read=read,
+    labelled=labelled,
+)
+"""Describes one of the two decoders."""
 
 WORKLOAD = reconstructor(
     "reconstruction3d",
+    TITLE,
     suites=("AIBench DC-AI-C13",),
     origin="The authors' Torch sizes. AIBench's TensorFlow code is twice the work (`reconstruction3d_aibench`), its "
     "PyTorch code an AtlasNet of points (`atlasnet`). 45.83 % IoU is the report's.",

@@ -10,6 +10,7 @@ from servemark.workload import Variant
 
 WORKLOAD = reconstruction3d.reconstructor(
     "reconstruction3d_aibench",
+    reconstruction3d.TITLE,
     suites=("AIBench DC-AI-C13, variant",),
     origin="The sizes of AIBench's TensorFlow code. 45.83 % IoU is the report's, which does not say of which code.",
     full=Variant(Sizes(cells=4), parameters=47_673_569, flops=4_679_139_328),

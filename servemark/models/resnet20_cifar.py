@@ -6,7 +6,6 @@ and 64 channels, and shortcuts without parameters, which leave out every other p
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -68,7 +67,7 @@ def network(sizes: Sizes) -> "nn.Module":
     return nn.Sequential(*stem, *blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(widths[-1], cifar10.CLASSES))
 
 
-def samples(rng: np.random.Generator) -> Iterator[Sample]:
+def samples(_: object, rng: np.random.Generator) -> Iterator[Sample]:
     """Draw pictures [3, 32, 32] with the statistics of natural images, normalised."""
     while True:
         yield {"image": _normalised(picture(rng, cifar10.SIDE, cifar10.SIDE))}
@@ -124,16 +123,11 @@ def classifier(
         origin=origin,
         locustfile="classification",
         build=build,
-        samples=lambda _, rng: samples(rng),
+        samples=samples,
         dataset=cifar10.KEY,
         read=read,
         labelled=labelled,
     )
-
-
-def seeded(name: str, network: "Callable[[], nn.Module]") -> "nn.Module":
-    """Seed a network so that pictures get different classes."""
-    return seeded_classifier(name, network, samples)
 
 
 WORKLOAD = classifier(
@@ -145,5 +139,5 @@ WORKLOAD = classifier(
     origin="The paper's smallest network for CIFAR-10, whose accuracy there is 91.25 %. The HPC workload analysis "
     "names ResNet and CIFAR, and no depth.",
     slo_ms=10,
-    build=lambda name, sizes: seeded(name, partial(network, sizes)),
+    build=lambda name, sizes: seeded_classifier(name, network, sizes, samples),
 )

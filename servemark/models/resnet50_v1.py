@@ -5,8 +5,6 @@ torchvision's network as in `resnet50`, whose parameters it has. Caffe's has a b
 without padding.
 """
 
-from functools import partial
-
 from servemark.models.blocks import resnet
 from servemark.models.blocks.classification import classification, samples, seeded_classifier
 from servemark.workload import Variant
@@ -23,6 +21,6 @@ WORKLOAD = classification(
     origin="The paper's place of the stride, which AI Matrix's Caffe network has too. AI Matrix's 74.38 % top-1 is of "
     "TensorFlow's.",
     slo_ms=15,
-    build=lambda name, sizes: seeded_classifier(name, partial(resnet.network, sizes), partial(samples, sizes.side)),
+    build=lambda name, sizes: seeded_classifier(name, resnet.network, sizes, samples),
     suites=("AI Matrix, variant",),
 )

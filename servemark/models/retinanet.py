@@ -18,7 +18,7 @@ from servemark.datasets import openimages
 from servemark.models.blocks import detection, resnet
 from servemark.models.blocks.rcnn import freeze
 from servemark.models.blocks.suppression import select
-from servemark.models.blocks.weights import calibrate, seeded
+from servemark.models.blocks.weights import calibrate, drawn, seeded
 from servemark.models.synthesis.images import IMAGENET_MEAN, IMAGENET_STD
 from servemark.workload import LabelledSet, Quality, Sample, Slo, Tensor, Variant, define
 
@@ -114,7 +114,7 @@ def build(name: str, sizes: Sizes) -> "nn.Module":
     import torch
     from torch import nn
 
-    batch = detection.calibration_batch(samples(sizes, np.random.default_rng(0)), sizes.calibration)
+    (batch,) = drawn(samples(sizes, np.random.default_rng(0)), sizes.calibration)
     with seeded(name), torch.no_grad():
         model: Any = network(sizes).eval()  # torchvision has no types
         trunk = model.backbone.body

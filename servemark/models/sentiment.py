@@ -8,14 +8,13 @@ that framework's rule for an even size. Reviews are padded to 400 words, and all
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from servemark.datasets import imdb
-from servemark.models.blocks.weights import centre, seeded
+from servemark.models.blocks.weights import centre, drawn, seeded
 from servemark.models.synthesis import text
 from servemark.models.synthesis.popularity import Lengths, Popularity
 from servemark.workload import Example, LabelledSet, Quality, Sample, Slo, Tensor, Variant, define
@@ -70,8 +69,7 @@ def build(name: str, sizes: Sizes) -> "nn.Module":
     """Seed the network; the last layer takes out what all reviews have in common."""
     import torch
 
-    reviews = list(islice(samples(sizes, np.random.default_rng(0)), CALIBRATION_REVIEWS))
-    words, length = (torch.from_numpy(np.stack([review[key] for review in reviews])) for key in ("words", "length"))
+    words, length = drawn(samples(sizes, np.random.default_rng(0)), CALIBRATION_REVIEWS)
     with seeded(name), torch.no_grad():
         model = network(sizes).eval()
         logits = model.logits(words, length)  # type: ignore[operator]  # nn.Module knows nothing of it

@@ -5,7 +5,6 @@ runs; `align_corners` is True, as it was at the tutorial's time. So small that i
 """
 
 from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from servemark.datasets import mnist
-from servemark.models.blocks.weights import centre, he, seeded
+from servemark.models.blocks.weights import centre, drawn, he, seeded
 from servemark.workload import Example, LabelledSet, Quality, Sample, Slo, Tensor, Variant, define
 
 if TYPE_CHECKING:
@@ -61,8 +60,7 @@ def build(name: str) -> "nn.Module":
     import torch
     from torch import nn
 
-    digits = [digit["image"] for digit in islice(samples(np.random.default_rng(0)), CALIBRATION_DIGITS)]
-    batch = torch.from_numpy(np.stack(digits))
+    (batch,) = drawn(samples(np.random.default_rng(0)), CALIBRATION_DIGITS)
     with seeded(name), torch.no_grad():
         model = network()
         he(model)

@@ -8,6 +8,7 @@ dilated. Pictures are stretched to 300 x 300. Candidates score 0.01 at least, 40
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -17,8 +18,8 @@ import numpy as np
 from servemark.datasets import voc2007
 from servemark.models.blocks import detection
 from servemark.models.blocks.suppression import select
-from servemark.models.blocks.weights import calibrate, seeded
-from servemark.workload import LabelledSet, Quality, Sample, Slo, Tensor, Variant, Workload, define
+from servemark.models.blocks.weights import calibrate, drawn, seeded
+from servemark.workload import LabelledSet, Quality, Sample, Slo, Tensor, Variant, define
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -191,7 +192,7 @@ def seeded_detector(
     import torch
     from torch import nn
 
-    batch = detection.calibration_batch(pictures, CALIBRATION_IMAGES)
+    (batch,) = drawn(pictures, CALIBRATION_IMAGES)
     with seeded(name), torch.no_grad():
         model: Any = network().eval()  # torchvision has no types
         for module in model.modules():
@@ -241,42 +242,19 @@ def labelled(path: Path) -> LabelledSet:
     return detection.voc_set(path, preprocess, lambda _size: (SIDE, SIDE))
 
 
-def detector(
-    name: str,
-    title: str,
-    *,
-    suites: tuple[str, ...],
-    origin: str,
-    full: Variant[Sizes],
-    tiny: Variant[Sizes] | None = None,
-    quality: Quality,
-    dataset: str,
-    read: Callable[[Path], Iterator[Sample]],
-    labelled: Callable[[Path], LabelledSet],
-) -> Workload:
-    """Describe an SSD300 with a data set's labels."""
-    return define(
-        name,
-        title,
-        full=full,
-        tiny=tiny,
-        task="object detection",
-        suites=suites,
-        inputs=lambda _: (Tensor("image", "FP32", (3, SIDE, SIDE)),),
-        outputs=lambda sizes: detection.outputs(sizes.detections),
-        max_batch=32,
-        slo=Slo(99, 50),
-        quality=quality,
-        citation="Liu et al. 2016, SSD: Single Shot MultiBox Detector, ECCV (arXiv:1512.02325)",
-        origin=origin,
-        locustfile="object_detection",
-        build=build,
-        samples=lambda _, rng: samples(rng),
-        dataset=dataset,
-        read=read,
-        labelled=labelled,
-    )
-
+detector = partial(
+    define,
+    task="object detection",
+    inputs=lambda _: (Tensor("image", "FP32", (3, SIDE, SIDE)),),
+    outputs=lambda sizes: detection.outputs(sizes.detections),
+    max_batch=32,
+    slo=Slo(99, 50),
+    citation="Liu et al. 2016, SSD: Single Shot MultiBox Detector, ECCV (arXiv:1512.02325)",
+    locustfile="object_detection",
+    build=build,
+    samples=lambda _, rng: samples(rng),
+)
+"""Describes an SSD300 with a data set's labels."""
 
 FULL = Sizes()
 TINY = Sizes(width=2, classes=5, detections=10, typical=6)

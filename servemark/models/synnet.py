@@ -8,7 +8,6 @@ Synthetic Benchmarks for DNN". `synnet_3c` is the second one, with branches.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 from servemark.models.blocks.classification import classification, samples, seeded_classifier
@@ -75,7 +74,7 @@ def chain(inputs: int, group: Iterable[tuple[int, ...]]) -> "tuple[nn.Sequential
 
 def build(name: str, sizes: Sizes, network: "Callable[[Sizes], nn.Module]") -> "nn.Module":
     """Seed a network so that what differs between pictures, and nothing else, comes through its many layers."""
-    return seeded_classifier(name, partial(network, sizes), partial(samples, sizes.side), weights=settle, spread=SPREAD)
+    return seeded_classifier(name, network, sizes, samples, weights=settle, spread=SPREAD)
 
 
 def settle(model: "nn.Module") -> None:

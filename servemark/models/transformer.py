@@ -21,7 +21,7 @@ from servemark.models.blocks.sequences import Search, TensorTuple, search
 from servemark.models.blocks.weights import seeded
 from servemark.models.synthesis import text
 from servemark.models.synthesis.popularity import Lengths, Popularity
-from servemark.workload import Example, LabelledSet, Quality, Sample, Slo, Variant, Workload, define
+from servemark.workload import Example, LabelledSet, Quality, Sample, Slo, Variant, define
 
 if TYPE_CHECKING:
     import torch
@@ -253,47 +253,33 @@ def labelled(path: Path) -> LabelledSet:
     sizes = Sizes()
     data = wmt.translated(path, "en", "de", sizes.vocabulary)
 
-    def example(index: int) -> Example:
-        return Example((text.request(data.requests[index], sizes.length),), data.encoded[index][: sizes.length])
+    def example(source: list[int], encoded: list[int]) -> Example:
+        return Example((text.request(source, sizes.length),), encoded[: sizes.length])
 
-    return LabelledSet(len(data.requests), example, lambda outputs, _label: text.answered(outputs))
+    pairs = list(zip(data.requests, data.encoded, strict=True))
+    return LabelledSet.of(pairs, example, lambda outputs, _label: text.answered(outputs))
 
 
 TINY = Sizes(vocabulary=200, width=32, heads=2, inner=64, layers=2, length=12)
 
 
-def translator(
-    name: str,
-    title: str,
-    *,
-    suites: tuple[str, ...],
-    origin: str,
-    full: Variant[Sizes],
-    tiny: Variant[Sizes] | None = None,
-) -> Workload:
-    """Describe a translator with the weights of `transformer` or of its tiny variant, and a search of its own."""
-    return define(
-        name,
-        title,
-        full=full,
-        tiny=tiny,
-        task="text-to-text translation",
-        suites=suites,
-        inputs=lambda sizes: text.inputs(sizes.length),
-        outputs=lambda sizes: text.outputs(sizes.length),
-        max_batch=32,
-        slo=Slo(99, 250),
-        quality=Quality("token accuracy", 0.55, "newstest2014, English to German, the reference's words as input"),
-        citation="Vaswani et al. 2017, Attention Is All You Need, NIPS (arXiv:1706.03762)",
-        origin=origin,
-        locustfile="translation",
-        build=lambda variant, sizes: build("transformer_tiny" if variant.endswith("_tiny") else "transformer", sizes),
-        samples=samples,
-        dataset=wmt.KEY,
-        read=read,
-        labelled=labelled,
-    )
-
+translator = partial(
+    define,
+    task="text-to-text translation",
+    inputs=lambda sizes: text.inputs(sizes.length),
+    outputs=lambda sizes: text.outputs(sizes.length),
+    max_batch=32,
+    slo=Slo(99, 250),
+    quality=Quality("token accuracy", 0.55, "newstest2014, English to German, the reference's words as input"),
+    citation="Vaswani et al. 2017, Attention Is All You Need, NIPS (arXiv:1706.03762)",
+    locustfile="translation",
+    build=lambda variant, sizes: build("transformer_tiny" if variant.endswith("_tiny") else "transformer", sizes),
+    samples=samples,
+    dataset=wmt.KEY,
+    read=read,
+    labelled=labelled,
+)
+"""Describes a translator with the weights of `transformer` or of its tiny variant, and a search of its own."""
 
 WORKLOAD = translator(
     "transformer",

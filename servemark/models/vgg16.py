@@ -6,7 +6,6 @@ left out.
 """
 
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 from servemark.models.blocks.classification import classification, samples, seeded_classifier
@@ -66,5 +65,5 @@ WORKLOAD = classification(
     tiny=Variant(Sizes(divisor=8, dense=64, classes=10, side=32), parameters=239_538, flops=10_192_128),
     origin="The authors' network D, which AI Matrix runs too. It publishes rates.",
     slo_ms=20,
-    build=lambda name, sizes: seeded_classifier(name, partial(network, sizes), partial(samples, sizes.side)),
+    build=lambda name, sizes: seeded_classifier(name, network, sizes, samples),
 )

@@ -6,11 +6,11 @@ which a single dense layer reads, as in the networks that are commonly trained o
 """
 
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 from servemark.datasets import cifar10
-from servemark.models.resnet20_cifar import classifier, seeded
+from servemark.models.blocks.classification import seeded_classifier
+from servemark.models.resnet20_cifar import classifier, samples
 from servemark.models.vgg16 import STAGES
 from servemark.workload import Variant
 
@@ -46,5 +46,5 @@ WORKLOAD = classifier(
     origin="Configuration D with BatchNorm and one dense layer. The HPC workload analysis names VGG and CIFAR, and no "
     "depth.",
     slo_ms=10,
-    build=lambda name, sizes: seeded(name, partial(network, sizes)),
+    build=lambda name, sizes: seeded_classifier(name, network, sizes, samples),
 )

@@ -205,12 +205,11 @@ def labelled(path: Path) -> LabelledSet:
     sizes = Sizes()
     pushes = InOrder(lambda: push.read(path, frames=sizes.length, moves=sizes.length, side=sizes.side))
 
-    def example(index: int) -> Example:
-        frames, actions, state = pushes[index]
+    def example(frames: push.Floats, actions: push.Floats, state: push.Floats) -> Example:
         return Example(({"frames": frames[:CONTEXT], "actions": actions, "state": state},), frames[CONTEXT:])
 
     # the first answer is of frame 1, which is given
-    return LabelledSet(len(pushes), example, lambda outputs, _label: outputs["pred_frames"][CONTEXT - 1 :])
+    return LabelledSet.of(pushes, example, lambda outputs, _label: outputs["pred_frames"][CONTEXT - 1 :])
 
 
 WORKLOAD = define(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial, update_wrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypedDict, TypeVar, Unpack
 
 import numpy as np
 
@@ -53,6 +53,16 @@ class InOrder(Generic[Read]):
         return found
 
 
+class Rows(Protocol):
+    """Rows of values by their place, each read when it is asked for: a list, or `InOrder`."""
+
+    def __len__(self) -> int:
+        """Return their number."""
+
+    def __getitem__(self, index: int, /) -> tuple[Any, ...]:
+        """Return the row of a place."""
+
+
 @dataclass(frozen=True)
 class LabelledSet:
     """A data set with its labels, whose examples can be read one by one.
@@ -68,6 +78,18 @@ class LabelledSet:
     requests_per_example: int | Sequence[int] = 1
     """Number of requests of every example, or of each."""
     alphabet: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        rows: Rows,
+        example: Callable[..., Example],
+        prediction: Callable[[Sample, Any], Any] = first_output,
+        *,
+        requests_per_example: int = 1,
+    ) -> "LabelledSet":
+        """Make an example of each of the rows, whose values `example` takes one by one."""
+        return cls(len(rows), lambda index: example(*rows[index]), prediction, requests_per_example)
 
     def requests_of(self, number: int) -> int:
         """Return the number of an example's requests."""

@@ -4,7 +4,6 @@ import dataclasses
 import io
 import shutil
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -39,10 +38,8 @@ START_S = 90.0
 
 def narrow() -> Workload:
     """ResNet-50 with its interface and few weights, so that the fast suite runs the pipeline unchanged."""
-    samples = partial(classification.samples, NARROW.side)
-
     def build() -> nn.Module:
-        return classification.seeded_classifier("resnet50_narrow", partial(resnet.network, NARROW), samples)
+        return classification.seeded_classifier("resnet50_narrow", resnet.network, NARROW, classification.samples)
 
     parameters = sum(parameter.numel() for parameter in build().parameters())
     return dataclasses.replace(workload.get("resnet50"), build=build, parameters=parameters)

@@ -5,7 +5,6 @@ import functools
 import io
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
@@ -16,7 +15,7 @@ from servemark.errors import OptionError
 from servemark.hub.blocks.description import Description
 from servemark.hub.blocks.ports import Port, Shapes, sized
 from servemark.hub.blocks.requests import requests
-from servemark.models.blocks.weights import calibrate, centre, seeded
+from servemark.models.blocks.weights import calibrate, centre, drawn, seeded
 
 if TYPE_CHECKING:
     import torch
@@ -98,8 +97,7 @@ def spread(model: "nn.Module", inputs: tuple[Port, ...], answers: int) -> None:
     import torch
     from torch import nn
 
-    drawn = list(islice(requests(inputs, np.random.default_rng(0)), CALIBRATION_SAMPLES))
-    batch = [torch.from_numpy(np.stack([sample[port.name] for sample in drawn])) for port in inputs]
+    batch = drawn(requests(inputs, np.random.default_rng(0)), CALIBRATION_SAMPLES)
     with torch.no_grad():
         for parameter in model.parameters():
             first = float(parameter.flatten()[0])

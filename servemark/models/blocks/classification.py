@@ -1,14 +1,13 @@
 """ImageNet classification: the requests, the real pictures, the interface and the weights that the networks share."""
 
 from collections.abc import Callable, Iterator
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
 
 from servemark.datasets import image_folder
-from servemark.models.blocks.weights import calibrate, centre, he, seeded
+from servemark.models.blocks.weights import calibrate, centre, drawn, he, seeded
 from servemark.models.synthesis.images import image
 from servemark.workload import Example, LabelledSet, Quality, Sample, Slo, Tensor, Variant, Workload, define
 
@@ -18,12 +17,16 @@ if TYPE_CHECKING:
 CALIBRATION_SAMPLES = 8
 
 
-class Sizes(Protocol):
-    """Interface of all classifiers' sizes."""
+class Sided(Protocol):
+    """Interface of the sizes of networks that take square pictures."""
 
     @property
     def side(self) -> int:
         """Side of a picture, in pixels."""
+
+
+class Sizes(Sided, Protocol):
+    """Interface of all classifiers' sizes."""
 
     @property
     def classes(self) -> int:
@@ -31,12 +34,14 @@ class Sizes(Protocol):
 
 
 Network = TypeVar("Network", bound=Sizes)
+Own = TypeVar("Own")
+"""A network's own sizes."""
 
 
-def samples(side: int, rng: np.random.Generator) -> Iterator[Sample]:
+def samples(sizes: Sided, rng: np.random.Generator) -> Iterator[Sample]:
     """Draw pictures [3, side, side] with the statistics of natural images, normalised."""
     while True:
-        yield {"image": image(rng, side, side)}
+        yield {"image": image(rng, sizes.side, sizes.side)}
 
 
 def read(path: Path) -> Iterator[Sample]:
@@ -52,18 +57,14 @@ def read(path: Path) -> Iterator[Sample]:
 def labelled(path: Path) -> LabelledSet:
     """ImageNet's validation pictures with their classes (servemark/datasets/image_folder.py). Raises InputDataError."""
     pictures = image_folder.classes(path / "val" if (path / "val").is_dir() else path)
-
-    def example(index: int) -> Example:
-        picture, label = pictures[index]
-        return Example(({"image": image_folder.load(picture)},), label)
-
-    return LabelledSet(len(pictures), example)
+    return LabelledSet.of(pictures, lambda file, label: Example(({"image": image_folder.load(file)},), label))
 
 
 def seeded_classifier(
     name: str,
-    network: Callable[[], "nn.Module"],
-    samples: Callable[[np.random.Generator], Iterator[Sample]],
+    network: "Callable[[Own], nn.Module]",
+    sizes: Own,
+    samples: Callable[[Own, np.random.Generator], Iterator[Sample]],
     *,
     weights: Callable[["nn.Module"], None] = he,
     spread: float = 1.0,
@@ -77,10 +78,9 @@ def seeded_classifier(
     import torch
     from torch import nn
 
-    requests = islice(samples(np.random.default_rng(0)), CALIBRATION_SAMPLES)
-    batch = torch.from_numpy(np.stack([next(iter(request.values())) for request in requests]))
+    (batch,) = drawn(samples(sizes, np.random.default_rng(0)), CALIBRATION_SAMPLES)
     with seeded(name), torch.no_grad():
-        model = network()
+        model = network(sizes)
         weights(model)
         calibrate(model, batch)
         *_, head = (module for module in model.modules() if isinstance(module, nn.Linear))
@@ -118,7 +118,7 @@ def classification(
         origin=origin,
         locustfile="classification",
         build=build,
-        samples=lambda sizes, rng: samples(sizes.side, rng),
+        samples=samples,
         dataset="imagenet",
         read=read,
         labelled=labelled,

@@ -1,7 +1,6 @@
 """Object detection: the requests, interface and calibration that the detectors share, and the parts of two of them."""
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -113,8 +112,7 @@ def coco_set(layout: Layout, path: Path, preprocess: Preprocess, fitted: Fitted,
     """
     data = layout.annotated(path)
 
-    def example(index: int) -> Example:
-        picture, entry, objects = data.pictures[index]
+    def example(picture: Path, entry: dict[str, Any], objects: list[dict[str, Any]]) -> Example:
         label = {"width": entry["width"], "height": entry["height"], "objects": objects}
         return Example((preprocess(image_folder.decode(picture, picture)),), label)
 
@@ -123,15 +121,13 @@ def coco_set(layout: Layout, path: Path, preprocess: Preprocess, fitted: Fitted,
         found = in_picture(outputs, size, fitted(size))
         return {**found, "labels": [categories(int(name), data.categories) for name in found["labels"]]}
 
-    return LabelledSet(len(data.pictures), example, prediction)
+    return LabelledSet.of(data.pictures, example, prediction)
 
 
 def voc_set(path: Path, preprocess: Preprocess, fitted: Fitted) -> LabelledSet:
     """VOC 2007's test set. Raises InputDataError naming file and line."""
-    data = voc2007.annotated(path)
 
-    def example(index: int) -> Example:
-        place, objects = data[index]
+    def example(place: Path, objects: list[voc2007.Object]) -> Example:
         picture = image_folder.decode(place, place)
         return Example((preprocess(picture),), {"width": picture.width, "height": picture.height, "objects": objects})
 
@@ -139,7 +135,7 @@ def voc_set(path: Path, preprocess: Preprocess, fitted: Fitted) -> LabelledSet:
         size = label["width"], label["height"]
         return in_picture(outputs, size, fitted(size))
 
-    return LabelledSet(len(data), example, prediction)
+    return LabelledSet.of(voc2007.annotated(path), example, prediction)
 
 
 def pyramid(trunk: resnet.Sizes, stages: Sequence[int], channels: int, extra: "nn.Module") -> Any:
@@ -212,13 +208,6 @@ def read(pictures: Iterator[Path], preprocess: Preprocess) -> Iterator[Sample]:
     """Preprocess picture files. Raises InputDataError naming the file."""
     for path in pictures:
         yield preprocess(image_folder.decode(path, path))
-
-
-def calibration_batch(stream: Iterator[Sample], count: int) -> "torch.Tensor":
-    """Stack the first pictures of a stream."""
-    import torch
-
-    return torch.from_numpy(np.stack([sample["image"] for sample in islice(stream, count)]))
 
 
 def spread(layer: Any, answers: "torch.Tensor", deviation: float) -> None:

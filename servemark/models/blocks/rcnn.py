@@ -14,7 +14,7 @@ import numpy as np
 
 from servemark.models.blocks import detection, resnet
 from servemark.models.blocks.suppression import select, survivors
-from servemark.models.blocks.weights import calibrate, seeded
+from servemark.models.blocks.weights import calibrate, drawn, seeded
 from servemark.workload import Sample
 
 if TYPE_CHECKING:
@@ -258,7 +258,7 @@ def build(
     import torch
     from torch import nn
 
-    batch = detection.calibration_batch(pictures, sizes.calibration)
+    (batch,) = drawn(pictures, sizes.calibration)
     with seeded(name), torch.no_grad():
         model: Any = network(sizes, features).eval()  # torchvision has no types
         heads = model.roi_heads

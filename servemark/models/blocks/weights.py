@@ -2,12 +2,25 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice
 from typing import TYPE_CHECKING
 from zlib import crc32
+
+import numpy as np
+
+from servemark.workload import Sample
 
 if TYPE_CHECKING:
     import torch
     from torch import nn
+
+
+def drawn(stream: Iterator[Sample], count: int) -> "list[torch.Tensor]":
+    """Stack the first requests of a stream: a tensor [count, ...] for each input, in their order."""
+    import torch
+
+    requests = list(islice(stream, count))
+    return [torch.from_numpy(np.stack([request[name] for request in requests])) for name in requests[0]]
 
 
 @contextmanager
