@@ -1,7 +1,7 @@
 """PyTorch Image Models (timm): its classifiers of pictures."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import timm
 import torch
@@ -11,9 +11,7 @@ from servemark.hub.blocks.description import Description
 from servemark.hub.blocks.network import build_classifier, describe_classifier, hugging_face, reason
 from servemark.hub.blocks.ports import Shapes
 from servemark.hub.blocks.requests import Pictures
-
-if TYPE_CHECKING:
-    from torch import nn
+from servemark.workload import Module
 
 _data: Any = timm.data  # it has no types
 
@@ -59,9 +57,9 @@ def describe(model: str, name: str, shapes: Shapes) -> Description:
     )
 
 
-def _network(model: str, *, trained: bool = False) -> "nn.Module":
+def _network(model: str, *, trained: bool = False) -> Module:
     """Make a model by its name or its folder."""
-    made: nn.Module = timm.create_model(f"local-dir:{model}" if Path(model).is_dir() else model, pretrained=trained)
+    made: Module = timm.create_model(f"local-dir:{model}" if Path(model).is_dir() else model, pretrained=trained)
     return made
 
 
@@ -77,7 +75,7 @@ def _why_random(model: str) -> str | None:
     return None
 
 
-def build(description: Description) -> "nn.Module":
+def build(description: Description) -> Module:
     """Make the network in eval mode."""
     return build_classifier(description, lambda trained: _network(description.model, trained=trained))
 

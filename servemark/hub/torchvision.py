@@ -1,7 +1,7 @@
 """torchvision: its classifiers of pictures."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torchvision
@@ -12,9 +12,7 @@ from servemark.hub.blocks.description import Description
 from servemark.hub.blocks.network import build_classifier, describe_classifier, downloading, reason
 from servemark.hub.blocks.ports import Shapes
 from servemark.hub.blocks.requests import Pictures
-
-if TYPE_CHECKING:
-    from torch import nn
+from servemark.workload import Module
 
 CLASSES = 1000
 
@@ -54,10 +52,10 @@ def _weights(model: str) -> Any:
     return models.get_model_weights(model).DEFAULT
 
 
-def _network(model: str, weights: Any = None) -> "nn.Module":
+def _network(model: str, weights: Any = None) -> Module:
     # Of these two the forward pass in training mode gives auxiliary answers, too.
     auxiliary = {"aux_logits": False} if model in ("googlenet", "inception_v3") and weights is None else {}
-    made: nn.Module = models.get_model(model, weights=weights, **auxiliary)
+    made: Module = models.get_model(model, weights=weights, **auxiliary)
     return made
 
 
@@ -73,10 +71,10 @@ def _why_random(weights: Any) -> str | None:
     return None
 
 
-def build(description: Description) -> "nn.Module":
+def build(description: Description) -> Module:
     """Make the network in eval mode."""
 
-    def make(trained: bool) -> "nn.Module":
+    def make(trained: bool) -> Module:
         return _network(description.model, _weights(description.model) if trained else None)
 
     return build_classifier(description, make)

@@ -9,7 +9,6 @@ the question, on average. The answer is the candidate whose places in the story 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -19,10 +18,19 @@ from servemark.models.blocks.sequences import gru
 from servemark.models.blocks.weights import seeded
 from servemark.models.synthesis import text
 from servemark.models.synthesis.popularity import Lengths, Popularity
-from servemark.workload import Agreement, Example, InOrder, LabelledSet, Quality, Sample, Slo, Tensor, Variant, define
-
-if TYPE_CHECKING:
-    from torch import nn
+from servemark.workload import (
+    Agreement,
+    Example,
+    InOrder,
+    LabelledSet,
+    Module,
+    Quality,
+    Sample,
+    Slo,
+    Tensor,
+    Variant,
+    define,
+)
 
 MATCH_GAIN = 6.0
 """Spread of the matching scores: with less every place of the story gets the same attention."""
@@ -41,7 +49,7 @@ class Sizes:
     candidates: int = 10
 
 
-def network(sizes: Sizes) -> "nn.Module":
+def network(sizes: Sizes) -> Module:
     """Define it: (doc [B, D], doc_len, query [B, Q], query_len, candidates [B, C]) -> scores [B, C], answer [B, 1].
 
     Scores are probabilities, of candidates that the story has. The answer is the place of the best candidate.
@@ -81,7 +89,7 @@ def network(sizes: Sizes) -> "nn.Module":
     return AoaReader()
 
 
-def build(name: str, sizes: Sizes) -> "nn.Module":
+def build(name: str, sizes: Sizes) -> Module:
     """Seed the network so that the answer depends on story and question."""
     from torch import nn
 

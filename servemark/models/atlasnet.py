@@ -9,17 +9,13 @@ authors generate meshes; while training they are drawn at random.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from servemark.models.blocks import resnet
 from servemark.models.blocks.weights import calibrate, centre, drawn, he, seeded
 from servemark.models.reconstruction3d import render
-from servemark.workload import Quality, Sample, Slo, Tensor, Variant, define
-
-if TYPE_CHECKING:
-    from torch import nn
+from servemark.workload import Module, Quality, Sample, Slo, Tensor, Variant, define
 
 CALIBRATION_PICTURES = 8
 SPREAD = 0.5
@@ -38,7 +34,7 @@ class Sizes:
     side: int = 224
 
 
-def network(sizes: Sizes) -> "nn.Module":
+def network(sizes: Sizes) -> Module:
     """Define AtlasNet: image [B, 3, side, side] -> points [B, squares * grid^2, 3], each in (-1, 1)."""
     import torch
     from torch import nn
@@ -71,7 +67,7 @@ def network(sizes: Sizes) -> "nn.Module":
     return AtlasNet()
 
 
-def build(name: str, sizes: Sizes) -> "nn.Module":
+def build(name: str, sizes: Sizes) -> Module:
     """Seed the network, so that surfaces follow the picture."""
     import torch
     from torch import nn

@@ -9,16 +9,12 @@ labels to photographs. The discriminators are not served.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from servemark.datasets import cityscapes
 from servemark.models.blocks.weights import seeded
-from servemark.workload import Agreement, Quality, Sample, Slo, Tensor, Variant, define
-
-if TYPE_CHECKING:
-    from torch import nn
+from servemark.workload import Agreement, Module, Quality, Sample, Slo, Tensor, Variant, define
 
 REGIONS = (8, 20)
 PALETTE = np.array(
@@ -41,7 +37,7 @@ class Sizes:
     side: int = 256
 
 
-def network(sizes: Sizes) -> "nn.Module":
+def network(sizes: Sizes) -> Module:
     """Define the generator: image [B, 3, side, side] in [-1, 1] -> image of the same shape and range.
 
     InstanceNorm has no weights of its own; the convolutions before it keep their biases, which it then takes out, since
@@ -90,7 +86,7 @@ def network(sizes: Sizes) -> "nn.Module":
     )
 
 
-def build(name: str, sizes: Sizes) -> "nn.Module":
+def build(name: str, sizes: Sizes) -> Module:
     """Seed the network as the authors do before training, N(0, 0.02); InstanceNorm keeps every layer in range."""
     from torch import nn
 

@@ -15,7 +15,6 @@ network, on the client: `deepspeech_ctc` answers what it needs.
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -25,10 +24,7 @@ from servemark.datasets._audio import MFCC_COEFFICIENTS, Features, Waveform, mfc
 from servemark.models.blocks import sequences
 from servemark.models.blocks.weights import seeded
 from servemark.models.synthesis import speech
-from servemark.workload import Example, LabelledSet, Quality, Sample, Slo, Tensor, Variant, Workload, define
-
-if TYPE_CHECKING:
-    from torch import nn
+from servemark.workload import Example, LabelledSet, Module, Quality, Sample, Slo, Tensor, Variant, Workload, define
 
 LABELS = " abcdefghijklmnopqrstuvwxyz'"
 BLANK = len(LABELS)
@@ -53,7 +49,7 @@ class Sizes:
     """Letters are answered, decoded greedily; otherwise the log-probability of each label in each frame."""
 
 
-def network(sizes: Sizes) -> "nn.Module":
+def network(sizes: Sizes) -> Module:
     """Define the network: (mfcc [B, T, 26], n_frames [B, 1]) -> ids [B, T], lengths [B, 1]; or log_probs [B, T, 29]."""
     import torch
     from torch import nn
@@ -98,7 +94,7 @@ def network(sizes: Sizes) -> "nn.Module":
     return DeepSpeech()
 
 
-def build(name: str, sizes: Sizes) -> "nn.Module":
+def build(name: str, sizes: Sizes) -> Module:
     """Seed the network, with every layer's activations of order 1 on some utterances, as batch statistics would.
 
     Layer by layer (Mishkin & Matas 2016, "All you need is a good init"): cepstra are not normalised, and without this

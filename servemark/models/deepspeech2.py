@@ -10,7 +10,6 @@ request is 7.4 s, 744 frames, padded to 965.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,10 +18,7 @@ from servemark.datasets._audio import Waveform, log_spectrogram
 from servemark.models.blocks import sequences
 from servemark.models.blocks.weights import calibrate, seeded
 from servemark.models.synthesis import speech
-from servemark.workload import Example, LabelledSet, Quality, Sample, Slo, Tensor, Variant, define
-
-if TYPE_CHECKING:
-    from torch import nn
+from servemark.workload import Example, LabelledSet, Module, Quality, Sample, Slo, Tensor, Variant, define
 
 LABELS = "_'ABCDEFGHIJKLMNOPQRSTUVWXYZ "
 BLANK = 0
@@ -43,7 +39,7 @@ class Sizes:
     """Frames of 10 ms."""
 
 
-def network(sizes: Sizes) -> "nn.Module":
+def network(sizes: Sizes) -> Module:
     """Define the network: (spect [B, 161, T], n_frames [B, 1]) -> ids [B, (T + 1) // 2], lengths [B, 1]."""
     import torch
     from torch import nn
@@ -99,7 +95,7 @@ def network(sizes: Sizes) -> "nn.Module":
     return DeepSpeech2()
 
 
-def build(name: str, sizes: Sizes) -> "nn.Module":
+def build(name: str, sizes: Sizes) -> Module:
     """Seed the network, calibrate its statistics on utterances of one length, and spread its logits."""
     import torch
 

@@ -4,13 +4,9 @@ Huang et al. 2017, "Densely Connected Convolutional Networks" (CVPR), form BC; t
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from servemark.models.blocks.classification import classification, samples, seeded_classifier
-from servemark.workload import Variant
-
-if TYPE_CHECKING:
-    from torch import nn
+from servemark.workload import Module, Variant
 
 CITATION = "Huang et al. 2017, Densely Connected Convolutional Networks, CVPR (arXiv:1608.06993)"
 
@@ -26,11 +22,11 @@ class Sizes:
     side: int = 224
 
 
-def network(sizes: Sizes) -> "nn.Module":
+def network(sizes: Sizes) -> Module:
     """Make torchvision's DenseNet: image [B, 3, side, side] -> logits [B, classes]."""
     from torchvision.models import DenseNet
 
-    model: nn.Module = DenseNet(sizes.growth, sizes.blocks, sizes.stem, num_classes=sizes.classes)
+    model: Module = DenseNet(sizes.growth, sizes.blocks, sizes.stem, num_classes=sizes.classes)
     return model
 
 

@@ -20,11 +20,10 @@ from servemark.datasets import amazon_electronics
 from servemark.errors import InputDataError
 from servemark.models.blocks.weights import seeded
 from servemark.models.synthesis.popularity import Lengths, Popularity
-from servemark.workload import Example, LabelledSet, Quality, Sample, Slo, Tensor, Variant, define
+from servemark.workload import Example, LabelledSet, Module, Quality, Sample, Slo, Tensor, Variant, define
 
 if TYPE_CHECKING:
     import torch
-    from torch import nn
 
 SIGMOID_GAIN = 4.0
 """The inverse of the sigmoid's slope at 0. With gain 1 an untrained DIN hardly looks at the history."""
@@ -43,7 +42,7 @@ class Sizes:
     history: int = 100
 
 
-def network(sizes: Sizes, category_of: "torch.Tensor") -> "nn.Module":
+def network(sizes: Sizes, category_of: "torch.Tensor") -> Module:
     """Define DIN: (item [B, 1], hist [B, H], hist_len [B, 1] >= 1) -> ctr [B, 1]; `category_of` maps the items."""
     import torch
     from torch import nn
@@ -88,7 +87,7 @@ def network(sizes: Sizes, category_of: "torch.Tensor") -> "nn.Module":
     return Din()
 
 
-def build(name: str, sizes: Sizes) -> "nn.Module":
+def build(name: str, sizes: Sizes) -> Module:
     """Seed the network, its weights wide enough that the prediction depends on the history and its length."""
     import torch
     from torch import nn

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,10 +19,7 @@ from servemark.datasets import criteo
 from servemark.errors import InputDataError
 from servemark.models.blocks.weights import centre, drawn, he, seeded
 from servemark.models.synthesis.popularity import Popularity
-from servemark.workload import Example, LabelledSet, Quality, Sample, Slo, Tensor, Variant, define
-
-if TYPE_CHECKING:
-    from torch import nn
+from servemark.workload import Example, LabelledSet, Module, Quality, Sample, Slo, Tensor, Variant, define
 
 NUMBERS = 13
 """Of Criteo's log: how often something happened."""
@@ -54,7 +51,7 @@ class Sizes:
         object.__setattr__(self, "rows", tuple(min(rows, self.most_rows) for rows in ROWS))
 
 
-def network(sizes: Sizes) -> "nn.Module":
+def network(sizes: Sizes) -> Module:
     """Define it: (numbers [B, 13], ids [B, 214] of all tables, one after the other) -> ctr [B, 1]."""
     import torch
     from torch import nn
@@ -98,7 +95,7 @@ def network(sizes: Sizes) -> "nn.Module":
     return Dlrm()
 
 
-def build(name: str, sizes: Sizes) -> "nn.Module":
+def build(name: str, sizes: Sizes) -> Module:
     """Seed the network, sums of rows of the order of 1, and spread its answers over the requests."""
     import torch
     from torch import nn
@@ -113,7 +110,7 @@ def build(name: str, sizes: Sizes) -> "nn.Module":
             nn.init.xavier_normal_(cross.down.weight)
             nn.init.xavier_normal_(cross.up.weight)
         centre(model.head, model.head(model.interact(*batch)))
-    built: nn.Module = model
+    built: Module = model
     return built
 
 

@@ -9,7 +9,6 @@ graph runs the 35 steps as one Scan: unrolled, ONNX Runtime would pack the cell'
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,10 +16,7 @@ from servemark.datasets import ptb
 from servemark.models.blocks.weights import seeded
 from servemark.models.synthesis import text
 from servemark.models.synthesis.popularity import Lengths, Popularity
-from servemark.workload import Example, LabelledSet, Quality, Sample, Slo, Tensor, Variant, define
-
-if TYPE_CHECKING:
-    from torch import nn
+from servemark.workload import Example, LabelledSet, Module, Quality, Sample, Slo, Tensor, Variant, define
 
 ARC = (
     (0, "tanh"), (1, "relu"), (2, "relu"), (2, "tanh"), (2, "tanh"), (5, "relu"),
@@ -48,7 +44,7 @@ class Sizes:
     length: int = 35
 
 
-def network(sizes: Sizes) -> "nn.Module":
+def network(sizes: Sizes) -> Module:
     """Define the model: (ids, targets [B, T], state [B, H]) -> (logprobs [B, T] of the targets, state [B, H])."""
     import torch
     from torch import nn
@@ -111,7 +107,7 @@ def network(sizes: Sizes) -> "nn.Module":
     return Enas()
 
 
-def build(name: str, sizes: Sizes) -> "nn.Module":
+def build(name: str, sizes: Sizes) -> Module:
     """Seed the network, wide enough that the log-probabilities differ by token and remember the state.
 
     The authors' U(-0.04, 0.04) is for training: untrained, every token then has nearly the same probability.

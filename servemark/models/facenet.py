@@ -9,7 +9,6 @@ classifier that the training needs is not served.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -19,10 +18,7 @@ from servemark.models.blocks.inception import concat
 from servemark.models.blocks.inception import convolution as conv
 from servemark.models.blocks.weights import calibrate, drawn, he, seeded
 from servemark.models.synthesis.images import picture
-from servemark.workload import Example, LabelledSet, Quality, Sample, Slo, Tensor, Variant, define
-
-if TYPE_CHECKING:
-    from torch import nn
+from servemark.workload import Example, LabelledSet, Module, Quality, Sample, Slo, Tensor, Variant, define
 
 CALIBRATION_FACES = 16
 BRIGHTNESS = 0.35
@@ -39,7 +35,7 @@ class Sizes:
     side: int = 160
 
 
-def network(sizes: Sizes) -> "nn.Module":
+def network(sizes: Sizes) -> Module:
     """Define Inception-ResNet-v1: image [B, 3, side, side] -> embedding [B, embedding] of length 1."""
     import torch
     from torch import nn
@@ -117,7 +113,7 @@ def network(sizes: Sizes) -> "nn.Module":
     return FaceNet()
 
 
-def build(name: str, sizes: Sizes) -> "nn.Module":
+def build(name: str, sizes: Sizes) -> Module:
     """Seed the network; the last BatchNorm's statistics take out what all faces share, so that embeddings differ."""
     (faces,) = drawn(samples(sizes, np.random.default_rng(0)), CALIBRATION_FACES)
     with seeded(name):

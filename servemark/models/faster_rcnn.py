@@ -8,23 +8,19 @@ letterboxed to 800 x 800. AIBench's code has the older head, on conv4 of a ResNe
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from servemark.datasets import voc2007
 from servemark.models.blocks import detection, rcnn
 from servemark.models.blocks.rcnn import Sizes
-from servemark.workload import LabelledSet, Quality, Sample, Slo, Tensor, Variant, define
-
-if TYPE_CHECKING:
-    from torch import nn
+from servemark.workload import LabelledSet, Module, Quality, Sample, Slo, Tensor, Variant, define
 
 ASPECTS = ((3, 4, 1.0),)
 """Height to width and share: VOC's pictures are 500 x 375."""
 
 
-def build(name: str, sizes: Sizes) -> "nn.Module":
+def build(name: str, sizes: Sizes) -> Module:
     """Seed the detector so that 20 to 100 objects are found on most pictures."""
     return rcnn.build(name, sizes, samples(sizes, np.random.default_rng(0)))
 

@@ -15,11 +15,10 @@ import numpy as np
 from servemark.models import faster_rcnn
 from servemark.models.blocks import rcnn, resnet
 from servemark.models.blocks.rcnn import Features, Sizes
-from servemark.workload import Slo, Variant
+from servemark.workload import Module, Slo, Variant
 
 if TYPE_CHECKING:
     import torch
-    from torch import nn
 
 STRIDE, CROP = 16, 14
 
@@ -45,7 +44,7 @@ def fourth_stage(sizes: Sizes) -> Features:
     return Features(Backbone(), (STRIDE,), (rcnn.ANCHORS,), 1, CROP, head)
 
 
-def build(name: str, sizes: Sizes) -> "nn.Module":
+def build(name: str, sizes: Sizes) -> Module:
     """Seed the detector so that 20 to 100 objects are found on most pictures."""
     pictures = faster_rcnn.samples(sizes, np.random.default_rng(0))
     return rcnn.build(name, sizes, pictures, fourth_stage)

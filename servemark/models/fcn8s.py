@@ -15,11 +15,10 @@ import numpy as np
 from servemark.models.blocks.weights import drawn, he, seeded
 from servemark.models.synthesis.images import image
 from servemark.models.vgg16 import STAGES
-from servemark.workload import Quality, Sample, Slo, Tensor, Variant, define
+from servemark.workload import Module, Quality, Sample, Slo, Tensor, Variant, define
 
 if TYPE_CHECKING:
     import torch
-    from torch import nn
 
 BORDER = 100
 """Pixels around the picture."""
@@ -36,7 +35,7 @@ class Sizes:
     side: int = 256
 
 
-def network(sizes: Sizes) -> "nn.Module":
+def network(sizes: Sizes) -> Module:
     """Define FCN-8s: image [B, 3, side, side] -> scores [B, classes, side, side]."""
     import torch
     from torch import nn
@@ -80,7 +79,7 @@ def network(sizes: Sizes) -> "nn.Module":
     return Fcn8s()
 
 
-def build(name: str, sizes: Sizes) -> "nn.Module":
+def build(name: str, sizes: Sizes) -> Module:
     """Seed the network; each of the three scores gets mean 0 and deviation 1, and enlarging is bilinear."""
     import torch
     from torch import nn

@@ -7,13 +7,9 @@ normalised.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from servemark.models.blocks.classification import classification, samples, seeded_classifier
-from servemark.workload import Variant
-
-if TYPE_CHECKING:
-    from torch import nn
+from servemark.workload import Module, Variant
 
 CITATION = "Szegedy et al. 2015, Going Deeper with Convolutions, CVPR (arXiv:1409.4842)"
 INCEPTIONS = {
@@ -39,7 +35,7 @@ class Sizes:
     side: int = 224
 
 
-def network(sizes: Sizes) -> "nn.Module":
+def network(sizes: Sizes) -> Module:
     """Define GoogLeNet: image [B, 3, side, side] -> logits [B, classes]."""
     from torch import nn
     from torchvision.models.googlenet import BasicConv2d, Inception

@@ -5,20 +5,15 @@ runs: biases, poolings whose last window may overhang, two local response normal
 auxiliary heads only serve training and are left out.
 """
 
-from typing import TYPE_CHECKING
-
 from servemark.models.blocks.classification import classification, samples, seeded_classifier
 from servemark.models.googlenet import CITATION, INCEPTIONS, Sizes
-from servemark.workload import Variant
-
-if TYPE_CHECKING:
-    from torch import nn
+from servemark.workload import Module, Variant
 
 CHANNELS, ALPHA, BETA = 5, 1e-4, 0.75
 """Of a normalisation: neighbours that it looks at, its weight and its power (Krizhevsky et al. 2012, section 3.3)."""
 
 
-def network(sizes: Sizes) -> "nn.Module":
+def network(sizes: Sizes) -> Module:
     """Define GoogLeNet: image [B, 3, side, side] -> logits [B, classes]."""
     import torch
     from torch import nn

@@ -11,17 +11,14 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
 from servemark.datasets import image_folder
 from servemark.models.blocks import classification, resnet
 from servemark.models.blocks.weights import calibrate, drawn, he, seeded
-from servemark.workload import Quality, Sample, Slo, Tensor, Variant, Workload, define
-
-if TYPE_CHECKING:
-    from torch import nn
+from servemark.workload import Module, Quality, Sample, Slo, Tensor, Variant, Workload, define
 
 PAD, START, END = 0, 1, 2
 SETS = ("val2014", "train2014")
@@ -49,7 +46,7 @@ class Sizes(Decoder):
 Captioner = TypeVar("Captioner", bound=Decoder)
 
 
-def network(sizes: Sizes) -> "nn.Module":
+def network(sizes: Sizes) -> Module:
     """Define Show and Tell: image [B, 3, side, side] -> ids [B, steps], 0 after the end; lengths [B, 1]."""
     import torch
     from torch import nn
@@ -94,7 +91,7 @@ STEEPNESS = 150.0
 """Logits of the end for each unit of the count."""
 
 
-def build(name: str, sizes: Sizes) -> "nn.Module":
+def build(name: str, sizes: Sizes) -> Module:
     """Seed the network so that captions follow the picture, do not repeat one word, and end."""
     return seeded_captioner(name, sizes, network, classification.samples)
 
@@ -102,11 +99,11 @@ def build(name: str, sizes: Sizes) -> "nn.Module":
 def seeded_captioner(
     name: str,
     sizes: Captioner,
-    network: "Callable[[Captioner], nn.Module]",
+    network: Callable[[Captioner], Module],
     samples: Callable[[Captioner, np.random.Generator], Iterator[Sample]],
     *,
     first_word: int = 0,
-) -> "nn.Module":
+) -> Module:
     """Seed an `encoder`, a `cell`, an `embedding` and an `output`; `first_word` inputs precede the words."""
     import torch
     from torch import nn
@@ -127,7 +124,7 @@ def seeded_captioner(
     return model.eval()
 
 
-def count_words(model: "nn.Module", sizes: Decoder, first_word: int) -> None:
+def count_words(model: Module, sizes: Decoder, first_word: int) -> None:
     """Make unit 0 of the LSTM a counter that ends the caption, as trained decoders have them.
 
     Shi, Knight & Yuret 2016, "Why Neural Translations are the Right Length" (EMNLP).
@@ -171,7 +168,7 @@ def captioner(
     origin: str,
     full: Variant[Captioner],
     tiny: Variant[Captioner],
-    build: "Callable[[str, Captioner], nn.Module]",
+    build: Callable[[str, Captioner], Module],
     samples: Callable[[Captioner, np.random.Generator], Iterator[Sample]],
     read: Callable[[Path], Iterator[Sample]],
 ) -> Workload:

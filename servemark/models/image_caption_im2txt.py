@@ -19,11 +19,10 @@ from servemark.models.blocks import inception
 from servemark.models.blocks.sequences import Search, TensorTuple, search
 from servemark.models.image_caption import END, START
 from servemark.models.synthesis.images import picture
-from servemark.workload import Sample, Variant
+from servemark.workload import Module, Sample, Variant
 
 if TYPE_CHECKING:
     import torch
-    from torch import nn
 
 RESIZED = 346
 """Side of the square that a picture is stretched to, of which the centre is cut out."""
@@ -38,7 +37,7 @@ class Sizes(image_caption.Decoder):
     beams: int = 3
 
 
-def network(sizes: Sizes) -> "nn.Module":
+def network(sizes: Sizes) -> Module:
     """Define Show and Tell: image [B, 3, side, side] -> ids [B, steps], 0 after the end; lengths [B, 1]."""
     import torch
     from torch import nn
@@ -76,7 +75,7 @@ def network(sizes: Sizes) -> "nn.Module":
     return ShowAndTell()
 
 
-def build(name: str, sizes: Sizes) -> "nn.Module":
+def build(name: str, sizes: Sizes) -> Module:
     """Seed the network so that captions follow the picture, do not repeat one word, and end."""
     return image_caption.seeded_captioner(name, sizes, network, samples, first_word=1)
 

@@ -9,17 +9,25 @@ needs the decoder's last picture anyway.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from servemark.datasets import kodak
 from servemark.models.blocks.weights import seeded
 from servemark.models.synthesis.images import REQUEST_NOISE, image_pool
-from servemark.workload import Agreement, Example, InOrder, LabelledSet, Quality, Sample, Slo, Tensor, Variant, define
-
-if TYPE_CHECKING:
-    from torch import nn
+from servemark.workload import (
+    Agreement,
+    Example,
+    InOrder,
+    LabelledSet,
+    Module,
+    Quality,
+    Sample,
+    Slo,
+    Tensor,
+    Variant,
+    define,
+)
 
 BLOCK = 16
 """Pixels a side for which one iteration sends one code."""
@@ -36,7 +44,7 @@ class Sizes:
     side: int = 256
 
 
-def network(sizes: Sizes) -> "nn.Module":
+def network(sizes: Sizes) -> Module:
     """Define the codec: image [B, 3, S, S] in [0, 1] -> codes [B, iterations, bits, S/16, S/16] of 0 and 1, image."""
     import torch
     from torch import nn
@@ -123,7 +131,7 @@ def network(sizes: Sizes) -> "nn.Module":
     return Codec()
 
 
-def build(name: str, sizes: Sizes) -> "nn.Module":
+def build(name: str, sizes: Sizes) -> Module:
     """Seed the network so that all bits depend on the picture and each iteration adds ADDED_STD to it.
 
     Untrained, it codes pictures into balanced bits and these into a picture, but not into the one that was sent.

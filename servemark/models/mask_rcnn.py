@@ -10,17 +10,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from servemark.datasets import coco2017
 from servemark.models.blocks import detection, rcnn
 from servemark.models.blocks.rcnn import Sizes
-from servemark.workload import LabelledSet, Quality, Sample, Slo, Tensor, Variant, define
-
-if TYPE_CHECKING:
-    from torch import nn
+from servemark.workload import LabelledSet, Module, Quality, Sample, Slo, Tensor, Variant, define
 
 SHORTER_SIDE = 800 / 1024
 """Of a picture, in proportion to the square it is letterboxed to."""
@@ -28,7 +24,7 @@ ASPECTS = ((3, 4, 0.6), (4, 3, 0.2), (2, 3, 0.1), (1, 1, 0.05), (9, 16, 0.05))
 """Height to width and share: COCO's pictures are 640 pixels long, most of them 4:3."""
 
 
-def build(name: str, sizes: Sizes) -> "nn.Module":
+def build(name: str, sizes: Sizes) -> Module:
     """Seed the detector so that 20 to 100 objects are found on most pictures."""
     return rcnn.build(name, sizes, samples(sizes, np.random.default_rng(0)))
 

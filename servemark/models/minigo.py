@@ -8,17 +8,13 @@ has for 9 x 9: 32 channels and 9 residual blocks. One request is one position, a
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from servemark.datasets import go_games
 from servemark.models.blocks.weights import calibrate, centre, drawn, he, seeded
-from servemark.workload import Example, LabelledSet, Quality, Sample, Slo, Tensor, Variant, define
-
-if TYPE_CHECKING:
-    from torch import nn
+from servemark.workload import Example, LabelledSet, Module, Quality, Sample, Slo, Tensor, Variant, define
 
 BOARD = go_games.SIDE
 HISTORY = 8
@@ -40,7 +36,7 @@ class Sizes:
     value: int = 64
 
 
-def network(sizes: Sizes) -> "nn.Module":
+def network(sizes: Sizes) -> Module:
     """Define the dual network: planes [B, 17, 9, 9] -> (policy [B, 82], which sums to 1; value [B, 1] in (-1, 1))."""
     import torch
     from torch import nn
@@ -83,7 +79,7 @@ def network(sizes: Sizes) -> "nn.Module":
     return Minigo()
 
 
-def build(name: str, sizes: Sizes) -> "nn.Module":
+def build(name: str, sizes: Sizes) -> Module:
     """Seed the network, its heads spread so that positions get different moves and values."""
     import torch
     from torch import nn

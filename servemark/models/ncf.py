@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -21,10 +20,7 @@ import numpy.typing as npt
 from servemark.datasets import ml_20m
 from servemark.models.blocks.weights import seeded
 from servemark.models.synthesis.popularity import Popularity
-from servemark.workload import Example, LabelledSet, Quality, Sample, Slo, Tensor, Variant, define
-
-if TYPE_CHECKING:
-    from torch import nn
+from servemark.workload import Example, LabelledSet, Module, Quality, Sample, Slo, Tensor, Variant, define
 
 EMBEDDING_STD = 1.0
 """The paper's N(0, 0.01) is for training: untrained it leaves every score at 0.5, which would hide a wrong engine."""
@@ -44,7 +40,7 @@ class Sizes:
     candidates: int = 1000
 
 
-def network(sizes: Sizes) -> "nn.Module":
+def network(sizes: Sizes) -> Module:
     """Define NeuMF over a list: (user [B, 1], items [B, N]) -> scores [B, N] in (0, 1)."""
     import torch
     from torch import nn
@@ -76,7 +72,7 @@ def network(sizes: Sizes) -> "nn.Module":
     return NeuMF()
 
 
-def build(name: str, sizes: Sizes) -> "nn.Module":
+def build(name: str, sizes: Sizes) -> Module:
     """Seed the network as the reference does (Glorot MLP, LeCun output) but with wider embeddings."""
     from torch import nn
 

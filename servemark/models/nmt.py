@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,10 +20,7 @@ from servemark.models.blocks.sequences import Search, TensorTuple, lstm, search
 from servemark.models.blocks.weights import seeded
 from servemark.models.synthesis import text
 from servemark.models.synthesis.popularity import Lengths, Popularity
-from servemark.workload import Example, LabelledSet, Quality, Sample, Slo, Variant, define
-
-if TYPE_CHECKING:
-    from torch import nn
+from servemark.workload import Example, LabelledSet, Module, Quality, Sample, Slo, Variant, define
 
 START, END = 1, 2
 SPECIAL = 3
@@ -45,7 +41,7 @@ class Sizes:
     length_penalty: float = 1.0
 
 
-def network(sizes: Sizes) -> "nn.Module":
+def network(sizes: Sizes) -> Module:
     """Define GNMT: (src_ids [B, S], src_len [B, 1] >= 1) -> ids [B, T], lengths [B, 1], score [B, 1]."""
     import torch
     from torch import nn
@@ -123,7 +119,7 @@ LENGTH_NOISE = 0.4
 """Standard deviation of the room that a word takes up, around 1."""
 
 
-def build(name: str, sizes: Sizes) -> "nn.Module":
+def build(name: str, sizes: Sizes) -> Module:
     """Seed the network so that translations follow the source, do not repeat one word, and are as long as it."""
     import torch
     from torch import nn
@@ -143,7 +139,7 @@ def build(name: str, sizes: Sizes) -> "nn.Module":
     return model.eval()
 
 
-def count_words(model: "nn.Module", sizes: Sizes) -> None:
+def count_words(model: Module, sizes: Sizes) -> None:
     """Make unit 0 count the source's words in the encoder and count them down in the decoder, until the end.
 
     Trained translators do just that: Shi, Knight & Yuret 2016, "Why Neural Translations are the Right Length" (EMNLP).

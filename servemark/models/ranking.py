@@ -17,7 +17,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,10 +24,7 @@ from servemark.datasets import gowalla, ml_100k
 from servemark.errors import InputDataError
 from servemark.models.blocks.weights import seeded
 from servemark.models.synthesis.popularity import Popularity
-from servemark.workload import Agreement, Example, LabelledSet, Quality, Sample, Slo, Tensor, Variant, define
-
-if TYPE_CHECKING:
-    from torch import nn
+from servemark.workload import Agreement, Example, LabelledSet, Module, Quality, Sample, Slo, Tensor, Variant, define
 
 LENGTH = 5  # the last items of a user's history
 TOP = 10
@@ -49,7 +45,7 @@ class Sizes:
     vertical: int = 2
 
 
-def network(sizes: Sizes) -> "nn.Module":
+def network(sizes: Sizes) -> Module:
     """Define Caser over the catalogue: (user [B, 1], seq [B, 5]) -> (items [B, 10], scores [B, 10]), best first."""
     import torch
     from torch import nn
@@ -81,7 +77,7 @@ def network(sizes: Sizes) -> "nn.Module":
     return Caser()
 
 
-def build(name: str, sizes: Sizes) -> "nn.Module":
+def build(name: str, sizes: Sizes) -> Module:
     """Seed the network, its weights balanced so that the top 10 depends on the user and on the history."""
     import torch
     from torch import nn

@@ -10,17 +10,13 @@ from dataclasses import dataclass
 from functools import partial
 from math import gamma
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from servemark.datasets import shapenet_ptn
 from servemark.models.blocks.weights import drawn, seeded
-from servemark.workload import Example, InOrder, LabelledSet, Quality, Sample, Slo, Tensor, Variant, define
-
-if TYPE_CHECKING:
-    from torch import nn
+from servemark.workload import Example, InOrder, LabelledSet, Module, Quality, Sample, Slo, Tensor, Variant, define
 
 VOXELS = 32
 CALIBRATION_PICTURES = 16
@@ -46,7 +42,7 @@ class Sizes:
     cells: int = 3
 
 
-def network(sizes: Sizes) -> "nn.Module":
+def network(sizes: Sizes) -> Module:
     """Define encoder and decoder: image [B, 3, side, side] -> occupancy probability [B, 32, 32, 32]."""
     from torch import nn
 
@@ -85,7 +81,7 @@ def network(sizes: Sizes) -> "nn.Module":
     )
 
 
-def build(name: str, sizes: Sizes) -> "nn.Module":
+def build(name: str, sizes: Sizes) -> Module:
     """Seed the network and bring every layer's outputs to mean 0 and variance 1 on synthetic pictures.
 
     After Mishkin & Matas 2016, "All you need is a good init" (ICLR), with the means as well: what all pictures have in

@@ -7,7 +7,7 @@ and 64 channels, and shortcuts without parameters, which leave out every other p
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,10 +16,7 @@ from servemark.datasets import cifar10
 from servemark.models.blocks import resnet
 from servemark.models.blocks.classification import seeded_classifier
 from servemark.models.synthesis.images import picture
-from servemark.workload import Example, LabelledSet, Quality, Sample, Slo, Tensor, Variant, Workload, define
-
-if TYPE_CHECKING:
-    from torch import nn
+from servemark.workload import Example, LabelledSet, Module, Quality, Sample, Slo, Tensor, Variant, Workload, define
 
 MEAN = np.array([0.4914, 0.4822, 0.4465], np.float32)[:, None, None]
 STD = np.array([0.2470, 0.2435, 0.2616], np.float32)[:, None, None]
@@ -37,7 +34,7 @@ class Sizes:
     width: int = 16
 
 
-def network(sizes: Sizes) -> "nn.Module":
+def network(sizes: Sizes) -> Module:
     """Define the network: image [B, 3, 32, 32] -> logits [B, 10]."""
     import torch
     from torch import nn
@@ -104,7 +101,7 @@ def classifier(
     tiny: Variant[Widths],
     slo_ms: float,
     origin: str,
-    build: "Callable[[str, Widths], nn.Module]",
+    build: Callable[[str, Widths], Module],
 ) -> Workload:
     """Describe a network that maps `image` [3, 32, 32] to `logits` [10]."""
     return define(

@@ -20,12 +20,11 @@ from servemark.models.blocks.rcnn import freeze
 from servemark.models.blocks.suppression import select
 from servemark.models.blocks.weights import calibrate, drawn, seeded
 from servemark.models.synthesis.images import IMAGENET_MEAN, IMAGENET_STD
-from servemark.workload import LabelledSet, Quality, Sample, Slo, Tensor, Variant, define
+from servemark.workload import LabelledSet, Module, Quality, Sample, Slo, Tensor, Variant, define
 
 if TYPE_CHECKING:
     import torch
     from PIL import Image
-    from torch import nn
 
 STAGES = (1, 2, 3)
 """Of the trunk's four, those that the pyramid is built on."""
@@ -50,7 +49,7 @@ class Sizes:
     calibration: int = 2
 
 
-def network(sizes: Sizes) -> "nn.Module":
+def network(sizes: Sizes) -> Module:
     """Define it: image [B, 3, side, side] -> boxes [B, D, 4], scores [B, D], labels [B, D], num_detections [B, 1].
 
     Boxes are pixels (x1, y1, x2, y2), best first; rows beyond the count are 0.
@@ -109,7 +108,7 @@ def network(sizes: Sizes) -> "nn.Module":
     return Detector()
 
 
-def build(name: str, sizes: Sizes) -> "nn.Module":
+def build(name: str, sizes: Sizes) -> Module:
     """Seed the detector and spread its heads' answers, so that pictures have objects, of many classes."""
     import torch
     from torch import nn
@@ -136,7 +135,7 @@ def build(name: str, sizes: Sizes) -> "nn.Module":
 
         classifier.cls_logits.bias -= detection.find_background(count, sizes.typical)
         freeze(model)
-    built: nn.Module = model
+    built: Module = model
     return built
 
 

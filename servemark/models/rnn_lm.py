@@ -9,7 +9,6 @@ send with the next window of 35.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,10 +16,7 @@ from servemark.datasets import wikitext2
 from servemark.models.blocks.weights import seeded
 from servemark.models.synthesis import text
 from servemark.models.synthesis.popularity import Lengths, Popularity
-from servemark.workload import Example, LabelledSet, Quality, Sample, Slo, Tensor, Variant, define
-
-if TYPE_CHECKING:
-    from torch import nn
+from servemark.workload import Example, LabelledSet, Module, Quality, Sample, Slo, Tensor, Variant, define
 
 LAYERS = 2
 GAIN = 3.0
@@ -41,7 +37,7 @@ class Sizes:
     length: int = 35
 
 
-def network(sizes: Sizes) -> "nn.Module":
+def network(sizes: Sizes) -> Module:
     """Define it: (ids, targets [B, T], h, c [B, 2, W]) -> (logprobs [B, T] of the targets, h, c [B, 2, W])."""
     import torch
     from torch import nn
@@ -67,7 +63,7 @@ def network(sizes: Sizes) -> "nn.Module":
     return RnnLm()
 
 
-def build(name: str, sizes: Sizes) -> "nn.Module":
+def build(name: str, sizes: Sizes) -> Module:
     """Seed the network, wide enough that the log-probabilities differ by word and remember the state."""
     from torch import nn
 

@@ -9,7 +9,6 @@ that framework's rule for an even size. Reviews are padded to 400 words, and all
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,10 +16,7 @@ from servemark.datasets import imdb
 from servemark.models.blocks.weights import centre, drawn, seeded
 from servemark.models.synthesis import text
 from servemark.models.synthesis.popularity import Lengths, Popularity
-from servemark.workload import Example, LabelledSet, Quality, Sample, Slo, Tensor, Variant, define
-
-if TYPE_CHECKING:
-    from torch import nn
+from servemark.workload import Example, LabelledSet, Module, Quality, Sample, Slo, Tensor, Variant, define
 
 WINDOWS = (3, 4)
 CALIBRATION_REVIEWS = 32
@@ -36,7 +32,7 @@ class Sizes:
     length: int = 400
 
 
-def network(sizes: Sizes) -> "nn.Module":
+def network(sizes: Sizes) -> Module:
     """Define it: (words [B, L], length [B, 1] >= 1) -> probs [B, 2], of a positive and of a negative review."""
     import torch
     from torch import nn
@@ -65,7 +61,7 @@ def network(sizes: Sizes) -> "nn.Module":
     return Sentiment()
 
 
-def build(name: str, sizes: Sizes) -> "nn.Module":
+def build(name: str, sizes: Sizes) -> Module:
     """Seed the network; the last layer takes out what all reviews have in common."""
     import torch
 

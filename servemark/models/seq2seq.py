@@ -11,7 +11,6 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,10 +18,7 @@ from servemark.models.blocks.sequences import Search, TensorTuple, gru, search
 from servemark.models.blocks.weights import seeded
 from servemark.models.synthesis import text
 from servemark.models.synthesis.popularity import Lengths, Popularity
-from servemark.workload import Quality, Sample, Slo, Variant, define
-
-if TYPE_CHECKING:
-    from torch import nn
+from servemark.workload import Module, Quality, Sample, Slo, Variant, define
 
 START, END = 0, 1
 SPECIAL = 2
@@ -39,7 +35,7 @@ class Sizes:
     length: int = 10
 
 
-def network(sizes: Sizes) -> "nn.Module":
+def network(sizes: Sizes) -> Module:
     """Define it: (src_ids [B, S], src_len [B, 1] >= 1) -> ids [B, S], lengths [B, 1], score [B, 1]."""
     import torch
     from torch import nn
@@ -96,7 +92,7 @@ THRESHOLD = 0.61
 """Of the counter, at which the end is as likely as the likeliest word is expected to be."""
 
 
-def build(name: str, sizes: Sizes) -> "nn.Module":
+def build(name: str, sizes: Sizes) -> Module:
     """Seed the network so that translations follow the sentence, do not repeat one word, and end."""
     import torch
     from torch import nn
@@ -113,7 +109,7 @@ def build(name: str, sizes: Sizes) -> "nn.Module":
     return model.eval()
 
 
-def count_words(model: "nn.Module", sizes: Sizes) -> None:
+def count_words(model: Module, sizes: Sizes) -> None:
     """Make unit 0 of the decoder a counter that ends the translation, as trained decoders have them.
 
     Shi, Knight & Yuret 2016, "Why Neural Translations are the Right Length" (EMNLP). It starts where the sentence says,

@@ -6,17 +6,13 @@ runs; `align_corners` is True, as it was at the tutorial's time. So small that i
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from servemark.datasets import mnist
 from servemark.models.blocks.weights import centre, drawn, he, seeded
-from servemark.workload import Example, LabelledSet, Quality, Sample, Slo, Tensor, Variant, define
-
-if TYPE_CHECKING:
-    from torch import nn
+from servemark.workload import Example, LabelledSet, Module, Quality, Sample, Slo, Tensor, Variant, define
 
 MEAN, STD = np.float32(0.1307), np.float32(0.3081)  # of MNIST's training pictures
 THETA_SPREAD = 0.15
@@ -28,7 +24,7 @@ BEZIER_POINTS = 24  # close enough together that the pen leaves no gaps
 IDENTITY = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0)
 
 
-def network() -> "nn.Module":
+def network() -> Module:
     """Define the network: image [B, 1, 28, 28] -> (logprobs [B, 10], theta [B, 2, 3])."""
     import torch
     from torch import nn
@@ -55,7 +51,7 @@ def network() -> "nn.Module":
     return SpatialTransformer()
 
 
-def build(name: str) -> "nn.Module":
+def build(name: str) -> Module:
     """Seed the network and spread its two answers over digits: transforms around the identity, and classes."""
     import torch
     from torch import nn

@@ -19,11 +19,10 @@ from servemark.datasets import voc2007
 from servemark.models.blocks import detection
 from servemark.models.blocks.suppression import select
 from servemark.models.blocks.weights import calibrate, drawn, seeded
-from servemark.workload import LabelledSet, Quality, Sample, Slo, Tensor, Variant, define
+from servemark.workload import LabelledSet, Module, Quality, Sample, Slo, Tensor, Variant, define
 
 if TYPE_CHECKING:
     from PIL import Image
-    from torch import nn
 
 SIDE = 300  # decides the six grids of default boxes
 MEAN = np.array([123, 117, 104], np.float32)[:, None, None]  # torchvision's, the pixels from 0 to 255
@@ -60,7 +59,7 @@ class HeadSizes(Protocol):
         """Number of detections in the mean picture."""
 
 
-def network(sizes: Sizes) -> "nn.Module":
+def network(sizes: Sizes) -> Module:
     """Define SSD: image [B, 3, 300, 300] -> boxes [B, D, 4], scores [B, D], labels [B, D], num_detections [B, 1].
 
     Boxes are pixels (x1, y1, x2, y2), best first; rows beyond the count are 0.
@@ -131,9 +130,7 @@ class Thresholds:
     candidates: int = 400
 
 
-def single_shot(
-    extractor: "nn.Module", channels: Sequence[int], sizes: "HeadSizes", thresholds: Thresholds
-) -> "nn.Module":
+def single_shot(extractor: Module, channels: Sequence[int], sizes: "HeadSizes", thresholds: Thresholds) -> Module:
     """Put SSD's heads and its choice of detections on six feature maps of these channels, 38 to 1 cells a side."""
     import torch
     from torchvision.models.detection.anchor_utils import DefaultBoxGenerator
@@ -180,14 +177,12 @@ def single_shot(
     return Detector()
 
 
-def build(name: str, sizes: Sizes) -> "nn.Module":
+def build(name: str, sizes: Sizes) -> Module:
     """Seed the network."""
     return seeded_detector(name, lambda: network(sizes), sizes, samples(np.random.default_rng(0)))
 
 
-def seeded_detector(
-    name: str, network: "Callable[[], nn.Module]", sizes: HeadSizes, pictures: Iterator[Sample]
-) -> "nn.Module":
+def seeded_detector(name: str, network: Callable[[], Module], sizes: HeadSizes, pictures: Iterator[Sample]) -> Module:
     """Seed a network and spread its heads' answers, so that pictures have objects, of most classes."""
     import torch
     from torch import nn
@@ -218,7 +213,7 @@ def seeded_detector(
         background = detection.find_background(count, sizes.typical)
         for classifier in classifiers:
             classifier.weight[:: sizes.classes] *= background
-    built: nn.Module = model
+    built: Module = model
     return built
 
 

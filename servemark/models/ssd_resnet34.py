@@ -18,11 +18,10 @@ from servemark.datasets import coco2017
 from servemark.models import ssd300
 from servemark.models.blocks import detection
 from servemark.models.synthesis.images import IMAGENET_MEAN, IMAGENET_STD
-from servemark.workload import LabelledSet, Quality, Sample, Slo, Tensor, Variant, define
+from servemark.workload import LabelledSet, Module, Quality, Sample, Slo, Tensor, Variant, define
 
 if TYPE_CHECKING:
     from PIL import Image
-    from torch import nn
 
 THRESHOLDS = ssd300.Thresholds(score=0.05, overlap=0.5, candidates=200)
 BLOCKS = (3, 4, 6)
@@ -39,7 +38,7 @@ class Sizes:
     typical: int = 35
 
 
-def network(sizes: Sizes) -> "nn.Module":
+def network(sizes: Sizes) -> Module:
     """Define it: image [B, 3, 300, 300] -> boxes [B, D, 4], scores [B, D], labels [B, D], num_detections [B, 1]."""
     import torch
     from torch import nn
@@ -91,7 +90,7 @@ def network(sizes: Sizes) -> "nn.Module":
     return ssd300.single_shot(Extractor(), channels, sizes, THRESHOLDS)
 
 
-def build(name: str, sizes: Sizes) -> "nn.Module":
+def build(name: str, sizes: Sizes) -> Module:
     """Seed the network so that pictures have objects, of most classes."""
     return ssd300.seeded_detector(name, lambda: network(sizes), sizes, samples(np.random.default_rng(0)))
 

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,10 +20,7 @@ from servemark.models.blocks.sequences import Search, TensorTuple, gru, search
 from servemark.models.blocks.weights import seeded
 from servemark.models.synthesis import text
 from servemark.models.synthesis.popularity import Lengths, Popularity
-from servemark.workload import Example, LabelledSet, Quality, Sample, Slo, Variant, define
-
-if TYPE_CHECKING:
-    from torch import nn
+from servemark.workload import Example, LabelledSet, Module, Quality, Sample, Slo, Variant, define
 
 PAD, START, END = 0, 2, 3
 SPECIAL = 4
@@ -43,7 +39,7 @@ class Sizes:
     beams: int = 5
 
 
-def network(sizes: Sizes) -> "nn.Module":
+def network(sizes: Sizes) -> Module:
     """Define the summariser: (src_ids [B, S], src_len [B, 1] >= 1) -> ids [B, T], lengths [B, 1], score [B, 1]."""
     import torch
     from torch import nn
@@ -102,7 +98,7 @@ STEEPNESS = 120.0
 """Logits of the end for each unit of the counter."""
 
 
-def build(name: str, sizes: Sizes) -> "nn.Module":
+def build(name: str, sizes: Sizes) -> Module:
     """Seed the network so that headlines follow the article, do not repeat one word, and end."""
     import torch
     from torch import nn
@@ -119,7 +115,7 @@ def build(name: str, sizes: Sizes) -> "nn.Module":
     return model.eval()
 
 
-def count_words(model: "nn.Module", sizes: Sizes) -> None:
+def count_words(model: Module, sizes: Sizes) -> None:
     """Make unit 0 of the decoder a counter that ends the headline, as trained decoders have them.
 
     Shi, Knight & Yuret 2016, "Why Neural Translations are the Right Length" (EMNLP). It starts where the article says,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from servemark.models.blocks.classification import classification, samples, seeded_classifier
 from servemark.models.blocks.weights import he
-from servemark.workload import Variant
+from servemark.workload import Module, Variant
 
 if TYPE_CHECKING:
     from torch import nn
@@ -72,12 +72,12 @@ def chain(inputs: int, group: Iterable[tuple[int, ...]]) -> "tuple[nn.Sequential
     return nn.Sequential(*layers), inputs
 
 
-def build(name: str, sizes: Sizes, network: "Callable[[Sizes], nn.Module]") -> "nn.Module":
+def build(name: str, sizes: Sizes, network: Callable[[Sizes], Module]) -> Module:
     """Seed a network so that what differs between pictures, and nothing else, comes through its many layers."""
     return seeded_classifier(name, network, sizes, samples, weights=settle, spread=SPREAD)
 
 
-def settle(model: "nn.Module") -> None:
+def settle(model: Module) -> None:
     """Draw the weights: a kernel's middle as He et al. have it, little around it, and rectifiers that are open."""
     from torch import nn
 
@@ -91,7 +91,7 @@ def settle(model: "nn.Module") -> None:
             module.weight[:, :, middle, middle].mul_(module.kernel_size[0] / AROUND)
 
 
-def network(sizes: Sizes) -> "nn.Module":
+def network(sizes: Sizes) -> Module:
     """Define synNet: image [B, 3, side, side] -> logits [B, classes]."""
     from torch import nn
 

@@ -4,14 +4,9 @@ AI Matrix, macro_benchmark/CNN_Tensorflow/nvcnn.py: image classification, like `
 AI Matrix's layer benchmark, most of them 1 x 1.
 """
 
-from typing import TYPE_CHECKING
-
 from servemark.models.blocks.classification import classification
 from servemark.models.synnet import CITATION, ORIGIN, Sizes, build, chain, convolution
-from servemark.workload import Variant
-
-if TYPE_CHECKING:
-    from torch import nn
+from servemark.workload import Module, Variant
 
 STEMS = ((11, 4, 512), (7, 2, 813))
 """Kernel, stride and width of the two branches of one convolution."""
@@ -29,7 +24,7 @@ GROUPS = (
 LAST = ((3, 394, 178), (1, 79, 280, 458, 137, 756, 263, 880, 59, 902, 68))
 
 
-def network(sizes: Sizes) -> "nn.Module":
+def network(sizes: Sizes) -> Module:
     """Define synNet-3c: image [B, 3, side, side] -> logits [B, classes]."""
     import torch
     from torch import nn

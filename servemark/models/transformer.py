@@ -21,11 +21,10 @@ from servemark.models.blocks.sequences import Search, TensorTuple, search
 from servemark.models.blocks.weights import seeded
 from servemark.models.synthesis import text
 from servemark.models.synthesis.popularity import Lengths, Popularity
-from servemark.workload import Example, LabelledSet, Quality, Sample, Slo, Variant, define
+from servemark.workload import Example, LabelledSet, Module, Quality, Sample, Slo, Variant, define
 
 if TYPE_CHECKING:
     import torch
-    from torch import nn
 
 START, END = 1, 2
 SPECIAL = 3
@@ -46,7 +45,7 @@ class Sizes:
     length_penalty: float = 0.0
 
 
-def network(sizes: Sizes) -> "nn.Module":
+def network(sizes: Sizes) -> Module:
     """Define the Transformer: (src_ids [B, S], src_len [B, 1] >= 1) -> ids [B, T], lengths [B, 1], score [B, 1]."""
     import torch
     from torch import nn
@@ -167,7 +166,7 @@ COUNT_PERIOD = 0.64
 """Of the sine that counts, as a share of the longest translation: it rises over all positions."""
 
 
-def build(name: str, sizes: Sizes) -> "nn.Module":
+def build(name: str, sizes: Sizes) -> Module:
     """Seed the network so that translations follow the source, do not repeat one word, and are about as long."""
     import torch
     from torch import nn
@@ -199,7 +198,7 @@ def _inner_branch(sizes: Sizes) -> float:
     return math.sqrt(FADING ** (2 / sizes.layers) - 1)
 
 
-def count_words(model: "nn.Module", sizes: Sizes) -> None:
+def count_words(model: Module, sizes: Sizes) -> None:
     """Keep one unit for the position, and end when it has come as far as the source is long.
 
     That unit holds a slow sine of the position, which no branch changes. In the last layer the first head looks at all

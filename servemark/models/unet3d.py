@@ -11,17 +11,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from servemark.datasets import kits19
 from servemark.models.blocks.weights import he, seeded
-from servemark.workload import Example, LabelledSet, Quality, Sample, Slo, Tensor, Variant, define
-
-if TYPE_CHECKING:
-    from torch import nn
+from servemark.workload import Example, LabelledSet, Module, Quality, Sample, Slo, Tensor, Variant, define
 
 GRAIN = 0.3
 """Deviation of the noise within an organ; the organs' own is about 1."""
@@ -36,7 +32,7 @@ class Sizes:
     classes: int = 3
 
 
-def network(sizes: Sizes) -> "nn.Module":
+def network(sizes: Sizes) -> Module:
     """Define it: image [B, 1, side, side, side] -> logits [B, classes, side, side, side]."""
     import torch
     from torch import nn
@@ -73,7 +69,7 @@ def network(sizes: Sizes) -> "nn.Module":
     return UNet()
 
 
-def build(name: str, sizes: Sizes) -> "nn.Module":
+def build(name: str, sizes: Sizes) -> Module:
     """Seed the network; its instance norms keep activations of order 1 in depth."""
     with seeded(name):
         model = network(sizes)

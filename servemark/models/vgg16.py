@@ -6,13 +6,9 @@ left out.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from servemark.models.blocks.classification import classification, samples, seeded_classifier
-from servemark.workload import Variant
-
-if TYPE_CHECKING:
-    from torch import nn
+from servemark.workload import Module, Variant
 
 CITATION = "Simonyan & Zisserman 2015, Very Deep Convolutional Networks, ICLR (arXiv:1409.1556)"
 STAGES = ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3))
@@ -29,7 +25,7 @@ class Sizes:
     side: int = 224
 
 
-def network(sizes: Sizes) -> "nn.Module":
+def network(sizes: Sizes) -> Module:
     """Define VGG-16: image [B, 3, side, side] -> logits [B, classes]."""
     from torch import nn
     from torchvision.models.vgg import make_layers

@@ -6,16 +6,12 @@ which a single dense layer reads, as in the networks that are commonly trained o
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from servemark.datasets import cifar10
 from servemark.models.blocks.classification import seeded_classifier
 from servemark.models.resnet20_cifar import classifier, samples
 from servemark.models.vgg16 import STAGES
-from servemark.workload import Variant
-
-if TYPE_CHECKING:
-    from torch import nn
+from servemark.workload import Module, Variant
 
 
 @dataclass(frozen=True)
@@ -25,7 +21,7 @@ class Sizes:
     divisor: int = 1
 
 
-def network(sizes: Sizes) -> "nn.Module":
+def network(sizes: Sizes) -> Module:
     """Define VGG-16: image [B, 3, 32, 32] -> logits [B, 10]."""
     from torch import nn
     from torchvision.models.vgg import make_layers

@@ -10,7 +10,6 @@ symmetrically here. The served graph runs all 9 steps, unrolled.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -18,10 +17,7 @@ import numpy.typing as npt
 from servemark.datasets import push
 from servemark.models.blocks.weights import seeded
 from servemark.models.synthesis.images import image_pool
-from servemark.workload import Example, InOrder, LabelledSet, Quality, Sample, Slo, Tensor, Variant, define
-
-if TYPE_CHECKING:
-    from torch import nn
+from servemark.workload import Example, InOrder, LabelledSet, Module, Quality, Sample, Slo, Tensor, Variant, define
 
 CONTEXT = 2
 KERNEL = 5
@@ -40,7 +36,7 @@ class Sizes:
     side: int = 64
 
 
-def network(sizes: Sizes) -> "nn.Module":
+def network(sizes: Sizes) -> Module:
     """Define CDNA: (frames [B, 2, 3, S, S], actions [B, T, 5], state [B, 5]) -> T - 1 predicted frames and states.
 
     Frame t + 1 is predicted from frame t while that is given, then from its own prediction; the state always from its
@@ -147,7 +143,7 @@ def network(sizes: Sizes) -> "nn.Module":
     return Cdna()
 
 
-def build(name: str, sizes: Sizes) -> "nn.Module":
+def build(name: str, sizes: Sizes) -> Module:
     """Seed the network; torch's own initialisation is one under which it copies, moves and mixes the last frame."""
     with seeded(name):
         return network(sizes).eval()

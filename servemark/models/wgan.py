@@ -7,15 +7,11 @@ distance estimate need, is not served.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from servemark.models.blocks.weights import seeded
-from servemark.workload import Quality, Sample, Slo, Tensor, Variant, define
-
-if TYPE_CHECKING:
-    from torch import nn
+from servemark.workload import Module, Quality, Sample, Slo, Tensor, Variant, define
 
 PIXEL_STD = 0.5
 """Spread of the pictures' pixels, nominally in [-1, 1]; with torch's defaults every picture is nearly the same grey."""
@@ -30,7 +26,7 @@ class Sizes:
     side: int = 64
 
 
-def network(sizes: Sizes) -> "nn.Module":
+def network(sizes: Sizes) -> Module:
     """Define the generator: z [B, latent] -> image [B, 3, side, side]."""
     from torch import nn
 
@@ -47,7 +43,7 @@ def network(sizes: Sizes) -> "nn.Module":
     )
 
 
-def build(name: str, sizes: Sizes) -> "nn.Module":
+def build(name: str, sizes: Sizes) -> Module:
     """Seed the generator so that the variance of the latent vector reaches the pixels."""
     from torch import nn
 

@@ -3,7 +3,7 @@
 from servemark.results.objectives import Slo
 from servemark.workload.agreement import Agreement
 from servemark.workload.registry import UnknownWorkloadError, get, names, workloads
-from servemark.workload.spec import Example, InOrder, LabelledSet, Quality, Variant, Workload, define
+from servemark.workload.spec import Example, InOrder, LabelledSet, Module, Quality, Variant, Workload, define
 from servemark.workload.tensor import (
     Arrays,
     Sample,
@@ -17,7 +17,7 @@ from servemark.workload.tensor import (
 )
 
 __all__ = [
-    "Agreement", "Arrays", "Example", "InOrder", "LabelledSet", "Quality", "Sample", "Slo", "Tensor",
+    "Agreement", "Arrays", "Example", "InOrder", "LabelledSet", "Module", "Quality", "Sample", "Slo", "Tensor",
     "UnknownWorkloadError", "Variant", "Workload", "define", "elements", "get", "names", "numbers", "read_npz",
     "stack", "whole_numbers", "workloads", "write_npz",
 ]  # fmt: skip

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial, update_wrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, TypedDict, TypeVar, Unpack
 
 import numpy as np
 
@@ -17,6 +17,8 @@ from servemark.workload.tensor import Arrays, Sample, Tensor, stack
 if TYPE_CHECKING:
     from torch import nn
 
+Module: TypeAlias = "nn.Module"
+"""A network, for annotations: whoever names it so imports no torch."""
 Read = TypeVar("Read")
 
 
@@ -193,7 +195,7 @@ class Workload:
     citation: str = ""
     locustfile: str = DEFAULT_LOCUSTFILE
     """The task's locustfile: loadgen/<locustfile>.py; several workloads of one task share it."""
-    build: Callable[[], "nn.Module"]
+    build: Callable[[], Module]
     """The seeded PyTorch module in eval mode; imports torch. Its forward takes the inputs in order, batched."""
     samples: Callable[[np.random.Generator], Iterator[Sample]]
     """An endless stream of realistic synthetic requests; equal for equal generators."""
@@ -277,7 +279,7 @@ def define(
     inputs: Callable[[Sizes], tuple[Tensor, ...]],
     outputs: Callable[[Sizes], tuple[Tensor, ...]],
     max_batch: int,
-    build: Callable[[str, Sizes], "nn.Module"],
+    build: Callable[[str, Sizes], Module],
     samples: Callable[[Sizes, np.random.Generator], Iterator[Sample]],
     dataset: str | None = None,
     read: Callable[[Path], Iterator[Sample]] | None = None,

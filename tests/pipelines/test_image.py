@@ -38,6 +38,7 @@ START_S = 90.0
 
 def narrow() -> Workload:
     """ResNet-50 with its interface and few weights, so that the fast suite runs the pipeline unchanged."""
+
     def build() -> nn.Module:
         return classification.seeded_classifier("resnet50_narrow", resnet.network, NARROW, classification.samples)
 

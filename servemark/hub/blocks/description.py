@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -17,13 +17,10 @@ from servemark.hub.blocks.ports import Port, Shapes
 from servemark.output import note
 from servemark.plugins import module_of, names_in
 from servemark.results.directory import write_atomically
-from servemark.workload import Tensor, Workload
+from servemark.workload import Module, Tensor, Workload
 from servemark.workload.imported import models_folder
 from servemark.workload.spec import OWN, SEPARATOR
 from servemark.workload.suites import labels_of
-
-if TYPE_CHECKING:
-    from torch import nn
 
 LIBRARIES = "servemark.hub"
 KEPT = "hub.json"
@@ -176,9 +173,9 @@ def workload(description: Description) -> Workload:
     )
 
 
-def _bound(description: Description) -> "Callable[[], nn.Module]":
-    def build() -> "nn.Module":
-        made: nn.Module = _library(description.library).build(description)
+def _bound(description: Description) -> Callable[[], Module]:
+    def build() -> Module:
+        made: Module = _library(description.library).build(description)
         return made
 
     return build

@@ -16,10 +16,10 @@ from servemark.hub.blocks.description import Description
 from servemark.hub.blocks.ports import Port, Shapes, sized
 from servemark.hub.blocks.requests import requests
 from servemark.models.blocks.weights import calibrate, centre, drawn, seeded
+from servemark.workload import Module
 
 if TYPE_CHECKING:
     import torch
-    from torch import nn
 
 Named = Callable[[Any], Mapping[str, Any]]
 """Takes a network's answer apart, into tensors by their names."""
@@ -40,7 +40,7 @@ class Counted(NamedTuple):
     flops: int
 
 
-def counted(network: "Callable[[], nn.Module]", inputs: Sequence[Port], named: Named) -> Counted:
+def counted(network: Callable[[], Module], inputs: Sequence[Port], named: Named) -> Counted:
     """Count a network and its answer to one sample, which `named` takes apart.
 
     It runs on the meta device, without weights and values, and on the CPU where the network looks at values. Raises
@@ -65,7 +65,7 @@ def counted(network: "Callable[[], nn.Module]", inputs: Sequence[Port], named: N
 
 
 def _counted(
-    network: "Callable[[], nn.Module]",
+    network: Callable[[], Module],
     inputs: Sequence[Port],
     named: Named,
     device: "torch.device",
@@ -89,7 +89,7 @@ def _counted(
     return Counted(ports, sum(parameter.numel() for parameter in model.parameters()), int(counter.get_total_flops()))
 
 
-def spread(model: "nn.Module", inputs: tuple[Port, ...], answers: int) -> None:
+def spread(model: Module, inputs: tuple[Port, ...], answers: int) -> None:
     """Calibrate a random network, and spread the last dense layer's answers where it has so many.
 
     Random deep networks answer nearly the same to every request, so that no check of answers would mean anything.
@@ -187,7 +187,7 @@ def describe_classifier(
     mean: Sequence[float],
     std: Sequence[float],
     classes: int,
-    make: "Callable[[], nn.Module]",
+    make: Callable[[], Module],
     random: str | None,
     preparation: Mapping[str, Any] = {},
 ) -> Description:
@@ -215,7 +215,7 @@ def describe_classifier(
     )
 
 
-def build_classifier(description: Description, make: "Callable[[bool], nn.Module]") -> "nn.Module":
+def build_classifier(description: Description, make: Callable[[bool], Module]) -> Module:
     """Make the network in eval mode. `make` takes True for its trained weights; random ones are seeded and spread."""
     trained = description.random is None
     with contextlib.nullcontext() if trained else seeded(description.name):

@@ -2,17 +2,14 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 
 from servemark.datasets import image_folder
 from servemark.models.blocks.weights import calibrate, centre, drawn, he, seeded
 from servemark.models.synthesis.images import image
-from servemark.workload import Example, LabelledSet, Quality, Sample, Slo, Tensor, Variant, Workload, define
-
-if TYPE_CHECKING:
-    from torch import nn
+from servemark.workload import Example, LabelledSet, Module, Quality, Sample, Slo, Tensor, Variant, Workload, define
 
 CALIBRATION_SAMPLES = 8
 
@@ -62,13 +59,13 @@ def labelled(path: Path) -> LabelledSet:
 
 def seeded_classifier(
     name: str,
-    network: "Callable[[Own], nn.Module]",
+    network: Callable[[Own], Module],
     sizes: Own,
     samples: Callable[[Own, np.random.Generator], Iterator[Sample]],
     *,
-    weights: Callable[["nn.Module"], None] = he,
+    weights: Callable[[Module], None] = he,
     spread: float = 1.0,
-) -> "nn.Module":
+) -> Module:
     """Seed a network, calibrate its statistics and spread its answers, so that requests get different classes.
 
     Random deep networks answer nearly the same to every picture. He's weights and BatchNorm statistics of synthetic
@@ -97,7 +94,7 @@ def classification(
     tiny: Variant[Network] | None = None,
     slo_ms: float,
     origin: str | None = None,
-    build: Callable[[str, Network], "nn.Module"],
+    build: Callable[[str, Network], Module],
     suites: tuple[str, ...] = ("AI Matrix",),
     top1: float | None = None,
 ) -> Workload:

@@ -11,12 +11,11 @@ from servemark.datasets import image_folder, voc2007
 from servemark.datasets._coco_format import Layout
 from servemark.models.blocks import resnet
 from servemark.models.synthesis.images import IMAGENET_MEAN, IMAGENET_STD, REQUEST_NOISE, image_pool
-from servemark.workload import Example, LabelledSet, Sample, Tensor
+from servemark.workload import Example, LabelledSet, Module, Sample, Tensor
 
 if TYPE_CHECKING:
     import torch
     from PIL import Image
-    from torch import nn
 
 Preprocess = Callable[["Image.Image"], Sample]
 Fitted = Callable[[tuple[int, int]], tuple[int, int]]
@@ -138,7 +137,7 @@ def voc_set(path: Path, preprocess: Preprocess, fitted: Fitted) -> LabelledSet:
     return LabelledSet.of(voc2007.annotated(path), example, prediction)
 
 
-def pyramid(trunk: resnet.Sizes, stages: Sequence[int], channels: int, extra: "nn.Module") -> Any:
+def pyramid(trunk: resnet.Sizes, stages: Sequence[int], channels: int, extra: Module) -> Any:
     """Put a feature pyramid of equal channels on these stages of a ResNet, and `extra` above it (Lin et al. 2017)."""
     from torchvision.models.detection.backbone_utils import BackboneWithFPN
 

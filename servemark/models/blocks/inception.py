@@ -5,6 +5,8 @@ Szegedy et al. 2016, "Rethinking the Inception Architecture for Computer Vision"
 
 from typing import TYPE_CHECKING
 
+from servemark.workload import Module
+
 if TYPE_CHECKING:
     from torch import nn
 
@@ -32,7 +34,7 @@ def convolution(
     )
 
 
-def concat(*branches: "nn.Module") -> "nn.Module":
+def concat(*branches: Module) -> Module:
     """Join the branches' channels."""
     import torch
     from torch import nn
@@ -44,7 +46,7 @@ def concat(*branches: "nn.Module") -> "nn.Module":
     return Concat(branches)
 
 
-def inception_v3(divisor: int = 1, repeats: tuple[int, int, int] = REPEATS) -> "nn.Module":
+def inception_v3(divisor: int = 1, repeats: tuple[int, int, int] = REPEATS) -> Module:
     """Define the trunk in torchvision's form: image [B, 3, H, W] -> features [B, 2048 / divisor], H and W >= 75.
 
     Parameters are in torchvision's order, without its classifiers. `divisor` narrows all layers; `repeats` takes the

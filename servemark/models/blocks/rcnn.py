@@ -15,11 +15,10 @@ import numpy as np
 from servemark.models.blocks import detection, resnet
 from servemark.models.blocks.suppression import select, survivors
 from servemark.models.blocks.weights import calibrate, drawn, seeded
-from servemark.workload import Sample
+from servemark.workload import Module, Sample
 
 if TYPE_CHECKING:
     import torch
-    from torch import nn
 
 ANCHORS = (32, 64, 128, 256, 512)
 RATIOS = (0.5, 1.0, 2.0)
@@ -79,7 +78,7 @@ class Features:
     """Number of maps from which regions are cropped; each map serves the regions of its size."""
     crop: int
     """Side of a crop."""
-    head: "nn.Module"
+    head: Module
     """[N, channels, crop, crop] -> [N, representation]."""
 
 
@@ -95,7 +94,7 @@ def pyramid(sizes: Sizes) -> Features:
     return Features(backbone, (4, 8, 16, 32, 64), tuple((side,) for side in ANCHORS), len(stages), crop, head)
 
 
-def network(sizes: Sizes, features: Callable[[Sizes], Features] = pyramid) -> "nn.Module":
+def network(sizes: Sizes, features: Callable[[Sizes], Features] = pyramid) -> Module:
     """Define the detector: image [B, 3, side, side] -> boxes [B, D, 4], scores, labels [B, D], (masks), counts [B, 1].
 
     Boxes are pixels (x1, y1, x2, y2), best first; rows beyond the count are 0. Masks [B, D, 28, 28] are the
@@ -253,7 +252,7 @@ CLASS_DEVIATION, BOX_DEVIATION, OBJECTNESS_DEVIATION, MASK_DEVIATION = 3.0, 0.3,
 
 def build(
     name: str, sizes: Sizes, pictures: Iterator[Sample], features: Callable[[Sizes], Features] = pyramid
-) -> "nn.Module":
+) -> Module:
     """Seed the detector and spread its heads' answers, so that pictures have proposals and objects of most classes."""
     import torch
     from torch import nn
@@ -290,7 +289,7 @@ def build(
             detection.spread(heads.mask_predictor.mask_fcn_logits, _rows(answers), MASK_DEVIATION)
         if sizes.frozen:
             freeze(model)
-    built: nn.Module = model
+    built: Module = model
     return built
 
 
@@ -307,7 +306,7 @@ def _rows(answers: "torch.Tensor") -> "torch.Tensor":
     return answers.transpose(0, 1).flatten(1).t()
 
 
-def freeze(module: "nn.Module") -> None:
+def freeze(module: Module) -> None:
     """Replace every BatchNorm by its constant form, of the same names."""
     from torch import nn
     from torchvision.ops import FrozenBatchNorm2d

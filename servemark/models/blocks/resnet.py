@@ -6,10 +6,9 @@ torchvision's, so its weights load.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from torch import nn
+from servemark.workload import Module
 
 CITATION = "He et al. 2016, Deep Residual Learning for Image Recognition, CVPR (arXiv:1512.03385)"
 RESIDUAL_GAMMA = 0.2
@@ -34,7 +33,7 @@ class Sizes:
     """The first convolution of a bottleneck has the stride, not the 3x3."""
 
 
-def network(sizes: Sizes) -> "nn.Module":
+def network(sizes: Sizes) -> Module:
     """Define a residual network: image [B, channels, side, side] -> logits [B, classes].
 
     Blocks start with a small last gamma (Goyal et al. 2017, section 5.1, has it zero), so that depth does not drown

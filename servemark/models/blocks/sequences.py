@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from servemark.workload import Module
+
 if TYPE_CHECKING:
     import torch
-    from torch import nn
 
 
 TensorTuple: TypeAlias = "tuple[torch.Tensor, ...]"
@@ -76,7 +77,7 @@ SATURATED = 100.0
 """In FP32 and FP16 the sigmoid of this is exactly 1, and that of its negative so close to 0 that nothing is added."""
 
 
-def lstm(cells: "Iterable[nn.Module]", inputs: "torch.Tensor", padding: "torch.Tensor") -> "TensorTuple":
+def lstm(cells: Iterable[Module], inputs: "torch.Tensor", padding: "torch.Tensor") -> "TensorTuple":
     """Run the cells, one for each of N directions, over inputs [B, S, D] without the padding [B, S].
 
     Returns outputs [B, S, N * H], meaningless at the padding, and the states h and c after the sentence, [N, B, H].
@@ -92,7 +93,7 @@ def lstm(cells: "Iterable[nn.Module]", inputs: "torch.Tensor", padding: "torch.T
     return outputs, torch.cat([ahead.transpose(0, 1), h[1:]]), c
 
 
-def gru(cells: "Iterable[nn.Module]", inputs: "torch.Tensor", padding: "torch.Tensor") -> "TensorTuple":
+def gru(cells: Iterable[Module], inputs: "torch.Tensor", padding: "torch.Tensor") -> "TensorTuple":
     """Run the cells like `lstm`: outputs [B, S, N * H] and the state after the sentence, [N, B, H]."""
     import torch
 
@@ -101,7 +102,7 @@ def gru(cells: "Iterable[nn.Module]", inputs: "torch.Tensor", padding: "torch.Te
 
 
 def _frozen(
-    cells: "Iterable[nn.Module]", gates: tuple[int, ...], inputs: "torch.Tensor", padding: "torch.Tensor"
+    cells: Iterable[Module], gates: tuple[int, ...], inputs: "torch.Tensor", padding: "torch.Tensor"
 ) -> "tuple[torch.Tensor, list[torch.Tensor], torch.Tensor]":
     """Let the padding hold the state as it is, in both directions, with the operators that every engine has.
 

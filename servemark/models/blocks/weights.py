@@ -8,7 +8,7 @@ from zlib import crc32
 
 import numpy as np
 
-from servemark.workload import Sample
+from servemark.workload import Module, Sample
 
 if TYPE_CHECKING:
     import torch
@@ -36,7 +36,7 @@ def seeded(name: str) -> Iterator[None]:
         torch.random.set_rng_state(state)
 
 
-def he(model: "nn.Module") -> None:
+def he(model: Module) -> None:
     """Draw the weights of convolutions and dense layers for rectifiers, and set their biases to 0.
 
     He et al. 2015, "Delving Deep into Rectifiers": activations keep their order of magnitude in depth.
@@ -50,7 +50,7 @@ def he(model: "nn.Module") -> None:
                 nn.init.zeros_(module.bias)
 
 
-def calibrate(model: "nn.Module", *inputs: "torch.Tensor") -> None:
+def calibrate(model: Module, *inputs: "torch.Tensor") -> None:
     """Set every BatchNorm's running statistics to those of one batch, so that activations stay of order 1 in depth."""
     import torch
     from torch import nn
