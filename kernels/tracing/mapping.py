@@ -34,27 +34,11 @@ def case_of(operator: str, arguments: Arguments, result: object) -> Found:
     return mapped(arguments, first) if first.numel() else "of nothing"
 
 
-def _mm(given: Arguments, _: "torch.Tensor") -> Found:
-    return _product(given["self"], given["mat2"])
-
-
 def _addmm(given: Arguments, _: "torch.Tensor") -> Found:
     right, left = given["mat1"], given["mat2"]
     if given["self"].dim() == 1 and _transposed(left) and not _transposed(right):
         return Case.of("fully_connected", batch=right.shape[0], inputs=right.shape[1], outputs=left.shape[1])
     return _product(right, left)
-
-
-def _bmm(given: Arguments, _: "torch.Tensor") -> Found:
-    return _product(given["self"], given["mat2"])
-
-
-def _baddbmm(given: Arguments, _: "torch.Tensor") -> Found:
-    return _product(given["batch1"], given["batch2"])
-
-
-def _mv(given: Arguments, _: "torch.Tensor") -> Found:
-    return _product(given["vec"][None], given["self"].mT)
 
 
 def _product(right: "torch.Tensor", left: "torch.Tensor") -> Found:
@@ -73,7 +57,9 @@ def _convolution(given: Arguments, result: "torch.Tensor") -> Found:
     dimensions = data.dim() - 2
     if dimensions not in {1, 2, 3}:
         return f"of {dimensions} dimensions"
-    stride, padding, dilation = (_each(given[name], dimensions) for name in ("stride", "padding", "dilation"))
+    stride, padding, dilation = (
+        tuple(given[name]) * (dimensions if len(given[name]) == 1 else 1) for name in ("stride", "padding", "dilation")
+    )
     last = dimensions > 1 and not data.is_contiguous() and _channels_last(data)
     sizes: dict[str, Any] = {
         "n": data.shape[0],
@@ -89,10 +75,6 @@ def _convolution(given: Arguments, result: "torch.Tensor") -> Found:
         into: dict[str, Any] = {"c": result.shape[1], "k": data.shape[1], "size": tuple(result.shape[2:])}
         return Case.of("convolution", **sizes, **into, direction="backward_data")
     return Case.of("convolution", **sizes, c=data.shape[1], k=weight.shape[0], size=tuple(data.shape[2:]))
-
-
-def _each(values: "list[int]", dimensions: int) -> tuple[int, ...]:
-    return tuple(values) * (dimensions if len(values) == 1 else 1)
 
 
 def _channels_last(data: "torch.Tensor") -> bool:
@@ -161,10 +143,6 @@ def _cat(given: Arguments, result: "torch.Tensor") -> Found:
     return Case.of("memory", operation="copy", length=result.numel())
 
 
-def _max_pool(given: Arguments, result: "torch.Tensor") -> Found:
-    return "dilated" if set(given["dilation"]) != {1} else _pooled("max", given, result)
-
-
 def _average_pool(given: Arguments, result: "torch.Tensor") -> Found:
     without = not given["count_include_pad"] and set(given["padding"]) != {0}
     return "without the padding" if without or given["divisor_override"] else _pooled("average", given, result)
@@ -185,16 +163,15 @@ def _pooled(kind: str, given: Arguments, result: "torch.Tensor") -> Found:
     return case if case.kernel.output_size() == tuple(result.shape[2:]) else "with part of a window at the edge"
 
 
-def _embedding(given: Arguments, _: "torch.Tensor") -> Found:
-    weight, indices = given["weight"], given["indices"]
-    return Case.of("embedding", rows=weight.shape[0], width=weight.shape[1], lookups=indices.numel())
-
-
 def _index_select(given: Arguments, _: "torch.Tensor") -> Found:
     table = given["self"]
     if table.dim() != 2 or given["dim"] != 0 or not table.is_contiguous():
         return "not of a table's rows"
-    return Case.of("embedding", rows=table.shape[0], width=table.shape[1], lookups=given["index"].numel())
+    return _rows(table, given["index"])
+
+
+def _rows(table: "torch.Tensor", indices: "torch.Tensor") -> Case:
+    return Case.of("embedding", rows=table.shape[0], width=table.shape[1], lookups=indices.numel())
 
 
 def _attention(given: Arguments, _: "torch.Tensor") -> Found:
@@ -206,11 +183,10 @@ def _attention(given: Arguments, _: "torch.Tensor") -> Found:
 
 
 _MAPPED: "dict[str, Callable[[Arguments, torch.Tensor], Found]]" = {
-    "mm": _mm,
+    **dict.fromkeys(("mm", "bmm"), lambda given, _: _product(given["self"], given["mat2"])),
     "addmm": _addmm,
-    "bmm": _bmm,
-    "baddbmm": _baddbmm,
-    "mv": _mv,
+    "baddbmm": lambda given, _: _product(given["batch1"], given["batch2"]),
+    "mv": lambda given, _: _product(given["vec"][None], given["self"].mT),
     "convolution": _convolution,
     "native_batch_norm": _batch_norm,
     "_native_batch_norm_legit_no_training": _batch_norm,
@@ -220,9 +196,11 @@ _MAPPED: "dict[str, Callable[[Arguments, torch.Tensor], Found]]" = {
     **{operation: _element_wise(operation) for operation in ("add", "sub", "mul", "div", "maximum")},
     **dict.fromkeys(("clone", "copy_", "_to_copy"), _copy),
     "cat": _cat,
-    "max_pool2d_with_indices": _max_pool,
+    "max_pool2d_with_indices": lambda given, result: (
+        "dilated" if set(given["dilation"]) != {1} else _pooled("max", given, result)
+    ),
     "avg_pool2d": _average_pool,
-    "embedding": _embedding,
+    "embedding": lambda given, _: _rows(given["weight"], given["indices"]),
     "index_select": _index_select,
     "_scaled_dot_product_flash_attention_for_cpu": _attention,
 }

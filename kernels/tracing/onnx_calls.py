@@ -173,20 +173,6 @@ def _element_wise(node: Node) -> Found:
     return case_of(name, {"self": first, "other": second}, node.output)
 
 
-def _softmax(node: Node) -> Found:
-    return case_of("_softmax", {"dim": node.attributes.get("axis", -1) % node.output.dim()}, node.output)
-
-
-def _layer_norm(node: Node) -> Found:
-    shape = node.inputs[0].shape[node.attributes.get("axis", -1) :]
-    return case_of("native_layer_norm", {"normalized_shape": shape}, node.output)
-
-
-def _batch_norm(node: Node) -> Found:
-    given = {"training": node.attributes.get("training_mode", 0), "input": node.inputs[0]}
-    return case_of("native_batch_norm", given, node.output)
-
-
 def _pool(node: Node) -> Found:
     data = node.inputs[0]
     dimensions = data.dim() - 2
@@ -213,10 +199,6 @@ def _gather(node: Node) -> Found:
     return case_of("embedding", {"weight": table, "indices": indices}, node.output)
 
 
-def _concat(node: Node) -> Found:
-    return case_of("cat", {"tensors": node.inputs}, node.output)
-
-
 def _recurrent(node: Node) -> tuple[Case, ...] | str:
     """A kernel for each way of a layer. ONNX's `layout` 0: the steps first."""
     usual = not any(node.attributes.get(name) for name in ("activations", "clip", "input_forget", "layout"))
@@ -239,10 +221,20 @@ _MAPPED: dict[str, Callable[[Node], Found]] = {
     "MatMul": _matmul,
     **dict.fromkeys(("Relu", "Sigmoid", "Tanh", "Gelu"), _activation),
     **dict.fromkeys(("Add", "Sub", "Mul", "Div", "Max"), _element_wise),
-    "Softmax": _softmax,
-    "LayerNormalization": _layer_norm,
-    "BatchNormalization": _batch_norm,
+    "Softmax": lambda node: case_of(
+        "_softmax", {"dim": node.attributes.get("axis", -1) % node.output.dim()}, node.output
+    ),
+    "LayerNormalization": lambda node: case_of(
+        "native_layer_norm",
+        {"normalized_shape": node.inputs[0].shape[node.attributes.get("axis", -1) :]},
+        node.output,
+    ),
+    "BatchNormalization": lambda node: case_of(
+        "native_batch_norm",
+        {"training": node.attributes.get("training_mode", 0), "input": node.inputs[0]},
+        node.output,
+    ),
     **dict.fromkeys(("MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool"), _pool),
     "Gather": _gather,
-    "Concat": _concat,
+    "Concat": lambda node: case_of("cat", {"tensors": node.inputs}, node.output),
 }

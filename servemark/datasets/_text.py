@@ -4,6 +4,9 @@ import codecs
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
+
 from servemark import files
 from servemark.errors import InputDataError
 
@@ -65,3 +68,17 @@ def encode(sentence: Sequence[str], ids: Mapping[str, int], *, unknown: int, lim
     """Look up words; those that are not among the first `limit` ids are `unknown`."""
     found = (ids.get(word, unknown) for word in sentence)
     return [i if i < limit else unknown for i in found]
+
+
+def windows(
+    tokens: Sequence[int], length: int, path: Path, fix: str
+) -> Iterator[tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]]:
+    """Cut a text into consecutive windows: ids [length] and the ids that follow each of them [length].
+
+    Raises InputDataError naming the file of a text that is shorter.
+    """
+    if len(tokens) <= length:
+        raise InputDataError(f"{path} has {len(tokens)} tokens, one window needs {length + 1}", fix=fix)
+    text = np.array(tokens, np.int32)
+    for start in range(0, len(text) - length, length):
+        yield text[start : start + length], text[start + 1 : start + length + 1]

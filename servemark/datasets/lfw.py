@@ -30,8 +30,8 @@ def read(folder: Path) -> "Iterator[Image.Image]":
     line.
     """
     if not (folder / PAIRS).exists():
-        return (_face(path) for path in image_folder.paths(folder))
-    return (_face(path, place) for place, *pair in pairs(folder) for path in pair)
+        return (face(path) for path in image_folder.paths(folder))
+    return (face(path, place) for place, *pair in pairs(folder) for path in pair)
 
 
 def pairs(folder: Path) -> list[tuple[str, Path, Path]]:
@@ -61,9 +61,10 @@ def labelled_pairs(folder: Path) -> list[tuple[str, Path, Path, int, int]]:
     ]
 
 
-def face(path: Path, place: str) -> "Image.Image":
-    """One picture, as `read` gives it. Raises InputDataError naming file and line."""
-    return _face(path, place)
+def face(path: Path, place: str = "") -> "Image.Image":
+    """Read one picture, whose place is named in errors. Raises InputDataError naming file and line."""
+    named = f"{place}: {path}" if place else path
+    return image_folder.fit(image_folder.decode(path, named), SIDE, CROP)
 
 
 def _pair(folder: Path, line: str, place: str) -> tuple[str, Path, Path]:
@@ -74,8 +75,3 @@ def _pair(folder: Path, line: str, place: str) -> tuple[str, Path, Path]:
         raise InputDataError(f"{place}: {line[:80]!r} is neither `name, n, m` nor `name, n, name, m`", fix=FIX)
     first, second = (folder / name / f"{name}_{int(n):04d}.jpg" for name, n in (fields[:2], fields[2:]))
     return place, first, second
-
-
-def _face(path: Path, place: str = "") -> "Image.Image":
-    named = f"{place}: {path}" if place else path
-    return image_folder.fit(image_folder.decode(path, named), SIDE, CROP)

@@ -34,11 +34,7 @@ def read(folder: Path, *, length: int) -> Iterator[tuple[npt.NDArray[np.int32], 
     """
     ids = build_vocabulary(folder / "ptb.train.txt")
     path = folder / "ptb.test.txt"
-    text = np.array([_look_up(ids, word, place) for place, word in words(path)], np.int32)
-    if len(text) <= length:
-        raise InputDataError(f"{path} has {len(text)} tokens, one window needs {length + 1}", fix=FIX)
-    for start in range(0, len(text) - length, length):
-        yield text[start : start + length], text[start + 1 : start + length + 1]
+    yield from _text.windows([_look_up(ids, word, place) for place, word in words(path)], length, path, FIX)
 
 
 def build_vocabulary(path: Path) -> dict[str, int]:

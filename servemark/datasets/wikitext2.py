@@ -34,11 +34,7 @@ def read(folder: Path, *, length: int) -> Iterator[tuple[npt.NDArray[np.int32], 
                 raise InputDataError(f"{place}: {word!r} is not in the training text", fix=FIX)
             tokens.append(ids[word])
         tokens.append(END_ID)
-    if len(tokens) <= length:
-        raise InputDataError(f"{path} has {len(tokens)} tokens, one window needs {length + 1}", fix=FIX)
-    text = np.array(tokens, np.int32)
-    for start in range(0, len(text) - length, length):
-        yield text[start : start + length], text[start + 1 : start + length + 1]
+    yield from _text.windows(tokens, length, path, FIX)
 
 
 def build_vocabulary(path: Path) -> dict[str, int]:

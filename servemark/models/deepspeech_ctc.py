@@ -7,25 +7,17 @@ Frames beyond the utterance are 0.
 from dataclasses import replace
 
 from servemark.models import deepspeech
-from servemark.workload import Variant
 
 FULL, TINY = (replace(sizes, decoded=False) for sizes in (deepspeech.Sizes(), deepspeech.TINY))
+FULL_VARIANT, TINY_VARIANT = deepspeech.variants(
+    FULL, TINY, parameters=(122_748_957, 153_629), step_flops=(245_411_840, 304_512)
+)
 
 WORKLOAD = deepspeech.recogniser(
     "deepspeech_ctc",
     "DeepSpeech, log-probabilities",
     suites=("AI Matrix, variant",),
     origin="The network of `deepspeech`, without the decoder. AI Matrix publishes seconds of both together.",
-    # of 490 frames, of 371 and of 1,750
-    full=Variant(
-        FULL,
-        parameters=122_748_957,
-        flops=490 * 245_411_840,
-        flops_without_padding=371 * 245_411_840,
-        flops_longest=1750 * 245_411_840,
-    ),
-    # of 52 frames, of 47 and of 64
-    tiny=Variant(
-        TINY, parameters=153_629, flops=52 * 304_512, flops_without_padding=47 * 304_512, flops_longest=64 * 304_512
-    ),
+    full=FULL_VARIANT,
+    tiny=TINY_VARIANT,
 )

@@ -9,25 +9,17 @@ utterance: no state is kept between requests.
 from dataclasses import replace
 
 from servemark.models import deepspeech
-from servemark.workload import Variant
 
 FULL, TINY = (replace(sizes, bidirectional=False) for sizes in (deepspeech.Sizes(), deepspeech.TINY))
+FULL_VARIANT, TINY_VARIANT = deepspeech.variants(
+    FULL, TINY, parameters=(47_233_053, 79_325), step_flops=(94_416_896, 157_056)
+)
 
 WORKLOAD = deepspeech.recogniser(
     "deepspeech_streaming",
     "DeepSpeech, forwards only",
     suites=("AI Matrix, variant",),
     origin="Mozilla DeepSpeech 0.2 to 0.9, which AI Matrix carries as source and does not run.",
-    # of 490 frames, of 371 and of 1,750
-    full=Variant(
-        FULL,
-        parameters=47_233_053,
-        flops=490 * 94_416_896,
-        flops_without_padding=371 * 94_416_896,
-        flops_longest=1750 * 94_416_896,
-    ),
-    # of 52 frames, of 47 and of 64
-    tiny=Variant(
-        TINY, parameters=79_325, flops=52 * 157_056, flops_without_padding=47 * 157_056, flops_longest=64 * 157_056
-    ),
+    full=FULL_VARIANT,
+    tiny=TINY_VARIANT,
 )
