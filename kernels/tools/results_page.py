@@ -11,8 +11,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from kernels.views.notes import caveats, ceiling_lines, outcome, sensed, unmeasured
-from kernels.views.tables import families
+from kernels.views.notes import caveats, ceiling_lines, families, outcome, sensed, unmeasured
 from servemark.results import directory as results
 from servemark.results.schema.kernels import KernelsDocument, title
 from servemark.views.blocks import Table

@@ -2,8 +2,22 @@
 
 from typing import Any
 
-from kernels.views.notes import DEFECTS, caveats, ceiling_lines, outcome, roofs, sensed, unmapped, unmeasured
-from kernels.views.tables import explained, families, gflops, measured_cases, published, share_words
+from kernels.views.notes import (
+    DEFECTS,
+    caveats,
+    ceiling_lines,
+    explained,
+    families,
+    gflops,
+    measured_cases,
+    outcome,
+    published,
+    roofs,
+    sensed,
+    share_words,
+    unmapped,
+    unmeasured,
+)
 from servemark.quantities import figure
 from servemark.results.saved import Saved
 from servemark.results.schema.kernels import Ceiling, KernelCase, KernelsDocument, named, title

@@ -8,7 +8,7 @@ import click
 from servemark.cli._report import PAGE, each, read_all, side_by_side, write_page
 from servemark.documents.commands.show import Report
 from servemark.errors import OptionError, ResultError, parsing
-from servemark.library.conversion import to_parquet
+from servemark.library.series import to_parquet
 from servemark.monitoring.mlflow import Mlflow
 from servemark.output import note
 from servemark.paths import shown

@@ -1,4 +1,4 @@
-"""Figures over time as arrays: the windows of a run, and what was read of the machines beside it."""
+"""Figures over time as arrays: windows of a run, and what was read of the machines; both tables as Parquet files."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from servemark.library import parquet
-from servemark.library.parquet import SERIES, Values, Words
+from servemark.library import parquet, requests
+from servemark.library.parquet import REQUESTS, SERIES, Values, Words
 from servemark.results.saved import Saved, file_of, read_saved
 
 PARQUET_FILE = "series.parquet"
@@ -120,3 +120,21 @@ def _of_table(columns: Mapping[str, Any]) -> Iterator[TimeSeries]:
         )
         about = source, name, unit, json.loads(labels), bool(columns["counter"][start])
         yield TimeSeries(*about, times[start:end], columns["value"][start:end], reason)
+
+
+def to_parquet(saved: Saved) -> list[Path]:
+    """Write `requests.parquet`, if a log was kept, and `series.parquet` beside a result. Raises ResultError.
+
+    Returns what was written, nothing for a result without a folder.
+    """
+    if saved.folder is None:
+        return []
+    written: list[Path] = []
+    log = saved.folder / requests.CSV_FILE
+    if log.is_file():
+        written.append(saved.folder / requests.PARQUET_FILE)
+        parquet.write(written[-1], REQUESTS, requests.read_log(log))
+    if found := series_of(saved):
+        written.append(saved.folder / PARQUET_FILE)
+        parquet.write(written[-1], SERIES, table_of(found))
+    return written

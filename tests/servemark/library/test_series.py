@@ -7,9 +7,8 @@ from typing import Any, cast
 import numpy as np
 
 from servemark.library import TimeSeries, read_series
-from servemark.library.conversion import to_parquet
 from servemark.library.parquet import SERIES
-from servemark.library.series import series_of
+from servemark.library.series import series_of, to_parquet
 from servemark.results import directory
 from servemark.results.saved import Saved
 from servemark.results.schema.machine_series import SeriesColumn, SeriesOf

@@ -10,8 +10,8 @@ import pytest
 
 from servemark.errors import ResultError
 from servemark.library import parquet, read_requests, read_series
-from servemark.library.conversion import to_parquet
 from servemark.library.parquet import REQUESTS, SERIES, Column
+from servemark.library.series import to_parquet
 from servemark.results.saved import Saved
 from tests.support.saved_documents import run
 
