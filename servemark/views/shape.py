@@ -6,8 +6,11 @@ from typing import Any
 
 from servemark.results.schema.header import Header
 from servemark.results.schema.run import Result
+from servemark.results.schema.verdict import VerdictOfRun
 from servemark.results.served_config import flat
 from servemark.views.blocks import Article, Badge, Block, Facts, Section
+from servemark.views.verdict import badges as badges_of
+from servemark.views.verdict import meaning, verdict_of
 
 FAILED, PARTIAL = Badge("FAILED", "bad"), Badge("PARTIAL", "bad")
 _TONES = {"better": "good", "same": "good", "not worse": "good", "trusted": "good"}
@@ -23,21 +26,32 @@ def shaped(
     sections: Sequence[Section],
     explained: Sequence[str] = (),
     badges: Sequence[Badge] = (),
+    verdict: VerdictOfRun | None = None,
+    behind: Sequence[Section] = (),
     outcome: str = "",
     failed: object = False,
+    last: str = "Environment",
     before_environment: Sequence[Block] = (),
 ) -> Article:
     """Compose the article of a document, which says itself if it is partial; `failed`: if any part of it did.
 
-    `outcome` is the word for what a campaign or a difference came to, where there is one.
+    A run's `verdict` stands between what was measured and what is `behind` it. `outcome` is the word for what a
+    campaign or a difference came to, where there is one. `last` is the heading of the environment.
     """
-    came_to = [Badge(outcome.upper(), _TONES.get(outcome, "open"))] if outcome else []
+    shown, words, of_verdict = [*badges], [*explained], list[Section]()
+    if verdict:
+        shown += badges_of(verdict)
+        words += meaning(verdict)
+        of_verdict = [Section("Verdict", [verdict_of(verdict)])]
+    if outcome:
+        shown.append(Badge(outcome.upper(), _TONES.get(outcome, "open")))
+    environs = Section(last, lambda: [*before_environment, *environment(document)])
     return Article(
         about=about,
         answer=answer,
-        explained=explained,
-        sections=[*sections, Section("Environment", lambda: [*before_environment, *environment(document)])],
-        badges=[*badges, *came_to, *([FAILED] if failed else []), *([PARTIAL] if document.get("partial") else [])],
+        explained=words,
+        sections=[*sections, *of_verdict, *behind, environs],
+        badges=[*shown, *([FAILED] if failed else []), *([PARTIAL] if document.get("partial") else [])],
         made=made(document),
     )
 

@@ -52,6 +52,12 @@ def agreement_words(found: OutputAgreement | RowAgreement) -> str:
     return ", ".join([*parts, f"top-1 {counted}" + (f" (at least {equal:.0%} of all values)" if equal < 1 else "")])
 
 
+def served(document: Mapping[str, Any], *more: str) -> str:
+    """Name what answered: "ncf on onnxruntime, cpu, fp32", with `more` of the document's keys behind."""
+    place = ", ".join(str(document[key]) for key in ("engine", "device", "precision", *more))
+    return f"{document['workload']} on {place}"
+
+
 def cells(group: Mapping[str, Any], keys: Sequence[str]) -> list[str]:
     """Format these figures of a group."""
     return [figure(figure_of(group, key)) for key in keys]

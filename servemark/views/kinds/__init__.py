@@ -1,20 +1,40 @@
-"""Documents as articles: a module for each kind, here or in its room. Reads documents only.
+"""Documents as articles: a module for each kind, or for several of one shape. Reads documents only.
 
 A module has `article(saved)`; `records(saved)`, the rows of a spreadsheet; and `checks(saved)`, what a pipeline asks.
 Of several documents side by side it has the article alone: rows and checks are those of each part.
 """
 
-from collections.abc import Mapping, Sequence
+import importlib
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from servemark.errors import ResultError
-from servemark.plugins import module_of, names_in
 from servemark.results.saved import Saved
 from servemark.views.blocks import Article, Check
 
-ELSEWHERE = {"kernels": ("kernels.views", "article")}
-"""The module of a kind that belongs to another room."""
 Record = Mapping[str, Any]
+_MODULES = {
+    # Runs: one load on one subject.
+    "load": "run",
+    "mlperf": "run",
+    "quality": "quality",
+    "series": "series",
+    # Campaigns: subjects and rounds of runs, with what is said of them.
+    "comparison": "comparison",
+    "tuning": "tuning",
+    "suite": "suite",
+    "calibration": "calibration",
+    "characterisation": "characterisation",
+    "suites": "characterisation",
+    "synthesis": "synthesis",
+    # Profiles: one inference, or kernels, by part.
+    "profile": "profile",
+    "kernels": "kernels.views.article",
+    # Differences: saved ones judged.
+    "saved_comparison": "difference",
+    "history": "difference",
+}
+"""The module of each kind, by shape: of this package, or with its path of another room."""
 
 
 class Kind(Protocol):
@@ -26,20 +46,22 @@ class Kind(Protocol):
     def records(self, saved: Saved) -> Sequence[Record]:
         """Return the rows of a spreadsheet: units stand in the keys."""
 
-    def checks(self, saved: Saved) -> Sequence[Check]:
+    def checks(self, saved: Saved) -> Iterable[Check]:
         """List what was judged."""
 
 
 def kinds() -> list[str]:
-    """The kinds of documents that can be shown."""
-    return sorted([*ELSEWHERE, *names_in(__name__)])
+    """Return the kinds of documents that can be shown."""
+    return sorted(_MODULES)
 
 
 def kind_of(saved: Saved) -> Kind:
     """Return the module of a document's kind. Raises ResultError."""
-    if saved.kind not in kinds():
+    if saved.kind not in _MODULES:
         raise ResultError(
             f"{saved.name} is of the kind {saved.kind!r}, which has no report", fix=f"name one of: {', '.join(kinds())}"
         )
-    found: Kind = module_of(*ELSEWHERE.get(saved.kind, (__name__, saved.kind)))
-    return found
+    module = _MODULES[saved.kind]
+    found: Any = importlib.import_module(module if "." in module else f"{__name__}.{module}")
+    kind: Kind = found
+    return kind

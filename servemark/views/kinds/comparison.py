@@ -9,7 +9,7 @@ from servemark.results.saved import Saved
 from servemark.results.schema.comparison import ComparisonDocument, ComparisonRow, ComparisonTurn
 from servemark.results.schema.header import reason_of
 from servemark.views.blocks import Article, Block, Check, Facts, Lines, Section, Table
-from servemark.views.kinds import saved_comparison
+from servemark.views.kinds import difference
 from servemark.views.plots.engines import (
     RATIOS,
     RatioName,
@@ -46,7 +46,7 @@ def article(saved: Saved) -> Article:
     """The answer, the tables, the figures, and the caveats after them."""
     document = saved.of(ComparisonDocument)
     rows, gate = document["rows"], document.get("gate")
-    said = [*(saved_comparison.answer(gate) if gate else []), *answer(document)]
+    said = [*(difference.answer(gate) if gate else []), *answer(document)]
     first = document["baseline"]
     return shaped(
         document,
@@ -55,7 +55,7 @@ def article(saved: Saved) -> Article:
         explained=[*said[1:], *_invalid(rows)],
         sections=[
             Section("Servers" if document.get("servers") else "Engines", list(_tables(document))),
-            *(saved_comparison.subjects(gate) if gate else []),
+            *(difference.subjects(gate) if gate else []),
             Section("Ratios", lambda: ratios(rows, first)),
             Section("Latency and throughput", lambda: figures(rows)),
             Section("Queue", lambda: in_flight(rows)),
@@ -397,4 +397,4 @@ def checks(saved: Saved) -> Iterator[Check]:
     for left in document["left_out"]:
         yield Check("takes part", None, "-", note=left["reason"], subject=f"{document['workload']}.{left['label']}")
     if gate := document.get("gate"):
-        yield from saved_comparison.judged(gate)
+        yield from difference.judged(gate)

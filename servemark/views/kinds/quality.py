@@ -8,7 +8,7 @@ from servemark.results.schema.details import QualityFigure, QualityScore
 from servemark.results.schema.quality import QualityResult
 from servemark.views.blocks import Article, Badge, Check, Lines, Section, Table
 from servemark.views.shape import shaped
-from servemark.views.wording import low_and_high, score
+from servemark.views.wording import low_and_high, score, served
 
 _BADGES = {"met": Badge("TARGET MET", "good"), "missed": Badge("TARGET MISSED", "bad")}
 
@@ -19,9 +19,10 @@ def article(saved: Saved) -> Article:
     found = result["quality"]
     badges = [_BADGES[found["outcome"]]] if found and found["outcome"] in _BADGES else []
     rows = [_cells(each) for each in found["figures"]] if found else []
+    source = f" on {found['data']['source']}" if found else ""
     return shaped(
         result,
-        about=_title(result),
+        about=f"{served(result, 'protocol')}  |  quality{source}",
         answer=against_target(found) if found else "nothing was scored",
         sections=[
             Section("Figures", [Table(("figure", "value", "95 % interval"), rows)]),
@@ -29,13 +30,6 @@ def article(saved: Saved) -> Article:
         ],
         badges=badges,
     )
-
-
-def _title(result: QualityResult) -> str:
-    """Return the title: "ncf on onnxruntime, cpu, fp32, http  |  quality on ml-100k"."""
-    place = ", ".join(str(result[key]) for key in ("engine", "device", "precision", "protocol"))
-    source = f" on {result['quality']['data']['source']}" if result["quality"] else ""
-    return f"{result['workload']} on {place}  |  quality{source}"
 
 
 def score_words(found: QualityScore) -> str:

@@ -14,8 +14,7 @@ from servemark.stats.ratios import MINIMUM_REPEATS, variation
 from servemark.views.blocks import Article, Badge, Block, Figure, Lines, Section, Table
 from servemark.views.drawing.axis import linear, logarithmic
 from servemark.views.drawing.plot import Plot
-from servemark.views.kinds import load
-from servemark.views.plots.latency import by_percentile
+from servemark.views.plots.latency import by_percentile, limits
 from servemark.views.plots.run import cold_starts
 from servemark.views.shape import environment, made
 from servemark.views.wording import cells, values
@@ -102,7 +101,7 @@ def _variation(values: Sequence[float | None]) -> str:
 
 
 def _curve(curve: Curve, result: Result) -> list[Block]:
-    points, levels = curve["points"], load.limits(result)
+    points, levels = curve["points"], limits(result)
     values = [figure_of(point, key) for point in points for key in _LINES]
     plot = Plot(
         "Latency over the rate that was answered",

@@ -11,6 +11,7 @@ from servemark.views.blocks import Article, Block, Check, Facts, Figure, Lines, 
 from servemark.views.drawing.axis import linear
 from servemark.views.drawing.plot import GOOD, Bar, ends
 from servemark.views.shape import shaped
+from servemark.views.wording import served
 
 SHOWN = 12
 """Rows of the table on a terminal."""
@@ -30,11 +31,10 @@ def article(saved: Saved) -> Article:
     slo = parse_objectives(document["request"]["objectives"]["slo"])
     slowest = latency_objective(slo)
     head = ["candidate", "screened/s", "max rate/s", f"{slowest.name if slowest else ''} ms", "in rounds/s"]
-    place = f"{document['workload']} on {document['engine']}, {document['device']}, {document['precision']}"
     asked = f"the highest Poisson rate with {document['request']['objectives']['slo']}"
     return shaped(
         document,
-        about=f"{place}: {asked}, batch {document['batch_size']}",
+        about=f"{served(document)}: {asked}, batch {document['batch_size']}",
         answer=answer,
         sections=[
             Section("Candidates", [Table([*head, "verdict", ""], [_cells(document, row) for row in rows], most=SHOWN)]),

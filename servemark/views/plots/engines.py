@@ -257,7 +257,8 @@ def agreements(rows: Sequence[ComparisonRow]) -> list[Block]:
     found = [each for each in found if each[2]["checked"]]
     cosine = all(agreement["cosine_min"] is not None for *_, agreement in found)
     key, words = ("cosine_min", "smallest cosine") if cosine else ("top1_agreement", "share with the same first choice")
-    limits = sorted({limit for _, row, _ in found if (limit := _least_cosine(row)) is not None}) if cosine else []
+    tolerances = [agreement.get("tolerance") or {} for *_, agreement in found]
+    limits = sorted({each["min_cosine"] for each in tolerances if "min_cosine" in each}) if cosine else []
     plot = Plot(
         f"{words} over inferences per second",
         linear("inferences/s", [row["inferences_per_s"]["mean"] for _, row, _ in found]),
@@ -272,11 +273,6 @@ def agreements(rows: Sequence[ComparisonRow]) -> list[Block]:
         plot.level(limit, f"tolerance {limit:g}")
     note = RANDOM_WEIGHTS if any(only_agreement(row, agreement) for _, row, agreement in found) else ""
     return [Figure.of(plot, f"{words} over speed", Table(["engine", "inferences/s", "agreement"], cells), note=note)]
-
-
-def _least_cosine(row: ComparisonRow) -> float | None:
-    """The smallest cosine that a reduced precision may have."""
-    return (row["output_agreement"].get("tolerance") or {}).get("min_cosine")
 
 
 def _name(row: ComparisonRow) -> str:

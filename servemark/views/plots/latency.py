@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 from servemark.documents.load import Trace
 from servemark.documents.saved_load import load_of, rate_of
-from servemark.library import Requests
+from servemark.figures.registry import count_of, value_of
+from servemark.library import Requests, read_requests
 from servemark.quantities import figure
 from servemark.results.objectives import latency_objective, parse_objectives
 from servemark.results.saved import Saved
@@ -19,13 +20,24 @@ from servemark.results.schema.header import figure_of
 from servemark.results.schema.run import Result
 from servemark.stats.histogram import Histogram
 from servemark.stats.percentiles import beyond_chance
-from servemark.views.blocks import Figure, Table
+from servemark.views.blocks import Block, Figure, Lines, Table
 from servemark.views.drawing.axis import Axis, linear, logarithmic, percentiles
 from servemark.views.drawing.plot import BAD, Plot
+from servemark.views.wording import values
 
+SHOWN = 3
+"""Maximum number of the worst seconds that are named."""
+_PERCENTILES = ("p99", "p95", "p90", "p50")
+_LINES = {"p50_ms": ("p50", 0), "p90_ms": ("p90", 2), "p99_ms": ("p99", 1), "max_ms": ("max", 7)}
+Floats = npt.NDArray[np.float64]
+COLUMNS, ROWS = 80, 28
+"""Cells of the heatmap, at most."""
+MAX_POINTS, MAX_ROWS = 1000, 500
+"""Of a line and of its table: beyond them neighbours are shown by their extremes. A plot is 560 wide."""
 SHARES = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999, 0.99999)
 """Rows of the table, as far as the samples reach."""
 _POINTS = 160
+_SAVED = {"latency_us": "latency", "service_time_us": "service time"}
 Level = tuple[str, float]
 """A limit in words and in ms."""
 
@@ -96,17 +108,6 @@ def _table(found: Mapping[str, Histogram]) -> Table:
         rows.append([f"{100 * share:.10g}%", *known])
     rows.append(["100%", *(figure(histogram.max_ns / 1e6) for histogram in found.values())])
     return Table(["percentile", *(f"{name} ms" for name in found)], rows)
-
-
-SHOWN = 3
-"""Maximum number of the worst seconds that are named."""
-_PERCENTILES = ("p99", "p95", "p90", "p50")
-_LINES = {"p50_ms": ("p50", 0), "p90_ms": ("p90", 2), "p99_ms": ("p99", 1), "max_ms": ("max", 7)}
-Floats = npt.NDArray[np.float64]
-COLUMNS, ROWS = 80, 28
-"""Cells of the heatmap, at most."""
-MAX_POINTS, MAX_ROWS = 1000, 500
-"""Of a line and of its table: beyond them neighbours are shown by their extremes. A plot is 560 wide."""
 
 
 def windows(result: Result, levels: Sequence[Level] = ()) -> list[Figure]:
@@ -279,9 +280,9 @@ def _counts(due: Floats, latency: Floats, xs: Floats, ys: Floats) -> Floats:
 def _coarse(due: Floats, latency: Floats, xs: Floats, y: Axis) -> Table:
     """Fewer cells than are drawn, for reading."""
     times = np.linspace(xs[0], xs[-1], min(10, len(xs) - 1) + 1)
-    limits = [y.low, *(tick for tick, _ in y.ticks if y.low < tick < y.high), y.high]
-    counts = _counts(due, latency, times, np.array(limits))
-    head = ["from s", *(f"to {figure(limit)} ms" for limit in limits[1:])]
+    edges = [y.low, *(tick for tick, _ in y.ticks if y.low < tick < y.high), y.high]
+    counts = _counts(due, latency, times, np.array(edges))
+    head = ["from s", *(f"to {figure(limit)} ms" for limit in edges[1:])]
     rows = [[f"{start:.4g}", *(f"{int(count):,}" for count in row)] for start, row in zip(times, counts, strict=False)]
     return Table(head, rows)
 
@@ -349,3 +350,47 @@ def _words(window: WindowFigures) -> str:
     failed = f", {window['errors']:,} failed" if window["errors"] else ""
     over = "" if window["over_slo"] is None else f", {_over(window):,} of {_arrivals(window):,} over"
     return (f"{name} {figure(value)} ms" if value is not None else "none answered") + over + failed
+
+
+def distributed(saved: Saved) -> list[Block]:
+    """The distributions from the saved histograms."""
+    found = {words: saved.histograms[key] for key, words in _SAVED.items() if key in saved.histograms}
+    found = {words: histogram for words, histogram in found.items() if histogram.count}
+    if not found:
+        return [Lines(["no distribution: no histograms.json with answered requests beside the result"])]
+    levels = limits(saved.of(Result))
+    return [by_percentile(found, levels), cumulated(found, levels)]
+
+
+def limits(result: Result) -> list[Level]:
+    """The objectives on a latency, in words and in ms."""
+    found = [slo for slo in parse_objectives(result["request"]["objectives"]["slo"]) if slo.timed]
+    return [(f"objective {slo.name} {slo.limit:g} ms", slo.limit) for slo in found]
+
+
+def over_time(saved: Saved) -> list[Block]:
+    """Show the windows, the heatmap of the request log, and the stages."""
+    result = saved.of(Result)
+    levels = limits(result)
+    parts: list[Block] = [*windows(result, levels)]
+    requests = read_requests(saved.folder) if saved.folder else None
+    if requests is None:
+        parts.append(Lines(["no heatmap: no requests.csv beside the result; --request-log keeps one"]))
+    else:
+        seconds = result["scenario"]["measured_s"] or result["scenario"]["duration_s"]
+        drawn = heatmap(requests, seconds, levels)
+        parts.append(drawn or Lines(["no heatmap: no request of the log succeeded"]))
+    return [*parts, *_stages(result)]
+
+
+def _stages(result: Result) -> list[Block]:
+    head = ["stage from s", "for s", "asked for/s", "answered/s", "failed", "p50 ms", "p99 ms"]
+    rows = [
+        [
+            *(f"{stage['start_s']:g}", f"{stage['duration_s']:g}", f"{stage['requested_rate']:,g}"),
+            *(figure(value_of(stage, "throughput.requests")), f"{count_of(stage, 'errors.count'):,}"),
+            *values(stage, ("latency.p50", "latency.p99")),
+        ]
+        for stage in result["stages"]
+    ]
+    return [Table(head, rows, caption="Stages")]

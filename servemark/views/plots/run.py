@@ -1,15 +1,16 @@
-"""Sections of a run beside its latencies: the search for its rate, its servers, commands and a cold start."""
+"""Sections of a run beside its latencies: its figures, search, servers, workloads, workers, commands, cold start."""
 
 from collections.abc import Sequence
 from typing import Any
 
-from servemark.figures.registry import count_of, value_of
-from servemark.quantities import figure
+from servemark.figures.registry import count_of, in_order, value_of
+from servemark.figures.value import Figures, FigureValue
+from servemark.quantities import figure, interval_words, with_interval
 from servemark.results.objectives import latency_objective, parse_objectives
 from servemark.results.schema.header import figure_of, reason_of
 from servemark.results.schema.run import Result
 from servemark.results.schema.search import RatePoint
-from servemark.results.verdict import verdict_words
+from servemark.results.verdict import said, verdict_words
 from servemark.views.blocks import Block, Figure, Lines, Routine, Table
 from servemark.views.drawing.axis import linear, logarithmic
 from servemark.views.drawing.plot import BAD, GOOD, Bar, Plot, ends
@@ -213,3 +214,72 @@ def cold_start_cells(result: Result) -> dict[str, Any]:
     found = result.get("cold_start")
     names = {key: f"cold_start_{key.removeprefix('cold_start_')}" for key in _COLD}
     return {name: found and figure_of(found, key) for key, name in names.items()}
+
+
+class Told(dict[str, FigureValue]):
+    """Figures of a document that remember which were read, so that a report can end with the others."""
+
+    def __init__(self, figures: Figures) -> None:
+        super().__init__(figures)
+        self._read: set[str] = set()
+
+    def get(self, tag: str, default: Any = None) -> Any:
+        """Return a figure, and remember it."""
+        self._read.add(tag)
+        return super().get(tag, default)
+
+    def others(self) -> list[str]:
+        """Return a line for each subject with figures that were not read; distributions have rows, details a page."""
+        lines: dict[str, list[str]] = {}
+        for each, found in in_order(self):
+            told = each.tag in self._read or each.distribution or each.detail
+            if not told and found["value"] is not None:
+                words = with_interval(f"{figure(found['value'])} {each.unit.name}".rstrip(), found.get("ci95"))
+                lines.setdefault(each.subject, []).append(f"{each.name} {words}")
+        return [f"{subject.replace('_', ' ')}: {', '.join(words)}" for subject, words in lines.items()]
+
+
+def table_of(figures: Figures) -> Table:
+    """Return all figures, with their intervals, their samples, or why they are not known."""
+    rows = [
+        [
+            each.tag,
+            figure(found["value"]),
+            each.unit.name,
+            interval_words(found.get("ci95")),
+            f"{found['n']:,}" if "n" in found else "",
+            found.get("reason", ""),
+        ]
+        for each, found in in_order(figures)
+    ]
+    return Table(
+        ["figure", "value", "unit", "95 % interval", "n", "not known because"], rows, "All figures", folded=True
+    )
+
+
+def mix(result: Result) -> list[Block]:
+    """List the workloads of a mix."""
+    head = ["workload", "share", "requests/s", "p50 ms", "p90 ms", "p99 ms", "failed", "verdict"]
+    rows = [
+        [
+            *(part["workload"], f"{part['share']:.1%}", *values(part, ("throughput.requests",))),
+            *values(part, ("latency.p50", "latency.p90", "latency.p99")),
+            *(f"{count_of(part, 'errors.count'):,}", said(part["verdict"])),
+        ]
+        for part in result.get("mix", [])
+    ]
+    return [Table(head, rows)]
+
+
+def workers(result: Result) -> list[Block]:
+    """List the processes that sent the load."""
+    head = ["worker", "host", "requests", "schedule delay p99 ms", "share of a core", "in flight at most", "trouble"]
+    rows = [
+        [
+            *(str(worker["index"]), worker["host"], f"{worker['requests']:,}"),
+            *cells(worker, ("schedule_delay_p99_ms", "cpu_utilization")),
+            *(f"{worker['max_in_flight']:,}", worker["trouble"] or ""),
+        ]
+        for worker in result.get("workers", [])
+    ]
+    return [Table(head, rows)]

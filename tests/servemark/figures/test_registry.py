@@ -29,7 +29,7 @@ from servemark.telemetry.metrics.exposition import expose
 from servemark.telemetry.metrics.otlp import metrics_data
 from servemark.telemetry.metrics.snapshot import Snapshot
 from servemark.views.blocks import Lines
-from servemark.views.kinds.load import article
+from servemark.views.kinds.run import article
 from servemark.views.live.screen import LiveRun
 from servemark.views.render.csv import to_csv
 from servemark.views.render.html import page

@@ -119,7 +119,7 @@ def terminal(saved: Saved, monkeypatch: pytest.MonkeyPatch, volume: str) -> str:
     return "\n".join(line.rstrip() for line in shown(saved).splitlines())
 
 
-def compare(name: str, text: str, folder: Path | None = None) -> None:
+def assert_unchanged(name: str, text: str, folder: Path | None = None) -> None:
     """Hold a text against its snapshot, or write it."""
     file = SNAPSHOTS / f"{name}.txt"
     text = (text.replace(str(folder), "FOLDER") if folder else text).strip() + "\n"
@@ -148,14 +148,14 @@ def test_each_kind_is_shown_as_it_was(name: str, saved: dict[str, Saved], monkey
         shown_of = [(number, key, row[key]) for number, row in enumerate(rows) for key in row if key not in BESIDE]
         parts += ["== rows", *(f"{number} {key}: {value}" for number, key, value in shown_of)]
         parts += ["== checks", to_junit([found])]
-    compare(name, "\n".join(parts), saved["open"].folder and saved["open"].folder.parent)
+    assert_unchanged(name, "\n".join(parts), saved["open"].folder and saved["open"].folder.parent)
 
 
-def test_the_first_line_says_what_was_served_how_fast_and_both_answers() -> None:
-    compare("headlines", "\n".join(f"{name}: {answer(result)}" for name, result in headlines().items()))
+def test_the_first_line_is_as_the_snapshot_has_it() -> None:
+    assert_unchanged("headlines", "\n".join(f"{name}: {answer(result)}" for name, result in headlines().items()))
 
 
-def test_what_few_documents_have_is_said_on_the_terminal(
+def test_what_few_documents_have_is_shown_as_the_snapshot_has_it(
     saved: dict[str, Saved], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parts = []
@@ -164,4 +164,4 @@ def test_what_few_documents_have_is_said_on_the_terminal(
             parts += [f"== {name}, {volume}", terminal(frozen(found), monkeypatch, volume)]
         if name == RICH:
             parts += [f"== {name}, page", *Words(page("a title", [frozen(found)])).lines[:-1]]
-    compare("variations", "\n".join(parts))
+    assert_unchanged("variations", "\n".join(parts))

@@ -5,7 +5,7 @@ from typing import Any, cast
 from servemark.results.saved import Saved
 from servemark.results.schema.run import Result
 from servemark.views.blocks import Table
-from servemark.views.plots.latency import MAX_POINTS, MAX_ROWS, thinned, windows, worst_seconds
+from servemark.views.plots.latency import MAX_POINTS, MAX_ROWS, over_time, thinned, windows, worst_seconds
 from tests.support.measured import evenly, load_result
 
 MANY = 20_000
@@ -130,3 +130,8 @@ def test_a_second_says_how_its_requests_spent_their_time_in_the_server() -> None
 def test_one_of_few_requests_over_the_limit_is_chance_and_several_are_not() -> None:
     for over, slow in ((1, 0), (3, 0), (4, 1)):
         assert f"in {slow} of 2 s" in worst_seconds(result([window(0, 50, over, max_ms=30.0), window(1, 50, 0)]))[0]
+
+
+def test_stages_are_shown_without_a_request_log(saved: dict[str, Saved]) -> None:
+    shown = over_time(Saved("stages", saved["stages"].document))
+    assert [block.caption for block in shown if isinstance(block, Table)] == ["Stages"]

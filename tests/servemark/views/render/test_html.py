@@ -12,7 +12,7 @@ from servemark.errors import ResultError
 from servemark.results.saved import Saved
 from servemark.views.blocks import Checks, Figure, Table
 from servemark.views.kinds import kind_of, kinds
-from servemark.views.kinds.load import heading
+from servemark.views.kinds.run import heading
 from servemark.views.render.html import page
 from servemark.views.verdict import answer
 from tests.support.saved_documents import NAMES, run

@@ -1,105 +1,78 @@
-"""A run: one load, a mix, or the run that stands for a search of the highest rate."""
+"""A run: one load, a mix, the run that stands for a search of the highest rate, or one by MLPerf's LoadGen."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from servemark.compare.quality import agreement_of
 from servemark.documents.load import ClosedLoop, ConstantRate
 from servemark.documents.saved_load import describe, load_of, title_of
-from servemark.figures.registry import count_of, distributions, in_order, interval_of, value_of, why_unknown
-from servemark.figures.value import Figures, FigureValue
-from servemark.library import read_requests
-from servemark.quantities import figure, interval_words, text_of, with_interval
+from servemark.figures.registry import count_of, distributions, interval_of, value_of, why_unknown
+from servemark.quantities import figure, interval_words, text_of
 from servemark.results.constraint_kinds import Kind
-from servemark.results.objectives import parse_objectives
 from servemark.results.saved import Saved
 from servemark.results.schema.details import BOTH, KERNEL, PROCESS, ErrorDetails
+from servemark.results.schema.mlperf import MlperfResult
 from servemark.results.schema.run import Result, Scenario, Worker
-from servemark.results.verdict import failed_constraints, said
+from servemark.results.verdict import failed_constraints, verdict_words
 from servemark.stats.order_statistics import BOUND_CONFIDENCE
 from servemark.stats.percentiles import PERCENTILES
-from servemark.views.blocks import Article, Block, Check, Lines, Routine, Section, Table
+from servemark.views.blocks import Article, Check, Facts, Lines, Routine, Section, Table
 from servemark.views.kinds.quality import score_words
 from servemark.views.plots.explanation import slow_requests
-from servemark.views.plots.latency import Level, by_percentile, cumulated, heatmap, windows, worst_seconds
+from servemark.views.plots.latency import distributed, over_time, worst_seconds
 from servemark.views.plots.machine import OWN, machine
 from servemark.views.plots.run import (
+    Told,
     batches,
     breakdown,
     cancelled,
     cold_start,
     cold_start_cells,
     commands,
+    mix,
     search,
     servers,
     sizes,
+    table_of,
+    workers,
 )
-from servemark.views.shape import PARTIAL, configuration, environment, made
-from servemark.views.verdict import answer, badges, judged, meaning, verdict_of
-from servemark.views.wording import RANDOM_WEIGHTS, agreement_words, cells, columns, listed, only_agreement, values
+from servemark.views.shape import configuration, shaped
+from servemark.views.verdict import answer, judged
+from servemark.views.wording import (
+    RANDOM_WEIGHTS,
+    agreement_words,
+    columns,
+    listed,
+    only_agreement,
+    served,
+    values,
+)
 from servemark.views.wording import answer as found_rate
 
-Document = TypeVar("Document")
 ALIKE = 0.999999
 """Outputs of such a cosine are equal but for rounding."""
 COLUMNS = ("mean", "p50", "p90", "p95", "p99", "p99.9", "max")
 _ROWS = ("latency", "service_time", "schedule_delay", "first_answer", "between_answers", "connect", "tls", "first_byte")
 """Distributions that a reader sees first; any other stands below."""
-_HISTOGRAMS = {"latency_us": "latency", "service_time_us": "service time"}
-
-
-class Told(dict[str, FigureValue]):
-    """Figures of a document that remember which were read, so that a report can end with the others."""
-
-    def __init__(self, figures: Figures) -> None:
-        super().__init__(figures)
-        self._read: set[str] = set()
-
-    def get(self, tag: str, default: Any = None) -> Any:
-        """Return a figure, and remember it."""
-        self._read.add(tag)
-        return super().get(tag, default)
-
-    def others(self) -> list[str]:
-        """Return a line for each subject with figures that were not read; distributions have rows, details a page."""
-        lines: dict[str, list[str]] = {}
-        for each, found in in_order(self):
-            told = each.tag in self._read or each.distribution or each.detail
-            if not told and found["value"] is not None:
-                words = with_interval(f"{figure(found['value'])} {each.unit.name}".rstrip(), found.get("ci95"))
-                lines.setdefault(each.subject, []).append(f"{each.name} {words}")
-        return [f"{subject.replace('_', ' ')}: {', '.join(words)}" for subject, words in lines.items()]
-
-
-def table_of(figures: Figures) -> Table:
-    """Return all figures, with their intervals, their samples, or why they are not known."""
-    rows = [
-        [
-            each.tag,
-            figure(found["value"]),
-            each.unit.name,
-            interval_words(found.get("ci95")),
-            f"{found['n']:,}" if "n" in found else "",
-            found.get("reason", ""),
-        ]
-        for each, found in in_order(figures)
-    ]
-    return Table(
-        ["figure", "value", "unit", "95 % interval", "n", "not known because"], rows, "All figures", folded=True
-    )
+_RATES = ("qps_without_loadgen_overhead", "completed_samples_per_sec", "samples_per_second")
+_PERCENTILES = {"p50": "50.00", "p90": "90.00", "p95": "95.00", "p99": "99.00", "p99.9": "99.90"}
 
 
 def article(saved: Saved) -> Article:
-    """The answer, what was measured, the verdict, and the plots."""
+    """The answer, what was measured, the verdict, and behind it the plots of a load or LoadGen's own figures."""
+    return _by_loadgen(saved.of(MlperfResult)) if saved.kind == "mlperf" else _load(saved)
+
+
+def _load(saved: Saved) -> Article:
     told = Told(saved.of(Result)["figures"])
     result: Result = {**saved.of(Result), "figures": told}
     found = result.get("max_rate")
     stands = "The run that stands for it" if found and found["rate"] is not None else "The run at the lowest rate"
-    return Article(
+    return shaped(
+        result,
         about=heading(result),
         answer=found_rate(found, result["request"]["objectives"]["slo"]) if found else answer(result),
-        explained=meaning(result["verdict"]),
         sections=[
             Section("Why it is slow", slow_requests(result), titled=True),
             Section("Search for the highest rate", search(result) if found else []),
@@ -108,18 +81,41 @@ def article(saved: Saved) -> Article:
             Section("Cold start", cold_start(result)),
             Section("Commands", commands(result)),
             Section("Servers", servers(result)),
-            Section("Verdict", [verdict_of(result["verdict"])]),
-            Section("Workloads of the mix", _mix(result)),
-            Section("Distribution of latencies", lambda: _distributions(saved)),
-            Section("Over time", lambda: _over_time(saved)),
+        ],
+        behind=[
+            Section("Workloads of the mix", mix(result)),
+            Section("Distribution of latencies", lambda: distributed(saved)),
+            Section("Over time", lambda: over_time(saved)),
             Section("Server", lambda: [*breakdown(result), *batches(result)]),
             Section("Machine and energy", lambda: machine(saved)),
-            Section("Workers", lambda: _workers(result)),
+            Section("Workers", lambda: workers(result)),
             Section("Figures", lambda: [table_of(result["figures"])]),
-            Section("Configuration and environment", lambda: [*configuration(result), *environment(result)]),
         ],
-        badges=[*badges(result["verdict"]), *([PARTIAL] if result["partial"] else [])],
-        made=made(result),
+        verdict=result["verdict"],
+        last="Configuration and environment",
+        before_environment=configuration(result),
+    )
+
+
+def _by_loadgen(result: MlperfResult) -> Article:
+    official = result["loadgen"]
+    rates = [f"{key.replace('_', ' ')} {figure(official[key])}" for key in _RATES if key in official]
+    answer = [f"MLPerf {result['scenario']}", *rates, verdict_words(failed_constraints(result["verdict"]), None)]
+    scored = result["details"].get("quality")
+    return shaped(
+        result,
+        about=f"{served(result)}  |  MLPerf {result['scenario']}, LoadGen {official['version']}",
+        answer=", ".join(answer),
+        explained=_bound(result),
+        sections=[
+            Section("Latency", [_latencies_of_both(result), Lines(_counts(result))]),
+            Section("Quality", [Lines([f"quality: {score_words(scored)}"])] if scored else []),
+        ],
+        behind=[
+            Section("LoadGen's own figures", lambda: [_all(official, "All of its log", folded=True)]),
+            Section("What was asked for", lambda: [_all(result["plan"], "")]),
+        ],
+        verdict=result["verdict"],
     )
 
 
@@ -320,98 +316,69 @@ def _kinds(errors: ErrorDetails) -> str:
     return f" ({kinds}{f'; first: {first}' if first else ''})"
 
 
-def _distributions(saved: Saved) -> list[Block]:
-    """The distributions from the saved histograms."""
-    found = {words: saved.histograms[key] for key, words in _HISTOGRAMS.items() if key in saved.histograms}
-    found = {words: histogram for words, histogram in found.items() if histogram.count}
-    if not found:
-        return [Lines(["no distribution: no histograms.json with answered requests beside the result"])]
-    levels = limits(saved.of(Result))
-    return [by_percentile(found, levels), cumulated(found, levels)]
+def _bound(result: MlperfResult) -> list[str]:
+    """Name the bound on the latency, and who set it."""
+    plan = result["plan"]
+    if plan.get("latency_ms") is None or result["scenario"] != "Server":
+        return []
+    bound = f"p{plan['percentile']:g} within {plan['latency_ms']:g} ms, {plan.get('bound_from')}"
+    return [f"bound: {bound}; asked {plan['expected_qps']:,g}/s"]
 
 
-def limits(result: Result) -> list[Level]:
-    """The objectives on a latency, in words and in ms."""
-    found = [slo for slo in parse_objectives(result["request"]["objectives"]["slo"]) if slo.timed]
-    return [(f"objective {slo.name} {slo.limit:g} ms", slo.limit) for slo in found]
+def _latencies_of_both(result: MlperfResult) -> Table:
+    """The percentiles as LoadGen and servemark saw them; of an accuracy run LoadGen keeps no times."""
+    known = [result["loadgen"].get(f"{name}_percentile_latency_ns") for name in _PERCENTILES.values()]
+    official = ["LoadGen", *(figure(ns and ns / 1e6) for ns in known)]
+    ours = ["servemark", *values(result, [f"latency.{key}" for key in _PERCENTILES])]
+    return Table(["ms", *_PERCENTILES], [*([official] if any(known) else []), ours])
 
 
-def _over_time(saved: Saved) -> list[Block]:
-    result = saved.of(Result)
-    levels = limits(result)
-    parts: list[Block] = [*windows(result, levels)]
-    requests = read_requests(saved.folder) if saved.folder else None
-    if requests is None:
-        return [*parts, Lines(["no heatmap: no requests.csv beside the result; --request-log keeps one"])]
-    seconds = result["scenario"]["measured_s"] or result["scenario"]["duration_s"]
-    drawn = heatmap(requests, seconds, levels)
-    parts.append(drawn or Lines(["no heatmap: no request of the log succeeded"]))
-    return [*parts, *_stages(result)]
+def _counts(result: MlperfResult) -> list[str]:
+    errors = result["details"]["errors"]
+    answered, failed = count_of(result, "requests.answered"), count_of(result, "errors.count")
+    seen = [f"{answered:,} succeeded, {failed:,} failed"]
+    return [*seen, *(f"{kind}: {' | '.join(errors['messages'].get(kind, []))}" for kind in errors["by_kind"])]
 
 
-def _stages(result: Result) -> list[Block]:
-    head = ["stage from s", "for s", "asked for/s", "answered/s", "failed", "p50 ms", "p99 ms"]
+def _all(found: Any, caption: str, *, folded: bool = False) -> Facts:
     rows = [
-        [
-            *(f"{stage['start_s']:g}", f"{stage['duration_s']:g}", f"{stage['requested_rate']:,g}"),
-            *(figure(value_of(stage, "throughput.requests")), f"{count_of(stage, 'errors.count'):,}"),
-            *values(stage, ("latency.p50", "latency.p99")),
-        ]
-        for stage in result["stages"]
+        (key.replace("_", " "), f"{each:,g}" if isinstance(each, float) else str(each)) for key, each in found.items()
     ]
-    return [Table(head, rows, caption="Stages")]
-
-
-def _mix(result: Result) -> list[Block]:
-    head = ["workload", "share", "requests/s", "p50 ms", "p90 ms", "p99 ms", "failed", "verdict"]
-    rows = [
-        [
-            *(part["workload"], f"{part['share']:.1%}", *values(part, ("throughput.requests",))),
-            *values(part, ("latency.p50", "latency.p90", "latency.p99")),
-            *(f"{count_of(part, 'errors.count'):,}", said(part["verdict"])),
-        ]
-        for part in result.get("mix", [])
-    ]
-    return [Table(head, rows)]
-
-
-def _workers(result: Result) -> list[Block]:
-    head = ["worker", "host", "requests", "schedule delay p99 ms", "share of a core", "in flight at most", "trouble"]
-    rows = [
-        [
-            *(str(worker["index"]), worker["host"], f"{worker['requests']:,}"),
-            *cells(worker, ("schedule_delay_p99_ms", "cpu_utilization")),
-            *(f"{worker['max_in_flight']:,}", worker["trouble"] or ""),
-        ]
-        for worker in result.get("workers", [])
-    ]
-    return [Table(head, rows)]
+    return Facts(rows, caption, folded)
 
 
 def records(saved: Saved) -> list[dict[str, Any]]:
     """One row: what was asked, the verdict, and every figure."""
-    result = saved.of(Result)
-    load, verdict = load_of(result), result["verdict"]
-    about: Mapping[str, Any] = result
-    row = {
-        **{key: about[key] for key in ("workload", "engine", "device", "precision", "protocol", "batch_size")},
-        "load": describe(load, result["scenario"]),
-        "requested_rate_per_s": load.rate if isinstance(load, ConstantRate) else None,
-        "concurrency": load.concurrency if isinstance(load, ClosedLoop) else None,
-        "duration_s": result["scenario"]["duration_s"],
+    result, verdict = saved.document, saved.document["verdict"]
+    row = {key: result[key] for key in ("workload", "engine", "device", "precision", "protocol")}
+    own: dict[str, Any] = {}
+    if saved.kind == "mlperf":
+        row["load"] = f"MLPerf {result['scenario']}"
+        last = {f"loadgen_{key}": result["loadgen"].get(key) for key in ("validity", "version")}
+    else:
+        load = load_of(saved.of(Result))
+        row |= {
+            "batch_size": result["batch_size"],
+            "load": describe(load, result["scenario"]),
+            "requested_rate_per_s": load.rate if isinstance(load, ConstantRate) else None,
+            "concurrency": load.concurrency if isinstance(load, ClosedLoop) else None,
+            "duration_s": result["scenario"]["duration_s"],
+        }
+        own = {
+            "slo": result["request"]["objectives"]["slo"] or None,
+            "bottleneck": result["bottleneck"]["by"],
+            "energy_boundary": result["details"]["energy"]["boundary"],
+        }
+        last = cold_start_cells(saved.of(Result))
+    row |= {
         "valid": verdict["valid"],
         "failed_constraints": " ".join(failed_constraints(verdict)),
         "objective": verdict["objective"],
-        "slo": result["request"]["objectives"]["slo"] or None,
-        "bottleneck": result["bottleneck"]["by"],
-        "energy_boundary": result["details"]["energy"]["boundary"],
-        **columns(result),
-        **cold_start_cells(result),
     }
-    return [row]
+    return [{**row, **own, **columns(result), **last}]
 
 
 def checks(saved: Saved) -> list[Check]:
     """Every constraint and every objective."""
-    result = saved.of(Result)
+    result = saved.document
     return judged(result["verdict"], f"{result['workload']}.{result['engine']}")
