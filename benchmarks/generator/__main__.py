@@ -1,4 +1,4 @@
-"""Speed and precision of the load generator: a registry of benchmarks, one command each.
+"""Speed of the load generator: a registry of benchmarks, one command each.
 
     python -m benchmarks.generator peers --seconds 2 > docs/results/generator.txt
     python -m benchmarks.generator http            # or: grpc, streaming, latency, json, image, image-shm, ...
@@ -19,16 +19,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmarks.generator.comparisons import COMPARISONS
-from benchmarks.generator.memory import memory
-from benchmarks.generator.open_loop import open_loop
-from benchmarks.generator.pace import pace
-from benchmarks.generator.peers import peers
-from benchmarks.generator.precision import precision
-from benchmarks.generator.processes import processes
-from benchmarks.generator.recorder_cost import recorder_cost
+from benchmarks.generator.comparisons import COMPARISONS, peers
 from benchmarks.generator.turns import turns
-from benchmarks.generator.validity import validity
 from benchmarks.rig.peer_load import BOTH, NEITHER
 from servemark.machine import environment
 
@@ -36,13 +28,6 @@ TURNS = "turns"
 BENCHMARKS: dict[str, Callable[[int, float], None]] = {
     "peers": peers,
     **COMPARISONS,
-    "open-loop": open_loop,
-    "processes": processes,
-    "precision": precision,
-    "recorder": recorder_cost,
-    "memory": memory,
-    "validity": validity,
-    "pace": pace,
     TURNS: turns,
 }
 """Each takes the number of pairs and the seconds of a run."""

@@ -1,5 +1,6 @@
 """servemark's generator against its peers, or another checkout's, on one embedded Triton or a null server."""
 
+import statistics
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
@@ -12,7 +13,8 @@ from benchmarks.rig.aims import Aim, Claim
 from benchmarks.rig.load import IMAGE, Endpoints, Figures, Load
 from benchmarks.rig.null_server import NullServer
 from benchmarks.rig.pairs import Side, rounds
-from benchmarks.rig.peer_load import NEITHER
+from benchmarks.rig.peer_load import BOTH, NEITHER
+from servemark.stats.ratios import ratio_of_pairs
 
 REPOSITORY = Path(__file__).parents[1] / "rig/model_repo"
 CPU = Claim("cpu_us", Aim(most=0.8))
@@ -129,3 +131,45 @@ COMPARISONS = {
         Load("identity_image", shared_memory="system", concurrency=8, one_input=IMAGE),
     ),
 }
+MAIN = ("ceiling", "http", "latency", "grpc", "grpc-latency")
+HEAD = """\
+| load | peer | figure | servemark / peer, cores awake | cores idle | aim |
+|---|---|---|---|---|---|"""
+Found = dict[str, dict[str, list[Figures]]]
+"""Figures of each side in rounds, by whose cores were awake."""
+
+
+def peers(pairs: int, seconds: float) -> None:
+    """Measure the main loads against every peer, with cores awake for all and for none; print rounds, then a table."""
+    lines = [HEAD]
+    for name in MAIN:
+        comparison = COMPARISONS[name]
+        with comparison.serve(comparison.load.model) as at:
+            found = {cores: comparison.measure(at, pairs, seconds, cores) for cores in (BOTH, NEITHER)}
+        lines += rows(comparison, found)
+        print(flush=True)
+    print("\n".join(lines))
+
+
+def rows(comparison: Comparison, found: Found) -> list[str]:
+    """Return a line for each claim and each further peer; for one that was not run the reason."""
+    figure = comparison.claims[0].figure
+    claims = [*comparison.claims, *(Claim(figure, peer=name) for name in comparison.further)]
+    return [f"| {' | '.join((comparison.title, claim.peer, *_cells(comparison, claim, found)))} |" for claim in claims]
+
+
+def _cells(comparison: Comparison, claim: Claim, found: Found) -> Sequence[str]:
+    """Return the figure's name, ratio, interval and medians by whose cores were awake, and what came of the aim."""
+    if why := peer_load.refusal(claim.peer, comparison.load):
+        return claim.figure, f"not run: {why}", "", ""
+    ratios, cells = [], []
+    for cores in (BOTH, NEITHER):
+        ours, theirs = ([getattr(each, claim.figure) for each in found[cores][name]] for name in (OURS, claim.peer))
+        ratio = ratio_of_pairs(list(zip(ours, theirs, strict=False)))
+        interval = "" if ratio.low is None else f" ({ratio.low:.2f} to {ratio.high:.2f})"
+        medians = " against ".join(f"{statistics.median(each):.4g}" for each in (ours, theirs))
+        cells.append(f"{ratio.value:.2f}{interval}; {medians}")
+        ratios.append(ratio.value)
+    verdicts = [claim.aim.verdict(ratio) for ratio in ratios]
+    aim = verdicts[0] if verdicts[0] == verdicts[1] else f"awake: {verdicts[0]}; idle: {verdicts[1]}"
+    return claim.figure, *cells, aim

@@ -49,8 +49,3 @@ class Claim:
         if baseline:
             return f"{self.figure} ratio servemark / baseline: {ratio}"
         return f"{self.figure} ratio servemark / {self.peer}: {ratio}; {self.aim.verdict(ratio.value)}"
-
-
-def check(name: str, value: float, aim: Aim = NONE, unit: str = "") -> str:
-    """Format a figure that is not a ratio in one line."""
-    return f"{name} {value:.4g}{unit and ' ' + unit}; {aim.verdict(value)}"

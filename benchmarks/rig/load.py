@@ -12,7 +12,7 @@ VECTOR, IMAGE = (64,), (3, 224, 224)
 
 @dataclass(frozen=True)
 class Load:
-    """A closed loop of `concurrency`, or Poisson arrivals at `rate` requests/s, on an identity model."""
+    """A closed loop of `concurrency` on an identity model."""
 
     model: str = "identity"
     protocol: str = "http"
@@ -21,8 +21,6 @@ class Load:
     tensor_format: str = "binary"
     """Of inputs and outputs, over HTTP."""
     concurrency: int = 32
-    rate: float | None = None
-    seed: int = 0
     one_input: tuple[int, ...] | None = None
     """Shape of the one input that is sent again and again, as perf_analyzer does; None: many different ones."""
 
@@ -52,14 +50,9 @@ class Endpoints:
 
 
 class Figures(NamedTuple):
-    """One run, by the generator's own report. None is what it does not say."""
+    """One run, by the generator's own report."""
 
     requests_per_s: float
     p50_ms: float
     cpu_us: float
     """CPU of the generator for each request in µs, from outside: see cpu_meter."""
-    delay_p99_ms: float | None = None
-    """99 % of the requests were sent within this of their schedule."""
-    late_share: float | None = None
-    """Requests that it calls late itself: servemark those sent 1 ms after their time, perf_analyzer those for which a
-    thread was free only after their time (what its sleep overshoots is not counted)."""

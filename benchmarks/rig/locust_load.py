@@ -3,7 +3,6 @@
 import os
 import sys
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,19 +17,10 @@ LOCUSTFILE = "identity_locustfile.py"
 WARMUP_S = 1.0
 
 
-def measure(
-    server: Endpoints,
-    load: Load,
-    seconds: float,
-    *,
-    processes: int = 1,
-    checkout: Path = CHECKOUT,
-    more: Sequence[str] = (),
-) -> Figures:
-    """One run of the generator in `checkout` with `more` flags; it must not have lost a request."""
+def measure(server: Endpoints, load: Load, seconds: float, *, checkout: Path = CHECKOUT) -> Figures:
+    """Run the generator in `checkout` once; it must not have lost a request."""
     with tempfile.TemporaryDirectory() as folder:
-        arguments = [*command(server, load, seconds, Path(folder), checkout), *more]
-        arguments += ["--processes", str(processes)] if processes > 1 else []
+        arguments = command(server, load, seconds, Path(folder), checkout)
         if load.one_input is not None:
             image = np.random.default_rng(0).random(load.one_input, dtype=np.float32)
             np.savez(Path(folder, "input.npz"), INPUT0=image)
@@ -44,9 +34,8 @@ def measure(
         result = directory.read(results[0])
     if count_of(result, "errors.count"):
         raise SystemExit(f"requests failed: {result['details']['errors']}")
-    delay_p99, late = value_of(result, "schedule_delay.p99"), value_of(result, "schedule_delay.late_share")
     throughput, p50 = value_of(result, "throughput.requests") or 0.0, value_of(result, "latency.p50") or 0.0
-    return Figures(throughput, p50, done.cpu_us, delay_p99, late)
+    return Figures(throughput, p50, done.cpu_us)
 
 
 def command(server: Endpoints, load: Load, seconds: float, folder: Path, checkout: Path = CHECKOUT) -> list[str]:
@@ -66,6 +55,4 @@ def flags(load: Load, url: str) -> list[str]:
         arguments.append("--streaming")
     if load.tensor_format != "binary":
         arguments += ["--input-tensor-format", load.tensor_format, "--output-tensor-format", load.tensor_format]
-    if load.rate is None:
-        return [*arguments, "--users", str(load.concurrency)]
-    return [*arguments, "--request-rate", f"{load.rate:g}", "--seed", str(load.seed)]
+    return [*arguments, "--users", str(load.concurrency)]

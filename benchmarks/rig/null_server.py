@@ -1,15 +1,13 @@
 """A server that does nothing: it answers every complete request with the same bytes. The generator's own ceiling.
 
-    python -m benchmarks.rig.null_server 8000 [PROCESSES]
+    python -m benchmarks.rig.null_server 8000
 
-One thread in each process, epoll, two system calls for a request: recv and send. That is near what any server costs on
+One thread, epoll, two system calls for a request: recv and send. That is near what any server costs on
 loopback, where the sender's call also does the receiver's part of TCP.
 """
 
 import ctypes
 import json
-import mmap
-import os
 import select
 import signal
 import socket
@@ -28,13 +26,10 @@ HEAD_END = b"\r\n\r\n"
 
 
 class NullServer:
-    """The server in processes of its own, on a free port."""
-
-    def __init__(self, processes: int = 1) -> None:
-        self._processes = processes
+    """The server in a process of its own, on a free port."""
 
     def __enter__(self) -> Self:
-        command = [sys.executable, "-m", "benchmarks.rig.null_server", "0", str(self._processes)]
+        command = [sys.executable, "-m", "benchmarks.rig.null_server", "0"]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None
         ready, _, _ = select.select([self._process.stdout], [], [], START_WITHIN_S)
@@ -42,7 +37,6 @@ class NullServer:
         if not port:
             self._process.kill()
             raise SystemExit("the null server did not start")
-        self.pid = self._process.pid
         self.endpoints = Endpoints(f"127.0.0.1:{int(port)}")
         return self
 
@@ -54,23 +48,20 @@ class NullServer:
 
 
 class Replies(Service[Entry]):
-    """The golden server's replies. `counts` has the answers of each process, and this is the one at `place`."""
+    """The golden server's replies, with the count of its answers."""
 
-    def __init__(self, counts: memoryview, place: int) -> None:
-        super().__init__(Behaviour(model=MODEL))
-        self.counts, self.place = counts, place
+    count = 0
 
     def get(self, path: str) -> bytes:
         """Answer the questions that both generators ask before and after a run; everything else is 404."""
-        count = self.record.success = sum(self.counts)
-        self.record.batches = {1: [count, 0]}  # nothing takes time here
+        self.record.success = self.count
+        self.record.batches = {1: [self.count, 0]}  # nothing takes time here
         answer = self.answer(path)
         return error(404, f"no {path}") if answer is None else response(200, json.dumps(answer).encode())
 
 
 def serve(listener: socket.socket, replies: Replies) -> None:
     """Answer until killed."""
-    counts, place = replies.counts, replies.place
     poll = select.epoll()
     poll.register(listener, select.EPOLLIN)
     connections: dict[int, tuple[socket.socket, bytearray]] = {}
@@ -88,7 +79,7 @@ def serve(listener: socket.socket, replies: Replies) -> None:
             try:
                 data = connection.recv(65536)
                 if len(data) == whole and not received and data.startswith(b"POST"):
-                    counts[place] += 1
+                    replies.count += 1
                     connection.send(inference)
                 elif data:
                     received += data
@@ -113,7 +104,7 @@ def _answer(connection: socket.socket, received: bytearray, replies: Replies) ->
         method, path, _ = head.split(" ", 2)
         if method == "POST":
             length = size
-            replies.counts[replies.place] += 1
+            replies.count += 1
             connection.sendall(replies.known_answer)
         else:
             connection.sendall(replies.get(path))
@@ -122,32 +113,11 @@ def _answer(connection: socket.socket, received: bytearray, replies: Replies) ->
 
 def main() -> None:
     """Listen on loopback at the port that is given, 0 for a free one, which is printed."""
-    port, processes = (int(each) for each in [*sys.argv, "1"][1:3])
-    counts = memoryview(mmap.mmap(-1, 8 * processes)).cast("Q")
-    listeners = []
-    for _ in range(processes):
-        # Each process has a listener of its own: the kernel spreads connections over those of one port.
-        listeners.append(socket.create_server(("127.0.0.1", port), backlog=1024, reuse_port=True))
-        port = listeners[0].getsockname()[1]
-    _end_with_parent()
-    place = 0
-    for child in range(1, processes):
-        if not os.fork():
-            _end_with_parent()
-            place = child
-            break
-    else:
-        print(port, flush=True)
-    for index, listener in enumerate(listeners):
-        if index != place:
-            listener.close()  # connections that nobody accepts must not come to it
-    serve(listeners[place], Replies(counts, place))
-
-
-def _end_with_parent() -> None:
-    """Ask Linux to kill this process when its parent ends, however that ends."""
-    pr_set_pdeathsig = 1  # prctl(2)
+    listener = socket.create_server(("127.0.0.1", int(sys.argv[1])), backlog=1024)
+    pr_set_pdeathsig = 1  # prctl(2): Linux kills this process when its parent ends, however that ends
     ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
+    print(listener.getsockname()[1], flush=True)
+    serve(listener, Replies(Behaviour(model=MODEL)))
 
 
 if __name__ == "__main__":

@@ -15,7 +15,6 @@ from loadgen.peers.perf_analyzer import PerfAnalyzer
 from servemark.machine.idle_states import hold_awake
 from servemark.workload import Tensor
 
-RATE_THREADS = 32
 OUTPUT_BYTES = 3 * 224 * 224 * 4
 """Shared memory for an output; what perf_analyzer reserves otherwise holds none of the image model's."""
 BOTH, NEITHER = "both", "neither"
@@ -51,9 +50,8 @@ def peer_load(server: Endpoints, load: Load, seconds: float) -> PeerLoad:
         f"{load.protocol}://{server.of(load)}",
         load.model,
         request,
-        in_flight=load.concurrency if load.rate is None else RATE_THREADS,
+        in_flight=load.concurrency,
         duration_s=seconds,
-        rate=load.rate,
     )
 
 
@@ -76,7 +74,7 @@ def measure(name: str, server: Endpoints, load: Load, seconds: float) -> Figures
     if found.failed:
         raise SystemExit(f"{name}: {found.failed} requests failed")
     p50_ms = found.percentiles_ms.get(50, float("nan"))
-    return Figures(found.requests_per_s, p50_ms, cpu_us, late_share=found.late_share)
+    return Figures(found.requests_per_s, p50_ms, cpu_us)
 
 
 @contextmanager

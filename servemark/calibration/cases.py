@@ -111,7 +111,7 @@ CASES = (
         Behaviour(capacity_per_s=200),
         Load(11, rate=100, arrivals="poisson"),
         60,
-        # Crommelin's formula: benchmarks.rig.queues
+        # Crommelin's formula: tests.support.queues
         {50.0: 5.0, 90.0: 12.58, 95.0: 15.25, 99.0: 21.68},
     ),
 )

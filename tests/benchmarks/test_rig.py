@@ -13,8 +13,7 @@ import psutil
 import pytest
 
 from benchmarks.generator.__main__ import BENCHMARKS
-from benchmarks.generator.comparisons import COMPARISONS
-from benchmarks.generator.peers import MAIN, rows
+from benchmarks.generator.comparisons import COMPARISONS, MAIN, rows
 from benchmarks.rig import cpu_meter, locust_load, peer_load
 from benchmarks.rig.aims import Aim, Claim
 from benchmarks.rig.load import Endpoints, Figures, Load
@@ -33,11 +32,6 @@ from tests.golden.load import payloads
     [
         (Load(), "-m identity -u h -i http -p 1000 -s 1000 -f report.csv --concurrency-range 32", "--users 32"),
         (Load(protocol="grpc", streaming=True), "-i grpc --streaming", "--streaming"),
-        (
-            Load(rate=2000),
-            "--request-rate-range 2000 --max-threads 32 --request-distribution poisson",
-            "--request-rate 2000",
-        ),
         (
             Load(tensor_format="json"),
             "--input-tensor-format=json --output-tensor-format=json",
@@ -171,13 +165,13 @@ def test_cores_are_awake_for_both_or_for_neither(monkeypatch: pytest.MonkeyPatch
 
 
 def test_every_benchmark_of_the_table_is_there() -> None:
-    table = {"peers", "http", "grpc", "latency", "image", "image-shm", "open-loop", "processes", "memory", "precision"}
+    table = {"peers", "http", "grpc", "latency", "image", "image-shm", "turns"}
     assert table <= set(BENCHMARKS)
 
 
 @pytest.fixture(scope="module")
 def null() -> Iterator[Endpoints]:
-    with NullServer(processes=2) as server:
+    with NullServer() as server:
         yield server.endpoints
 
 

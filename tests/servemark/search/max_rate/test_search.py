@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.rig.queues import Queue
-from benchmarks.system.max_rate import Case, simulated
 from loadgen.load.arrivals import schedule
 from servemark.documents.load import Distribution
 from servemark.results.schema.header import reason_of
@@ -26,6 +24,7 @@ from servemark.search.max_rate.search import (
     lowest_rate,
     search,
 )
+from tests.support.queues import Case, Queue, simulated
 from tests.support.results import objective_of
 
 LIMIT = 936.0
@@ -86,7 +85,7 @@ def test_one_run_that_other_work_disturbed_sends_few_runs_to_low_rates(seed: int
 
 @pytest.mark.parametrize("exponential", [True, False], ids=["M/M/1", "M/D/1"])
 def test_the_truth_lies_within_five_percent_of_the_answer(exponential: bool) -> None:
-    """Of a few searches; `python -m benchmarks.system.max_rate` makes a hundred of each."""
+    """Of a few searches; the slow test makes a hundred."""
     case = Case(Queue(4000, exponential=exponential), 0.005, 15)
     found = [simulated(case, np.random.default_rng(seed)) for seed in range(6)]
     for each in found:

@@ -1,15 +1,25 @@
-"""Queues whose latency is known by theory, and runs against them on a simulated clock."""
+"""Queues whose latency is known by theory, and searches of them on a simulated clock.
+
+6c607af2 has the study of many searches, and of real ones.
+"""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 
 import numpy as np
 import numpy.typing as npt
 
+from servemark.search.max_rate.point import Point
+from servemark.search.max_rate.search import START_SHARE, Bounds, MaxRate, lowest_rate, search
+
 _DIGITS = 80
 """Of Crommelin's sum, whose terms cancel: a waiting time of 100 services needs half of them."""
 _BISECTIONS = 60
+PERCENTILE = 99.0
+"""Of a case's objective."""
+WARMUP_S = 3.0
 
 
 @dataclass(frozen=True)
@@ -69,3 +79,41 @@ class Queue:
         waits_for = np.maximum.accumulate(arrivals - (ends - services / self.capacity))
         latencies: npt.NDArray[np.float64] = (waits_for + ends - arrivals)[arrivals >= warmup_s]
         return latencies
+
+
+@dataclass(frozen=True)
+class Case:
+    """A queue, its objective on p99, and how long the runs of a search are."""
+
+    queue: Queue
+    limit_s: float
+    duration_s: float
+
+    @property
+    def true_rate(self) -> float:
+        """Return the rate that a search should find, in requests/s."""
+        return self.queue.highest_rate(PERCENTILE, self.limit_s)
+
+
+def simulated(case: Case, rng: np.random.Generator) -> MaxRate:
+    """One search on a simulated clock, from where a closed loop of eight would start it."""
+    lowest = lowest_rate(PERCENTILE, case.duration_s)
+    start = START_SHARE * case.queue.capacity
+    return search(run_of(case, rng), Bounds.around(start, lowest))
+
+
+def run_of(case: Case, rng: np.random.Generator) -> Callable[[float], Point]:
+    """Runs against the queue that find what a real run would."""
+    allowed = round(1 - PERCENTILE / 100, 12)
+
+    def measure(rate: float) -> Point:
+        seen = case.queue.latencies_s(rate, case.duration_s, WARMUP_S, rng)
+        over = int((seen > case.limit_s).sum())
+        p99_ms = float(np.percentile(seen, PERCENTILE)) * 1e3
+        met = over <= allowed * len(seen)
+        return Point(
+            rate, latency_ms=p99_ms, objective="met" if met else "missed",
+            over=over, requests=len(seen), allowed=allowed,
+        )  # fmt: skip
+
+    return measure

@@ -1,1 +1,0 @@
-"""Cost of serving: Triton, its Python backend, and engines in-process."""
