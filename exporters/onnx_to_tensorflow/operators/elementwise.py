@@ -91,6 +91,18 @@ def add(node: Node) -> Value:
     of a convolution's bias and a constant it makes one bias, also where the constant varies along the picture.
     """
     x, y = node.value(0), node.value(1)
+    for term, other in ((x, y), (y, x)):
+        if term.array is None or not other.has_rank:
+            continue
+        wider = max(0, term.rank - other.rank)
+        if wider and set(term.array.shape[:wider]) == {1}:
+            # The sum gets the constant's further dimensions, which the product does not have.
+            found = _sum(Value(term.array.reshape(term.array.shape[wider:])), other).first
+            return Value(found[(tf.newaxis,) * wider])
+    return _sum(x, y)
+
+
+def _sum(x: Value, y: Value) -> Value:
     x, y = _flat(x, y), _flat(y, x)
     for term, other in ((x, y), (y, x)):
         if term.array is not None and other.prefers_last and _varies_along_a_picture(term.array, other.rank):

@@ -45,7 +45,7 @@ def test_a_layer_normalisation_keeps_its_epsilon(epsilon: float) -> None:
     check(made, {"x": x})
 
 
-@pytest.mark.parametrize("shape", [[5], [1, 5], [6, 1]], ids=str)
+@pytest.mark.parametrize("shape", [[5], [1, 5], [6, 1], [1, 1, 5], [1, 6, 5], [2, 1, 5], [1, 1, 1, 5]], ids=str)
 def test_a_constant_is_added_to_a_product_of_a_transposed_input(shape: list[int]) -> None:
     """TensorFlow's optimiser makes one operator of these."""
     nodes = [
