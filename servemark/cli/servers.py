@@ -68,11 +68,10 @@ def _rows() -> list[dict[str, Any]]:
     """Describe each product, and what is here of it."""
     from servers import find_modes
     from servers.launch.environments import Environment
-    from servers.products import ELSEWHERE, TRITON, product, product_names, version
+    from servers.products import ELSEWHERE, PRODUCTS, TRITON, version
 
     rows: list[dict[str, Any]] = []
-    for name in product_names():
-        about = product(name).ABOUT
+    for name, about in PRODUCTS.items():
         here = any(mode.missing is None for mode in find_modes()) if name == TRITON else Environment(name).installed
         kserve = f"KServe v2, {'binary and JSON' if about.binary_tensors else 'JSON'}"
         rows.append(

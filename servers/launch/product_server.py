@@ -68,12 +68,12 @@ class ProductServer:
         shutil.copy(APPS / f"{self.name}.py", place.app)
         shutil.copy(APPS / "onnx_model.py", folder)
         (folder / "job.json").write_text(json.dumps(job(self._deployment, place)))
-        module = product(self.name)
-        own = {name: value.format(folder=folder) for name, value in module.ABOUT.environment.items()}
+        about = product(self.name)
+        own = {name: value.format(folder=folder) for name, value in about.environment.items()}
         path = os.pathsep.join([str(python.parent), os.environ.get("PATH", "")])
         # Its workers import the application too; what they leave in TMPDIR goes with the folder.
         environment = {**own_variables(), "PYTHONPATH": str(folder), "TMPDIR": str(folder), "PATH": path, **own}
-        argv = module.command(self._deployment, place)
+        argv = about.command(self._deployment, place)
         self._process = Process(Command(argv, environment), folder / "server.log")
 
     def wait_ready(self) -> None:
@@ -83,7 +83,7 @@ class ProductServer:
         self.startup_s = self._process.age_s
 
     def _waiting(self) -> list[str]:
-        path = product(self.name).ABOUT.ready.format(model=in_path(self._deployment.model))
+        path = product(self.name).ready.format(model=in_path(self._deployment.model))
         return [] if readiness.request(self.http, path)[0] == http.client.OK else [self.name]
 
     def __enter__(self) -> Self:

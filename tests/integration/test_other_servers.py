@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from servemark.figures.registry import count_of, value_of
-from servers.products import TRITON, product, product_names
+from servers.products import PRODUCTS, TRITON
 from tests.support.locust_run import run, the_result
 from tests.support.result_checks import check_schema
 from tests.support.served_elsewhere import MODEL, serving
 
 pytestmark = [pytest.mark.peer, pytest.mark.slow]
 
-OTHERS = {name: product(name).ABOUT for name in product_names() if name != TRITON}
+OTHERS = {name: about for name, about in PRODUCTS.items() if name != TRITON}
 ENDPOINTS = [(name, about.endpoint_type) for name, about in OTHERS.items() if about.endpoint_type]
 DATA = {"data": [{"x": [1, 2]}, {"x": [3, 4]}], "validation_data": [{"y": [3, 5]}, {"y": [7, 9]}]}
 

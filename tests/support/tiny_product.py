@@ -3,13 +3,12 @@
 import shutil
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from servers.launch import environments, product_server
 from servers.launch.environments import Environment
-from servers.products import APPS, About, Deployment, Place
+from servers.products import APPS, PRODUCTS, Product
 
 NAME = "tiny"
 APP = """
@@ -50,7 +49,7 @@ class Handler(BaseHTTPRequestHandler):
 
 ThreadingHTTPServer(("127.0.0.1", JOB["http_port"]), Handler).serve_forever()
 """
-ABOUT = About(
+PRODUCT = Product(
     package=NAME,
     guide="",
     batching="",
@@ -62,20 +61,14 @@ ABOUT = About(
 )
 
 
-def _command(_: Deployment, place: Place) -> list[str]:
-    return [str(place.python), str(place.app)]
-
-
 def install(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     """Add the product to those that are known, with its application in a folder."""
     apps = folder / "apps"
     apps.mkdir()
     (apps / f"{NAME}.py").write_text(APP)
     shutil.copy(APPS / "onnx_model.py", apps)
-    module = SimpleNamespace(ABOUT=ABOUT, command=_command)
     monkeypatch.setattr(product_server, "APPS", apps)
-    monkeypatch.setattr("servers.products.module_of", lambda *_: module)
-    monkeypatch.setattr("servers.products.names_in", lambda _: [NAME])
+    monkeypatch.setitem(PRODUCTS, NAME, PRODUCT)
     monkeypatch.setattr("servers.products.version", lambda _: "1")
     monkeypatch.setattr("servemark.compare.interleaved.hosting.version", lambda _: "1")
     monkeypatch.setattr(environments, "version", lambda _: "1")

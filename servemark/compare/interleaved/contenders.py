@@ -102,7 +102,7 @@ def parse_urls(text: str) -> dict[str, str]:
 
 def _contender(text: str, precision: str, flag: str) -> Contender:
     from servers.engines import engine_names
-    from servers.products import product_names
+    from servers.products import PRODUCTS
 
     match = _SYNTAX.fullmatch(text)
     of_servers = flag == SERVERS
@@ -110,7 +110,7 @@ def _contender(text: str, precision: str, flag: str) -> Contender:
     if match is None:
         raise OptionError(f"{flag}: {text!r} is not {what}[@PRECISION][:KEY=VALUE]", fix=f"write it like {example}")
     name, own = match["name"], match["precision"] or precision
-    one_of(what.lower(), name, product_names() if of_servers else engine_names())
+    one_of(what.lower(), name, PRODUCTS if of_servers else engine_names())
     one_of("precision", own, PRECISIONS)
     options = dict(option.partition("=")[::2] for option in match["options"].split(":")[1:])
     instances, batch_size = (

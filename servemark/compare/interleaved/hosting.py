@@ -163,7 +163,7 @@ class ProductServers:
 
     def require(self, contender: Contender, config: LoadConfig) -> None:
         """Check that a product is here, and can do what the runs ask for. Raises ServerError, OptionError."""
-        about = product(contender.server).ABOUT
+        about = product(contender.server)
         if contender.server != TRITON:
             Environment(contender.server).require()
         if self.protocol == "grpc" and not about.grpc:
@@ -188,7 +188,7 @@ class ProductServers:
         if contender.server == TRITON:
             return participant
         url = f"{self.protocol}://{LOOPBACK}"  # each turn's server has a port of its own
-        kind = product(contender.server).ABOUT.endpoint_type
+        kind = product(contender.server).endpoint_type
         return Participant(
             contender, config.changed(url=url, protocol="", endpoint_type=kind, model_name=entry.model).at(url)
         )
@@ -217,7 +217,7 @@ class ProductServers:
 
     def served_by(self, contender: Contender) -> ServedBy:
         """Describe the server of a contender, which has been started, for comparison.json."""
-        about = product(contender.server).ABOUT
+        about = product(contender.server)
         joins = self._deployments[contender.label].queue_delay_s is not None
         tensors = "gRPC" if self.protocol == "grpc" else "binary" if about.binary_tensors else "JSON"
         return {

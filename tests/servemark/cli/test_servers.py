@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from servers.products import ELSEWHERE, product_names, version
+from servers.products import ELSEWHERE, PRODUCTS, version
 from tests.support.command_line import BAD_INPUT, Servemark
 
 
@@ -14,7 +14,7 @@ def test_the_products_are_listed_with_the_command_that_installs_them(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     listed = json.loads(servemark("servers", "--json").out)
-    assert [row["server"] for row in listed] == [*product_names(), *(each.name for each in ELSEWHERE)]
+    assert [row["server"] for row in listed] == [*PRODUCTS, *(each.name for each in ELSEWHERE)]
     assert [row["server"] for row in listed if not row["tried"]] == [each.name for each in ELSEWHERE]
     assert all(row["how_tried"] for row in listed)
     mlserver = next(row for row in listed if row["server"] == "mlserver")

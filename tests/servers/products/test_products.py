@@ -9,14 +9,14 @@ from loadgen.endpoints.endpoint import built_in
 from servemark.errors import OptionError
 from servemark.paths import CHECKOUT
 from servemark.workload import Tensor
-from servers.products import APPS, ELSEWHERE, TRITON, Deployment, Place, pins, product, product_names, version
+from servers.products import APPS, ELSEWHERE, PRODUCTS, TRITON, Deployment, Place, pins, product, version
 
-OTHERS = [name for name in product_names() if name != TRITON]
+OTHERS = [name for name in PRODUCTS if name != TRITON]
 ENGINE = re.compile(r"^onnxruntime==(\S+)", re.MULTILINE)
 
 
 def test_triton_comes_first_and_an_unknown_name_is_refused() -> None:
-    assert product_names()[0] == TRITON
+    assert next(iter(PRODUCTS)) == TRITON
     with pytest.raises(OptionError, match="server 'nope' is unknown"):
         product("nope")
 
@@ -33,22 +33,22 @@ def test_the_pins_have_the_product_and_our_engine_with_hashes_alone(name: str) -
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_a_product_has_an_application_and_a_command_of_its_environment(name: str, tmp_path: Path) -> None:
-    about = product(name).ABOUT
+    about = PRODUCTS[name]
     assert about.endpoint_type in {"", *built_in()}
     assert not (about.grpc and about.endpoint_type)
     assert (APPS / f"{name}.py").is_file()
     x = Tensor("x", "FP32", (2,))
     place = Place(tmp_path / "bin" / "python", tmp_path, 1, 2, 3)
-    argv = product(name).command(Deployment("m", tmp_path / "model.onnx", [x], [x], 8, queue_delay_s=0.001), place)
+    argv = about.command(Deployment("m", tmp_path / "model.onnx", [x], [x], 8, queue_delay_s=0.001), place)
     assert Path(argv[0]).parent == place.python.parent
     assert "0.0.0.0" not in " ".join(argv)
 
 
 def test_the_page_of_servers_says_what_was_tried() -> None:
     page = (CHECKOUT / "docs" / "reference" / "servers.md").read_text()
-    for name in product_names():
+    for name in PRODUCTS:
         [row] = re.findall(rf"^\| {name}\b.*$", page, re.MULTILINE | re.IGNORECASE)
-        assert row.endswith(f"| yes: {product(name).ABOUT.tried} |")
+        assert row.endswith(f"| yes: {PRODUCTS[name].tried} |")
         assert name == TRITON or f" {version(name)}" in row
     for each in ELSEWHERE:
         [row] = re.findall(rf"^\| {each.name} .*$", page, re.MULTILINE)
