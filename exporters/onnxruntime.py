@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from exporters.onnx_passes.repeated_work import without_repeated_work
+from exporters.onnx_passes.torch_export import without_repeated_work
 from exporters.pipeline.job import Job
 from exporters.pipeline.parity import Run
 from servemark.frameworks.onnxruntime import FP16_ON_CPU, Session, import_onnxruntime

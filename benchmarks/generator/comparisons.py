@@ -9,10 +9,9 @@ from pathlib import Path
 
 import servers
 from benchmarks.rig import locust_load, peer_load
-from benchmarks.rig.aims import Aim, Claim
 from benchmarks.rig.load import IMAGE, Endpoints, Figures, Load
 from benchmarks.rig.null_server import NullServer
-from benchmarks.rig.pairs import Side, rounds
+from benchmarks.rig.pairs import Aim, Claim, Side, rounds
 from benchmarks.rig.peer_load import BOTH, NEITHER
 from servemark.stats.ratios import ratio_of_pairs
 

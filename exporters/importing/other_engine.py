@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from exporters.pipeline.export import require_exporter
-from exporters.pipeline.export_routes import SOURCE, route
+from exporters.pipeline.registry import SOURCE, route
 from servemark.errors import ServemarkError
 from servemark.repository.entry import FULL
 from servemark.workload import Workload

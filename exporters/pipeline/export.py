@@ -18,13 +18,12 @@ from typing import Any
 
 import psutil
 
-from exporters.onnx_passes.recurrence import whole_recurrences
+from exporters.onnx_passes.torch_export import whole_recurrences
 from exporters.pipeline import config_pbtxt, parity
-from exporters.pipeline.export_routes import SOURCE, route
 from exporters.pipeline.imported import golden_of, place
 from exporters.pipeline.job import Job, Origin
 from exporters.pipeline.provenance import made_by, packages
-from exporters.pipeline.registry import Exporter, check_precision, exporter
+from exporters.pipeline.registry import SOURCE, Exporter, check_precision, exporter, route
 from exporters.pipeline.steps import converting, loading, step
 from exporters.pipeline.weights import SEEDED, Weights, remember, remembered
 from servemark.errors import ArtifactError, OptionError

@@ -1,4 +1,4 @@
-"""Finds the exporters: every module of `exporters` is one."""
+"""Finds the exporters: every module of `exporters` is one; and what each makes an artifact from."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -10,8 +10,12 @@ from exporters.pipeline.parity import Run
 from servemark.errors import OptionError
 from servemark.plugins import modules_of
 from servemark.quantities import one_of
+from servemark.repository.entry import FULL
 from servemark.workload import Workload
 from servemark.workload.agreement import PRECISIONS
+
+SOURCE = "onnxruntime"
+"""The engine whose fp32 artifact, ONNX, the converters read."""
 
 
 class Exporter(Protocol):
@@ -75,3 +79,39 @@ def check_precision(engine: str, precision: str) -> None:
 def exporter(engine: str) -> Exporter:
     """Look up the exporter of an engine. Raises OptionError."""
     return _exporters()[one_of("engine", engine, engines())]
+
+
+def route(workload: Workload, engine: str, precision: str) -> str | None:
+    """Name the engine whose fp32 entry an artifact is made from; None: PyTorch's module, or the user's own file.
+
+    Raises OptionError where an imported file has no way to the engine.
+    """
+    if workload.source is None:
+        return SOURCE if precision in exporter(engine).FROM_ONNX else None
+    texts = any(tensor.datatype == "BYTES" for tensor in (*workload.inputs, *workload.outputs))
+    ways = _ways(workload.source.engine, engine, texts=texts)
+    if precision not in ways:
+        able = {each: _ways(workload.source.engine, each, texts=texts) for each in engines()}
+        raise OptionError(
+            f"{engine} in {precision} cannot be made of {workload.name}, which was imported as {workload.source.kind}"
+            f"{' with strings' if texts else ''}",
+            fix="use " + ", ".join(f"{each} ({' '.join(found)})" for each, found in able.items() if found),
+        )
+    return ways[precision]
+
+
+def _ways(origin: str, engine: str, *, texts: bool) -> dict[str, str | None]:
+    """Precision -> what it is made from, of an imported artifact of `origin`; those without a way are left out.
+
+    The converters know no strings (`texts`).
+    """
+    module, has_onnx = exporter(engine), origin in {SOURCE, *exporter(SOURCE).READS}
+    ways: dict[str, str | None] = {FULL: None} if engine == origin else {}
+    if texts:
+        return ways
+    for precision in module.PRECISIONS:
+        if precision in module.FROM_ONNX and has_onnx:
+            ways.setdefault(precision, SOURCE)
+        elif origin in module.READS:
+            ways.setdefault(precision, origin)
+    return ways

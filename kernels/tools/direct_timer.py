@@ -18,8 +18,7 @@ from typing import Any
 import torch
 from torch.utils.benchmark import Timer
 
-from benchmarks.rig.aims import Aim
-from benchmarks.rig.pairs import interleave
+from benchmarks.rig.pairs import Aim, interleave
 from kernels.measurement.case import Case, Method
 from kernels.measurement.device import Device
 from kernels.measurement.measure import measure

@@ -15,7 +15,7 @@ from itertools import combinations
 from pathlib import Path
 from statistics import quantiles
 
-from benchmarks.rig.aims import Aim
+from benchmarks.rig.pairs import Aim
 from kernels.measurement.case import Case, Method, cases_in
 from kernels.measurement.device import Device
 from kernels.running import begin, run

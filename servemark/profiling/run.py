@@ -54,7 +54,7 @@ _LEFT_OUT = "the time was over: raise --budget"
 
 def measure_memory(order: Order) -> ProfiledMemory:
     """Load and answer in this process, which has done neither yet. Raises what the engine raises, ServerError."""
-    from servers.engines._loading import load_model
+    from servers.engines import load_model
 
     inputs, entry = order.inputs(), order.entry
     entry.require()

@@ -61,7 +61,7 @@ def targets_for(config: LoadConfig) -> Iterator[Callable[[LoadConfig], InProcess
 
     Raises as `engines_for`.
     """
-    from servers.engines._loading import engine_options
+    from servers.engines import engine_options
 
     export_where_needed([config.workload.name], config.engine, config.model_repository, config.precision)
     model = configuration(config.entry, Settings.of(config.server))
@@ -77,7 +77,7 @@ def configuration(entry: Entry, settings: Settings) -> dict[str, Any]:
 
 def _loaders(entry: Entry, model: dict[str, Any]) -> list[Callable[[], Engine]]:
     """Return loaders of the model's instances, on the devices that its configuration names. Raises ArtifactError."""
-    from servers.engines._loading import load_model
+    from servers.engines import load_model
 
     loaders: list[Callable[[], Engine]] = []
     for group in model.get("instance_group", []):

@@ -14,8 +14,7 @@ import numpy as np
 import triton_python_backend_utils as triton
 
 from servemark.workload.engine import Engine
-from servers.engines import DeviceEngine
-from servers.engines._loading import load_model, model_inputs
+from servers.engines import DeviceEngine, load_model, model_inputs
 from servers.triton_backend import tensors
 from servers.triton_backend.sequence_state import SequenceStates
 

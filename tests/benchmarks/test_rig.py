@@ -15,10 +15,9 @@ import pytest
 from benchmarks.generator.__main__ import BENCHMARKS
 from benchmarks.generator.comparisons import COMPARISONS, MAIN, rows
 from benchmarks.rig import cpu_meter, locust_load, peer_load
-from benchmarks.rig.aims import Aim, Claim
 from benchmarks.rig.load import Endpoints, Figures, Load
 from benchmarks.rig.null_server import NullServer
-from benchmarks.rig.pairs import alternate, rounds
+from benchmarks.rig.pairs import Aim, Claim, alternate, rounds
 from loadgen.kserve.control import Control
 from loadgen.kserve.http_messages import Asked
 from loadgen.peers import PEERS

@@ -63,7 +63,7 @@ def kind_of(device: str) -> str:
 
 def loaded(entry: Entry, device: str, options: Mapping[str, str] | None = None) -> Engine:
     """Load an entry as its configuration says, with further options of the engine. Raises what `load_engine` does."""
-    from servers.engines._loading import load_model
+    from servers.engines import load_model
 
     entry.require()
     model = Settings(options=options or {}).in_json(entry.read_config())

@@ -18,8 +18,7 @@ import torch
 from servemark.errors import OptionError, ServerError
 from servemark.repository.model_config import Settings, parse
 from servemark.workload import Arrays
-from servers.engines import load_engine
-from servers.engines._loading import engine_options
+from servers.engines import engine_options, load_engine
 from tests.support.small_models import FloatArray, affine, expected
 
 

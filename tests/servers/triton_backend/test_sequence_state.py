@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from servemark.errors import ArtifactError
-from servers.engines._loading import model_inputs, model_outputs
+from servers.engines import model_inputs, model_outputs
 
 MODULE = "servers.triton_backend.sequence_state"
 STATE = {"input_name": "s", "output_name": "so"}

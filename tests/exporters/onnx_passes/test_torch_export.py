@@ -13,7 +13,7 @@ import torch
 from onnx import helper
 from torch.onnx._internal.exporter._registration import ONNXRegistry
 
-from exporters.onnx_passes.repeated_work import without_repeated_work
+from exporters.onnx_passes.torch_export import without_repeated_work
 from tests.support.onnx_models import model
 
 
