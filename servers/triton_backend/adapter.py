@@ -23,7 +23,7 @@ ENGINE_METRIC = "servemark_engine_info"
 
 
 class TensorCodec(Protocol):
-    """Triton's tensors to the engine's and back: the module `tensors`, or `DeviceTensors` on a GPU."""
+    """Triton's tensors to the engine's and back: the module `tensors`, or its `DeviceTensors` on a GPU."""
 
     def read(self, tensor: "triton.Tensor") -> Any:
         """View a request's tensor."""
@@ -141,7 +141,5 @@ def _load(config: Mapping[str, Any], version: Path, device: str) -> Engine:
 def _path(engine: Engine) -> tuple[TensorCodec, Callable[[Any], Mapping[str, Any]]]:
     """Choose how tensors reach an engine, and what of it runs them: on a GPU they stay there, if it takes them so."""
     if engine.device != "cpu" and isinstance(engine, DeviceEngine):
-        from servers.triton_backend.device_tensors import DeviceTensors
-
-        return DeviceTensors(engine.device), engine.run_tensors
+        return tensors.DeviceTensors(engine.device), engine.run_tensors
     return tensors, engine.run

@@ -104,7 +104,7 @@ def adapter(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
         MetricFamily=Metrics,
     )
     monkeypatch.setitem(sys.modules, "triton_python_backend_utils", fake)
-    ours = ("servers.triton_backend.tensors", "servers.triton_backend.device_tensors", "servers.triton_backend.adapter")
+    ours = ("servers.triton_backend.tensors", "servers.triton_backend.adapter")
     for name in ours:
         monkeypatch.delitem(sys.modules, name, raising=False)
     yield importlib.import_module("servers.triton_backend.adapter")
