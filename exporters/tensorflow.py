@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 from exporters.pipeline.job import Job
 from exporters.pipeline.parity import Run
 from servemark.errors import ArtifactError
-from servemark.frameworks.tensor_names import names_of
-from servemark.frameworks.tensorflow import import_tensorflow
+from servemark.frameworks.tensorflow import import_tensorflow, names_of
 from servemark.workload import Arrays, Tensor, Workload
 
 if TYPE_CHECKING:

@@ -20,14 +20,12 @@ from loadgen.locust_bridge.locust_internals import (
     leave_with_own_code,
     watch_on_without_descriptors,
 )
-from loadgen.locust_bridge.session import Session, add_own_arguments
-from loadgen.locust_bridge.worker_session import WorkerSession
+from loadgen.locust_bridge.session import Session, WorkerSession, add_own_arguments
 from loadgen.targets.any_model import workload_of
 from servemark import interrupts
 from servemark.documents.flags import locust_arguments
 from servemark.documents.request import RunRequest
-from servemark.errors import ExitCode, OptionError, ServemarkError
-from servemark.machine.exhaustion import require_address_space
+from servemark.errors import ExitCode, OptionError, ServemarkError, require_address_space
 from servemark.output import NOTES, SAYS, stderr
 from servemark.workload import Workload, workloads
 

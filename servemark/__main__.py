@@ -3,8 +3,7 @@
 import signal
 import sys
 
-from servemark.errors import ServemarkError
-from servemark.machine.exhaustion import exhausted, require_address_space
+from servemark.errors import ServemarkError, exhausted, require_address_space
 
 
 def main() -> None:

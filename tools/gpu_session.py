@@ -24,7 +24,7 @@ from pathlib import Path
 
 from servemark.errors import ExitCode, ServerError
 from servemark.frameworks.tensorrt_rtx import require_capable
-from servemark.machine.gpus import boards
+from servemark.machine.environment import boards
 from servemark.paths import CHECKOUT
 
 MINUTES = 45.0

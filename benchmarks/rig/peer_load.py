@@ -9,9 +9,8 @@ import numpy as np
 from benchmarks.rig import cpu_meter
 from benchmarks.rig.load import VECTOR, Endpoints, Figures, Load
 from loadgen.kserve import grpc_inference, http_messages
-from loadgen.peers import PEERS, Peer, PeerLoad
-from loadgen.peers.h2load import H2load
-from loadgen.peers.perf_analyzer import PerfAnalyzer
+from loadgen.peers.peer import Peer, PeerLoad
+from loadgen.peers.programs import PEERS, H2load, PerfAnalyzer
 from servemark.machine.idle_states import hold_awake
 from servemark.workload import Tensor
 

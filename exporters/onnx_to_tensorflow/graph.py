@@ -14,7 +14,7 @@ from onnx import defs, helper, inliner, numpy_helper
 from exporters.onnx_to_tensorflow.declaration import ANY, OPERATORS, Unsupported, default_of, faults, faults_of
 from exporters.onnx_to_tensorflow.node import Node, opsets
 from exporters.onnx_to_tensorflow.values import Value, weights_as_variables
-from servemark.frameworks.tensor_names import TensorNames, signature_names
+from servemark.frameworks.tensorflow import TensorNames, signature_names
 
 _NO_SCOPE = re.compile(r"[^A-Za-z0-9_.-]+")
 """Characters that a scope of TensorFlow cannot have, or that would end it."""

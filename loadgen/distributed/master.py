@@ -12,26 +12,24 @@ from gevent import GreenletExit
 from gevent.event import Event
 from locust.runners import STATE_MISSING, MasterRunner
 
-from loadgen.distributed.messages import MESSAGE, Message, fingerprint
-from loadgen.distributed.recorder_state import merged, requests_of
+from loadgen.distributed.messages import MESSAGE, Message, fingerprint, merged, requests_of
 from loadgen.distributed.untrusted import Expected
 from loadgen.distributed.worker_view import ClockOffset, WorkerView
-from loadgen.driver.traffic import Traffic, scheduled_by
+from loadgen.load.arrivals import Share
 from loadgen.load.load_config import LoadConfig
 from loadgen.load.order import start_time
-from loadgen.load.share import Share
 from loadgen.load.warm_up import WarmUp, WarmUpOutcome
 from loadgen.measurement.interval_edges import Reading
 from loadgen.measurement.measurement import worker_name
 from loadgen.measurement.recorder import Recorder
 from loadgen.measurement.sender import OnTick
-from loadgen.measurement.windows import Interval, interval_from
+from loadgen.measurement.windows import Interval, Traffic, interval_from, scheduled_by
 from servemark import interrupts
 from servemark.errors import OptionError, WorkerError
 from servemark.machine.scheduling import GrantedPriority, least
 from servemark.repository.entry import Golden
 from servemark.results.schema.run import Worker
-from servemark.telemetry.metrics.snapshot import Span
+from servemark.telemetry.metrics.catalog import Span
 from servemark.workload.golden_check import GoldenCheck
 
 READY_TIMEOUT_S = 600.0

@@ -16,11 +16,10 @@ from gevent import GreenletExit, monkey
 from gevent.hub import Hub
 from gevent.queue import Empty, Queue
 
-from loadgen.distributed.messages import STATE_EVERY_S, UNDECIDED_EVERY_S, Message, Send, fingerprint
-from loadgen.distributed.recorder_state import state_of
+from loadgen.distributed.messages import STATE_EVERY_S, UNDECIDED_EVERY_S, Message, Send, fingerprint, state_of
 from loadgen.inputs.sources import golden_of
+from loadgen.load.arrivals import Share
 from loadgen.load.load_config import LoadConfig, Lookup
-from loadgen.load.share import Share
 from loadgen.measurement.interval_edges import Boundaries
 from loadgen.measurement.output_agreement import require_fit
 from loadgen.measurement.sender import ActiveLoad, OpenLoad, PreparedLoad, Sender, Statistics

@@ -13,7 +13,7 @@ from servemark.figures.value import Value
 from servemark.machine.environment import virtual_machine
 from servemark.machine.idle_states import hold_awake, refusal
 from servemark.telemetry.energy.meter import UnavailableError
-from servemark.telemetry.energy.rapl import rapl_meter
+from servemark.telemetry.energy.sources import rapl_meter
 
 _SAME_MACHINE = "the server is on this machine, or it is not known: it would answer sooner (--cpu-latency-qos on)"
 _METERED = "cores that do not idle would use energy that is metered"

@@ -1,6 +1,6 @@
 """Details of a run, which are no numbers: kinds of failure, the meter, the clock, a pipeline's models."""
 
-from loadgen.evaluation.quality import Scored
+from loadgen.evaluation.evidence import Scored
 from loadgen.kserve.server_statistics import batch_sizes, composing_models
 from loadgen.measurement.machine_use import SERVER
 from loadgen.measurement.measurement import Measured, Measurement

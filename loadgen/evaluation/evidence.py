@@ -1,24 +1,80 @@
-"""The evidence that a measurement gathered, from which its figures are computed."""
+"""The evidence that a measurement gathered, from which its figures are computed, and the quality of its answers."""
 
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from loadgen.evaluation.quality import Scored
+from loadgen.driver.observers import LabelledAnswers
+from loadgen.inputs.sources import labelled_set, metric_of
 from loadgen.kserve.control import TIMEOUT_S
 from loadgen.load.load_config import LoadConfig
 from loadgen.measurement.machine_use import MachineUse
 from loadgen.measurement.measurement import Measured, Measurement
 from loadgen.measurement.recorder import Recorder
 from loadgen.transport.server_url import is_secure
+from servemark.errors import InputDataError
 from servemark.figures.evidence import Energy, Evidence, Generator
 from servemark.figures.registry import figures_of
 from servemark.figures.server import Statistics
-from servemark.figures.value import FigureValue
+from servemark.figures.value import FigureValue, Value
 from servemark.machine.cpu_time import CpuUse
+from servemark.quality.document import score, weights_of
+from servemark.quality.scoring import NO_ANSWER, Answers, rows_of
 from servemark.repository.entry import Golden
 from servemark.results.objectives import latency_objective
-from servemark.results.schema.details import OutputAgreement
+from servemark.results.schema.details import OutputAgreement, QualityScore
 from servemark.workload.golden_check import agreement_figures, unchecked
+
+
+@dataclass(frozen=True)
+class Scored:
+    """The task's quality, its target, and the whole score; where it cannot be known the run stands, with the reason."""
+
+    value: Value
+    target: Value
+    score: QualityScore | None = None
+
+    @classmethod
+    def of(cls, config: LoadConfig, answers: LabelledAnswers | None) -> "Scored":
+        """Score the answers that were kept, None where none were to be."""
+        asked = config.workload.quality
+        target = Value.of(asked.target if asked else None, "no target is published")
+        if answers is None:
+            return cls(Value.unknown("a load run scores its answers where it is asked to: --quality"), target)
+        try:
+            score = quality_of(config, answers)
+        except (InputDataError, ValueError) as error:
+            return cls(Value.unknown(str(error)), target)
+        if score is None:
+            return cls(Value.unknown("no labelled example was answered in the measured interval"), target)
+        return cls(Value.of(score["figures"][0]["value"], "these examples do not tell it"), target, score)
+
+
+def quality_of(config: LoadConfig, answers: LabelledAnswers) -> QualityScore | None:
+    """Score what was kept, by the labels of the data set; None where nothing was. Raises InputDataError."""
+    if not answers.kept:
+        return None
+    workload, data = config.workload, labelled_set(config)
+    (metric, asked), tensors = metric_of(config), workload.outputs
+    scored = []
+    for number, (answer, row, error) in answers.kept.items():
+        of_example = Answers(data, number, data.example(number))
+        if answer is None or error is not None:
+            of_example.failed(0, error or NO_ANSWER)
+        else:
+            of_example.answered(0, list(rows_of(answer.arrays(tensors), tensors))[row])
+        scored.append(of_example.scored_by(metric))
+    return score(
+        metric,
+        asked,
+        scored,
+        weights=weights_of(workload, config.entry),
+        source=config.input_data if config.input_data != "dataset" else str(workload.dataset),
+        size=data.size,
+        samples=len(scored),
+        seed=config.seed,
+        continued=0,
+    )
+
 
 _NO_COUNTERS = f"the server did not give its counters within {TIMEOUT_S:g} s when the interval began or ended"
 WRONG_EXPORT = "export again with --force; if that does not help, the engine computes something else"

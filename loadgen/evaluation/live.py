@@ -16,12 +16,12 @@ from pathlib import Path
 
 from gevent import GreenletExit
 
-from loadgen.driver.traffic import Traffic
 from loadgen.evaluation.evidence import evidence_of_recorder, so_far
 from loadgen.evaluation.observations import observe, seen
 from loadgen.load.load_config import LoadConfig
 from loadgen.measurement.measurement import ActiveLoad, Measured, Measurement
 from loadgen.measurement.recorder import Recorder
+from loadgen.measurement.windows import Traffic
 from servemark import __version__, interrupts
 from servemark.figures.registry import distributions, in_order
 from servemark.figures.value import Figures
@@ -34,8 +34,8 @@ from servemark.results.schema.run import PendingResult, Result, Telemetry
 from servemark.stats.histogram import Histogram
 from servemark.stats.trend import FEWEST
 from servemark.telemetry.metrics import catalog
+from servemark.telemetry.metrics.catalog import Sample, Snapshot
 from servemark.telemetry.metrics.publisher import Publisher
-from servemark.telemetry.metrics.snapshot import Sample, Snapshot
 from servemark.telemetry.recording import Column
 
 LIVE_FD = "SERVEMARK_LIVE_FD"

@@ -6,10 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from loadgen.evaluation.details import details_of
-from loadgen.evaluation.evidence import agreement_of, evidence_of, evidence_of_recorder
+from loadgen.evaluation.evidence import Scored, agreement_of, evidence_of, evidence_of_recorder
 from loadgen.evaluation.live import Live, descriptor, feed
 from loadgen.evaluation.observations import observe, windows_of_stages
-from loadgen.evaluation.quality import Scored
 from loadgen.load.load_config import LoadConfig
 from loadgen.load.warm_up import WarmUpOutcome
 from loadgen.measurement.measurement import Measured, Measurement, PreparedLoad

@@ -1,20 +1,28 @@
-"""The samples of a run's requests, from the place that --input-data names."""
+"""The samples of a run's requests from the place that --input-data names: generated, read, or with their labels."""
 
 import itertools
+import math
+import string
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from loadgen.inputs.files import Step, from_npz, from_npz_folder, from_raw, has_validation, raw_files, read_steps
-from loadgen.inputs.generated import random_samples, zero_samples
 from loadgen.load.load_config import LoadConfig
 from servemark import datasets
-from servemark.documents.request import DATASET, DRAWN, SYNTHETIC
-from servemark.errors import InputDataError
+from servemark.documents.request import DATASET, DRAWN, SYNTHETIC, Inputs
+from servemark.errors import InputDataError, OptionError
 from servemark.paths import DATA_ROOT
+from servemark.quality import ctc
+from servemark.quality.metric import Metric
+from servemark.quality.metrics import metric_named
+from servemark.quality.scoring import chosen
 from servemark.repository.entry import Golden
-from servemark.workload import Arrays, Sample, Workload
+from servemark.workload import Arrays, LabelledSet, Quality, Sample, Tensor, Workload
 
 GENERATED = (SYNTHETIC, *DRAWN)
 
@@ -140,3 +148,145 @@ def _checked(path: Path, samples: Iterator[Sample]) -> Iterator[Sample]:
     if first is None:
         raise InputDataError(f"{path} holds no sample", fix="see docs for the layout of this workload's data")
     return itertools.chain([first], samples)
+
+
+def metric_of(config: LoadConfig) -> tuple[Metric, Quality]:
+    """The metric of a configuration's workload, and what its target is of. Raises OptionError."""
+    quality = config.workload.quality
+    if quality is None:
+        if config.workload.source:
+            raise OptionError(
+                f"{config.workload.name} is an imported file, and such have neither labels nor a metric",
+                fix="a workload file of a few lines adds both: docs/guides/own_model.md, Labels",
+            )
+        raise OptionError(
+            f"{config.workload.name} names no metric", fix='its workload file: quality=Quality("top-1", ...)'
+        )
+    return metric_named(quality.metric), quality
+
+
+def labelled_set(config: LoadConfig) -> LabelledSet:
+    """The labelled data that `--input-data` names, with what decodes the answers.
+
+    Raises InputDataError, also where there are no labels, and OptionError where a language model has nothing to decode.
+    """
+    workload = config.workload
+    if workload.labelled is None:
+        reason = f": {workload.quality.unmeasured}" if workload.quality and workload.quality.unmeasured else ""
+        raise InputDataError(
+            f"no labels can be read for {workload.name}{reason}",
+            fix="docs/guides/own_model.md, Quality, says which workloads have them",
+        )
+    if config.input_data in GENERATED:
+        raise InputDataError(f"{config.input_data} requests have no labels", fix="--input-data dataset, or a path")
+    path = data_path(config, workload.dataset)
+    data = workload.labelled(path)
+    if not data.size:
+        raise InputDataError(f"{path} holds no labelled example", fix="docs/guides/own_model.md has the layout")
+    if data.alphabet:
+        decode = ctc.decoder(data.alphabet, config.language_model)
+        return replace(data, prediction=lambda outputs, label: decode(data.prediction(outputs, label)))
+    if config.language_model:
+        raise OptionError(
+            f"{workload.name} answers no log-probabilities, which --language-model decodes",
+            fix="deepspeech_ctc does; or leave it out",
+        )
+    return data
+
+
+def scorable(config: LoadConfig, most: int) -> tuple[LabelledSet, Sequence[int]]:
+    """The data, and the examples that a load run sends of it: a random subset of a large set.
+
+    Raises OptionError, InputDataError.
+    """
+    metric_of(config)
+    data = labelled_set(config)
+    if data.requests_per_example != 1:
+        raise OptionError(
+            f"an example of {config.workload.name} is several requests, which a load run mixes",
+            fix="leave out --quality, and use `servemark quality`",
+        )
+    return data, chosen(data.size, most, config.seed)
+
+
+MAX_SAMPLE_BYTES = 1 << 30
+"""Of generated inputs: metadata may name any size."""
+SEED_STRINGS = string.ascii_letters + string.digits
+_WHOLE_RANGE = ("UINT8", "INT8")
+"""Pixels, and quantised values. Wider whole numbers are mostly ids and masks, of which every model takes 0 and 1."""
+
+
+def random_samples(tensors: Sequence[Tensor], options: Inputs, rng: np.random.Generator) -> Iterator[Sample]:
+    """Draw an endless stream: floats from [0, 1), 8-bit numbers from all values, others from 0 and 1, or --input-range.
+
+    Optional inputs are left out unless an option names them. Raises InputDataError for a size that is not known.
+    """
+    sized = _sized(tensors, options)
+    while True:
+        yield {tensor.name: _random(tensor, shape, options, rng) for tensor, shape in sized}
+
+
+def zero_samples(tensors: Sequence[Tensor], options: Inputs) -> Iterator[Sample]:
+    """Zeros and empty strings, endlessly. Raises InputDataError for a size that is not known."""
+    sample: Sample = {tensor.name: _zeros(tensor, shape) for tensor, shape in _sized(tensors, options)}
+    while True:
+        yield sample
+
+
+def _sized(tensors: Sequence[Tensor], options: Inputs) -> list[tuple[Tensor, tuple[int, ...]]]:
+    """The inputs to send, with their shapes. Raises InputDataError."""
+    found = []
+    for tensor in tensors:
+        if tensor.optional and tensor.name not in {*options.shape, *options.input_range}:
+            continue
+        shape = options.shape.get(tensor.name, tensor.shape)
+        if -1 in shape:
+            raise InputDataError(
+                f"input {tensor.name!r} {tensor.datatype}{list(tensor.shape)} has sizes that the request chooses",
+                fix=f"--shape {tensor.name}:{','.join('1' if size == -1 else str(size) for size in shape)} with yours, "
+                "or --input-data FILE",
+            )
+        found.append((tensor, shape))
+    size = sum(math.prod(shape) * tensor.itemsize for tensor, shape in found)
+    if size > MAX_SAMPLE_BYTES:
+        raise InputDataError(
+            f"one sample would take {size:,} bytes, the limit is {MAX_SAMPLE_BYTES:,}",
+            fix="--shape with smaller sizes, or --input-data FILE",
+        )
+    if not found:
+        raise InputDataError("every input of the model is optional", fix="name those to send: --shape or --input-range")
+    return found
+
+
+def _random(
+    tensor: Tensor, shape: tuple[int, ...], options: Inputs, rng: np.random.Generator
+) -> npt.NDArray[np.generic]:
+    if tensor.datatype == "BYTES":
+        return _strings(shape, options, rng)
+    least, most = options.input_range.get(tensor.name, (0, 1))
+    if tensor.dtype.kind == "f":
+        least, most = float(least), float(most)
+        return (least + (most - least) * rng.random(shape)).astype(tensor.dtype)
+    if tensor.dtype.kind == "b":
+        return rng.integers(0, 2, shape).astype(np.bool_)
+    if tensor.datatype in _WHOLE_RANGE and tensor.name not in options.input_range:
+        limits = np.iinfo(tensor.dtype.name)
+        least, most = limits.min, limits.max
+    whole: Any = tensor.dtype
+    drawn: npt.NDArray[np.generic] = rng.integers(int(least), int(most), shape, whole, endpoint=True)
+    return drawn
+
+
+def _strings(shape: tuple[int, ...], options: Inputs, rng: np.random.Generator) -> npt.NDArray[np.generic]:
+    elements = np.empty(shape, np.object_)
+    for index in np.ndindex(*shape):
+        elements[index] = (
+            "".join(rng.choice(list(SEED_STRINGS), options.string_length))
+            if not options.string_data
+            else options.string_data
+        ).encode()
+    return elements
+
+
+def _zeros(tensor: Tensor, shape: tuple[int, ...]) -> npt.NDArray[np.generic]:
+    return np.full(shape, b"", np.object_) if tensor.datatype == "BYTES" else np.zeros(shape, tensor.dtype)

@@ -1,11 +1,13 @@
-"""When requests go out: the open loop's schedule, generated whole from a seed, and the closed loop."""
+"""When requests go out: the open loop's schedule, generated whole from a seed, the closed loop, and shares of both."""
 
 import heapq
+import itertools
 import random
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from operator import length_hint
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -232,3 +234,34 @@ def closed_loop(users: Users, over: Callable[[int], bool], start_ns: int) -> Clo
     if users.think_time_s == NO_PAUSE:
         return ClosedLoopArrivals(users.number, over, start_ns)
     return ThinkingUsers(users, over, start_ns)
+
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True)
+class Share:
+    """Every `of`-th arrival from the one with number `index` on, and the request that one process would send with it.
+
+    All processes make the same whole schedule from the seed, so what they send together is that schedule itself, not
+    one like it: the superposition of thinned processes would be Poisson only for Poisson arrivals (Cinlar, Introduction
+    to Stochastic Processes, section 4.5).
+    """
+
+    index: int = 0
+    of: int = 1
+
+    def arrivals(self, whole: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """This part's arrivals."""
+        return whole[self.index :: self.of]
+
+    def requests(self, whole: Iterator[Item]) -> Iterator[Item]:
+        """This part's requests: each arrival has the one that it has in the whole."""
+        return whole if self.of == 1 else itertools.islice(whole, self.index, None, self.of)
+
+    def count(self, whole: int) -> int:
+        """This part of a number of connections; the parts differ by one at most."""
+        return whole // self.of + (self.index < whole % self.of)
+
+
+ALL = Share()

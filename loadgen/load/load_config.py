@@ -8,10 +8,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from loadgen.load.arrivals import Users
+from loadgen.load.arrivals import Share, Users
 from loadgen.load.order import Order, Startup
 from loadgen.load.scenario import Scenario, scenario_of
-from loadgen.load.share import Share
 from loadgen.transport.access import Access
 from loadgen.transport.server_url import METRICS, metrics_url, normal_urls, protocol_of
 from servemark.documents import request as documents
@@ -29,7 +28,7 @@ from servemark.repository.names import checked_name
 from servemark.results.objectives import Objectives, parse_objectives
 from servemark.results.schema.run import Resolved
 from servemark.telemetry.energy.command import words_of
-from servemark.telemetry.metrics.destinations import Destinations
+from servemark.telemetry.metrics.publisher import Destinations
 from servemark.workload import Tensor, Workload, get
 
 LM_ALPHA, LM_BETA, BEAM_WIDTH = 0.5, 1.5, 100

@@ -12,7 +12,6 @@ from typing import Any, Protocol
 
 from loadgen.driver.observers import LabelledAnswers
 from loadgen.driver.timed_commands import TimedCommands
-from loadgen.driver.traffic import Traffic
 from loadgen.inputs.sources import golden_of
 from loadgen.load.load_config import LoadConfig
 from loadgen.load.warm_up import WarmUpOutcome
@@ -20,7 +19,7 @@ from loadgen.measurement.interval_edges import Boundaries, Energy, Reading, Stat
 from loadgen.measurement.machine_use import MachineUse
 from loadgen.measurement.output_agreement import require_fit
 from loadgen.measurement.recorder import Recorder
-from loadgen.measurement.windows import Interval
+from loadgen.measurement.windows import Interval, Traffic
 from loadgen.sut.target import Placement, Target
 from servemark import interrupts
 from servemark.documents.live import exporters_of, timed_commands_of
@@ -35,7 +34,7 @@ from servemark.results.schema.details import ServerWindow, StartedCommand
 from servemark.results.schema.run import Worker
 from servemark.stats.percentiles import allowed_beyond, samples_needed
 from servemark.stats.unknown import or_unknown, unknown
-from servemark.telemetry.metrics.snapshot import Span
+from servemark.telemetry.metrics.catalog import Span
 from servemark.telemetry.run import RunTelemetry
 from servemark.workload.golden_check import GoldenCheck
 

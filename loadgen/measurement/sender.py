@@ -17,20 +17,17 @@ from loadgen.driver.connections import Connections
 from loadgen.driver.cpu_latency import CpuLatency
 from loadgen.driver.event_loop import Driver, Pauses
 from loadgen.driver.failures import Failures
-from loadgen.driver.observers import LabelledAnswers, Stamps, TimedConnections, Tracing
+from loadgen.driver.observers import LabelledAnswers, RequestLog, Stamps, TimedConnections, Tracing
 from loadgen.driver.priority import SendersPriority
-from loadgen.driver.traffic import Traffic, scheduled_by
-from loadgen.load.arrivals import ClosedLoopArrivals, OpenLoopArrivals, closed_loop
+from loadgen.load.arrivals import ALL, ClosedLoopArrivals, OpenLoopArrivals, Share, closed_loop
 from loadgen.load.load_config import LoadConfig
 from loadgen.load.order import start_time
-from loadgen.load.share import ALL, Share
 from loadgen.load.warm_up import WarmUp, WarmUpOutcome
 from loadgen.measurement.interval_edges import CpuTime, Reading
 from loadgen.measurement.output_agreement import check
 from loadgen.measurement.probe import require_answer
 from loadgen.measurement.recorder import FLUSH_NS, Recorder
-from loadgen.measurement.request_log import RequestLog
-from loadgen.measurement.windows import Interval, interval_from
+from loadgen.measurement.windows import Interval, Traffic, interval_from, scheduled_by
 from loadgen.sut.channel import Outcome, Payload, numbered
 from loadgen.sut.target import Target
 from loadgen.variants.cancellation import Cancellation, CancellationRecorder, ToCancel
@@ -42,7 +39,7 @@ from servemark.figures.value import Value
 from servemark.machine.scheduling import GrantedPriority
 from servemark.repository.entry import Golden
 from servemark.results.schema.run import Worker
-from servemark.telemetry.metrics.snapshot import Span
+from servemark.telemetry.metrics.catalog import Span
 from servemark.workload.golden_check import GoldenCheck
 
 CONNECT_AHEAD = 64

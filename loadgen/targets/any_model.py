@@ -4,7 +4,7 @@ import functools
 from collections.abc import Mapping
 from typing import NoReturn
 
-from loadgen.inputs.generated import random_samples
+from loadgen.inputs.sources import random_samples
 from loadgen.kserve.control import Control
 from loadgen.load.load_config import server_addresses
 from loadgen.targets.http import control_at

@@ -4,8 +4,7 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from loadgen.inputs.labels import scorable
-from loadgen.inputs.sources import samples_of
+from loadgen.inputs.sources import samples_of, scorable
 from loadgen.load.load_config import LoadConfig
 from loadgen.sut.channel import Payload
 from servemark import interrupts

@@ -7,10 +7,16 @@ from typing import Any
 
 from loadgen.kserve.tensors import BYTES, to_bytes
 from loadgen.load.load_config import LoadConfig
-from loadgen.shared_memory.cuda_region import CudaRegion, require_gpu
-from loadgen.shared_memory.encodings import SharedChecker, SharedHttp
-from loadgen.shared_memory.region import PosixRegion, Region, abandoned, new_name
-from loadgen.shared_memory.slots import Layout, RequestEncoding, SharedChannel, SharedTensor, Slots
+from loadgen.shared_memory.region import CudaRegion, PosixRegion, Region, abandoned, new_name, require_gpu
+from loadgen.shared_memory.slots import (
+    Layout,
+    RequestEncoding,
+    SharedChannel,
+    SharedChecker,
+    SharedHttp,
+    SharedTensor,
+    Slots,
+)
 from loadgen.sut.channel import Channel, Payload
 from loadgen.sut.target import Placement
 from loadgen.targets.http import HttpTarget
@@ -150,7 +156,7 @@ class SharedMemoryTarget:
 def _target_over(config: LoadConfig) -> tuple[HttpTarget, RequestEncoding]:
     """The server over its protocol, whose connections judge answers without tensors, and how it names slots."""
     if config.protocol == "grpc":
-        from loadgen.shared_memory.encodings import SharedGrpc, SharedReader
+        from loadgen.shared_memory.slots import SharedGrpc, SharedReader
         from loadgen.targets.grpc import GrpcTarget
 
         return GrpcTarget(config, SharedReader), SharedGrpc(config)

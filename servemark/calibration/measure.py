@@ -18,9 +18,8 @@ import numpy as np
 import numpy.typing as npt
 import psutil
 
-from loadgen.peers import PEERS, Peer, PeerFigures, PeerLoad
-from loadgen.peers.peer import PeerError
-from loadgen.peers.perf_analyzer import PerfAnalyzer
+from loadgen.peers.peer import Peer, PeerError, PeerFigures, PeerLoad
+from loadgen.peers.programs import PEERS, PerfAnalyzer
 from servemark import interrupts
 from servemark.calibration.cases import CASES, PACED_IN_FLIGHT, Case
 from servemark.calibration.golden.behaviour import Behaviour

@@ -11,8 +11,7 @@ import click
 from click.shell_completion import get_completion_class
 
 from servemark import __version__, interrupts
-from servemark.errors import ExitCode, NoResultError, OptionError, ServemarkError
-from servemark.machine.exhaustion import exhausted
+from servemark.errors import ExitCode, NoResultError, OptionError, ServemarkError, exhausted
 from servemark.output import NOTES, SAYS, stderr
 
 PLACES = {

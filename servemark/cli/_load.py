@@ -1,7 +1,6 @@
 """A request as the commands that measure resolve it."""
 
-from loadgen.inputs.labels import scorable
-from loadgen.inputs.sources import samples_of
+from loadgen.inputs.sources import samples_of, scorable
 from loadgen.load.load_config import LoadConfig
 from loadgen.targets.any_model import workload_of
 from servemark.documents.request import RunRequest

@@ -62,9 +62,9 @@ def _show(started: "Watching", metrics: str, triton_metrics: str, folder: Path, 
 
 def export(options: DashboardsExport) -> None:
     """Write the files."""
-    from servemark.monitoring import files
+    from servemark.monitoring import stack
 
-    written = files.export(
+    written = stack.export(
         options.folder, generator=options.metrics, triton=options.triton_metrics, force=options.force
     )
     if options.json:
@@ -78,7 +78,7 @@ def export(options: DashboardsExport) -> None:
 def load(options: DashboardsLoad) -> None:
     """Load the dashboards."""
     from servemark import files
-    from servemark.monitoring.grafana import load_dashboards
+    from servemark.monitoring.stack import load_dashboards
 
     token_file = options.token_file
     try:

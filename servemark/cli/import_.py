@@ -9,8 +9,7 @@ from zlib import crc32
 import msgspec
 import numpy as np
 
-from loadgen.inputs.generated import random_samples
-from loadgen.inputs.sources import samples_at
+from loadgen.inputs.sources import random_samples, samples_at
 from servemark.documents.commands.prepare import Import
 from servemark.documents.flags import given_options, request_of
 from servemark.documents.request import Inputs, RunRequest

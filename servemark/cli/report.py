@@ -15,7 +15,7 @@ from servemark.paths import shown
 from servemark.quantities import one_of
 from servemark.results import directory
 from servemark.results.saved import Saved
-from servemark.telemetry.metrics.destinations import http_url
+from servemark.telemetry.metrics.publisher import http_url
 from servemark.views.render.csv import to_csv
 from servemark.views.render.junit import to_junit
 from servemark.views.render.markdown import to_markdown

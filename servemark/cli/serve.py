@@ -11,7 +11,7 @@ from servemark.output import note
 from servemark.repository.model_config import Settings
 from servemark.results.directory import print_json
 from servemark.runs.entries import find_models, repository_with
-from servemark.telemetry.metrics.destinations import http_url
+from servemark.telemetry.metrics.publisher import http_url
 
 if TYPE_CHECKING:
     from servers import Server

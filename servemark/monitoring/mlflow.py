@@ -9,8 +9,7 @@ from urllib.parse import quote, urlsplit
 
 import requests
 
-from servemark.errors import MAX_QUOTED, ServerError, parsing
-from servemark.telemetry.metrics.push import reason
+from servemark.errors import MAX_QUOTED, ServerError, parsing, reason
 
 TIMEOUT_S = 30.0
 MOST_PARAMS, MOST_METRICS, MOST_CHARACTERS = 100, 1000, 5000

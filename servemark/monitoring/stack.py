@@ -1,19 +1,60 @@
-"""Starts Prometheus, and Grafana and Triton where containers can be run, until they are stopped."""
+"""Prometheus and the dashboards: their files, both started until they are stopped, or loaded into a Grafana."""
 
 import http.client
+import json
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import requests
+
+from dashboards import EXPORTED, FOLDER
 from servemark.documents.live import GENERATOR, TRITON
-from servemark.errors import ArtifactError, ServerError
-from servemark.monitoring.files import export
+from servemark.errors import ArtifactError, OptionError, ServerError, reason
 from servemark.repository.entry import CONFIG, how_to_make
+from servemark.telemetry.scrape_targets import TARGETS
 from servers.launch import ports, readiness
 from servers.launch.process import Command, Process
+
+
+def export(folder: Path, *, generator: str = GENERATOR, triton: str = TRITON, force: bool = False) -> list[Path]:
+    """Write dashboards, rules, provisioning and compose files; the addresses ("host:port") are what is scraped.
+
+    Raises OptionError, before anything is written, where a file of another content is there and not `force`.
+    """
+    contents = dict(_contents())
+    for job, address in (("servemark", generator), ("triton", triton)):
+        contents[f"{TARGETS}/{job}.json"] = (json.dumps([{"targets": [address]}]) + "\n").encode()
+    written = {folder / name: content for name, content in contents.items()}
+    changed = [path for path, content in written.items() if path.exists() and path.read_bytes() != content]
+    if changed and not force:
+        more = f" (and {len(changed) - 1} more)" if len(changed) > 1 else ""
+        raise OptionError(
+            f"{changed[0]}{more} is there with another content", fix="name another folder, or overwrite it with --force"
+        )
+    for path, content in written.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    return list(written)
+
+
+def dashboard_files(folder: Path) -> list[Path]:
+    """The dashboards' JSON in an exported folder."""
+    return sorted((folder / "grafana" / "json").glob("*.json"))
+
+
+def _contents() -> Iterator[tuple[str, bytes]]:
+    """Each file's name from the folder, and what it holds; Kubernetes's own are left out."""
+    for name in EXPORTED:
+        place = FOLDER / name
+        for path in [place] if place.is_file() else sorted(place.rglob("*")):
+            if path.is_file() and path.name != "kustomization.yaml":
+                yield str(path.relative_to(FOLDER)), path.read_bytes()
+
 
 LOOPBACK = "127.0.0.1"
 ENGINES = ("docker", "podman")
@@ -124,3 +165,58 @@ def _works(command: list[str]) -> bool:
     except (OSError, subprocess.TimeoutExpired):
         return False
     return done.returncode == 0
+
+
+DATA_SOURCE = {"uid": "servemark-prometheus", "name": "servemark: Prometheus", "type": "prometheus", "access": "proxy"}
+"""As of provisioning/datasources, with names of its own: the user's Grafana may have a Prometheus already."""
+INTERVAL = {"timeInterval": "1s"}
+FOLDER_OF_GRAFANA = {"uid": "servemark", "title": "servemark"}
+TIMEOUT_S = 10.0
+_THERE = 409
+_FIX = "give a token of a service account that may edit data sources and dashboards (--token-file)"
+
+
+def load_dashboards(grafana: str, prometheus: str, token: str = "") -> list[str]:
+    """Load every dashboard, in place of an earlier load, and return their pages.
+
+    Without a token ~/.netrc has user and password. Raises ServerError.
+    Source: Grafana's documentation, "HTTP API": data source, folder, dashboard.
+    """
+    session = requests.Session()
+    if token:
+        session.headers["Authorization"] = f"Bearer {token}"
+        session.trust_env = False  # or ~/.netrc would replace the token
+    base = grafana.rstrip("/")
+    source = {**DATA_SOURCE, "url": prometheus, "jsonData": INTERVAL}
+    if _call(session, "POST", f"{base}/api/datasources", source, allowed=_THERE) is None:
+        _call(session, "PUT", f"{base}/api/datasources/uid/{DATA_SOURCE['uid']}", source)
+    _call(session, "POST", f"{base}/api/folders", FOLDER_OF_GRAFANA, allowed=_THERE)
+    pages = []
+    for file in dashboard_files(FOLDER):
+        dashboard = json.loads(file.read_text())
+        for variable in dashboard["templating"]["list"]:
+            if variable["type"] == "datasource":
+                variable["current"] = {"text": DATA_SOURCE["name"], "value": DATA_SOURCE["uid"]}
+        order = {"dashboard": dashboard, "folderUid": FOLDER_OF_GRAFANA["uid"], "overwrite": True}
+        done = _call(session, "POST", f"{base}/api/dashboards/db", order)
+        pages.append(f"{base}{(done or {}).get('url', '')}")
+    return pages
+
+
+def _call(
+    session: requests.Session, method: str, url: str, document: Mapping[str, object], *, allowed: int | None = None
+) -> dict[str, Any] | None:
+    """Send a document; the answer, None where it has the `allowed` status. Raises ServerError."""
+    try:
+        answer = session.request(method, url, json=document, timeout=TIMEOUT_S, allow_redirects=False)
+        if answer.status_code == allowed:
+            return None
+        said = answer.json()
+    except (requests.RequestException, ValueError) as error:
+        raise ServerError(
+            f"no Grafana answers at {url}: {reason(error)}", fix="start Grafana there, or correct the URL"
+        ) from error
+    if not answer.ok or not isinstance(said, dict):
+        message = said.get("message", "") if isinstance(said, dict) else ""
+        raise ServerError(f"Grafana refused {method} {url}: {answer.status_code} {message}".rstrip(), fix=_FIX)
+    return said

@@ -11,8 +11,7 @@ from loadgen.load.load_config import LoadConfig
 from loadgen.measurement.measurement import Measurement
 from loadgen.measurement.recorder import Recorder
 from loadgen.measurement.sender import Sender
-from loadgen.targets.engine_threads import EngineThreads
-from loadgen.targets.in_process import InProcessTarget
+from loadgen.targets.in_process import EngineThreads, InProcessTarget
 from servemark.errors import ArtifactError
 from servemark.repository.entry import Entry
 from servemark.repository.model_config import Settings

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from loadgen.inputs.labels import labelled_set, metric_of
+from loadgen.inputs.sources import labelled_set, metric_of
 from loadgen.load.load_config import LoadConfig
 from loadgen.measurement.probe import answer_each
 from loadgen.sut.channel import Outcome, Payload

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
-from servemark.telemetry.energy.nvml import open_boards
+from servemark.telemetry.energy.sources import open_boards
 from servemark.telemetry.recording import Column, Reading
 
 THROTTLE_REASONS = {

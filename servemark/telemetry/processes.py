@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from servemark.machine.addresses import in_path
 from servemark.machine.processes import processes, trees
-from servemark.telemetry.periodic import PeriodicThread
+from servemark.telemetry.os_threads import PeriodicThread
 
 PERIOD_S = 0.005
 MAX_THREADS = 8

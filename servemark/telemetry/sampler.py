@@ -11,7 +11,7 @@ from servemark.results.schema.machine_series import SeriesOf
 from servemark.telemetry.energy import open_meters
 from servemark.telemetry.energy.meter import Meter, Sample, UnavailableError
 from servemark.telemetry.gpus import Gpus
-from servemark.telemetry.periodic import Cost, PeriodicThread
+from servemark.telemetry.os_threads import Cost, PeriodicThread
 from servemark.telemetry.recording import Column, Reading, Recording
 
 MEAN_S = 1.0

@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from servemark.errors import ArtifactError, ServerError
-from servemark.frameworks.tensor_names import TensorNames, names_of
-from servemark.frameworks.tensorflow import import_tensorflow
+from servemark.frameworks.tensorflow import TensorNames, import_tensorflow, names_of
 from servemark.workload import Arrays
 from servers.engines import check_names, check_options, flag, remedy, thread_count
 

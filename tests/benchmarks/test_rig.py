@@ -20,7 +20,7 @@ from benchmarks.rig.null_server import NullServer
 from benchmarks.rig.pairs import Aim, Claim, alternate, rounds
 from loadgen.kserve.control import Control
 from loadgen.kserve.http_messages import Asked
-from loadgen.peers import PEERS
+from loadgen.peers.programs import PEERS
 from servemark.machine import idle_states
 from tests.golden.load import Load as Driven
 from tests.golden.load import payloads

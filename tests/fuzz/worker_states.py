@@ -7,9 +7,9 @@ import msgpack  # type: ignore[import-untyped]  # it has no stubs
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from loadgen.distributed.recorder_state import merged
+from loadgen.distributed.messages import merged
 from loadgen.distributed.worker_view import WorkerView
-from loadgen.driver.traffic import Traffic
+from loadgen.measurement.windows import Traffic
 from servemark.figures.latency import LATENCY
 from servemark.results import directory as results
 from servemark.workload.golden_check import GoldenCheck

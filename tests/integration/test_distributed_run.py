@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from loadgen.load.share import Share
+from loadgen.load.arrivals import Share
 from servemark.figures.latency import LATENCY
 from servemark.figures.registry import value_of
 from servemark.paths import CHECKOUT

@@ -24,8 +24,7 @@ import yaml
 from dashboards import FOLDER
 from dashboards.build import DASHBOARDS
 from servemark.figures.registry import count_of
-from servemark.monitoring.files import export
-from servemark.monitoring.stack import Stack, native
+from servemark.monitoring.stack import Stack, export, native
 from servemark.workload import get
 from tests.support.locust_run import command as locust
 from tests.support.locust_run import server_of, started, the_result, until

@@ -15,11 +15,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
-from servemark.telemetry.energy.amd import amd_meter, installed
 from servemark.telemetry.energy.command import PowerCommand
 from servemark.telemetry.energy.meter import Boundary, EnergyReading, Meter, Source, UnavailableError
-from servemark.telemetry.energy.nvml import nvml_meter
-from servemark.telemetry.energy.rapl import POWERCAP, rapl_meter
+from servemark.telemetry.energy.sources import POWERCAP, amd_meter, installed, nvml_meter, rapl_meter
 
 __all__ = [
     "BOUNDARY_OF_DEVICE",

@@ -16,8 +16,7 @@ from prometheus_client.registry import CollectorRegistry
 from prometheus_client.utils import floatToGoString
 
 from servemark.stats.histogram import Histogram
-from servemark.telemetry.metrics.catalog import HIGHEST_S, Kind, Metric, by_name
-from servemark.telemetry.metrics.snapshot import Snapshot
+from servemark.telemetry.metrics.catalog import HIGHEST_S, Kind, Metric, Snapshot, by_name
 
 PER_DECADE = 26
 """Bounds grow by 10^(1/26), 9.3 %, rounded to three digits."""

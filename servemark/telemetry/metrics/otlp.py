@@ -21,13 +21,14 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
 from servemark import __version__
+from servemark.errors import reason
 from servemark.stats.histogram import Histogram
-from servemark.telemetry.metrics.catalog import Kind, Metric
+from servemark.telemetry.metrics.catalog import Kind, Metric, Snapshot, Span
 from servemark.telemetry.metrics.exposition import bounds_s, by_metric, cumulative
-from servemark.telemetry.metrics.push import TIMEOUT_S, reason
-from servemark.telemetry.metrics.snapshot import Snapshot, Span
 
 RESOURCE = Resource({"service.name": "servemark", "service.version": __version__})
+TIMEOUT_S = 2.0
+"""Of connecting, and of each wait for an answer."""
 BATCH = 1000
 """Spans in one request."""
 SCOPE = InstrumentationScope("servemark", __version__)

@@ -16,7 +16,7 @@ from exporters.importing import sandbox
 from exporters.importing.model import import_model
 from exporters.importing.samples import Wishes
 from exporters.importing.sandbox import run_sandboxed
-from loadgen.inputs.generated import random_samples
+from loadgen.inputs.sources import random_samples
 from servemark.documents.request import Inputs
 from servemark.errors import ArtifactError, InputDataError
 from servemark.frameworks.tensorflow import import_tensorflow

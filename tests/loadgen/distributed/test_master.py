@@ -11,8 +11,7 @@ import pytest
 from locust.runners import STATE_INIT, STATE_MISSING
 
 from loadgen.distributed.master import GRACE_S, Master
-from loadgen.distributed.messages import fingerprint
-from loadgen.distributed.recorder_state import state_of
+from loadgen.distributed.messages import fingerprint, state_of
 from loadgen.load.warm_up import WarmUp
 from loadgen.measurement.recorder import Recorder
 from loadgen.measurement.windows import Interval

@@ -7,7 +7,7 @@ import msgpack  # type: ignore[import-untyped]  # it has no stubs
 import numpy as np
 import pytest
 
-from loadgen.distributed.recorder_state import merged, state_of
+from loadgen.distributed.messages import merged, state_of
 from loadgen.measurement.recorder import Recorder
 from loadgen.measurement.windows import Interval
 from loadgen.sut.channel import Outcome, Payload

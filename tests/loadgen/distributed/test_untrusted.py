@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from loadgen.distributed.recorder_state import merged, state_of
+from loadgen.distributed.messages import merged, state_of
 from loadgen.distributed.untrusted import Expected, MalformedMessage, check_message
 from loadgen.distributed.worker_view import WorkerView
 from loadgen.load.warm_up import WarmUp

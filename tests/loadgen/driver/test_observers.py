@@ -6,7 +6,7 @@ import time
 
 from loadgen.driver.observers import MAX_SPANS, TracedPayload, Tracing
 from loadgen.sut.channel import Outcome, Payload
-from servemark.telemetry.metrics.snapshot import traceparent
+from servemark.telemetry.metrics.catalog import traceparent
 
 REQUEST = b"POST /v2/models/m/infer HTTP/1.1\r\nHost: h\r\nContent-Length: 8\r\n\r\nbody\r\n\r\n"
 

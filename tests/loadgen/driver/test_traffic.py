@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from loadgen.driver.connections import MS
-from loadgen.driver.traffic import Traffic, scheduled_by
+from loadgen.measurement.windows import Traffic, scheduled_by
 
 
 @pytest.mark.parametrize(("elapsed_ms", "due"), [(-2000, 0), (-1, 0), (0, 0), (1, 1), (101, 2), (950, 10), (1000, 10)])

@@ -8,16 +8,16 @@ from typing import Any, cast
 
 import pytest
 
-from loadgen.driver.traffic import Traffic
 from loadgen.evaluation.live import LIVE_FD, Live, descriptor, feed, figures_now, machine, run_labels, standing
 from loadgen.measurement.measurement import ActiveLoad, Measurement
+from loadgen.measurement.windows import Traffic
 from loadgen.sut.channel import Outcome
 from servemark.figures.registry import value_of
 from servemark.machine.scheduling import GrantedPriority
 from servemark.results.schema.live_figures import LiveFigures
 from servemark.stats.histogram import Histogram
+from servemark.telemetry.metrics.catalog import Sample, Snapshot
 from servemark.telemetry.metrics.publisher import Publisher
-from servemark.telemetry.metrics.snapshot import Sample, Snapshot
 from servemark.telemetry.recording import Column
 from tests.support.load_config import config
 from tests.support.measured import S, answered, evenly, measured

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from loadgen.inputs.generated import random_samples, zero_samples
+from loadgen.inputs.sources import random_samples, zero_samples
 from servemark.documents.request import Inputs
 from servemark.errors import InputDataError
 from servemark.workload import Tensor

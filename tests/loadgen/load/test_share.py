@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from loadgen.load.share import Share
+from loadgen.load.arrivals import Share
 from tests.support.load_config import config
 
 LOADS = {

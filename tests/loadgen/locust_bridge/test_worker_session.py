@@ -12,8 +12,8 @@ from locust.runners import WorkerRunner
 
 from loadgen.distributed.messages import MESSAGE
 from loadgen.load.load_config import LoadConfig, in_zoo
-from loadgen.locust_bridge import worker_session
-from loadgen.locust_bridge.worker_session import WorkerSession
+from loadgen.locust_bridge import session as sessions
+from loadgen.locust_bridge.session import WorkerSession
 from servemark.documents.flags import locust_arguments
 from tests.support.load_config import request_of
 
@@ -84,7 +84,7 @@ def test_the_master_s_silence_is_counted_from_its_last_sign_of_life(
     """By a clock that nobody sets: Locust notes the wall clock's time, here an hour off."""
     now_s = 1000.0
     clock = SimpleNamespace(monotonic=lambda: now_s, time=lambda: pytest.fail("the wall clock was asked"))
-    monkeypatch.setattr(worker_session, "time", clock)
+    monkeypatch.setattr(sessions, "time", clock)
     assert session._master_silent_s() == 0
     runner.last_heartbeat_timestamp = 5000.0
     assert session._master_silent_s() == 0

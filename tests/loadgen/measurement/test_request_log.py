@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from loadgen.measurement.request_log import RequestLog
+from loadgen.driver.observers import RequestLog
 from loadgen.sut.channel import Outcome, Payload
 from servemark.errors import ResultError
 from servemark.figures.registry import value_of, why_unknown

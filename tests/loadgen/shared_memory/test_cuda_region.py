@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from loadgen.shared_memory import region as memory_region
-from loadgen.shared_memory.cuda_region import GRANULE, CudaRegion
+from loadgen.shared_memory.region import GRANULE, CudaRegion
 from loadgen.sut.target import Placement
 from loadgen.targets.open import open_target
 from loadgen.targets.shared_memory import SharedMemoryTarget

@@ -13,9 +13,17 @@ import pytest
 
 from loadgen.kserve.control import Control
 from loadgen.shared_memory import region as memory_region
-from loadgen.shared_memory.encodings import SharedChecker, SharedGrpc, SharedHttp
 from loadgen.shared_memory.region import PosixRegion, abandoned, new_name
-from loadgen.shared_memory.slots import Layout, RequestEncoding, SharedChannel, SharedTensor, Slots
+from loadgen.shared_memory.slots import (
+    Layout,
+    RequestEncoding,
+    SharedChannel,
+    SharedChecker,
+    SharedGrpc,
+    SharedHttp,
+    SharedTensor,
+    Slots,
+)
 from loadgen.sut.channel import State
 from loadgen.targets.http import HttpTarget
 from loadgen.transport.http1_head import Head

@@ -16,8 +16,7 @@ from loadgen.driver.event_loop import Driver
 from loadgen.load.arrivals import Arrivals, ClosedLoopArrivals, OpenLoopArrivals
 from loadgen.load.load_config import LoadConfig
 from loadgen.sut.channel import Outcome
-from loadgen.targets.engine_threads import EngineThreads
-from loadgen.targets.in_process import InProcessTarget
+from loadgen.targets.in_process import EngineThreads, InProcessTarget
 from servemark.workload import Arrays, get
 from tests.golden.load import constant_ns
 from tests.support.load_config import config

@@ -25,9 +25,9 @@ from servemark.figures.registry import figures_of, find, value_of
 from servemark.results.kinds import json_schema
 from servemark.results.saved import Saved
 from servemark.telemetry.metrics import catalog
+from servemark.telemetry.metrics.catalog import Snapshot
 from servemark.telemetry.metrics.exposition import expose
 from servemark.telemetry.metrics.otlp import metrics_data
-from servemark.telemetry.metrics.snapshot import Snapshot
 from servemark.views.blocks import Lines
 from servemark.views.kinds.run import article
 from servemark.views.live.screen import LiveRun

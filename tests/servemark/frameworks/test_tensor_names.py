@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from servemark.frameworks.tensor_names import FILE, names_of, signature_names
+from servemark.frameworks.tensorflow import FILE, names_of, signature_names
 
 
 def test_names_that_tensorflow_takes_stay() -> None:

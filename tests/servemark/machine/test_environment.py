@@ -9,8 +9,7 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from servemark.machine import environment, limits
-from servemark.machine.environment import cpu_features, int8_overflows
-from servemark.machine.gpus import boards
+from servemark.machine.environment import boards, cpu_features, int8_overflows
 
 
 class NvmlError(Exception):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from servemark.machine.exhaustion import exhausted
+from servemark.errors import exhausted
 from servemark.paths import CHECKOUT
 from tests.support.command_line import BAD_INPUT, Servemark
 

@@ -11,7 +11,7 @@ import yaml
 
 from dashboards import FOLDER
 from dashboards.build import DASHBOARDS
-from servemark.monitoring.files import dashboard_files, export
+from servemark.monitoring.stack import dashboard_files, export
 from servemark.paths import CHECKOUT
 from tests.support.command_line import BAD_INPUT, Servemark
 
@@ -70,7 +70,7 @@ def test_the_wheel_has_the_files(tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path / "installed")
     there = tmp_path / "there"
-    program = f"from pathlib import Path; from servemark.monitoring.files import export; export(Path({str(there)!r}))"
+    program = f"from pathlib import Path; from servemark.monitoring.stack import export; export(Path({str(there)!r}))"
     subprocess.run(
         [sys.executable, "-c", program],
         check=True,

@@ -11,7 +11,7 @@ import pytest
 
 from dashboards.build import DASHBOARDS
 from servemark.errors import ServerError
-from servemark.monitoring.grafana import DATA_SOURCE, load_dashboards
+from servemark.monitoring.stack import DATA_SOURCE, load_dashboards
 from tests.support.command_line import BAD_INPUT, Servemark
 
 TOKEN = "glsa_secret"  # noqa: S105

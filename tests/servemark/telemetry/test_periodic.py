@@ -3,7 +3,7 @@ import time
 
 import pytest
 
-from servemark.telemetry.periodic import PeriodicThread, PeriodPlan
+from servemark.telemetry.os_threads import PeriodicThread, PeriodPlan
 
 
 def test_beats_lie_on_a_grid() -> None:

@@ -3,8 +3,8 @@ from typing import Any
 
 import pytest
 
-from servemark.telemetry.energy.amd import VISIBLE, amd_meter, installed
 from servemark.telemetry.energy.meter import Sample, UnavailableError
+from servemark.telemetry.energy.sources import VISIBLE, amd_meter, installed
 
 S = 1_000_000_000
 

@@ -13,7 +13,7 @@ import pytest
 from servemark.telemetry import energy
 from servemark.telemetry.energy import meter as meters
 from servemark.telemetry.energy.meter import EnergyReading, Sample, UnavailableError, counted_joules, integrated_joules
-from servemark.telemetry.energy.nvml import nvml_meter
+from servemark.telemetry.energy.sources import nvml_meter
 from tests.doubles.nvml import NOT_SUPPORTED, Nvml
 
 S = 1_000_000_000

@@ -5,8 +5,7 @@ import re
 import pytest
 
 from servemark.figures.registry import registry
-from servemark.telemetry.metrics.catalog import _STATE, RUN_LABELS, Kind, Metric, by_name
-from servemark.telemetry.metrics.snapshot import Sample, Snapshot
+from servemark.telemetry.metrics.catalog import _STATE, RUN_LABELS, Kind, Metric, Sample, Snapshot, by_name
 
 
 @pytest.mark.parametrize("metric", by_name().values(), ids=lambda metric: metric.name)

@@ -11,9 +11,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from servemark.figures.latency import LATENCY
 from servemark.stats.histogram import Histogram
 from servemark.telemetry.metrics import catalog
-from servemark.telemetry.metrics.catalog import HIGHEST_S, LOWEST_DELAY_S, LOWEST_S
+from servemark.telemetry.metrics.catalog import HIGHEST_S, LOWEST_DELAY_S, LOWEST_S, Sample, Snapshot
 from servemark.telemetry.metrics.exposition import bounds_s, cumulative, expose
-from servemark.telemetry.metrics.snapshot import Sample, Snapshot
 from tests.support.quantiles import histogram_quantile
 
 PERCENTILES = [50.0, 90.0, 99.0, 99.9]

@@ -10,11 +10,9 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from servemark.errors import OptionError
 from servemark.figures.latency import LATENCY
 from servemark.figures.registry import value_of
-from servemark.telemetry.metrics.catalog import LOWEST_S
-from servemark.telemetry.metrics.destinations import Destinations
+from servemark.telemetry.metrics.catalog import LOWEST_S, Span
 from servemark.telemetry.metrics.exposition import bounds_s, cumulative
-from servemark.telemetry.metrics.publisher import Publisher
-from servemark.telemetry.metrics.snapshot import Span
+from servemark.telemetry.metrics.publisher import Destinations, Publisher
 from tests.servemark.telemetry.metrics.test_exposition import histogram
 from tests.servemark.telemetry.metrics.test_push import SNAPSHOT
 from tests.support.load_config import config

@@ -12,9 +12,8 @@ import pytest
 from servemark.errors import OptionError
 from servemark.runs.mix import with_own_port
 from servemark.telemetry.metrics import catalog
-from servemark.telemetry.metrics.destinations import Destinations
-from servemark.telemetry.metrics.publisher import Publisher
-from servemark.telemetry.metrics.snapshot import Sample, Snapshot
+from servemark.telemetry.metrics.catalog import Sample, Snapshot
+from servemark.telemetry.metrics.publisher import Destinations, Publisher
 from tests.support.load_config import config
 from tests.support.locust_run import until
 

@@ -6,14 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from servemark.errors import OptionError
+from servemark.errors import OptionError, reason
 from servemark.figures.latency import LATENCY
 from servemark.figures.registry import value_of
 from servemark.telemetry.metrics import catalog
-from servemark.telemetry.metrics.destinations import Destinations
-from servemark.telemetry.metrics.publisher import Publisher
-from servemark.telemetry.metrics.push import Pusher, reason
-from servemark.telemetry.metrics.snapshot import Sample, Snapshot
+from servemark.telemetry.metrics.catalog import Sample, Snapshot
+from servemark.telemetry.metrics.process import Pusher
+from servemark.telemetry.metrics.publisher import Destinations, Publisher
 from tests.servemark.telemetry.metrics.test_exposition import histogram
 from tests.support.load_config import config
 from tests.support.locust_run import golden_entry, run, server_of, smallest, the_result, until
