@@ -13,7 +13,7 @@ from loadgen.distributed.worker_view import WorkerView
 from loadgen.load.warm_up import WarmUp
 from loadgen.measurement.windows import Interval
 from servemark.workload.agreement import COLUMNS
-from tests.loadgen.distributed.test_recorder_state import outcomes, over_the_wire, recorded
+from tests.loadgen.distributed.test_messages import outcomes, over_the_wire, recorded
 from tests.loadgen.distributed.test_worker_view import report
 
 S = 1_000_000_000

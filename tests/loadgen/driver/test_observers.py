@@ -1,12 +1,26 @@
-"""Some requests carry a traceparent, the others are what they were; their spans have the times of their outcomes."""
+"""Observers of outcomes: spans of traced requests, and a log whose figures, computed by numpy, are the result's."""
 
+import csv
 import itertools
 import re
+import signal
 import time
+from pathlib import Path
+from typing import Any
 
-from loadgen.driver.observers import MAX_SPANS, TracedPayload, Tracing
+import numpy as np
+import pytest
+
+from loadgen.driver.observers import MAX_SPANS, RequestLog, TracedPayload, Tracing
 from loadgen.sut.channel import Outcome, Payload
+from servemark.errors import ResultError
+from servemark.figures.registry import value_of, why_unknown
+from servemark.library.requests import CSV_FILE
 from servemark.telemetry.metrics.catalog import traceparent
+from servemark.workload import get
+from tests.support.largest_file import largest_file
+from tests.support.load_config import config
+from tests.support.locust_run import accounted, command, run, server_of, started, the_result, until
 
 REQUEST = b"POST /v2/models/m/infer HTTP/1.1\r\nHost: h\r\nContent-Length: 8\r\n\r\nbody\r\n\r\n"
 
@@ -49,3 +63,144 @@ def test_spans_that_nobody_takes_are_bounded() -> None:
     for _ in range(MAX_SPANS + 10):
         see(outcome(traced), "")
     assert len(tracing.taken()) == MAX_SPANS
+
+
+NS = 1e9
+PROBES = 1
+"""Requests alone before the load, which the log does not hold."""
+
+
+def rows_of(out: Path) -> list[dict[str, Any]]:
+    """The only log in an output directory, times in ns; None where a request was never sent."""
+    [path] = out.glob(f"*/{CSV_FILE}")
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    return [
+        {key: value if key == "error" else int(value) if value else None for key, value in row.items()} for row in rows
+    ]
+
+
+def check_against_log(result: Any, rows: list[dict[str, Any]]) -> None:
+    """Compute the figures anew."""
+    end = result["scenario"]["measured_s"] * NS
+    inside = [row for row in rows if 0 <= row["scheduled_ns"] < end]
+    good = [row for row in inside if not row["error"]]
+    for name, first in (("latency", "scheduled_ns"), ("service_time", "sent_ns")):
+        values = np.array([row["done_ns"] - row[first] for row in good]) / 1e6
+        assert result["figures"][f"{name}.mean"]["n"] == len(values)
+        for key, exact in (
+            ("min", values.min()),
+            ("max", values.max()),
+            ("mean", values.mean()),
+            ("stdev", values.std()),
+        ):
+            assert value_of(result, f"{name}.{key}") == pytest.approx(exact)
+        everything = np.append(values, [np.inf] * (len(inside) - len(good)))
+        for percentile in (50, 90):
+            nearest = np.percentile(everything, percentile, method="inverted_cdf")
+            found = value_of(result, f"{name}.p{percentile}")
+            if found is None and "late sending" in why_unknown(result, f"{name}.p{percentile}"):
+                continue
+            assert (np.inf if found is None else found) == pytest.approx(nearest, rel=0.0005, abs=0.0005)
+    came = sum(not row["error"] and 0 <= row["done_ns"] < end for row in rows)
+    assert value_of(result, "throughput.requests") == pytest.approx(came / result["scenario"]["measured_s"])
+    kinds = [row["error"] for row in inside if row["error"]]
+    assert result["details"]["errors"]["by_kind"] == {kind: kinds.count(kind) for kind in set(kinds)}
+
+
+def test_the_figures_of_a_result_are_those_of_its_log(tmp_path: Path) -> None:
+    with server_of(get("ranking_tiny"), delay_s=0.005, error_every=7, reset_every=11) as server:
+        flags = ["--url", server.url, "--out", str(tmp_path), "--request-rate", "200", "--warmup", "0.4"]
+        done = run("ranking", "--model", "ranking_tiny", *flags, "--duration", "1.5", "--request-log")
+        received = len(server.requests())
+    result, rows = the_result(tmp_path), rows_of(tmp_path)
+    assert done.returncode == 2
+    assert len(rows) + PROBES == accounted(result) == received
+    assert min(row["scheduled_ns"] for row in rows) < 0
+    check_against_log(result, rows)
+
+
+def test_the_measured_schedule_is_that_of_the_seed_after_a_warm_up_that_ends_by_itself(tmp_path: Path) -> None:
+    load = ["--request-rate", "200", "--duration", "2", "--warmup", "auto", "--seed", "3"]
+    with server_of(get("ranking_tiny"), delay_s=0.002) as server:
+        flags = ["--model", "ranking_tiny", *load, "--url", server.url, "--out", str(tmp_path), "--request-log"]
+        done = run("ranking", *flags, "--model-repository", str(tmp_path / "none"))
+        received = len(server.requests())
+    assert done.returncode in {0, 2}, done.stderr
+    result, rows = the_result(tmp_path), rows_of(tmp_path)
+    found = config("ranking_tiny", *load).scenario
+    measured = found.measured_schedule(3)
+    assert measured is not None
+    due = np.sort([row["scheduled_ns"] for row in rows])
+    np.testing.assert_array_equal(due[due >= 0], measured)
+    check_against_log(result, rows)
+    assert len(rows) + PROBES == received == accounted(result)
+    warmed_s, scenario = result["scenario"]["warmup_s"], result["scenario"]
+    assert 2.0 < warmed_s <= 3.0 == scenario["warmup"]["longest_s"]
+    # the load went on until then, by its own schedule
+    before = found.warmup_schedule(3) / NS - warmed_s
+    np.testing.assert_allclose(due[due < 0] / NS, before[before < 0], atol=1e-6)
+
+
+def test_the_log_of_a_run_that_is_cut_short_is_whole_too(tmp_path: Path) -> None:
+    with server_of(get("ranking_tiny"), delay_s=0.05) as server:
+        flags = ["--url", server.url, "--out", str(tmp_path), "--users", "4", "--warmup", "0", "--duration", "60"]
+        with started(
+            command("ranking", "--model", "ranking_tiny", *flags, "--request-log"), tmp_path / "log"
+        ) as process:
+            until(lambda: len(server.requests()) > 150, "load")
+            process.send_signal(signal.SIGINT)
+            assert process.wait(20) == 2
+    result, rows = the_result(tmp_path), rows_of(tmp_path)
+    assert len(rows) + PROBES == accounted(result)
+    assert {row["error"] for row in rows} <= {"", "interrupted"}
+    check_against_log(result, rows)
+
+
+def test_a_run_that_is_cut_short_in_a_warm_up_of_no_known_length_keeps_its_log(tmp_path: Path) -> None:
+    with server_of(get("ranking_tiny")) as server:
+        # ten answers are needed to end it
+        load = ["--request-rate", "1", "--request-distribution", "constant", "--duration", "30", "--warmup", "auto"]
+        flags = ["--model", "ranking_tiny", *load, "--url", server.url, "--out", str(tmp_path), "--request-log"]
+        with started(command("ranking", *flags), tmp_path / "log") as process:
+            until(lambda: len(server.requests()) > 1 + PROBES, "load")
+            process.send_signal(signal.SIGINT)
+            assert process.wait(20) == 2
+    result, rows = the_result(tmp_path), rows_of(tmp_path)
+    scenario = result["scenario"]
+    assert (result["partial"], scenario["warmup_s"], scenario["measured_s"]) == (True, None, 0)
+    assert (scenario["warmup"]["steady"], scenario["warmup"]["reason"]) == (
+        None,
+        "the run was cut short in its warm-up",
+    )
+    assert len(rows) + PROBES == accounted(result) > 1 + PROBES
+    assert all(row["scheduled_ns"] < 0 for row in rows)
+
+
+def test_a_request_that_was_never_sent_has_no_such_time(tmp_path: Path) -> None:
+    log = RequestLog(tmp_path, 1000)
+    log.take(Outcome(Payload(b""), 400, 0, 1500, "connection_refused", "", None))
+    log.take(Outcome(Payload(b""), 1000, 1001, 2000, None, "", None))
+    assert list(tmp_path.glob(CSV_FILE)) == []
+    log.close()
+    log.close()
+    assert (
+        tmp_path / CSV_FILE
+    ).read_text() == "scheduled_ns,sent_ns,done_ns,error\n-600,,500,connection_refused\n0,1,1000,\n"
+
+
+def test_a_full_disk_costs_the_log_and_not_the_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with largest_file(1000):
+        log = RequestLog(tmp_path, 0)
+        for _ in range(3):
+            for number in range(1000):
+                log.take(Outcome(Payload(b""), number, number, number, None, "", None))
+            log.flush()
+        log.close()
+    assert "File too large" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_log_that_cannot_be_written_is_told_before_the_run(tmp_path: Path) -> None:
+    with pytest.raises(ResultError, match="No such file or directory"):
+        RequestLog(tmp_path / "nowhere", 0)

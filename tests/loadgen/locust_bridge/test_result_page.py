@@ -1,7 +1,12 @@
-"""The tab "servemark" of the web UI: precise figures during a run, the result and its verdict after it."""
+"""The tab "servemark" of the web UI: figures, result and verdict; the page in a browser; and who may steer it."""
 
+import json
+import socket
+import subprocess
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -11,10 +16,13 @@ import requests
 from loadgen.locust_bridge import result_page
 from loadgen.locust_bridge.result_page import LIVE_EVERY_S, ResultPage, Run
 from servemark.figures.registry import count_of, why_unknown
+from servemark.paths import CHECKOUT
 from servemark.results.directory import read
+from servemark.workload import get
 from tests.support import browser
-from tests.support.locust_run import until
-from tests.support.web import Web, forked_workers, web_ui
+from tests.support.locust_run import accounted, command, results_in, server_of, until
+from tests.support.result_checks import constraint
+from tests.support.web import FORM, Web, forked_workers, web_ui
 
 DELAY_MS = 10.0
 PERCENTILES = ("p50", "p90", "p95", "p99", "p99.9")
@@ -177,3 +185,191 @@ def test_the_tab_in_a_browser(tmp_path: Path) -> None:
     assert "p90 " in last
     assert directory in last
     assert (light, dark) == ("light", "dark")
+
+
+EVIL = "evil.example"
+FOREIGN = [
+    ("POST", {"Origin": f"http://{EVIL}"}),
+    ("POST", {"Origin": "null"}),
+    ("POST", {"Origin": "http://127.0.0.1:1"}),
+    ("POST", {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}),
+    ("POST", {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}),
+    ("GET", {"Origin": f"http://{EVIL}"}),
+    ("GET", {"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "script"}),
+    ("GET", {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "iframe"}),
+    ("GET", {"Host": EVIL}),
+    ("GET", {"Host": "127.0.0.1.evil.example"}),
+    ("OPTIONS", {"Origin": f"http://{EVIL}", "Access-Control-Request-Method": "POST"}),
+]
+HIDDEN = ["out", "result_dir", "headers", "model_repository", "start_file", "csv_prefix", "html_file", "no_such"]
+
+
+def swarm(web: Web, **changes: str) -> dict[str, Any]:
+    form = FORM | {"host": web.server.url} | changes
+    return dict(requests.post(f"{web.url}/swarm", data=form, timeout=10).json())
+
+
+def test_requests_of_others_are_refused(tmp_path: Path) -> None:
+    with web_ui(tmp_path) as web:
+        for method, headers in FOREIGN:
+            for path in ("/servemark/result", "/swarm", "/", "/logs", "/no_such"):
+                answer = requests.request(method, web.url + path, headers=headers, timeout=10)
+                assert answer.status_code == 403, (method, path, headers)
+                assert answer.json().keys() == {"error"}
+        port = web.url.rpartition(":")[2]
+        link = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+        own: list[dict[str, str]] = [
+            {"Origin": web.url},
+            {"Host": f"localhost:{port}"},
+            {"Host": f"[::1]:{port}"},
+            link,
+        ]
+        for headers in own:
+            answer = requests.get(f"{web.url}/servemark/result", headers=headers, timeout=10)
+            assert (answer.status_code, answer.json()["state"]) == (200, "idle"), headers
+            assert answer.headers["X-Frame-Options"] == "SAMEORIGIN"
+
+        for user in ({"user_class_name": "Ranking", "own": {"a": 1}}, {"user_class_name": "Ranking", "host": EVIL}):
+            for kind in ("application/json", "text/plain", ""):
+                body, headers = json.dumps(user), {"Content-Type": kind} if kind else {}
+                answer = requests.post(f"{web.url}/user", data=body, headers=headers, timeout=10)
+                assert (answer.status_code, answer.json().keys()) == (403, {"error"}), kind
+
+        for name in HIDDEN:
+            refused = swarm(web, **{name: str(tmp_path / "elsewhere")})
+            assert (refused["success"], repr(name) in refused["message"]) == (False, True)
+        assert web.server.requests() == []
+        # Without credentials another host may be asked.
+        with server_of(get("ranking_tiny")) as other:
+            assert swarm(web, host=other.url)["success"]
+            web.finished(1)
+            assert other.requests()
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_credentials_go_to_one_host(tmp_path: Path) -> None:
+    (tmp_path / "headers").write_text("Authorization: Bearer secret-token\n")
+    with web_ui(tmp_path, "--headers", str(tmp_path / "headers")) as web, server_of(get("ranking_tiny")) as other:
+        refused = swarm(web, host=other.url)
+        assert refused["message"] == f"--headers is for {web.server.url} alone: start Locust anew for another host"
+        web.swarm()
+        web.finished(1)
+        assert other.requests() == []
+
+
+@pytest.fixture
+def site() -> Iterator[int]:
+    """The port of another site, with an empty page."""
+
+    class Empty(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Empty)
+    Thread(target=server.serve_forever, daemon=True).start()
+    yield server.server_port
+    server.shutdown()
+    server.server_close()
+
+
+SEND = """
+(async () => {{
+  const form = {form};
+  const blind = await fetch("{url}/swarm", {{method: "POST", mode: "no-cors", body: new URLSearchParams(form)}});
+  const read = (path) => fetch("{url}" + path).then((answer) => answer.text(), () => "");
+  return [blind.type, await read("/servemark/result"), await read("/logs")];
+}})()
+"""
+
+
+@browser.needs_chromium
+def test_a_page_of_another_site_in_a_browser(site: int, tmp_path: Path) -> None:
+    mapped = f"--host-resolver-rules=MAP {EVIL} 127.0.0.1"
+    short = ["--model", "ranking_tiny", "--duration", "1", "--warmup", "0.1"]
+    with web_ui(tmp_path, *short) as web, browser.page(tmp_path, mapped) as page:
+        form = json.dumps(FORM | {"host": web.server.url, "arrival_trace": "/proc/self/environ"})
+        for origin in (f"http://{EVIL}:{site}", f"http://localhost:{site}", f"http://127.0.0.1:{site}"):
+            page.open(f"{origin}/")
+            blind, *read = page.evaluate(SEND.format(form=form, url=web.url))
+            assert blind == "opaque"  # it was sent
+            assert not [text for text in read if "state" in text or "master" in text], origin
+        # The site's own name may come to lead to the web UI.
+        rebound = web.url.replace("127.0.0.1", EVIL)
+        page.open(f"{rebound}/servemark/result")
+        assert "has no other name" in page.evaluate("document.body.innerText")
+        assert requests.get(f"{web.url}/servemark/result", timeout=10).json()["state"] == "idle"
+        assert web.server.requests() == []
+
+        # The page's own form still starts a run, with every field that it shows.
+        page.open(f"{web.url}/")
+        page.until("document.querySelector('button[type=submit]') !== null")
+        page.evaluate("document.querySelector('button[type=submit]').click()")
+        [result] = web.finished(1)
+        assert result["request"]["workload"] == "ranking_tiny"
+
+
+FIELDS = {
+    "model", "engine", "request_rate", "request_distribution", "duration", "warmup", "batch_size", "slo", "input_data",
+    "seed", "stages", "arrival_trace", "trace_speed", "gamma_cv",
+}  # fmt: skip
+
+
+def test_our_flags_are_fields_and_runs_are_measured(tmp_path: Path) -> None:
+    with web_ui(tmp_path) as web:
+        options = web.options()
+        assert options.keys() >= FIELDS
+        assert options.keys().isdisjoint({"out", "result_dir", "model_repository", "serve", "url", "concurrency"})
+        assert options["request_distribution"]["choices"] == ["poisson", "constant", "gamma"]
+        assert all(options[name]["help_text"] for name in FIELDS)
+
+        web.swarm()
+        [closed] = web.finished(1)
+        web.swarm(request_rate="100", request_distribution="constant", duration="1")
+        _, opened = web.finished(2)
+        # cleared again, as the field is by hand
+        web.swarm(request_rate="", user_count="2")
+        *_, last = web.finished(3)
+        received = len(web.server.requests())
+    assert (closed["request"]["load"]["kind"], closed["request"]["load"]["concurrency"]) == ("closed-loop", 3)
+    assert (opened["request"]["load"]["kind"], opened["request"]["load"]["rate"]) == ("constant-rate", 100)
+    assert (last["request"]["load"]["kind"], last["request"]["load"]["concurrency"]) == ("closed-loop", 2)
+    assert not any(result["partial"] for result in (closed, opened, last))
+    assert count_of(opened, "requests.answered") == 100
+    assert sum(accounted(result) for result in (closed, opened, last)) == received
+
+
+def test_stopping_and_bad_values(tmp_path: Path) -> None:
+    with web_ui(tmp_path) as web:
+        web.swarm(slo="soon")
+        until(lambda: "--slo 'soon' is not pXX:LIMIT" in web.log.read_text(), "the message")
+        until(web.stopped, "the end of the run")
+        assert results_in(web.out) == []
+
+        web.swarm(slo="p90:100", duration="60")
+        until(lambda: len(web.server.requests()) > 100, "load")
+        assert requests.post(f"{web.url}/stop", timeout=30).ok
+        [stopped] = web.finished(1)
+        received, log = len(web.server.requests()), web.log.read_text()
+    assert stopped["partial"] is True
+    assert accounted(stopped) == received
+    assert count_of(stopped, "requests.answered") > 50
+    assert "stopped before its end" in constraint(stopped, "completed")["remedy"]
+    assert "Traceback" not in log
+
+
+def test_a_taken_port_is_told() -> None:
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        holder.listen(1)
+        port = holder.getsockname()[1]
+        line = command("ranking", f"--web-port={port}", headless=False)
+        done = subprocess.run(line, cwd=CHECKOUT, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 3
+    assert f"the web UI cannot listen on 127.0.0.1:{port}: Address already in use" in done.stderr
+    assert "fix: --web-port PORT" in done.stderr
+    assert "Traceback" not in done.stderr

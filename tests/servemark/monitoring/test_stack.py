@@ -1,4 +1,4 @@
-"""Programs that watch a run: started with the tools of the machine, found on loopback, and gone afterwards."""
+"""Programs that watch a run: their files, started with the tools of the machine, and dashboards into a Grafana."""
 
 import json
 import os
@@ -6,16 +6,24 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
+import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 import requests
+import yaml
 
+from dashboards import FOLDER
+from dashboards.build import DASHBOARDS
+from servemark.errors import ServerError
+from servemark.monitoring.stack import DATA_SOURCE, dashboard_files, export, load_dashboards
 from servemark.paths import CHECKOUT
 from tests.support.command_line import BAD_INPUT, Servemark
 from tests.support.locust_run import until
@@ -144,3 +152,168 @@ def test_a_prometheus_of_this_machine(ending: signal.Signals, bin_folder: Path, 
             assert time.monotonic() < deadline
             time.sleep(0.05)
     assert (data / "data").is_dir(), "what was measured stays"
+
+
+SETTINGS = "prometheus/prometheus.yml"
+
+
+def test_all_files_are_written_with_what_is_to_be_scraped(tmp_path: Path) -> None:
+    written = export(tmp_path, generator="10.0.0.1:1", triton="10.0.0.2:2")
+    assert {path.stem for path in dashboard_files(tmp_path)} == set(DASHBOARDS)
+    assert {path.suffix for path in written} == {".json", ".yaml", ".yml"}
+    assert json.loads((tmp_path / "prometheus" / "targets" / "servemark.json").read_text()) == [
+        {"targets": ["10.0.0.1:1"]}
+    ]
+    assert json.loads((tmp_path / "prometheus" / "targets" / "triton.json").read_text()) == [
+        {"targets": ["10.0.0.2:2"]}
+    ]
+
+
+def test_files_refer_to_what_is_written(tmp_path: Path) -> None:
+    export(tmp_path)
+    settings = yaml.safe_load((tmp_path / SETTINGS).read_text())
+    named = settings["rule_files"] + [
+        file for job in settings["scrape_configs"] for found in job["file_sd_configs"] for file in found["files"]
+    ]
+    assert all(list((tmp_path / "prometheus").glob(name)) for name in named)
+    services = yaml.safe_load((tmp_path / "compose.yaml").read_text())["services"]
+    mounts = [v for service in services.values() for v in service["volumes"] if v["source"].startswith("./")]
+    assert mounts
+    assert all((tmp_path / mount["source"]).is_dir() for mount in mounts)
+
+
+def test_the_defaults_are_those_of_the_files(tmp_path: Path) -> None:
+    for path in export(tmp_path):
+        found, ours = path.read_text(), (FOLDER / path.relative_to(tmp_path)).read_text()
+        assert json.loads(found) == json.loads(ours) if path.suffix == ".json" else found == ours
+
+
+def test_files_of_somebody_are_kept(tmp_path: Path, servemark: Servemark) -> None:
+    assert servemark("dashboards", "export", str(tmp_path)).code == 0
+    assert servemark("dashboards", "export", str(tmp_path)).code == 0, "the same again is no conflict"
+    (tmp_path / SETTINGS).write_text("mine")
+    done = servemark("dashboards", "export", str(tmp_path))
+    assert (done.code, "--force" in done.err, SETTINGS in done.err) == (BAD_INPUT, True, True)
+    assert (tmp_path / SETTINGS).read_text() == "mine"
+    done = servemark("dashboards", "export", str(tmp_path), "--force", "--json")
+    assert set(json.loads(done.out)["files"]) >= {SETTINGS, "compose.yaml", "grafana/json/latency.json"}
+    assert (tmp_path / SETTINGS).read_text() != "mine"
+
+
+@pytest.mark.slow
+def test_the_wheel_has_the_files(tmp_path: Path) -> None:
+    """Built from the checkout: an installed package exports the same."""
+    command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-w", str(tmp_path), "-q"]
+    subprocess.run([*command, str(CHECKOUT)], check=True, timeout=300)
+    [wheel] = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path / "installed")
+    there = tmp_path / "there"
+    program = f"from pathlib import Path; from servemark.monitoring.stack import export; export(Path({str(there)!r}))"
+    subprocess.run(
+        [sys.executable, "-c", program],
+        check=True,
+        cwd=tmp_path / "installed",
+        timeout=60,
+        env={"PYTHONPATH": str(tmp_path / "installed")},
+    )
+    names = {path.relative_to(tmp_path / "here") for path in export(tmp_path / "here")}
+    assert {path.relative_to(there) for path in there.rglob("*") if path.is_file()} == names
+
+
+TOKEN = "glsa_secret"  # noqa: S105
+
+
+class Grafana(ThreadingHTTPServer):
+    """Answers as Grafana 13 documents: 409 for what is there, 401 without the token."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Answering)
+        self.sources: dict[str, Any] = {}
+        self.folders: dict[str, Any] = {}
+        self.dashboards: dict[str, Any] = {}
+        self.url = f"http://127.0.0.1:{self.server_address[1]}"
+
+    def answer(self, method: str, path: str, sent: Any) -> tuple[int, dict[str, Any]]:
+        if (method, path) == ("POST", "/api/datasources"):
+            known = sent["uid"] in self.sources
+            self.sources.setdefault(sent["uid"], sent)
+            return (409, {"message": "exists"}) if known else (200, {"id": 1})
+        if method == "PUT" and path.startswith("/api/datasources/uid/"):
+            self.sources[path.rpartition("/")[2]] = sent
+            return 200, {"id": 1}
+        if (method, path) == ("POST", "/api/folders"):
+            known = sent["uid"] in self.folders
+            self.folders[sent["uid"]] = sent
+            return (409, {"message": "exists"}) if known else (200, {"id": 1})
+        if (method, path) == ("POST", "/api/dashboards/db") and sent["folderUid"] in self.folders:
+            uid = sent["dashboard"]["uid"]
+            if uid in self.dashboards and not sent["overwrite"]:
+                return 412, {"message": "exists"}
+            self.dashboards[uid] = sent["dashboard"]
+            return 200, {"url": f"/d/{uid}/name"}
+        return 404, {"message": "not found"}
+
+
+class Answering(BaseHTTPRequestHandler):
+    server: Grafana
+
+    def do_POST(self) -> None:
+        sent = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        right = self.headers.get("Authorization") == f"Bearer {TOKEN}"
+        answer = self.server.answer(self.command, self.path, sent) if right else (401, {"message": "Unauthorized"})
+        content = json.dumps(answer[1]).encode()
+        self.send_response(answer[0])
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    do_PUT = do_POST  # noqa: N815
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def grafana() -> Iterator[Grafana]:
+    with Grafana() as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def test_every_dashboard_asks_the_prometheus_that_was_named(
+    grafana: Grafana, servemark: Servemark, tmp_path: Path
+) -> None:
+    token = tmp_path / "token"
+    token.write_text(f"{TOKEN}\n")
+    for url in ("http://127.0.0.1:9090", "http://127.0.0.1:9091"):  # the second load replaces the first
+        done = servemark("dashboards", "load", grafana.url, "--prometheus", url, "--token-file", str(token))
+        assert done.code == 0, done.err
+    assert done.out.split() == [f"{grafana.url}/d/servemark-{name}/name" for name in sorted(DASHBOARDS)]
+    [source] = grafana.sources.values()
+    assert source["url"] == "http://127.0.0.1:9091"
+    assert set(grafana.dashboards) == {f"servemark-{name}" for name in DASHBOARDS}
+    for dashboard in grafana.dashboards.values():
+        chosen = [each["current"]["value"] for each in dashboard["templating"]["list"] if each["type"] == "datasource"]
+        assert chosen == [DATA_SOURCE["uid"]]
+
+
+def test_a_refusal_has_grafanas_words_and_no_token(grafana: Grafana) -> None:
+    with pytest.raises(ServerError, match="401 Unauthorized") as error:
+        load_dashboards(grafana.url, "http://127.0.0.1:9090", "wrong")
+    assert "wrong" not in error.value.what
+    assert not grafana.dashboards
+
+
+def test_a_place_without_grafana_and_a_file_without_token_say_so(
+    grafana: Grafana, servemark: Servemark, tmp_path: Path
+) -> None:
+    grafana.shutdown()
+    grafana.server_close()
+    with pytest.raises(ServerError, match=r"no Grafana answers at [^ ]*: Connection refused\n"):
+        load_dashboards(grafana.url, "http://127.0.0.1:9090", TOKEN)
+    done = servemark("dashboards", "load", grafana.url, "--token-file", str(tmp_path / "absent"))
+    assert (done.code, "--token-file" in done.err) == (BAD_INPUT, True)

@@ -14,7 +14,7 @@ from servemark.telemetry.metrics.catalog import LOWEST_S, Span
 from servemark.telemetry.metrics.exposition import bounds_s, cumulative
 from servemark.telemetry.metrics.publisher import Destinations, Publisher
 from tests.servemark.telemetry.metrics.test_exposition import histogram
-from tests.servemark.telemetry.metrics.test_push import SNAPSHOT
+from tests.servemark.telemetry.metrics.test_process import SNAPSHOT
 from tests.support.load_config import config
 from tests.support.locust_run import golden_entry, run, server_of, smallest, the_result
 from tests.support.receiver import Receiver, metrics_of, receiver
