@@ -26,10 +26,10 @@ def test_the_command_line_reference_is_current() -> None:
     assert page.read_text() == reference(), f"python -m tools.cli_reference > {page.relative_to(CHECKOUT)}"
 
 
-@pytest.mark.parametrize("document", [types[0].__name__ for types in KINDS.values()])
-def test_the_reference_says_where_each_document_comes_from(document: str) -> None:
+def test_the_reference_says_where_each_document_comes_from() -> None:
     files = result_reference.reference().partition("\n## Files\n")[2].partition("\n## ")[0]
-    assert f"[{document}](#{document.lower()}) |" in files
+    documents = [types[0].__name__ for types in KINDS.values()]
+    assert not [each for each in documents if f"[{each}](#{each.lower()}) |" not in files]
 
 
 def test_the_models_are_current() -> None:

@@ -8,6 +8,8 @@ import torch
 from onnx import TensorProto, helper
 from torch import Tensor, nn
 
+from exporters.onnx_passes.torch_export import without_repeated_work
+
 Inputs = tuple[Tensor, ...]
 KINDS: dict[str, Callable[[], tuple[nn.Module, Inputs]]] = {}
 
@@ -23,7 +25,9 @@ def exported(name: str) -> tuple[onnx.ModelProto, dict[str, Any]]:
     torch.manual_seed(0)
     network, inputs = KINDS[name]()
     names = [f"input.{number}" for number in range(len(inputs))]
-    program = torch.onnx.export(network.eval(), inputs, dynamo=True, input_names=names, verbose=False)
+    network.eval().requires_grad_(False)
+    with without_repeated_work():
+        program = torch.onnx.export(network, inputs, dynamo=True, input_names=names, verbose=False)
     assert program is not None
     return program.model_proto, {name: each.numpy() for name, each in zip(names, inputs, strict=True)}
 

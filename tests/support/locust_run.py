@@ -21,6 +21,8 @@ from tests.golden.server import GoldenServer
 from tests.support.documents import validated
 
 DEADLINE_S = 120.0
+POLL_S = 0.05
+"""Each look may cost a server, or a search through all processes, a millisecond of the CPU that the tests wait for."""
 Result = Any
 
 
@@ -91,7 +93,7 @@ def until(condition: Callable[[], Any], what: str) -> Any:
     while time.monotonic() < deadline:
         if value := condition():
             return value
-        time.sleep(0.02)
+        time.sleep(POLL_S)
     raise TimeoutError(f"{what}: not within {DEADLINE_S:g} s")
 
 

@@ -7,10 +7,11 @@ from servemark.cli import build
 from tools.cli_reference import reference
 
 COMMANDS = {name: command for name, command in build().commands.items() if not isinstance(command, click.Group)}
+REFERENCE = reference()
 
 
 def section(name: str) -> str:
-    return reference().partition(f"\n## servemark {name}\n")[2].partition("\n## ")[0]
+    return REFERENCE.partition(f"\n## servemark {name}\n")[2].partition("\n## ")[0]
 
 
 @pytest.mark.parametrize("name", COMMANDS)
