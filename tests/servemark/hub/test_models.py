@@ -29,8 +29,7 @@ EXPORTED = (
 def test_a_named_model_is_described_as_its_library_makes_it(name: str) -> None:
     found = workload.get(name)
     library, model = name.split("/")
-    with torch.device("meta"):  # its weights are counted, not drawn
-        theirs = timm.create_model(model) if library == "timm" else torchvision.models.get_model(model)
+    theirs = timm.create_model(model) if library == "timm" else torchvision.models.get_model(model)
     auxiliary = [module for key, module in theirs.named_children() if key.startswith("aux") and module is not None]
     wanted = sum(each.numel() for each in theirs.parameters())
     wanted -= sum(each.numel() for module in auxiliary for each in module.parameters())
