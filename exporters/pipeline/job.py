@@ -48,10 +48,7 @@ class Job:
 
     @cached_property
     def model(self) -> "nn.Module":
-        """The PyTorch module, without gradients.
-
-        Raises ArtifactError where it, or the user's weights, are not what the workload says.
-        """
+        """The PyTorch module. Raises ArtifactError where it, or the user's weights, are not what the workload says."""
         with step(f"{self.workload.name}: building the network"):
             model = self.workload.build()
         parameters = sum(parameter.numel() for parameter in model.parameters())
@@ -62,7 +59,7 @@ class Job:
             )
         if self.weights:
             self.weights.load_into(model, self.workload.name)
-        return model.requires_grad_(False)  # or torch would trace each loop's gradients too, which nobody takes
+        return model
 
     @cached_property
     def _origin(self) -> Origin:
