@@ -37,7 +37,7 @@ def test_a_load_generators_machine_is_not_asked_for_what_serves(
     servemark: Servemark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing that serves or exports is installed there: no such check is made, and none says no."""
-    monkeypatch.setattr("servemark.cli.doctor._installed", lambda _: None)
+    monkeypatch.setattr("servemark.cli.doctor.distribution_of", lambda _: None)
     monkeypatch.setattr("servemark.cli.doctor.serves_here", lambda: False)
     monkeypatch.setattr("servers.find_modes", list)
     code, out, _ = servemark("doctor", "--generator")

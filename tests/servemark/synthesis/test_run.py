@@ -1,6 +1,7 @@
 """`servemark synthesise` as a whole: the file is a workload, the document tells the match, and times stand beside."""
 
 import json
+import os
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -17,6 +18,7 @@ from servemark.synthesis import run
 from servemark.synthesis.layers import Attention, Convolution, Dense, Embedding, Layer, Norm, Recurrent
 from servemark.synthesis.run import found_in, layers_of
 from servemark.workload import get
+from servemark.workload.registry import WORKLOADS
 from tests.support.command_line import Servemark
 from tests.support.documents import validated
 
@@ -46,6 +48,9 @@ def test_a_network_of_tiny_ones_is_made_and_timed(
     asked += ["--batches", "2,4", "--held-out", "wgan_tiny", "--json", "--report", "--out", str(tmp_path)]
     code, out, err = servemark(*asked, "--model-repository", str(exported.repository))
     assert code == 0, err
+    assert str(tmp_path) not in os.environ.get(
+        WORKLOADS, ""
+    )  # it is for the timing processes
     shown = validated(json.loads(out))
     [folder] = tmp_path.glob("*-synthesis-made")
     assert shown == read_as(folder, Synthesis)
