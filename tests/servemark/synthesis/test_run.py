@@ -48,9 +48,7 @@ def test_a_network_of_tiny_ones_is_made_and_timed(
     asked += ["--batches", "2,4", "--held-out", "wgan_tiny", "--json", "--report", "--out", str(tmp_path)]
     code, out, err = servemark(*asked, "--model-repository", str(exported.repository))
     assert code == 0, err
-    assert str(tmp_path) not in os.environ.get(
-        WORKLOADS, ""
-    )  # it is for the timing processes
+    assert str(tmp_path) not in os.environ.get(WORKLOADS, "")  # it is for the timing processes
     shown = validated(json.loads(out))
     [folder] = tmp_path.glob("*-synthesis-made")
     assert shown == read_as(folder, Synthesis)
