@@ -51,20 +51,23 @@ class ProcessWatch:
     def start(self) -> None:
         """Begin to read. Processes are listed in another thread, since that takes as long as many readings."""
         self.find()
-        self._beats = [PeriodicThread(self.find, RELIST_S, MAX_SHARE), PeriodicThread(self.read, PERIOD_S, MAX_SHARE)]
+        self._beats = [PeriodicThread(self.find, RELIST_S, MAX_SHARE), PeriodicThread(self._beat, PERIOD_S, MAX_SHARE)]
 
     def stop(self) -> None:
         """Read no more."""
         for beat in self._beats:
             beat.stop()
 
-    def read(self) -> None:
-        """Read everything once."""
+    def _beat(self) -> None:
         if not self._prompt:
             self._prompt = True
             # On cores that others use, readings would come late when they matter most. 0 is this thread.
             with contextlib.suppress(OSError):
                 os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
+        self.read()
+
+    def read(self) -> None:
+        """Read everything once."""
         with contextlib.suppress(OSError, ValueError, IndexError):
             busy, stolen = cores_ns(Path("/proc/stat").read_text())
             at = time.monotonic_ns()
