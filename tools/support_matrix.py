@@ -310,6 +310,7 @@ def _link(name: str, source: Path, repository: Path) -> None:
     entry = Entry(repository, name, SOURCE)
     theirs = Entry(source, name, SOURCE).folder
     if theirs.exists() and not entry.folder.exists():
+        repository.mkdir(exist_ok=True)
         entry.folder.symlink_to(theirs.resolve())
 
 

@@ -193,3 +193,10 @@ def test_a_small_model_of_transformers_is_written_and_exported(
     found = attempt(f"transformers/{model}", engine, precision, tmp_path / "repository")
     assert found["ok"], found
     assert found["built"]["layers"] > 0 if engine == "tensorrt_rtx" else found["max_rel"] < 1e-4
+
+
+def test_an_onnx_entry_that_is_there_is_taken_into_a_repository_that_is_not(tmp_path: Path) -> None:
+    ours = tmp_path / "made" / "ranking_onnxruntime"
+    ours.mkdir(parents=True)
+    support_matrix._link("ranking", ours.parent, tmp_path / "repository")
+    assert (tmp_path / "repository" / "ranking_onnxruntime").resolve() == ours
