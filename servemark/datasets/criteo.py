@@ -46,7 +46,7 @@ def read(folder: Path) -> Log:
     rows = len(labels) if labels.ndim else 0
     expected: dict[str, tuple[Any, Any, Any]] = {
         "dense": (numbers, (rows, NUMBERS), np.float32),
-        "labels": (labels, (rows, 1), labels.dtype),
+        "labels": (labels, (rows, 1), np.int32),
     }
     expected |= {
         f"sparse_multi_hot {field}": (array, (rows, *array.shape[1:2]), np.int32) for field, array in ids.items()

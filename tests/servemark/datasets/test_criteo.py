@@ -96,6 +96,7 @@ def empty_archive(folder: Path) -> None:
         (saved(DENSE, np.zeros((4, 13), np.float32)), r"dense is float32 \[4, 13\]"),
         (saved(DENSE, np.array([{}])), "day_23_dense.npy cannot be read"),
         (saved(LABELS, np.zeros(5, np.int32)), r"labels is int32 \[5\], not int32 \[5, 1\]"),
+        (saved(LABELS, np.full((5, 1), 0.5)), r"labels is float64 \[5, 1\], not int32"),
         (saved(LABELS, np.zeros((0, 1), np.int32)), r"not float32 \[0, 13\]"),
         (lambda folder: (folder / LABELS).write_bytes(b"\x93NUMPY\x01"), "day_23_labels.npy cannot be read"),
         (compressed, "0.npy is compressed"),

@@ -107,6 +107,7 @@ def test_right_answers_score_1_and_a_missed_tumour_lowers_its_own_score(tmp_path
     assert metric.values([metric.wrong(example.label) or []]) == (0, 0, 0)
     with pytest.raises(ValueError, match="1 windows were answered"):
         metric.row(answers(labels)[:1], example.label)
+    assert data.example(0) is example  # a scan is not read again for each of its windows
     stream = get("unet3d").read
     assert stream is not None
     assert len(list(stream(tmp_path))) == 2
@@ -121,6 +122,14 @@ def cut(case: Path) -> None:
     (case / "imaging.nii.gz").write_bytes(content[: len(content) // 2])
 
 
+def scrambled(case: Path) -> None:
+    save(case / "imaging.nii.gz", np.arange(16**3, dtype=np.float32).reshape(16, 16, 16))
+    content = bytearray((case / "imaging.nii.gz").read_bytes())
+    middle = len(content) // 2
+    content[middle : middle + 100] = b"\xff" * 100
+    (case / "imaging.nii.gz").write_bytes(content)
+
+
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
@@ -128,6 +137,7 @@ def cut(case: Path) -> None:
         (without("segmentation.nii.gz"), "segmentation.nii.gz is not there"),
         (lambda case: (case / "imaging.nii.gz").write_bytes(b"no scan"), "imaging.nii.gz cannot be read"),
         (cut, "cannot be read"),
+        (scrambled, "cannot be read"),
         (lambda case: save(case / "imaging.nii.gz", np.zeros((4, 4), np.float32)), "not a volume"),
         (lambda case: save(case / "segmentation.nii.gz", np.zeros((4, 4, 4), np.uint8)), "its segmentation"),
     ],
