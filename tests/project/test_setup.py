@@ -19,6 +19,10 @@ case "$1 $2" in
 "-m pip") echo "${@:3}" >>calls ;;
 esac
 """
+DF = """#!/bin/sh
+echo Avail
+echo "${FREE_GB:-100}G"
+"""
 COMPILED = "loadgen/sut/_stamped.c"
 Setup = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -31,7 +35,7 @@ def checkout(tmp_path: Path) -> Path:
     (tmp_path / "loadgen" / "sut").mkdir(parents=True)
     shutil.copy(CHECKOUT / COMPILED, tmp_path / COMPILED)
     (tmp_path / "fake").mkdir()
-    for name, text in (("python", PYTHON), ("ldd", "#!/bin/sh\n")):
+    for name, text in (("python", PYTHON), ("ldd", "#!/bin/sh\n"), ("df", DF)):
         (tmp_path / "fake" / name).write_text(text)
         (tmp_path / "fake" / name).chmod(0o755)
     return tmp_path
@@ -41,10 +45,11 @@ def checkout(tmp_path: Path) -> Path:
 def setup(checkout: Path) -> Setup:
     """Runs the script; `calls` of pip are of this run only."""
 
-    def run(gpu: str = "") -> subprocess.CompletedProcess[str]:
+    def run(gpu: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
         (checkout / "calls").write_text("")
         fake = checkout / "fake"
-        around = {**os.environ, "PATH": f"{fake}:{os.environ['PATH']}", "PYTHON": str(fake / "python"), "GPU": gpu}
+        path = f"{fake}:{os.environ['PATH']}"
+        around = {**os.environ, "PATH": path, "PYTHON": str(fake / "python"), "GPU": gpu, **variables}
         return subprocess.run(
             ["/bin/bash", "setup.sh"], cwd=checkout, env=around, capture_output=True, text=True, timeout=60, check=False
         )
@@ -101,3 +106,11 @@ def test_another_word_is_refused(setup: Setup) -> None:
     done = setup("yes")
     assert done.returncode == 3
     assert "GPU=yes is unknown" in done.stderr
+
+
+def test_a_disk_without_room_shows_before_a_package_is_fetched(setup: Setup, checkout: Path) -> None:
+    done = setup(FREE_GB="7")
+    assert done.returncode == 3
+    assert "7 GB are free" in done.stderr
+    assert "install" not in (checkout / "calls").read_text()
+    assert setup(FREE_GB="12").returncode == 0
