@@ -61,7 +61,7 @@ def _begun(options: Kernels) -> tuple[list[Case], Method, KernelsDocument]:
         cases, traced = _traced(options.workload, options.batch_size, families, method.device)
     else:
         cases = cases_of(name, families)
-    cases = cases_in(options.precision or DEFAULT_PRECISIONS, cases, _libraries(options.library))
+    cases = cases_in(list(dict.fromkeys(options.precision)) or DEFAULT_PRECISIONS, cases, _libraries(options.library))
     if options.published:
         cases = _with_published(cases)
         if not any(case.published for case in cases):

@@ -19,7 +19,7 @@ from kernels.measurement.sensors import busy_share, taken, watching
 from servemark.campaign import ANEW, Campaign, Progress, Turn, asked_of
 from servemark.errors import OptionError, ResultError
 from servemark.machine.cpu_time import QUIET_SHARE
-from servemark.machine.own_process import Ended, OwnProcess
+from servemark.machine.own_process import ERRORS, OwnProcess, words
 from servemark.output import note
 from servemark.quantities import duration_text, one_of
 from servemark.results import directory as results
@@ -190,8 +190,8 @@ def _case(process: OwnProcess, case: Case, method: Method, ceiling: Ceiling | No
     watch = watching()
     try:
         found = process.run(measure, case, method, ceiling, timeout_s=method.limit_s + GRACE_S)
-    except Ended as ended:
-        return blank(case, method.device, "failed", str(ended))
+    except ERRORS as error:
+        return blank(case, method.device, "failed", words(error))
     return {**found, "other_cpu_share": taken(watch)}
 
 

@@ -68,8 +68,11 @@ def main() -> None:
         # A process for each: Locust patches the one that it is imported into, and one failure leaves the others.
         command = ["-m", "benchmarks.generator", name, *settings]
         print(f"\n$ python {' '.join(command)}", flush=True)
-        if subprocess.run([sys.executable, *command], check=False, timeout=TIMEOUT_S).returncode:
-            failed.append(name)
+        try:
+            if subprocess.run([sys.executable, *command], check=False, timeout=TIMEOUT_S).returncode:
+                failed.append(name)
+        except subprocess.TimeoutExpired:
+            failed.append(f"{name} (not done within {TIMEOUT_S} s)")
     if failed:
         raise SystemExit(f"failed: {', '.join(failed)}")
 

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,7 +78,8 @@ def stopped(load: Load, checkout: Path, seconds: float) -> Iterator[Generator]:
             os.killpg(process.pid, signal.SIGSTOP)
             yield Generator(process.pid, answered)
         finally:
-            os.killpg(process.pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # it has ended
+                os.killpg(process.pid, signal.SIGKILL)
             process.wait()
 
 

@@ -1,4 +1,4 @@
-"""Drives the identity models of benchmarks/model_repo; also an example of a locustfile for models of one's own."""
+"""Drives the identity models of benchmarks/rig/model_repo; also an example of a locustfile for models of one's own."""
 
 from collections.abc import Callable, Iterator
 from typing import NoReturn

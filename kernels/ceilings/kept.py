@@ -14,7 +14,7 @@ import msgspec
 from kernels.ceilings.parts import Part
 from kernels.ceilings.working_sets import words
 from kernels.libraries import TORCH, version
-from kernels.measurement.case import Method, Unmeasured
+from kernels.measurement.case import Method
 from kernels.measurement.device import Device
 from kernels.measurement.sensors import taken, watching
 from servemark import files
@@ -22,7 +22,8 @@ from servemark.campaign import Progress
 from servemark.errors import ResultError
 from servemark.machine.cpu_time import QUIET_SHARE
 from servemark.machine.environment import Environment
-from servemark.machine.own_process import Ended, OwnProcess
+from servemark.machine.own_process import ERRORS, OwnProcess
+from servemark.machine.own_process import words as words_of
 from servemark.output import note
 from servemark.results.directory import write_atomically
 from servemark.results.kinds import conformed
@@ -183,9 +184,9 @@ class Source:
         watch = watching()
         try:
             part = self._process.run(measure, *arguments, self.method, timeout_s=PART_LIMIT_S)
-        except (Ended, Unmeasured) as reason:
+        except ERRORS as reason:
             self._progress.done(cost_s)
-            self.leave_out(f"{name}: {reason}")
+            self.leave_out(f"{name}: {words_of(reason)}")
             return None
         found = self._kept.keep(name, part, taken(watch))
         self.parts.append(found)

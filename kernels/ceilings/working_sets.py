@@ -11,6 +11,7 @@ copy that fits into it takes no longer than its launch (H200, 32 MiB of 60: 7.5 
 
 from collections.abc import Iterable, Sequence
 
+from kernels.measurement.case import MIB
 from kernels.measurement.device import USUAL_CACHE_BYTES
 from servemark.results.schema.kernels import Bandwidth
 
@@ -28,7 +29,6 @@ STEP = 1.25
 """A bandwidth above this ratio of the memory's is a cache's."""
 BEYOND = 2
 """Reported caches that a working set has to exceed before it is known to come from memory."""
-MIB = 1 << 20
 
 
 def sizes(cache_bytes: int) -> list[int]:

@@ -89,8 +89,8 @@ class Method:
     budget_s: float = 1.0
 
 
-class Unmeasured(Exception):  # noqa: N818 - a skipped case is not an error
-    """A case ends without a time."""
+class Unmeasured(RuntimeError):  # noqa: N818 - a skipped case is not an error
+    """A case ends without a time. It comes from a process of its own as it is."""
 
     def __init__(self, status: Status, reason: str) -> None:
         super().__init__(status, reason)  # both, since it comes from another process

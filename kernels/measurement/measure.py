@@ -109,7 +109,7 @@ def _measure(case: Case, method: Method, ceiling: Ceiling | None) -> KernelCase:
         probe = _probe(method)
         samples = timed(call, first_s, method)
         fixed = _fixed(case, samples.median, method)
-        felt = sensors_of(device.name).feel(call, lambda: _wait(device))
+        felt = sensors_of(device.name).feel(call, lambda: _wait(device), samples.median)
     found = _judged(blank(case, device, "measured", None), case, samples, error, ceiling, method.cache)
     return {**found, **felt, "probe": probe, "figures": found["figures"] | fixed}
 

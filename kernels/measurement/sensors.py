@@ -23,10 +23,10 @@ from servemark.telemetry.recording import Reading
 WINDOW_S = 0.5
 """Shortest time of the calls (s); a meter that is refreshed rarely needs longer."""
 CPUS = Path("/sys/devices/system/cpu")
-QUEUED = 100
-"""Calls that a GPU's queue takes before it is waited for: it takes them faster than it does them."""
+QUEUED, WAITS = 100, 4
+"""Most calls that a GPU's queue takes before it is waited for, and fewest waits in the time of all calls: the queue
+takes calls faster than the GPU does them."""
 NO_CLOCK = "the CPU does not tell its clock (no cpufreq)"
-KEYS = ("joules", "clock_mhz", "throttled")
 Call = Callable[[], object]
 
 
@@ -70,11 +70,15 @@ class Sensors:
             self._clock_reason = str(error)
 
     @explained
-    def feel(self, call: Call, wait: Call) -> Felt:
-        """Call for a while and read; `wait` returns when the device is done. What is missing has its reason."""
+    def feel(self, call: Call, wait: Call, seconds: float) -> Felt:
+        """Call for a while and read; `wait` returns when the device is done, and a call takes so many `seconds`.
+
+        What is missing has its reason.
+        """
         if self._meter is None and self._clock_reason:
             return self._felt(self._energy(0), self._clocks())
         window_s = WINDOW_S if self._meter is None else max(WINDOW_S, REFRESHES * UPDATE_S[self._meter.source])
+        queued = max(1, min(QUEUED, int(window_s / WAITS / seconds)))
         if self._meter:
             self._meter.start()
         begun, calls = time.perf_counter(), 0
@@ -84,7 +88,7 @@ class Sensors:
             calls += 1
             if clocks is None and time.perf_counter() - begun > window_s / 2:
                 clocks = self._clocks()  # amid the work
-            elif calls % QUEUED == 0:
+            if calls % queued == 0:
                 wait()
         wait()
         return self._felt(self._energy(calls), clocks or self._clocks())

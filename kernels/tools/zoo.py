@@ -26,7 +26,7 @@ from kernels.suites import suites
 from kernels.tracing.workload import Trace, trace_apart
 from servemark.errors import ServemarkError
 from servemark.machine.environment import collect
-from servemark.machine.own_process import Ended, OwnProcess
+from servemark.machine.own_process import ERRORS, OwnProcess
 from servemark.results.schema.kernels import Traced
 from servemark.workload import Workload, workloads
 
@@ -83,7 +83,7 @@ def explained(sizes: str, batch: int, only: Collection[str], seconds: float, lim
 def _median_ms(process: OwnProcess, case: Case, method: Method) -> float | None:
     try:
         found = process.run(measure, case, method, None, timeout_s=method.limit_s + 60)
-    except Ended:
+    except ERRORS:
         return None
     return found["ms"]["median"] if found["ms"] else None
 

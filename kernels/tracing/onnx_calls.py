@@ -4,9 +4,10 @@ The profile is of the graph as it stands in the file, with the sizes that its te
 a call of PyTorch's on tensors without contents, whose kernel is known.
 """
 
+import bisect
 import json
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,10 +22,12 @@ if TYPE_CHECKING:
 
 _NO_WORK = {"Constant", "Flatten", "Identity", "Reshape", "Shape", "Size", "Squeeze", "Unsqueeze"}
 """They move nothing, or only sizes."""
-_ENDING = "_kernel_time"
+ENDING = "_kernel_time"
+"""Of a node's name in the profile."""
 _TYPES = {"float": "float32", "float16": "float16", "double": "float64", "bool": "bool"}
 """The profile's names -> torch's, where they are not the same."""
 _CELLS = {"LSTM": "lstm", "GRU": "gru", "RNN": "vanilla"}
+Record = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,16 @@ class Node:
 def calls_of(file: Path, inputs: Arrays) -> list[Call]:
     """Run a file once on a batch, and list the calls."""
     return [_call(node) for node in _nodes(file, inputs) if node.operator not in _NO_WORK]
+
+
+def runs_of(records: Sequence[Record]) -> list[list[Record]]:
+    """The nodes of each run of a profile, in the order in which they began."""
+    nodes = [each for each in records if each.get("cat") == "Node" and each["name"].endswith(ENDING)]
+    ends = sorted(each["ts"] + each["dur"] for each in records if each["name"] == "model_run")
+    found: list[list[Record]] = [[] for _ in ends]
+    for each in sorted(nodes, key=lambda each: (each["ts"], -each["dur"])):
+        found[bisect.bisect_left(ends, each["ts"])].append(each)
+    return found
 
 
 def _call(node: Node) -> Call:
@@ -75,13 +88,12 @@ def _nodes(file: Path, inputs: Arrays) -> Iterator[Node]:
         settings.add_session_config_entry("session.disable_prepacking", "1")  # what is packed has no sizes there
         session = onnxruntime.InferenceSession(model.SerializeToString(), settings, providers=["CPUExecutionProvider"])
         session.run(None, dict(inputs))
-        events = json.loads(Path(session.end_profiling()).read_text())
-    ran = [event for event in events if event.get("cat") == "Node" and event["name"].endswith(_ENDING)]
-    for event in sorted(ran, key=lambda event: int(event["ts"])):
+        [ran] = runs_of(json.loads(Path(session.end_profiling()).read_text()))
+    for event in ran:
         said = event["args"]
         outputs = [_tensor(each) for each in said["output_type_shape"]]
         if outputs:
-            node = known.get(event["name"].removesuffix(_ENDING), onnx.NodeProto())
+            node = known.get(event["name"].removesuffix(ENDING), onnx.NodeProto())
             attributes = {each.name: onnx.helper.get_attribute_value(each) for each in node.attribute}
             taken = [_tensor(each) for each in said["input_type_shape"]]
             parameters = tuple(name for name in node.input if name in weights)

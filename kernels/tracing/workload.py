@@ -20,8 +20,8 @@ from kernels.measurement.kernel import Kernel
 from kernels.measurement.timing import Samples, time_on_cpu, time_on_gpu
 from kernels.tracing import onnx_calls
 from kernels.tracing.calls import Call, calls_of
-from servemark.errors import OptionError, ServerError
-from servemark.machine.own_process import Ended, OwnProcess
+from servemark.errors import OptionError, ServemarkError, ServerError
+from servemark.machine.own_process import ERRORS, OwnProcess, words
 from servemark.results.schema.kernels import Traced, Unmapped
 from servemark.stats.unknown import explained, unknown
 from servemark.workload import Arrays, Workload, get
@@ -65,9 +65,11 @@ def trace_apart(name: str, batch: int, device: Device, *, timed: bool = True) ->
     try:
         with OwnProcess() as process:
             return process.run(trace, name, batch, device, timed, timeout_s=TRACE_S)
-    except (Ended, RuntimeError, MemoryError) as error:
-        words = str(error).strip().partition("\n")[0] or type(error).__name__
-        raise ServerError(f"{name} cannot be traced at batch {batch}: {words}", fix="use a smaller -b") from error
+    except ServemarkError:
+        raise
+    except ERRORS as error:
+        what = f"{name} cannot be traced at batch {batch}: {words(error)}"
+        raise ServerError(what, fix="use a smaller -b") from error
 
 
 def trace(name: str, batch: int, device: Device, timed: bool = True) -> Trace:

@@ -1,6 +1,7 @@
 """Runs that are explained: with the server's trace of each request, and its processes watched."""
 
 import contextlib
+import glob
 import json
 import os
 from collections.abc import Iterator
@@ -16,7 +17,8 @@ from loadgen.kserve.control import Control
 from loadgen.load.load_config import LoadConfig
 from loadgen.sut.channel import number_of
 from loadgen.targets.http import control_of, server_processes
-from servemark.errors import ResultError, ServerError
+from servemark import files
+from servemark.errors import ResultError, ServerError, parsing
 from servemark.explain.document import explanation, setup_of
 from servemark.explain.timeline import Machine, Sent, Served, Setup, load, save
 from servemark.machine.scratch import scratch_folder
@@ -39,6 +41,7 @@ KEPT = "explained.npz"
 MOST_LOST = 0.01
 """Share of answered requests that may lack the server's trace: the slowest 1 % may be among them."""
 TOO_FEW = "too few answered requests for a slowest 1 %"
+NO_STAMPS = "the run kept no stamps (a full disk, or it ended before it measured)"
 
 
 def trace_flags(file: Path) -> list[str]:
@@ -81,28 +84,27 @@ def read_trace(file: Path) -> Traced:
     """Read what Triton wrote under this name, of requests with our ids. Raises ServerError where it is not a trace.
 
     Source: Triton's user guide, "Trace" (JSON trace output), and its protocol extension "Trace". Its stamps are of the
-    monotonic clock, which the processes of a machine share. Another server's trace is a file like it.
+    monotonic clock, which the processes of a machine share. Another server's trace is a file like it. The name is a
+    server's own word, and may lead to anything.
     """
     requests: dict[int, int] = {}
     stamps: dict[int, list[int]] = {}
-    for part in sorted(file.parent.glob(f"{file.name}*")):
-        for entry in _entries(part):
-            if (number := number_of(str(entry.get("request_id", "")))) is not None and "parent_id" not in entry:
-                requests[entry["id"]] = number
-            for stamp in entry.get("timestamps", ()):
-                if stamp["name"] in STEPS:
-                    stamps.setdefault(entry["id"], [0] * len(STEPS))[STEPS.index(stamp["name"])] = stamp["ns"]
-    found = sorted((number, *stamps[key]) for key, number in requests.items() if key in stamps)
-    rows = np.array(found, dtype=np.int64).reshape(-1, 1 + len(STEPS))
+    with parsing(f"the server's trace {file}", ServerError):
+        for part in sorted(file.parent.glob(f"{glob.escape(file.name)}*")):
+            for entry in _entries(part):
+                if (number := number_of(str(entry.get("request_id", "")))) is not None and "parent_id" not in entry:
+                    requests[entry["id"]] = number
+                for stamp in entry.get("timestamps", ()):
+                    if stamp["name"] in STEPS:
+                        stamps.setdefault(entry["id"], [0] * len(STEPS))[STEPS.index(stamp["name"])] = stamp["ns"]
+        found = sorted((number, *stamps[key]) for key, number in requests.items() if key in stamps)
+        rows = np.array(found, dtype=np.int64).reshape(-1, 1 + len(STEPS))
     return Traced(rows[:, 0], rows[:, 1:])
 
 
 def _entries(file: Path) -> list[dict[str, Any]]:
-    """Raises ServerError."""
-    try:
-        found = json.loads(file.read_text() or "[]")
-    except (OSError, ValueError) as error:
-        raise ServerError(f"the server's trace {file} cannot be read: {error}") from error
+    """Raises OSError, ValueError, RecursionError."""
+    found = json.loads(files.text(file, files.DATA_BYTES) or "[]")
     return [entry for entry in found if isinstance(entry, dict) and "id" in entry] if isinstance(found, list) else []
 
 
@@ -171,8 +173,11 @@ def _explain(run: _Run) -> None:
     """Join both sides, keep them, and put the explanation into the result. Says why where there is none."""
     file = run.folder / STAMPS
     try:
-        rows = np.load(file)
-        number, due, begun, sent_at, done, good = rows.T
+        number, due, begun, sent_at, done, good = np.load(file).T
+    except (OSError, EOFError, ValueError):
+        note(f"no explanation: {NO_STAMPS}")
+        return
+    try:
         sent = Sent(number, due, begun, sent_at, done, good == 1)
         served, missing = _joined(sent, run)
         save(run.folder / KEPT, sent, served, run.machine)
@@ -196,14 +201,16 @@ def _joined(sent: Sent, run: _Run) -> tuple[Served | None, str]:
         traced = read_trace(run.trace)
     except ServerError as error:
         return None, str(error)
-    # Other runs at the same server have the same numbers.
-    queued = traced.stamps[:, 0]
-    mine = (queued >= sent.sent.min()) & (queued <= sent.done.max())
-    numbers, stamps = traced.numbers[mine], traced.stamps[mine]
-    if not len(numbers):
+    # Other runs at the same server have the same numbers, at other times.
+    queued, order = traced.stamps[:, 0], np.argsort(sent.number)
+    nearest = np.searchsorted(sent.number, traced.numbers, sorter=order)
+    place = order[np.minimum(nearest, len(order) - 1)]
+    mine = (sent.number[place] == traced.numbers) & (sent.sent[place] > 0)
+    mine &= (sent.sent[place] <= queued) & (queued <= sent.done[place])
+    if not mine.any():
         return None, "the server has traced no request of this run"
-    place = np.minimum(np.searchsorted(numbers, sent.number), len(numbers) - 1)
-    held = np.where((numbers[place] == sent.number)[:, None], stamps[place], 0)
+    held = np.zeros((len(sent.number), len(STEPS)), np.int64)
+    held[place[mine]] = traced.stamps[mine]
     answered = sent.good & (sent.sent > 0)
     lost = int((held[answered, 0] == 0).sum())
     words = f"{lost:,} of {answered.sum():,} answered requests have no trace of the server's" if lost else ""

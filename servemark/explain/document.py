@@ -30,10 +30,10 @@ def setup_of(config: Mapping[str, Any] | None, batch_size: int) -> Setup:
     most = max(int(found.get("max_batch_size", 0)) // batch_size, 1)
     surplus = batch_size * (_bytes(found.get("output") or []) - _bytes(found.get("input") or []))
     if batching is None:
-        return Setup(instances, answer_surplus=surplus)
+        return Setup(instances, answer_surplus=surplus, samples=batch_size)
     preferred = tuple(sorted({int(size) // batch_size for size in batching.get("preferred_batch_size") or []} - {0}))
     delay_ns = int(batching.get("max_queue_delay_microseconds", 0)) * 1000
-    return Setup(instances, most, delay_ns, preferred, answer_surplus=surplus)
+    return Setup(instances, most, delay_ns, preferred, answer_surplus=surplus, samples=batch_size)
 
 
 def _bytes(tensors: Sequence[Mapping[str, Any]]) -> int:
@@ -63,7 +63,10 @@ def explanation(
     ending[chosen] = _never_filled(served.only(chosen), setup)
     if ending.any():
         chosen &= ~ending
-        note = "; ".join(filter(None, [note, f"left out: the last {ending.sum()}, {NEVER_FILLED}"]))
+        words = f"left out: the last {ending.sum()}, {NEVER_FILLED}"
+        note = note if words in note else "; ".join(filter(None, [note, words]))
+    if chosen.sum() < FEWEST:
+        return None
     evidence = Evidence(sent.only(chosen), served.only(chosen), machine, setup)
     parts = parts_of(evidence)
     found = rows(parts)

@@ -51,13 +51,17 @@ _STEPS = {"queue_ms": "server.queue", "input_ms": "server.compute_input"}
 _STEPS |= {"infer_ms": "server.compute_infer", "output_ms": "server.compute_output"}
 RUN_OVERHEAD_S = 4.0
 """Time of a run besides its load: to start a process and to end it."""
+PERCENTILES = ("p99", "p95", "p90", "p50")
+"""From the highest: which of them a run has depends on its requests."""
+Percentiles = Mapping[str, float]
+"""Those that a run has (ms)."""
 
 
 def try_fix(config: LoadConfig, folder: Path, result: Result, rounds: int) -> None:
     """Measure the first fix of a result's explanation, and write what was found into the result.
 
     Does nothing, and says so, where the fix is none of the model's settings. Raises OptionError for a server that is
-    not our own, ServerError, NoResultError.
+    not our own, ServerError, NoResultError, ServemarkError where a run has too few requests.
     """
     explanation = result.get("explanation")
     if explanation is None:
@@ -72,17 +76,29 @@ def try_fix(config: LoadConfig, folder: Path, result: Result, rounds: int) -> No
         )
     run_s = config.duration_s + config.warmup_s + RUN_OVERHEAD_S
     note(f"--try: {rounds} rounds of 2 runs of {config.duration_s:g} s: about {duration_text(2 * rounds * run_s)}")
-    p99_ms = _measured(config, folder, _settings(fix["settings"], config.batch_size), rounds)
-    pairs = [*zip(p99_ms[FIXED], p99_ms[NOW], strict=True)]
-    explanation["tried"] = tried(pairs, fix["p99_ms"] and fix["p99_ms"] / explanation["p99_ms"])
+    found = _measured(config, folder, _settings(fix["settings"], config.batch_size), rounds)
+    percentile = common([*found[NOW], *found[FIXED]])
+    pairs = [(fixed[percentile], now[percentile]) for fixed, now in zip(found[FIXED], found[NOW], strict=True)]
+    predictions = {"p50": (fix["p50_ms"], explanation["p50_ms"]), "p99": (fix["p99_ms"], explanation["p99_ms"])}
+    fixed_ms, now_ms = predictions.get(percentile, (None, 1.0))
+    explanation["tried"] = tried(pairs, fixed_ms and fixed_ms / now_ms, percentile)
     directory.write(folder, result)
 
 
-def tried(pairs: Sequence[tuple[float, float]], predicted: float | None) -> Tried:
-    """The ratio of p99 with the fix and now, over rounds (ms)."""
+def common(runs: Sequence[Percentiles]) -> str:
+    """Choose the highest percentile that all runs have. Raises ServemarkError where there is none."""
+    found = next((each for each in PERCENTILES if all(each in run for run in runs)), None)
+    if found is None:
+        raise ServemarkError("--try: a run has too few requests for a median", fix="a longer run: --duration")
+    return found
+
+
+def tried(pairs: Sequence[tuple[float, float]], predicted: float | None, percentile: str = PERCENTILES[0]) -> Tried:
+    """The ratio of a percentile with the fix and now, over rounds (ms)."""
     ratio = ratio_of_pairs(pairs)
     return {
         "rounds": len(pairs),
+        "percentile": percentile,
         "now_p99_ms": [now for _, now in pairs],
         "fixed_p99_ms": [fixed for fixed, _ in pairs],
         "ratio": ratio.value,
@@ -100,12 +116,12 @@ def _settings(found: dict[str, int], batch_size: int) -> Settings:
     )
 
 
-def _measured(config: LoadConfig, folder: Path, settings: Settings, rounds: int) -> dict[str, list[float]]:
-    """p99 of each round's runs, as it is now and with the settings (ms)."""
+def _measured(config: LoadConfig, folder: Path, settings: Settings, rounds: int) -> dict[str, list[Percentiles]]:
+    """Percentiles of each round's runs, now and with the settings. Raises ServemarkError where a run has none."""
     asked, entry = Settings.of(config.server), config.entry
     present = asked.apply(entry.read_config()) if asked else entry.read_config()
     configurations = {NOW: present, FIXED: settings.apply(present)}
-    found: dict[str, list[float]] = {NOW: [], FIXED: []}
+    found: dict[str, list[Percentiles]] = {NOW: [], FIXED: []}
     with scratch_folder("repository") as scratch:
         repository, models = lay_out(
             dict.fromkeys(configurations, entry), configurations, config.model_repository, scratch
@@ -117,15 +133,17 @@ def _measured(config: LoadConfig, folder: Path, settings: Settings, rounds: int)
                     below = folder / f"try-{number:02}-{label}"
                     below.mkdir()
                     turn = plain.changed(model_name=models[label], seed=config.seed + number)
-                    found[label].append(_p99_ms(drive(replace(turn, result_dir=below))))
-                    note(f"round {number}/{rounds}  {label}: p99 {figure(found[label][-1])} ms")
+                    known = percentiles(drive(replace(turn, result_dir=below)))
+                    found[label].append(known)
+                    highest = common([known])
+                    note(f"round {number}/{rounds}  {label}: {highest} {figure(known[highest])} ms")
     return found
 
 
-def _p99_ms(result: Result) -> float:
-    """p99 of a run, or the highest percentile that its requests support (ms)."""
-    known = (value_of(result, f"latency.{key}") for key in ("p99", "p95", "p90", "p50"))
-    return next(value for value in known if value is not None)
+def percentiles(result: Result) -> Percentiles:
+    """The percentiles that the requests of a run support (ms)."""
+    known = {each: value_of(result, f"latency.{each}") for each in PERCENTILES}
+    return {each: ms for each, ms in known.items() if ms is not None}
 
 
 @dataclass(frozen=True)

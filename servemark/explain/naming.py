@@ -148,7 +148,7 @@ def _smaller_batches(evidence: Evidence) -> Changes:
         preferred = tuple(each for each in setup.preferred if each <= size)
         changed = replace(setup, max_batch=size, preferred=preferred)
         words = "no batches" if size == 1 else f"batches of at most {size} requests"
-        yield f"{words}: max_batch_size {size}", {"max_requests": size}, changed
+        yield f"{words}: max_batch_size {size * setup.samples}", {"max_requests": size}, changed
         size //= 2
 
 

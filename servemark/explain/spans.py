@@ -45,11 +45,6 @@ class Cumulated:
         return grown
 
 
-def all_busy(batches: Batches, instances: int) -> Cumulated:
-    """Time in which each instance executed a batch, or was handed the next."""
-    return at_least(instances, batches.start, batches.end + round(batches.handover))
-
-
 def at_least(count: int, starts: Times, ends: Times) -> Cumulated:
     """Time in which at least `count` of the spans (ns) are open."""
     at = np.concatenate([starts, ends])

@@ -175,7 +175,8 @@ def _queue(evidence: Evidence, held: Interruptions) -> dict[str, Floats]:
     pause = held.paused(served.queued, served.started)
     waited = (served.started - served.queued) - pause
     # A pause while all instances are busy holds the batches before; it counts as the pause.
-    busy = spans.all_busy(batches, setup.instances).within(served.queued, served.started)
+    handed = batches.end + round(batches.handover)
+    busy = spans.at_least(setup.instances, batches.start, handed).within(served.queued, served.started)
     instance = np.minimum(np.maximum(busy - pause, 0), waited)
     fill = np.minimum(waited - instance, setup.delay_ns)
     # The thread that takes requests from the queue wants a core, too.

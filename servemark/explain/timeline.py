@@ -1,7 +1,7 @@
 """Each request's steps, by its own stamps and the server's: arrays of equal length, one place for each request."""
 
 import sys
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Self
@@ -17,7 +17,16 @@ FEWEST_OF_SIZE = 5
 
 
 @dataclass(frozen=True)
-class Sent:
+class _Columns:
+    """Arrays of equal length."""
+
+    def only(self, chosen: Flags) -> Self:
+        """The chosen requests."""
+        return replace(self, **{each.name: getattr(self, each.name)[chosen] for each in fields(self)})
+
+
+@dataclass(frozen=True)
+class Sent(_Columns):
     """Requests as the load generator saw them, in ns; `number` is the one that their ids end with."""
 
     number: Times
@@ -28,13 +37,9 @@ class Sent:
     done: Times
     good: Flags
 
-    def only(self, chosen: Flags) -> Self:
-        """The chosen requests."""
-        return type(self)(*(getattr(self, each.name)[chosen] for each in fields(self)))
-
 
 @dataclass(frozen=True)
-class Served:
+class Served(_Columns):
     """The same requests in the server, in ns: `queued` to `ended`. 0 where it wrote no trace of one."""
 
     queued: Times
@@ -45,10 +50,6 @@ class Served:
     output_start: Times
     ended: Times
     """Answers of the batch are complete."""
-
-    def only(self, chosen: Flags) -> Self:
-        """The chosen requests."""
-        return type(self)(*(getattr(self, each.name)[chosen] for each in fields(self)))
 
 
 @dataclass(frozen=True)
@@ -199,6 +200,8 @@ class Setup:
     """Most requests that the load generator has in flight: others wait for an answer."""
     answer_surplus: int = 0
     """Bytes that an answer has more than its request."""
+    samples: int = 1
+    """Samples of a request, which a Triton configuration counts."""
 
     @property
     def wanted(self) -> int:

@@ -6,7 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import resource_tracker
 from multiprocessing.process import BaseProcess
@@ -49,7 +49,8 @@ ERRORS = (
     MemoryError,
     OSError,
 )
-"""Of engines and of what is called in a process of its own, where they are a word in a document."""
+"""Of what is called in a process of its own, where they are a word in a document. An error of another kind, such as
+an engine's own exception, arrives as a RuntimeError."""
 
 
 def words(error: BaseException) -> str:
@@ -87,6 +88,7 @@ class OwnProcess:
         """The call's answer. Raises Ended where the process died or took longer, KeyboardInterrupt on a signal."""
         if getattr(multiprocessing.current_process(), "_inheriting", False):
             os._exit(_UNGUARDED)  # quietly, where multiprocessing would print 70 lines; the caller says why
+        answer: Future[T] | None = None
         if self._pool is None:
             spawn = multiprocessing.get_context("spawn")
             self._pool = ProcessPoolExecutor(1, mp_context=spawn, initializer=_begun, initargs=(self._begin,))
@@ -94,7 +96,7 @@ class OwnProcess:
             with interrupts.anywhere():
                 resource_tracker.ensure_running()  # which lets signals through again
                 with interrupts.held_back():
-                    answer = self._pool.submit(call, *arguments)
+                    answer = self._pool.submit(_called, call, *arguments)
                     self._processes = list((self._pool._processes or {}).values()) or self._processes
                 return answer.result(timeout_s)
         except BrokenProcessPool:
@@ -104,8 +106,10 @@ class OwnProcess:
             words = "its process was killed: out of memory, or a crash of the library"
             raise Ended(UNGUARDED if unguarded else words, unguarded=unguarded) from None
         except TimeoutError:
+            if answer is not None and answer.done():
+                raise  # the call's own, of a file or a connection
             self._end()
-            raise Ended(f"not done within {timeout_s:g} s") from None
+            raise Ended(f"not done within {timeout_s or 0:g} s") from None
         except KeyboardInterrupt:
             self._end()
             raise
@@ -140,6 +144,16 @@ def _exit_code(process: BaseProcess) -> int | None:
     while process.exitcode is None and time.monotonic() < until:
         time.sleep(0.001)
     return process.exitcode
+
+
+def _called(call: Callable[..., T], *arguments: object) -> T:
+    """Call; the classes of other errors may not be importable where the answer is read."""
+    try:
+        return call(*arguments)
+    except ERRORS:
+        raise
+    except Exception as error:
+        raise RuntimeError(f"{type(error).__name__}: {error}") from error
 
 
 def _begun(begin: Callable[[], None]) -> None:

@@ -10,7 +10,11 @@ from math import prod
 
 from servemark.profiling.categories import category_of, plain
 
-_RECURRENT = {"lstm", "gru", "rnn", "lstmsequence", "grusequence", "dynamicquantizelstm", "rnnseq"}
+_RECURRENT = {"lstm", "gru", "rnn", "dynamicquantizelstm"}
+_RECURRENT_OF_OPENVINO = {"lstmsequence", "grusequence", "rnnsequence", "lstmcell", "grucell", "rnncell", "rnnseq"}
+_ATTENTION = {"scaleddotproductattention", "multiheadattention", "attention"}
+_UNTOLD = {"mha", "rnntanh", "vanillarnn", "rnncelltanh"}
+"""Products within, of which the shapes do not tell which."""
 _TRANSPOSED = {
     "convtranspose",
     "deconvolution",
@@ -46,15 +50,20 @@ def flops_of(
     """
     try:
         return _flops(operator, inputs, outputs, window_first=window_first)
-    except (IndexError, StopIteration):
+    except (IndexError, StopIteration, ValueError):
         return None
 
 
-def _flops(operator: str, inputs: Sequence[Shaped], outputs: Sequence[Shaped], *, window_first: bool) -> int:
+def _flops(operator: str, inputs: Sequence[Shaped], outputs: Sequence[Shaped], *, window_first: bool) -> int | None:
     kind, category = plain(operator), category_of(operator)
-    if kind in _RECURRENT:  # W and R: [ways, gates * hidden, width]
-        steps = prod(inputs[0].shape[:2])
-        return 2 * steps * sum(prod(each.shape[-2:]) * each.shape[0] for each in inputs[1:3])
+    if kind in _UNTOLD:
+        return None
+    if kind in _ATTENTION:
+        return _attention([each.shape for each in inputs], [each.shape for each in outputs])
+    if kind in _RECURRENT | _RECURRENT_OF_OPENVINO:
+        # Both matrices, [ways, gates * hidden, width], stand behind the data in ONNX, before the bias in OpenVINO.
+        first, second = inputs[1:3] if kind in _RECURRENT else inputs[-3:-1]
+        return 2 * prod(inputs[0].shape[:-1]) * (prod(first.shape) + prod(second.shape))
     if category == "convolution":
         data = inputs[2 if window_first else 0] if kind in _TRANSPOSED else outputs[0]
         weights = next(each.shape for each in inputs[1:] if len(each.shape) > 2)
@@ -65,6 +74,18 @@ def _flops(operator: str, inputs: Sequence[Shaped], outputs: Sequence[Shaped], *
         inner = left[-1] if left[-1] in right[-2:] else left[-2]
         return 2 * prod(outputs[0].shape) * inner
     return 0
+
+
+def _attention(inputs: Sequence[tuple[int, ...]], outputs: Sequence[tuple[int, ...]]) -> int | None:
+    """Operations of two products: 4 * batch * heads * queries * keys * width where keys and values are as wide.
+
+    None unless queries, keys and values are [..., places, width] alike: other forms pack them, or project them first.
+    An operator that gives the keys back has more of them than its input.
+    """
+    if len(inputs) < 3 or len(outputs) != 1 or len({len(shape) for shape in inputs[:3]}) > 1 or len(inputs[0]) < 3:
+        return None
+    queries, keys, values = inputs[:3]
+    return 2 * keys[-2] * (prod(queries) + prod(outputs[0])) if keys[-2] == values[-2] else None
 
 
 def bytes_of(operator: str, inputs: Sequence[Shaped], outputs: Sequence[Shaped]) -> int:

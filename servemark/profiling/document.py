@@ -45,7 +45,6 @@ def engine_profile(
     named = phases(inference.events)
     parts = [_Part(inference.events[number], times[number], named[number]) for number in order]
     whole_us, told_us = inference.seconds * 1e6, sum(times)
-    work = [part.event.flops for part in parts]
     told = {part.phase for part in parts} != {"no module"}
     reason = "the model's file tells neither modules nor loops" if not told else profiler_module(engine).NO_STEPS
 
@@ -60,7 +59,7 @@ def engine_profile(
         "cost": measured.cost,
         "told_share": told_us / whole_us,
         "between_ms": (whole_us - told_us) / 1e3,
-        "flops": sum(each or 0 for each in work) if None not in work else unknown(_NO_SHAPES),
+        "flops": or_unknown(_sum(part.event.flops for part in parts), _NO_SHAPES),
         "unknown_operators": sorted({part.event.operator for part in parts if not known(part.event.operator)}),
         "categories": _shares(parts, lambda part: category_of(part.event.operator), whole_us, CATEGORIES),
         "phases": _shares(parts, lambda part: part.phase, whole_us) if told else [],
@@ -72,6 +71,7 @@ def engine_profile(
         "layers": [_layer(own, rates(own)) for own in _grouped(parts, lambda part: part.event.name).values()],
         "counters": measured.counters,
         "memory": list(memory),
+        "memory_left_out": [],
     }
 
 

@@ -252,10 +252,10 @@ def profile(
     precision = first.precision if first.precision in PRECISIONS else FULL
     ceilings_s = cost_s(precision, device, kept, first=True) if ceilings else 0.0
     note(f"{', '.join(each.engine for each in orders)}: about {duration_text(planned_s(orders, batches, ceilings_s))}")
-    watch, measured = watching(), dict[str, Measured]()
+    watch, measured, late = watching(), dict[str, Measured](), False
 
     def write(partial: str | None) -> None:
-        campaign.mark(document, partial or (_LEFT_OUT if _LEFT_OUT in str(document["engines"]) else None))
+        campaign.mark(document, partial or (_LEFT_OUT if late else None))
         tell(document, other_cpu_share=taken(watch))
         results.write(folder, document)
         write_traces(folder, measured)
@@ -267,7 +267,7 @@ def profile(
             if ceiling is not None:
                 tell(document, ceiling=ceiling)
         for order in orders:
-            _profile_engine(campaign, document, measured, order, batches, deadline_s)
+            late |= not _profile_engine(campaign, document, measured, order, batches, deadline_s)
             write(GOES_ON)
     return folder, document
 
@@ -313,9 +313,17 @@ def _profile_engine(
     order: Order,
     batches: Sequence[int],
     deadline_s: float,
-) -> None:
-    """Give the document one engine: its inference, then its memory; a failure is a word in it."""
-    engine = order.engine
+) -> bool:
+    """Give the document one engine: its inference, then its memory; a failure is a word in it.
+
+    False: the time was over before the end.
+    """
+    engine, in_budget = order.engine, True
+
+    def reason(error: Exception) -> str:
+        nonlocal in_budget
+        in_budget &= time.monotonic() < deadline_s
+        return words(error)
 
     def in_time(measure: Callable[[Order], T], order: Order) -> T:
         left_s = deadline_s - time.monotonic()
@@ -328,17 +336,18 @@ def _profile_engine(
         note(f"{engine}: one inference, with and without its profiler in turns")
         measured[engine] = campaign.turn(engine, functools.partial(in_time, measure, order), Measured)
     except ERRORS as error:
+        document["engines"].append(failed(engine, reason(error)))
         note(f"{engine}: {words(error)}")
-        document["engines"].append(failed(engine, words(error)))
-        return
-    memory: list[ProfiledMemory] = []
-    document["engines"].append(engine_profile(engine, measured[engine], document["ceiling"]))
+        return in_budget
+    found = engine_profile(engine, measured[engine], document["ceiling"])
+    document["engines"].append(found)
     for batch in batches:
         name = f"{engine}: memory at batch {batch}"
         try:
             note(name)
             make = functools.partial(in_time, measure_memory, replace(order, batch_size=batch))
-            memory.append(campaign.turn(name, make, ProfiledMemory))
+            found["memory"].append(campaign.turn(name, make, ProfiledMemory))
         except ERRORS as error:
+            found["memory_left_out"].append({"batch_size": batch, "reason": reason(error)})
             note(f"{name}: none, {words(error)}")
-        document["engines"][-1]["memory"] = memory
+    return in_budget

@@ -12,6 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from benchmarks.generator import __main__ as generator
+from benchmarks.generator import turns
 from benchmarks.generator.__main__ import BENCHMARKS
 from benchmarks.generator.comparisons import COMPARISONS, MAIN, rows
 from benchmarks.rig import cpu_meter, locust_load, peer_load
@@ -161,6 +163,28 @@ def test_cores_are_awake_for_both_or_for_neither(monkeypatch: pytest.MonkeyPatch
     with peer_load.cores_awake("both"):
         assert any(file.path == str(tmp_path / "device") for file in psutil.Process().open_files())
     assert (tmp_path / "device").stat().st_size == 4
+
+
+def test_a_generator_that_ended_by_itself_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(locust_load, "command", lambda *_: ["-c", ""])
+    with pytest.raises(SystemExit, match="did not start"), turns.stopped(Load(), tmp_path, 1.0):
+        pass
+
+
+def test_a_benchmark_that_hangs_leaves_the_others(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def hang(command: list[str], **_: object) -> subprocess.CompletedProcess[bytes]:
+        if "http" in command:
+            raise subprocess.TimeoutExpired(command, 1800)
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr(sys, "argv", ["generator", "http", "grpc"])
+    monkeypatch.setattr(subprocess, "run", hang)
+    monkeypatch.setattr(generator, "_machine", lambda: "a machine")
+    with pytest.raises(SystemExit, match=r"^failed: http \(not done within 1800 s\)$"):
+        generator.main()
+    assert "generator grpc" in capsys.readouterr().out
 
 
 def test_every_benchmark_of_the_table_is_there() -> None:

@@ -133,9 +133,13 @@ def test_a_machine_that_is_not_steady_is_told(
 
 
 def test_a_second_precision_takes_the_bandwidths_of_the_first(servemark: Servemark, tmp_path: Path) -> None:
-    done = servemark("kernels", "gemm", "--precision", "fp32", "--precision", "int8", "--out", str(tmp_path))
+    asked = [word for name in ("fp32", "int8", "fp32") for word in ("--precision", name)]
+    done = servemark("kernels", "gemm", *asked, "--out", str(tmp_path))
     assert done.code == 0, done.err
-    first, second = document_of(only(tmp_path))["ceilings"]
+    document = document_of(only(tmp_path))
+    first, second = document["ceilings"]
+    named = [(case["label"], case["precision"]) for case in document["cases"]]
+    assert len(named) == len({*named})
     assert (second["precision"], second["bandwidths"]) == ("int8", first["bandwidths"])
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from kernels.measurement.case import Case, Method
 from kernels.measurement.device import Device
-from kernels.running import CALLS, FIXED_S, NOTHING_S, START_S, asked, begin, case_cost_s
+from kernels.running import CALLS, FIXED_S, NOTHING_S, START_S, _case, asked, begin, case_cost_s
 from kernels.suites import cases_of
 from servemark.errors import ServemarkError
 from servemark.machine.own_process import OwnProcess
@@ -40,7 +40,7 @@ WHOLE_S = 180.0
 @pytest.fixture(autouse=True)
 def _nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     def run(*_: object, **__: object) -> None:
-        raise AssertionError("a process was started for a hostile document")
+        pytest.fail("a process was started for a hostile document")
 
     monkeypatch.setattr(OwnProcess, "run", run)
 
@@ -196,6 +196,15 @@ def test_a_loop_of_links_and_a_file_are_no_folders(servemark: Servemark, tmp_pat
 def test_a_case_takes_its_calls_and_a_fixed_time(case: Case, seconds: float) -> None:
     known = ceiling() | {"call_us": 1.0}
     assert case_cost_s(case, known, METHOD) == pytest.approx(seconds)  # type: ignore[arg-type]
+
+
+def test_a_case_whose_library_cannot_be_used_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("ImportError: libcudnn.so.9\nmore")
+
+    monkeypatch.setattr(OwnProcess, "run", fail)
+    found = _case(OwnProcess(), Case.of("softmax", rows=1, width=1), METHOD, None)
+    assert (found["status"], found.get("reason")) == ("failed", "ImportError: libcudnn.so.9")
 
 
 def test_quick_takes_less_than_three_minutes_on_two_modest_cores() -> None:

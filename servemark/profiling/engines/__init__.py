@@ -34,6 +34,19 @@ class Loaded(Protocol):
         """End the profiler; what it saw, an inference for each one, or their mean where it keeps no more."""
 
 
+class Keeping:
+    """A profiler that keeps each inference as it is made."""
+
+    def __init__(self) -> None:
+        self._found = list[Inference]()
+
+    def forget(self) -> None:
+        self._found.clear()
+
+    def inferences(self) -> list[Inference]:
+        return self._found
+
+
 class ProfilerModule(Protocol):
     """Interface of a module here."""
 

@@ -4,7 +4,6 @@ On a GPU these are times of launches, because ONNX Runtime's packages are built 
 torch.profiler, which sees the kernels of every library, tells what each node launched.
 """
 
-import bisect
 import contextlib
 import json
 import tempfile
@@ -13,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from kernels.tracing.onnx_calls import ENDING, Record, runs_of
 from servemark.profiling.counts import Shaped, bytes_of, flops_of
 from servemark.profiling.engines import loaded, modules_of
 from servemark.profiling.kernels import Span, Trace, on_device, traced
@@ -27,7 +27,6 @@ PROFILERS = {
 }
 NO_STEPS = None
 ALONE = {STOP_SPINNING: "1"}
-_ENDING = "_kernel_time"
 _BYTES = {
     "float16": 2,
     "bfloat16": 2,
@@ -39,7 +38,6 @@ _BYTES = {
     "uint8": 1,
     "bool": 1,
 }
-Record = Mapping[str, Any]
 Work = tuple[int | None, int | None]
 
 
@@ -98,7 +96,7 @@ class Profiler:
 
 def spans_of(records: Sequence[Record], later_us: float) -> list[Span]:
     """Name nodes and place them, so much later than the profile has them."""
-    return [Span(each["name"].removesuffix(_ENDING), each["ts"] + later_us, float(each["dur"])) for each in records]
+    return [Span(each["name"].removesuffix(ENDING), each["ts"] + later_us, float(each["dur"])) for each in records]
 
 
 def on_device_of(records: Sequence[Record], zero_ns: int, trace: Trace) -> tuple[list[Span], list[Event]]:
@@ -136,16 +134,6 @@ class _Session(contextlib.ExitStack):
     def runs(self) -> list[list[Record]]:
         """End the profile; its runs."""
         return runs_of(json.loads(Path(self._engine.session.end_profiling()).read_text()))
-
-
-def runs_of(records: Sequence[Record]) -> list[list[Record]]:
-    """The nodes of each run of a profile, in the order in which they began."""
-    nodes = [each for each in records if each.get("cat") == "Node" and each["name"].endswith(_ENDING)]
-    ends = sorted(each["ts"] + each["dur"] for each in records if each["name"] == "model_run")
-    found: list[list[Record]] = [[] for _ in ends]
-    for each in sorted(nodes, key=lambda each: (each["ts"], -each["dur"])):
-        found[bisect.bisect_left(ends, each["ts"])].append(each)
-    return found
 
 
 def _work(said: Mapping[str, Any]) -> Work:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from servemark.profiling.categories import plain
 from servemark.profiling.counts import Shaped, bytes_of
-from servemark.profiling.engines import loaded
+from servemark.profiling.engines import Keeping, loaded
 from servemark.profiling.kernels import Span, on_device, traced
 from servemark.profiling.timeline import Event, Inference, with_steps
 from servemark.repository.entry import Entry
@@ -32,14 +32,15 @@ class Node(NamedTuple):
     bytes: int
 
 
-class Profiler:
+class Profiler(Keeping):
     """A program, and its nodes in the order in which they run: it runs once node by node, so that shapes are known."""
 
     def __init__(self, entry: Entry, device: str, inputs: Arrays) -> None:
+        super().__init__()
         engine = loaded(entry, device)
         assert isinstance(engine, PyTorch)
         self.engine = engine
-        self._nodes, self._found = nodes_of(engine, inputs), list[Inference]()
+        self._nodes = nodes_of(engine, inputs)
 
     def profiled(self, inputs: Arrays) -> float:
         seconds, trace = traced(lambda: self.engine.run(inputs), self.engine.device)
@@ -50,12 +51,6 @@ class Profiler:
             events = [*events_of(operators, self._nodes), *nobodys]
             self._found.append(Inference(seconds, events, placed=False))
         return seconds
-
-    def forget(self) -> None:
-        self._found.clear()
-
-    def inferences(self) -> list[Inference]:
-        return self._found
 
 
 def events_of(operators: Sequence[Span], nodes: Sequence[Node]) -> list[Event]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from servemark.profiling.counts import Shaped, bytes_of, flops_of
-from servemark.profiling.engines import loaded, modules_of
+from servemark.profiling.engines import Keeping, loaded, modules_of
 from servemark.profiling.timeline import Event, Inference, with_steps
 from servemark.repository.entry import Entry
 from servemark.workload import Arrays
@@ -25,14 +25,15 @@ _FUSED_DEPTH = 4
 Work = tuple[int | None, int | None]
 
 
-class Profiler:
+class Profiler(Keeping):
     """A signature, with modules and work of its nodes."""
 
     def __init__(self, entry: Entry, device: str, inputs: Arrays) -> None:
+        super().__init__()
         engine = loaded(entry, device)
         assert isinstance(engine, TensorFlow)
         self.engine = engine
-        self._modules, self._found = modules_of(entry), list[Inference]()
+        self._modules = modules_of(entry)
         self._nodes = _nodes(engine.function, engine.names.fed(inputs))
 
     def profiled(self, inputs: Arrays) -> float:
@@ -56,12 +57,6 @@ class Profiler:
         begun_us = events[0].start_us if events else 0.0
         self._found.append(Inference(seconds, with_steps([event.later(-begun_us) for event in events])))
         return seconds
-
-    def forget(self) -> None:
-        self._found.clear()
-
-    def inferences(self) -> list[Inference]:
-        return self._found
 
     def _work(self, name: str, operator: str) -> Work:
         """The work of a node; that of a fusion is all that went into it, which bears its last node's name."""

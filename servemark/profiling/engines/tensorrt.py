@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from servemark.frameworks.tensorrt import Module
 from servemark.profiling.categories import known
-from servemark.profiling.engines import loaded, modules_of
+from servemark.profiling.engines import Keeping, loaded, modules_of
 from servemark.profiling.timeline import Event, Inference
 from servemark.repository.entry import Entry
 from servemark.workload import Arrays
@@ -19,15 +19,16 @@ PROFILERS = {"cuda": "TensorRT's layer profiler (IProfiler)"}
 NO_STEPS = "TensorRT reports no order of a loop's rounds"
 
 
-class Profiler:
+class Profiler(Keeping):
     """A plan, and a second one whose context reports each layer."""
 
     def __init__(self, entry: Entry, device: str, inputs: Arrays) -> None:  # noqa: ARG002 - a plan tells no shapes
+        super().__init__()
         self.engine = loaded(entry, device)
         reporting = loaded(entry, device)
         assert isinstance(reporting, TensorRT)
         self._reporting, self._layers = reporting, list[tuple[str, float]]()
-        self._modules, self._found = modules_of(entry), list[Inference]()
+        self._modules = modules_of(entry)
         reporting.plan.report(_reporter(reporting.plan.module, self._layers))
 
     def profiled(self, inputs: Arrays) -> float:
@@ -42,12 +43,6 @@ class Profiler:
             at_us += ms * 1e3
         self._found.append(Inference(seconds, events, placed=False))
         return seconds
-
-    def forget(self) -> None:
-        self._found.clear()
-
-    def inferences(self) -> list[Inference]:
-        return self._found
 
 
 def operator_of(layer: str) -> str:

@@ -59,8 +59,11 @@ class Tried(TypedDict):
     """The fix, measured against the present in interleaved rounds (--try)."""
 
     rounds: Annotated[int, "Rounds, each with one run of both."]
-    now_p99_ms: Annotated[list[float], "p99 of each round as it is now (ms)."]
-    fixed_p99_ms: Annotated[list[float], "p99 of each round with the fix (ms)."]
+    percentile: NotRequired[
+        Annotated[str, "The highest percentile that all runs have, which is compared. Absent in old documents: `p99`."]
+    ]
+    now_p99_ms: Annotated[list[float], "That percentile of each round as it is now (ms)."]
+    fixed_p99_ms: Annotated[list[float], "That percentile of each round with the fix (ms)."]
     ratio: Annotated[float, "With the fix / now: the geometric mean over rounds."]
     ratio_ci95: Annotated[list[float] | None, "95 % interval of that. Null: fewer than 5 rounds."]
     predicted_ratio: Annotated[float | None, "The ratio that was predicted."]

@@ -1,6 +1,6 @@
 """The document of a profile, `result.json` of `servemark profile`."""
 
-from typing import Annotated, Literal, TypedDict
+from typing import Annotated, Literal, NotRequired, TypedDict
 
 from servemark.results.schema.header import KIND, CampaignHeader
 from servemark.results.schema.kernels import Ceiling
@@ -88,6 +88,13 @@ class ProfiledMemory(TypedDict):
     parts: Annotated[list[MemoryPart], "Parts of the growth from `start_mib` to `answered_mib`: they add up to it."]
 
 
+class MemoryLeftOut(TypedDict):
+    """A batch size at which the memory could not be measured."""
+
+    batch_size: Annotated[int, "Samples in the request."]
+    reason: Annotated[str, "Why it could not be measured."]
+
+
 class EngineProfile(TypedDict):
     """One engine. What could not be measured is null, and `reason` says why."""
 
@@ -111,6 +118,7 @@ class EngineProfile(TypedDict):
     layers: Annotated[list[ProfiledLayer], "Layers in the order in which they ran."]
     counters: Annotated[Counters | None, "Hardware counters."]
     memory: Annotated[list[ProfiledMemory], "Memory at each batch size."]
+    memory_left_out: NotRequired[Annotated[list[MemoryLeftOut], "Batch sizes at which it could not be measured."]]
 
 
 class Profile(CampaignHeader):

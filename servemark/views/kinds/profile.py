@@ -60,13 +60,13 @@ def _answer(done: Sequence[EngineProfile]) -> str:
         return "nothing was profiled"
     best = min(done, key=lambda each: each["cost"]["plain_ms"] if each["cost"] else float("inf"))
     largest = max(best["categories"], key=lambda each: each["share"])
+    latency = best["cost"]["plain_ms"] if best["cost"] else None
+    start = f"{figure(latency)} ms on {best['engine']}"
+    if not best["operators"]:
+        return f"{start}: no operator took a measurable time"
     first = best["operators"][0]
     peak = f" at {first['compute_share']:.0%} of the peak FLOP/s" if first["compute_share"] else ""
-    latency = best["cost"]["plain_ms"] if best["cost"] else None
-    return (
-        f"{figure(latency)} ms on {best['engine']}: {largest['share']:.0%} in {largest['name']}, "
-        f"{first['share']:.0%} in {first['operator']}{peak}"
-    )
+    return f"{start}: {largest['share']:.0%} in {largest['name']}, {first['share']:.0%} in {first['operator']}{peak}"
 
 
 def _engines(done: Sequence[EngineProfile]) -> Table:
@@ -253,6 +253,8 @@ def _notes(document: Profile) -> Iterator[str]:
             yield f"{each['engine']}: {each['phases_missing']}"
         if unknown := each["unknown_operators"]:
             yield f"{each['engine']}: counted as other, because no category knows them: {', '.join(unknown)}"
+        for left in each.get("memory_left_out", []):
+            yield f"{each['engine']}: no memory at batch {left['batch_size']}: {left['reason']}"
     if done := [each["counters"] for each in document["engines"] if each["counters"]]:
         for key, words in (("ipc", "IPC"), ("top_down", "top-down"), ("gpu", "GPU counters")):
             if reason := reason_of(done[0], key):

@@ -85,6 +85,8 @@ def _lines(result: QualityResult) -> list[str]:
         missing = data["samples"] - data["scored"]
         said.append(f"cut short: {missing:,} examples are missing; the same command continues")
     causes = [f"{errors['count']:,} requests failed"] * bool(errors["count"]) + not_numbers(found)
+    if not causes and found["wrong"]:
+        causes = ["answers could not be decoded"]
     if causes:
         said.append(f"{', '.join(causes)}: {found['wrong']:,} examples count as wrong")
         said += [f"  {kind}: {count:,} {errors['messages'].get(kind, '')}" for kind, count in errors["by_kind"].items()]

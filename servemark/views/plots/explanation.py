@@ -115,4 +115,5 @@ def _tried(tried: Tried) -> str:
     predicted = "" if tried["predicted_ratio"] is None else f", predicted {tried['predicted_ratio']:.2f}"
     ends = tried["ratio_ci95"]
     interval = f" (95 % interval {interval_words(ends, 2)})" if ends else ""
-    return f"tried: p99 with the first fix / now {tried['ratio']:.2f}{interval} in {tried['rounds']} rounds{predicted}"
+    ratio = f"{tried.get('percentile', 'p99')} with the first fix / now {tried['ratio']:.2f}{interval}"
+    return f"tried: {ratio} in {tried['rounds']} rounds{predicted}"

@@ -15,6 +15,8 @@ from servemark.views.drawing.plot import Bar, Plot, ends
 MAX_POINTS = 240
 """Of a line: neighbours are joined to their mean beyond."""
 MAX_LINES = 8
+THROTTLED = "gpu_throttled"
+"""A line for each reason of each board, most of which never hold."""
 OWN = ("machine", "triton")
 MAX_FOREIGN = 12
 """Figures of another exporter that the page draws; it may have hundreds."""
@@ -76,7 +78,7 @@ def machine_series(found: MachineSeries) -> list[Block]:
     for source in found["series"]:
         names = dict.fromkeys(column["name"] for column in source["columns"] if not column["counter"])
         most = len(names) if source["source"] in OWN else MAX_FOREIGN
-        parts += [drawn for name in list(names)[:most] if (drawn := _figure(name, source, found))]
+        parts += [drawn for name in list(names)[:most] for drawn in _figure(name, source, found)]
         if len(names) > most:
             parts.append(Lines([f"{source['source']}: {len(names) - most} more figures are in series.json"]))
         absent = [f"{name}: not read ({why})" for name, why in source["absent"].items()]
@@ -84,11 +86,14 @@ def machine_series(found: MachineSeries) -> list[Block]:
     return parts
 
 
-def _figure(name: str, source: SeriesOf, found: MachineSeries) -> Figure | None:
+def _figure(name: str, source: SeriesOf, found: MachineSeries) -> list[Block]:
     columns = [column for column in source["columns"] if column["name"] == name and not column["counter"]]
-    columns = [column for column in columns if any(value is not None for value in column["values"])][:MAX_LINES]
+    columns = [column for column in columns if any(value is not None for value in column["values"])]
     if not columns:
-        return None
+        return []
+    if name == THROTTLED and not (columns := [column for column in columns if any(column["values"])]):
+        return [Lines(["gpu throttled: never"])]
+    columns, more = columns[:MAX_LINES], columns[MAX_LINES:]
     # Triton's own metrics name their unit, as Prometheus asks for, and no more.
     given = columns[0]["unit"] or next((each for each in _UNITS if name.endswith(f"_{each}")), "")
     factor, unit = _UNITS.get(given, (1.0, given))
@@ -117,7 +122,8 @@ def _figure(name: str, source: SeriesOf, found: MachineSeries) -> Figure | None:
     ]
     head = ["s", *(f"{label} {unit}".strip() for label in lines)]
     note = next((f"A gap: {column['reason']}." for column in columns if column["reason"]), "")
-    return Figure.of(plot, title, Table(head, rows), note=note)
+    drawn = Figure.of(plot, title, Table(head, rows), note=note)
+    return [drawn, Lines([f"{title}: {len(more)} more lines are in series.json"])] if more else [drawn]
 
 
 def _label(column: SeriesColumn) -> str:

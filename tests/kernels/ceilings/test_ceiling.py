@@ -133,6 +133,7 @@ def test_sets_end_when_their_time_is_over(tmp_path: Path, monkeypatch: pytest.Mo
         (product_tflops, Unmeasured("skipped", "memory: needs 20,480 MiB, 20,408 MiB are free")),
         (bandwidth_gbps, Ended("not done within 120 s")),
         (call_us, Unmeasured("failed", "PyTorch: no")),
+        (call_us, RuntimeError("ImportError: no libtorch")),
     ],
 )
 def test_a_part_that_cannot_be_measured_ends_no_run(

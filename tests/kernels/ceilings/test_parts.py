@@ -11,6 +11,7 @@ from kernels.measurement import measure
 from kernels.measurement.case import Case, Method, Unmeasured
 from kernels.measurement.device import Device
 from kernels.measurement.timing import Samples
+from servemark.machine.own_process import ERRORS
 
 DEVICE = Device("cpu", cores=1, cache_bytes=1 << 20, features=frozenset({"avx2"}))
 METHOD = Method(DEVICE, cache="cold", limit_s=1e-9)
@@ -53,6 +54,7 @@ def test_the_bandwidth_of_a_set_is_that_of_the_fastest_operation() -> None:
 
 def test_a_wrong_answer_is_no_ceiling(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parts, "error_of", lambda *_: 0.5)
+    assert issubclass(Unmeasured, ERRORS)  # or it would come from its process as another error
     with pytest.raises(Unmeasured, match="wrong: off by"):
         bandwidth_gbps([128 * KIB], METHOD)
 

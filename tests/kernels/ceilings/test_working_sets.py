@@ -5,7 +5,6 @@ from itertools import pairwise
 import pytest
 
 from kernels.ceilings.working_sets import (
-    MIB,
     SMALLEST_BYTES,
     disturbed,
     doubt,
@@ -15,6 +14,7 @@ from kernels.ceilings.working_sets import (
     settled,
     sizes,
 )
+from kernels.measurement.case import MIB
 from servemark.results.schema.kernels import Bandwidth
 
 

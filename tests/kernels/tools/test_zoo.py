@@ -5,11 +5,13 @@ from typing import Any
 
 import pytest
 
-from kernels.measurement.case import Case
+from kernels.measurement.case import Case, Method
+from kernels.measurement.device import Device
 from kernels.tools import zoo
 from kernels.tools.zoo import distance
 from kernels.tracing.calls import Call
 from kernels.tracing.workload import Trace, document, kernels
+from servemark.machine.own_process import OwnProcess
 
 CONVOLUTION: dict[str, Any] = {"n": 1, "c": 64, "k": 64, "size": (56, 56), "filter": (3, 3), "padding": (1, 1)}
 OTHERS = [
@@ -60,6 +62,14 @@ def test_coverage_counts_flops_by_distance() -> None:
     assert row == "| x | 4 | 75% | 0.198 G | 100% | 100% | 100% | 100% | 0.00 | inf |"
     assert "- y was skipped: too large" in lines
     assert "100% are in kernels of DeepBench" in lines[-1]
+
+
+def test_a_kernel_that_cannot_run_has_no_time() -> None:
+    class Broken(OwnProcess):
+        def run(self, *_: Any, **__: Any) -> Any:
+            raise RuntimeError("CudnnError: no")
+
+    assert zoo._median_ms(Broken(), Case.of("softmax", rows=1, width=8), Method(Device("cpu", 2, 32 << 20))) is None
 
 
 @pytest.mark.usefixtures("_two_workloads")

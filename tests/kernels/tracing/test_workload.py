@@ -11,9 +11,11 @@ import pytest
 
 from kernels import command, running
 from kernels.measurement.case import Case, Method
+from kernels.measurement.device import Device
 from kernels.tracing import workload
 from kernels.tracing.calls import Call
-from kernels.tracing.workload import Trace, document, kernels, matched, shares_of
+from kernels.tracing.workload import Trace, document, kernels, matched, shares_of, trace_apart
+from servemark.errors import OptionError, ServemarkError, ServerError
 from servemark.machine import own_process
 from servemark.results.schema.header import reason_of
 from tests.support.command_line import BAD_INPUT, Servemark
@@ -100,6 +102,21 @@ def test_a_tiny_workload_from_the_command_line(
     assert traced["kernels"] == sum(case["count"] for case in found["cases"])
     assert traced["kernels_ms"] == pytest.approx(sum(case["count"] * case["ms"]["median"] for case in found["cases"]))
     assert traced["mapped_ms"] + traced["unmapped_ms"] + traced["between_ms"] == pytest.approx(traced["latency_ms"])
+
+
+@pytest.mark.parametrize(
+    ("error", "seen"),
+    [(ValueError("odd"), ServerError), (OSError("gone"), ServerError), (OptionError("no such file"), OptionError)],
+)
+def test_what_a_model_raises_is_an_error_of_its_tracing(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, seen: type[ServemarkError]
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(own_process.OwnProcess, "run", fail)
+    with pytest.raises(seen, match=str(error)):
+        trace_apart("ranking_tiny", 1, Device("cpu", 2, 32 << 20))
 
 
 @pytest.mark.parametrize(

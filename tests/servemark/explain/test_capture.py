@@ -1,6 +1,8 @@
 """Both sides' stamps of the same requests: joined by their numbers, and not guessed from where most are missing."""
 
 import json
+import os
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -8,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from loadgen.driver.observers import FILE as STAMPS
 from loadgen.kserve.control import Control
 from loadgen.sut.channel import PLACE_OF_NUMBER, Payload, numbered
 from servemark.errors import ServerError
@@ -34,6 +37,31 @@ def test_less_than_99_of_100_traces_name_no_cause(monkeypatch: pytest.MonkeyPatc
         assert words == "11 of 1,000 answered requests have no trace of the server's, so that a cause would be a guess"
 
 
+def test_traces_of_other_runs_are_left_out_beside_a_request_that_was_never_sent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sent = replace(SENT, sent=np.where(NUMBERS == 5, 0, SENT.sent), good=NUMBERS != 5)
+    # Before this run, while another of its requests was in flight, and its own.
+    first = np.concatenate([NUMBERS, NUMBERS + 90, NUMBERS + 200])
+    traced = SimpleNamespace(numbers=np.tile(NUMBERS, 3), stamps=np.stack([first + step for step in range(5)], axis=1))
+    monkeypatch.setattr(capture, "read_trace", lambda _: traced)
+    run: Any = SimpleNamespace(trace="trace.json", note="")
+    served, _ = capture._joined(sent, run)
+    assert served is not None
+    assert served.queued.tolist() == np.where(NUMBERS == 5, 0, NUMBERS + 200).tolist()
+
+
+@pytest.mark.parametrize("content", [None, b"", b"\x93NUMPY"])
+def test_a_run_that_kept_no_stamps_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes | None
+) -> None:
+    if content is not None:
+        (tmp_path / STAMPS).write_bytes(content)
+    run: Any = SimpleNamespace(folder=tmp_path)
+    capture._explain(run)
+    assert capture.NO_STAMPS in capsys.readouterr().err
+
+
 NUMBER = 7
 ID = f"servemark{NUMBER:012d}"
 
@@ -58,6 +86,32 @@ def test_a_trace_that_is_cut_off_is_an_error_that_names_the_file(tmp_path: Path)
     (tmp_path / "trace.json").write_text('[{"id": 1')
     with pytest.raises(ServerError, match=r"trace\.json cannot be read"):
         capture.read_trace(tmp_path / "trace.json")
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"id": 1, "timestamps": 5},
+        {"id": 1, "timestamps": [{"name": "QUEUE_START"}]},
+        {"id": 1, "request_id": ID, "timestamps": [{"name": "QUEUE_START", "ns": 10**30}]},
+        {"id": [1], "request_id": ID},
+    ],
+)
+def test_what_is_not_a_trace_is_an_error_of_the_server(tmp_path: Path, entry: dict[str, Any]) -> None:
+    (tmp_path / "trace.json").write_text(json.dumps([entry]))
+    with pytest.raises(ServerError, match="cannot be read"):
+        capture.read_trace(tmp_path / "trace.json")
+
+
+def test_a_server_s_word_for_its_file_is_a_name_and_no_pattern_and_leads_to_no_pipe(tmp_path: Path) -> None:
+    (tmp_path / "a[1].json").write_text(json.dumps([*_stamps(1, 100), {"id": 1, "request_id": ID}]))
+    assert capture.read_trace(tmp_path / "a[1].json").numbers.tolist() == [NUMBER]
+    assert not len(capture.read_trace(tmp_path / "a**").numbers)
+    with pytest.raises(ServerError, match="device"):
+        capture.read_trace(Path("/dev/zero"))
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ServerError, match="pipe"):
+        capture.read_trace(tmp_path / "pipe")
 
 
 def test_numbers_stand_in_the_place_of_the_id_and_change_no_length() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from servemark.errors import ServerError
+from servemark.errors import ServemarkError, ServerError
 from servemark.explain.ladder import (
     ENGINE,
     MEDIAN,
@@ -16,9 +16,11 @@ from servemark.explain.ladder import (
     TAIL,
     Found,
     Measurement,
+    common,
     measured,
     of_engine,
     of_run,
+    percentiles,
 )
 from servemark.profiling.timeline import Event, Inference
 from servemark.results.schema.explanation import Ladder, ServerSteps
@@ -116,6 +118,16 @@ def test_a_run_without_p99_ends_at_its_median(p99: float | None) -> None:
     found = of_run(MEDIAN, result)
     assert found.ms == ({MEDIAN: 2.0} if p99 is None else {MEDIAN: 2.0, TAIL: 7.0})
     assert found.server == dict.fromkeys(("queue_ms", "input_ms", "infer_ms", "output_ms"), 0.25)
+
+
+def test_both_sides_are_compared_by_the_highest_percentile_that_all_runs_have() -> None:
+    values = {"latency.p50": 2.0, "latency.p90": 3.0, "latency.p95": 4.0, "latency.p99": None}
+    short: Any = {"figures": {tag: {"value": value, "unit": "ms"} for tag, value in values.items()}}
+    known = percentiles(short)
+    assert known == {"p95": 4.0, "p90": 3.0, "p50": 2.0}
+    assert common([{**known, "p99": 9.0}, known]) == "p95"
+    with pytest.raises(ServemarkError, match="too few requests"):
+        common([known, {}])
 
 
 def test_the_page_shows_each_rung_and_what_is_missing() -> None:

@@ -5,10 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from servemark.explain.document import explanation, setup_of
+from servemark.explain.document import FEWEST, NEVER_FILLED, explanation, setup_of
+from servemark.explain.naming import fixes_of
 from servemark.explain.spans import pauses
 from servemark.explain.tail import CAUSES, parts_of, rows
-from servemark.explain.timeline import Machine, Sent, Setup
+from servemark.explain.timeline import Machine, Sent, Served, Setup
 from servemark.results.schema.explanation import ExplainedPart, Explanation
 from tests.support.planted_runs import MS, PLANTED, Synthetic, planted
 
@@ -130,6 +131,31 @@ def test_requests_that_the_end_of_the_load_left_waiting_are_no_cause() -> None:
     assert told["requests"] < len(wait)
     assert "the load ended before their batch was full" in told["note"]
     assert told["parts"][list(CAUSES).index("batch_fill")]["tail_ms"] == pytest.approx(0, abs=1)
+
+
+def test_what_is_left_too_few_without_the_end_of_the_load_is_not_explained() -> None:
+    count = 2 * FEWEST
+    at = np.arange(count, dtype=np.int64)
+    last = np.int64(count + 10_000 * MS)
+    served = Served(at, *(np.full(count, last + step) for step in range(4)))
+    sent = Sent(at, at, at, at, np.full(count, last + 9), np.ones(count, bool))
+    assert explanation(sent, served, Machine.none(), Setup(1, 8 * count, 5_000 * MS)) is None
+
+
+def test_a_saved_run_that_is_explained_again_says_once_what_was_left_out() -> None:
+    short = replace(FULL, rate=15, seconds=12)
+    evidence, once = short.evidence(), short.explained()["note"]
+    again = explanation(evidence.sent, evidence.served, evidence.machine, evidence.setup, once)
+    assert again is not None
+    assert NEVER_FILLED in once
+    assert again["note"] == once
+
+
+def test_advice_counts_a_batch_in_samples_as_triton_does() -> None:
+    evidence = FULL.evidence()
+    for fix in fixes_of("batch_size", replace(evidence, setup=replace(evidence.setup, samples=8)), parts_of(evidence)):
+        assert f"max_batch_size {8 * fix['settings']['max_requests']}" in fix["words"]
+    assert setup_of({"max_batch_size": 64, "dynamic_batching": {}}, 8).samples == 8
 
 
 def test_waits_behind_bursts_of_a_load_generator_that_was_late_are_its_own() -> None:

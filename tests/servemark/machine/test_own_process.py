@@ -28,6 +28,21 @@ def fail() -> None:
     raise ValueError("no")
 
 
+class Odd(Exception):  # noqa: N818 - as engines name theirs
+    """An engine's own error, which shares no base with others and cannot be read back from its words."""
+
+    def __init__(self, code: int, why: str) -> None:
+        super().__init__(f"{code}: {why}")
+
+
+def fail_oddly() -> None:
+    raise Odd(3, "no such kernel")
+
+
+def wait_for_a_file() -> None:
+    raise TimeoutError("the file's server does not answer")
+
+
 def test_a_crash_and_a_hang_cost_one_case() -> None:
     with OwnProcess() as process:
         first, second = (process.run(own_id, number, timeout_s=60) for number in (1, 2))
@@ -35,6 +50,10 @@ def test_a_crash_and_a_hang_cost_one_case() -> None:
         assert first[1] == second[1] != os.getpid()
         with pytest.raises(ValueError, match="no"):
             process.run(fail, timeout_s=60)
+        with pytest.raises(RuntimeError, match="Odd: 3: no such kernel"):
+            process.run(fail_oddly, timeout_s=60)
+        with pytest.raises(TimeoutError, match="the file's server"):
+            process.run(wait_for_a_file)
         with pytest.raises(Ended, match="was killed"):
             process.run(crash, timeout_s=60)
         third = process.run(own_id, 3, timeout_s=60)

@@ -20,6 +20,14 @@ def shapes(*found: tuple[int, ...]) -> list[Shaped]:
         ("Gemm", [(7, 5), (7, 3)], (5, 3), 2 * 5 * 7 * 3),
         ("MatMul", [(2, 4, 5, 7), (2, 4, 7, 3)], (2, 4, 5, 3), 2 * 8 * 5 * 7 * 3),
         ("LSTM", [(10, 2, 6), (1, 32, 6), (1, 32, 8)], (10, 1, 2, 8), 2 * 20 * 32 * 14),
+        ("LSTMSequence", [(2, 10, 6), *[(2, 1, 8)] * 2, (2,), (1, 32, 6), (1, 32, 8), (1, 32)], (2, 1, 10, 8), 17920),
+        ("GRUSequence", [(2, 10, 6), (2, 2, 8), (2,), (2, 24, 6), (2, 24, 8), (2, 32)], (2, 2, 10, 8), 40 * 48 * 14),
+        ("RNNSequence", [(2, 10, 6), (2, 1, 8), (2,), (1, 8, 6), (1, 8, 8), (1, 8)], (2, 1, 10, 8), 40 * 8 * 14),
+        ("LSTMCell", [(2, 6), (2, 8), (2, 8), (32, 6), (32, 8), (32,)], (2, 8), 4 * 32 * 14),
+        ("GRUCell", [(2, 6), (2, 8), (24, 6), (24, 8), (32,)], (2, 8), 4 * 24 * 14),
+        ("ScaledDotProductAttention", [(2, 4, 5, 8), *[(2, 4, 7, 8)] * 2, (5, 7)], (2, 4, 5, 8), 4 * 8 * 5 * 7 * 8),
+        ("Attention", [(2, 8, 5, 8), (2, 2, 7, 8), (2, 2, 7, 6)], (2, 8, 5, 6), 2 * 16 * 5 * 7 * 14),
+        ("MultiHeadAttention", [(2, 5, 32), (2, 7, 32), (2, 7, 32)], (2, 5, 32), 4 * 2 * 5 * 7 * 32),
         ("QLinearConv", [(1, 3, 8, 8), (), (), (16, 3, 3, 3), ()], (1, 16, 8, 8), 2 * 16 * 64 * 27),
         ("Softmax", [(5, 7)], (5, 7), 0),
         ("_FusedConv2D", [(1, 8, 8, 3), (3, 3, 3, 16), (16,)], (1, 8, 8, 16), 2 * 16 * 64 * 27),
@@ -40,5 +48,15 @@ def test_bytes() -> None:
     assert bytes_of("Gather", [table, indices], shapes((3, 4))) == 2 * 48 + 24
 
 
-def test_what_has_no_weights_cannot_be_told() -> None:
-    assert flops_of("Conv", shapes((1, 3, 8, 8)), shapes((1, 16, 8, 8))) is None
+@pytest.mark.parametrize(
+    ("operator", "inputs"),
+    [
+        ("Conv", [(1, 3, 8, 8)]),
+        ("LSTMCell", [(2, 6), (2, 8)]),
+        ("Attention", [(2, 5, 32), (32, 96), (96,)]),
+        ("MultiHeadAttention", [(2, 5, 4, 3, 8)]),
+        ("MHA", [(2, 5, 4, 8)] * 3),
+    ],
+)
+def test_what_the_shapes_do_not_tell_is_unknown(operator: str, inputs: list[tuple[int, ...]]) -> None:
+    assert flops_of(operator, shapes(*inputs), shapes((1, 16, 8, 8))) is None

@@ -1,6 +1,8 @@
 """A profile as a whole: complete after each engine, also where one fails, the time is over or a signal comes."""
 
+import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -8,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from servemark.errors import ArtifactError, OptionError
+from servemark.machine.own_process import Ended
 from servemark.profiling import run
 from servemark.profiling.measure import Order, measure
 from servemark.profiling.run import CHROME, SPEEDSCOPE, chrome, parts, speedscope
@@ -61,6 +64,26 @@ def test_what_is_not_done_in_time_is_left_out(
     _, document = run.profile(orders, [], tmp_path / "results", ceilings=False, budget_s=0)
     assert [each["latency_ms"] for each in document["engines"]] == [None, None]
     assert document["partial"]
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_memory_that_is_left_out_has_its_reason_and_is_partial_where_the_time_was_over(
+    orders: list[Order], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, late: bool
+) -> None:
+    def apart(call: Any, _: Order, *, timeout_s: float) -> Any:
+        if call is measure:
+            return measured()
+        if late:
+            monkeypatch.setattr(run, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + timeout_s))
+        raise Ended("its process was killed")
+
+    monkeypatch.setattr(run, "apart", apart)
+    run.profile(orders[:1], [4], tmp_path / "results", ceilings=False, budget_s=60)
+    document = saved(tmp_path / "results")
+    [engine] = document["engines"]
+    assert engine["memory"] == []
+    assert engine.get("memory_left_out") == [{"batch_size": 4, "reason": "its process was killed"}]
+    assert document["partial"] is late
 
 
 def test_nothing_begins_for_a_batch_that_cannot_be(orders: list[Order], tmp_path: Path) -> None:

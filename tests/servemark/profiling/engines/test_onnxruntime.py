@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from servemark.profiling.engines.onnxruntime import on_device_of, runs_of, spans_of
+from kernels.tracing.onnx_calls import runs_of
+from servemark.profiling.engines.onnxruntime import on_device_of, spans_of
 from servemark.profiling.kernels import Kernel, Span, Trace, traced
 from tests.support.gpu_traces import of_onnxruntime
 from tests.support.onnx_models import model

@@ -23,10 +23,13 @@ def test_the_change_stands_once_with_what_it_is_predicted_to_bring(cause: str) -
     assert "opening a connection" not in shown
 
 
-def test_what_was_tried_stands_beside_what_was_predicted() -> None:
+@pytest.mark.parametrize("percentile", ["p99", "p90"])
+def test_what_was_tried_stands_beside_what_was_predicted(percentile: str) -> None:
     found = planted("one instance too few", 1).explained()
-    found["tried"] = tried([(20.0, 40.0)] * 5, 0.6)
+    trial = found["tried"] = tried([(20.0, 40.0)] * 5, 0.6, percentile)
+    if percentile == "p99":
+        del trial["percentile"]  # a document of an older version
     lines = [line for block in explained(found) if isinstance(block, Lines) for line in block.lines]
     [line] = [line for line in lines if line.startswith("tried")]
-    assert "now 0.50 " in line
+    assert f"{percentile} with the first fix / now 0.50 " in line
     assert "5 rounds, predicted 0.60" in line
