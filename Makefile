@@ -47,7 +47,7 @@ release: setup ## source distribution, wheel and notes in build/dist; a pushed t
 	@$(BIN)/python -m tools.release
 
 clean: ## remove .venv and caches; models, data and results stay
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build docs/reference/made servemark.egg-info
+	rm -rf .venv .venv-tensorflow .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build docs/reference/made servemark.egg-info
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 .PHONY: help setup demo test test-rounding fuzz test-slow test-gpu lint docs release clean

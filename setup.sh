@@ -95,6 +95,9 @@ install_packages() {
         >/dev/null 2>&1 || true
     # Two at once, because pip unpacks on one core. No package asks for another: all are pinned.
     split -n r/2 $VENV/requirements.txt $VENV/requirements.part.
+    # bash has jobs in the background ignore Ctrl-C; they end with this script, also where one of them fails.
+    trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
+    trap 'exit 130' INT # bash forgets one that comes while it runs a command within a command
     : >$VENV/setup.log
     for part in $VENV/requirements.part.*; do
         $VENV/bin/python -m pip install --no-deps --only-binary=:all: --no-compile --progress-bar off --require-hashes \

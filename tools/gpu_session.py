@@ -78,9 +78,8 @@ def unusable(engine: str) -> str | None:
         except ServerError as error:
             return error.what
     if engine == "tensorflow":
-        for name in ("tensorflow-cpu", "tensorflow_cpu"):
-            if _installed(name):
-                return "tensorflow-cpu is installed: make setup GPU=tensorflow makes an environment for it"
+        if _installed("tensorflow-cpu"):
+            return "tensorflow-cpu is installed: make setup GPU=tensorflow makes an environment for it"
         return None if _installed("tensorflow") else "tensorflow is not installed: make setup"
     if engine == "onnxruntime":
         import onnxruntime

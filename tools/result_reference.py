@@ -16,7 +16,8 @@ _HEAD = """# The result
 This page is made from the types in `servemark/results/schema/`. `servemark schema [KIND]` prints the same as a JSON
 Schema.
 
-A run writes a directory `results/<time>-<model>/` with `result.json` and `histograms.json`. `--json` prints the former.
+A run writes a directory `results/<time>-<name>/` with `result.json` and `histograms.json`. The name is the model's on
+the server, like `ranking_onnxruntime`. `--json` prints the former.
 
 - `figures` has [each figure](#figures) by its tag, with value, unit and 95 % interval: `.figures["latency.p99"].value`.
 - A figure that is not known has the value `null`, and a `reason`. A figure that such a run cannot have is absent.

@@ -11,15 +11,13 @@ A crash or a time-out ends the worker process, not the run.
 """
 
 import argparse
+import contextlib
 import json
-import multiprocessing
 import os
 import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -34,6 +32,7 @@ from servemark.errors import ArtifactError, ServemarkError
 from servemark.hub.blocks import description
 from servemark.machine import environment
 from servemark.machine.environment import int8_overflows
+from servemark.machine.own_process import Ended, OwnProcess
 from servemark.paths import CHECKOUT, MODEL_REPOSITORY
 from servemark.repository.entry import FULL, Entry
 from servemark.results.directory import write_atomically
@@ -217,11 +216,13 @@ def _versions(packages: dict[str, str]) -> dict[str, str]:
 
 
 def _tries(cells: list[Cell], size: str, source: Path, limit_s: float) -> Iterator[tuple[Cell, dict[str, Any]]]:
-    """Try cells in a worker process, which is started anew where it crashed or took too long."""
+    """Try cells, each in a process of its own; those of one library's model share one.
+
+    All of them in one would fill the memory with what frameworks keep.
+    """
     gpus = environment.collect()["gpus"]
-    with tempfile.TemporaryDirectory(prefix="servemark-support-") as folder:
+    with tempfile.TemporaryDirectory(prefix="servemark-support-") as folder, contextlib.ExitStack() as ending:
         repository = Path(folder) / "repository"
-        worker: ProcessPoolExecutor | None = None
         before = ""
         for cell in cells:
             if not (gpus or exporters.exporter(cell.engine).WITHOUT_GPU):
@@ -229,29 +230,18 @@ def _tries(cells: list[Cell], size: str, source: Path, limit_s: float) -> Iterat
                 continue
             name = cell.workload if size == "full" or _is_of_library(cell.workload) else f"{cell.workload}_tiny"
             _link(name, source, repository)
-            if worker and _is_of_library(name) and name != before:
-                worker.shutdown()
-                worker = None
-            worker, before = worker or _worker(None if _is_of_library(name) else 1), name
+            if not _is_of_library(name) or name != before:
+                ending.close()
+                process = ending.enter_context(OwnProcess())
+            before = name
             try:
-                found = worker.submit(attempt, name, cell.engine, cell.precision, repository).result(limit_s)
-            except (TimeoutError, BrokenProcessPool) as error:
-                _end(worker)
-                worker = None
-                late = isinstance(error, TimeoutError)
-                reason = f"not done after {limit_s:.0f} s" if late else "the process was killed or crashed"
-                found = {"ok": False, "kind": "time-out" if late else "crash", "reason": reason}
+                found = process.run(attempt, name, cell.engine, cell.precision, repository, timeout_s=limit_s)
+            except Ended as error:
+                found = {"ok": False, "kind": "ended", "reason": str(error)}
             yield cell, found
             if (cell.engine, cell.precision) != (SOURCE, FULL):
                 made = Entry(repository, name.replace("/", SEPARATOR), cell.engine, cell.precision)
                 shutil.rmtree(made.folder, ignore_errors=True)
-        if worker:
-            worker.shutdown()
-
-
-def _worker(tries: int | None) -> ProcessPoolExecutor:
-    """A process for some tries, or for all of one model: what frameworks keep of those before fills the memory."""
-    return ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"), max_tasks_per_child=tries)
 
 
 def attempt(workload: str, engine: str, precision: str, repository: Path) -> dict[str, Any]:
@@ -312,12 +302,6 @@ def _link(name: str, source: Path, repository: Path) -> None:
     if theirs.exists() and not entry.folder.exists():
         repository.mkdir(exist_ok=True)
         entry.folder.symlink_to(theirs.resolve())
-
-
-def _end(worker: ProcessPoolExecutor) -> None:
-    for process in multiprocessing.active_children():
-        process.kill()
-    worker.shutdown(cancel_futures=True)
 
 
 def render(record: Mapping[str, Any]) -> str:

@@ -72,16 +72,7 @@ def dashboard() -> Dashboard:
             "GPU throttled",
             "1 while the GPU holds its clock back, by reason.",
             "none",
-            Line(
-                highest(
-                    "servemark_gpu_throttled",
-                    by=(
-                        "gpu",
-                        "reason",
-                    ),
-                ),
-                "GPU {{gpu}} {{reason}}",
-            ),
+            Line(highest("servemark_gpu_throttled", by=("gpu", "reason")), "GPU {{gpu}} {{reason}}"),
             width=8,
         ),
         graph(

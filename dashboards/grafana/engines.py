@@ -8,6 +8,7 @@ from grafana_foundation_sdk.builders.dashboard import Dashboard
 
 from dashboards.grafana._board import GREEN, RED, WIDTH, Line, board, figure, graph, row, rows, variable
 from dashboards.grafana._queries import (
+    CHOSEN,
     DELAY,
     FAILED,
     LATENCY,
@@ -119,16 +120,14 @@ def _baseline_quantile(share: float) -> str:
     return total_quantile(share, LATENCY, ("workload",), OF_BASELINE)
 
 
-def _answered_rate(by: tuple[str, ...], *chosen: str) -> str:
+def _answered_rate(by: tuple[str, ...], chosen: str = CHOSEN) -> str:
     """Requests over seconds in which they were measured: the share of the range with `servemark_measuring` at 1."""
-    answered = total(REQUESTS, OK, by=by, **({"chosen": chosen[0]} if chosen else {}))
-    measuring = of("servemark_measuring", **({"chosen": chosen[0]} if chosen else {}))
+    answered, measuring = total(REQUESTS, OK, by=by, chosen=chosen), of("servemark_measuring", chosen=chosen)
     return f"{answered} / sum by ({', '.join(by)}) (sum_over_time({measuring}[{RANGE}:1s]))"
 
 
-def _joules(by: tuple[str, ...], *chosen: str) -> str:
+def _joules(by: tuple[str, ...], chosen: str = CHOSEN) -> str:
     """Joules of an answered request."""
-    options = {"chosen": chosen[0]} if chosen else {}
     shared = tuple(label for label in by if label != "boundary")
-    joules, answered = total(JOULES, by=by, **options), total(REQUESTS, OK, by=shared, **options)
+    joules, answered = total(JOULES, by=by, chosen=chosen), total(REQUESTS, OK, by=shared, chosen=chosen)
     return f"{joules} / on ({', '.join(shared)}) group_left () {answered}"

@@ -52,16 +52,7 @@ def dashboard() -> Dashboard:
         states(
             "measuring",
             "1 in the measured interval of a run.",
-            Line(
-                highest(
-                    "servemark_measuring",
-                    by=(
-                        "workload",
-                        "engine",
-                    ),
-                ),
-                "{{workload}} {{engine}}",
-            ),
+            Line(highest("servemark_measuring", by=("workload", "engine")), "{{workload}} {{engine}}"),
             words={"1": ("measuring", GREEN), "0": ("warm-up or drain", "blue")},
         ).span(20),
         graph(
@@ -95,13 +86,7 @@ def dashboard() -> Dashboard:
             "Above 1 the objective is missed.",
             "none",
             Line(
-                highest(
-                    "servemark_objective_budget_burned_ratio",
-                    by=(
-                        "workload",
-                        "objective",
-                    ),
-                ),
+                highest("servemark_objective_budget_burned_ratio", by=("workload", "objective")),
                 "{{workload}} {{objective}}",
             ),
             limit=1,

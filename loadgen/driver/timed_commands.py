@@ -4,13 +4,13 @@ import contextlib
 import os
 import shlex
 import shutil
-import signal
 import subprocess
 import tempfile
 from collections.abc import Sequence
 
 from servemark.documents.live import TimedCommand
 from servemark.errors import OptionError
+from servemark.machine.processes import end_group
 from servemark.results.schema.details import StartedCommand
 
 END_S = 2.0
@@ -51,11 +51,7 @@ class _Waiting:
         assert self._process.stdin is not None
         code = self._process.poll()
         if code is None:
-            for number in (signal.SIGTERM, signal.SIGKILL):
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(self._process.pid, number)
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    self._process.wait(END_S)
+            end_group(self._process, END_S)
         self._process.stdin.close()
         self._output.seek(max(self._output.seek(0, os.SEEK_END) - MOST_SAID, 0))
         said = self._output.read().decode(errors="replace").strip()

@@ -57,6 +57,10 @@ class Live:
         self._info = Sample.of(catalog.RUN_INFO, 1, *info)
         self._scheduled: tuple[int, int] | None = None
         """Time and count of the last snapshot."""
+        self._warm_up: tuple[int, dict[Column, float]] | None = None
+        """Time and joules of the last snapshot before the measured interval."""
+        self._joules: dict[Column, float] = {}
+        """Those of the time before it."""
 
     def publish(self, now: int) -> None:
         """Publish how the run stands; `now` in ns of the monotonic clock."""
@@ -102,11 +106,26 @@ class Live:
         samples += [Sample.of(catalog.CONSTRAINT_OK, ok, name) for name, ok in constraints.items()]
         samples += objectives(config, recorder)
         if (telemetry := self._measurement.telemetry) is not None:
-            samples += machine(telemetry.latest())
+            samples += machine(self._measured(telemetry.latest(), now, recorder.interval.start))
         samples += gauges(figures)
         evidence = evidence_of_recorder(config, recorder, 0.0)
         found = {each.metric: each.of(evidence) for each in distributions().values() if each.metric}
         return Snapshot(self._run, samples, {name: h for name, h in found.items() if isinstance(h, Histogram)})
+
+    def _measured(self, latest: Mapping[Column, float], now: int, start: int) -> dict[Column, float]:
+        """Return the newest readings, of energy what came after the start of the measured interval, none before it.
+
+        Between two snapshots it is taken to grow evenly.
+        """
+        joules = {each: value for each, value in latest.items() if f"servemark_{each.name}" == catalog.ENERGY.name}
+        if now < start:
+            self._warm_up = now, joules
+            return {each: value for each, value in latest.items() if each not in joules}
+        if self._warm_up is not None:
+            (then, before), self._warm_up = self._warm_up, None
+            share = (start - then) / (now - then)
+            self._joules = {each: j + share * (joules.get(each, j) - j) for each, j in before.items()}
+        return {each: value - self._joules.get(each, 0.0) for each, value in latest.items()}
 
     def _requested_rate(self, recorder: Recorder, traffic: Traffic, now: int) -> Iterator[Sample]:
         config = self._measurement.config

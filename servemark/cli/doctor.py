@@ -155,7 +155,9 @@ def _energy() -> Iterator[Check]:
     from servemark.telemetry.energy import discover
 
     for meter in discover():
-        yield Check(f"energy: {meter.boundary}", meter.available, f"{meter.source}: {meter.reason or 'can be read'}")
+        yield Check(
+            f"energy: {meter.boundary}", meter.reason is None, f"{meter.source}: {meter.reason or 'can be read'}"
+        )
 
 
 def _ports() -> Iterator[Check]:

@@ -1,6 +1,9 @@
-"""Processes of this machine by number, as /proc/PID/stat (proc(5)) shows them, and their trees, a run's among them."""
+"""Processes of this machine by number, as /proc/PID/stat (proc(5)) shows them; trees, a run's among them; their end."""
 
+import contextlib
 import os
+import signal
+import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -97,3 +100,15 @@ def generator_family(table: Table) -> set[int]:
         found.add(pid)
         pid = table[pid].parent
     return found
+
+
+def end_group(process: "subprocess.Popen[bytes]", wait_s: float) -> None:
+    """End a child and the group that it leads: SIGTERM, then SIGKILL, and at most so long for each to be followed.
+
+    A group of another user's, as under sudo, goes on.
+    """
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            os.killpg(process.pid, number)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(wait_s)

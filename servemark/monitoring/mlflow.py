@@ -10,6 +10,7 @@ from urllib.parse import quote, urlsplit
 import requests
 
 from servemark.errors import MAX_QUOTED, ServerError, parsing, reason
+from servemark.monitoring import session_with
 
 TIMEOUT_S = 30.0
 MOST_PARAMS, MOST_METRICS, MOST_CHARACTERS = 100, 1000, 5000
@@ -43,11 +44,9 @@ class Mlflow:
     """
 
     def __init__(self, url: str, variables: Mapping[str, str] = os.environ) -> None:
-        self._url, self._session = url.rstrip("/"), requests.Session()
-        if token := variables.get("MLFLOW_TRACKING_TOKEN"):
-            self._session.headers["Authorization"] = f"Bearer {token}"
-            self._session.trust_env = False  # or ~/.netrc would replace the token
-        elif user := variables.get("MLFLOW_TRACKING_USERNAME"):
+        token = variables.get("MLFLOW_TRACKING_TOKEN", "")
+        self._url, self._session = url.rstrip("/"), session_with(token)
+        if not token and (user := variables.get("MLFLOW_TRACKING_USERNAME")):
             self._session.auth = (user, variables.get("MLFLOW_TRACKING_PASSWORD", ""))
         self._experiment = self._find(variables.get("MLFLOW_EXPERIMENT_NAME") or EXPERIMENT)
 

@@ -1,12 +1,12 @@
 """Prometheus and the dashboards: their files, both started until they are stopped, or loaded into a Grafana."""
 
-import http.client
 import json
 import os
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import requests
 from dashboards import EXPORTED, FOLDER
 from servemark.documents.live import GENERATOR, TRITON
 from servemark.errors import ArtifactError, OptionError, ServerError, reason
+from servemark.monitoring import session_with
 from servemark.repository.entry import CONFIG, how_to_make
 from servemark.telemetry.scrape_targets import TARGETS
 from servers.launch import ports, readiness
@@ -155,8 +156,8 @@ def native(prometheus: str, stack: Stack, taken: dict[str, int]) -> Command:
 
 def _waiting(ready: dict[str, tuple[str, str]]) -> list[str]:
     """Name what does not answer yet. Raises OSError where nothing listens."""
-    pages = {name: readiness.request(url.removeprefix("http://"), path)[0] for name, (url, path) in ready.items()}
-    return [name for name, status in pages.items() if status != http.client.OK]
+    pages = {name: readiness.request(url.removeprefix("http://"), path).status for name, (url, path) in ready.items()}
+    return [name for name, status in pages.items() if status != HTTPStatus.OK]
 
 
 def _works(command: list[str]) -> bool:
@@ -182,10 +183,7 @@ def load_dashboards(grafana: str, prometheus: str, token: str = "") -> list[str]
     Without a token ~/.netrc has user and password. Raises ServerError.
     Source: Grafana's documentation, "HTTP API": data source, folder, dashboard.
     """
-    session = requests.Session()
-    if token:
-        session.headers["Authorization"] = f"Bearer {token}"
-        session.trust_env = False  # or ~/.netrc would replace the token
+    session = session_with(token)
     base = grafana.rstrip("/")
     source = {**DATA_SOURCE, "url": prometheus, "jsonData": INTERVAL}
     if _call(session, "POST", f"{base}/api/datasources", source, allowed=_THERE) is None:

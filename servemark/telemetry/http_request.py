@@ -1,4 +1,7 @@
-"""One HTTP request and its answer: one deadline over all of it, a bounded size. For questions, not for load."""
+"""One HTTP request and its answer: one deadline over all but the look-up of the name, a bounded size.
+
+For questions, not for load.
+"""
 
 import contextlib
 import io
@@ -50,8 +53,10 @@ def ask(
         found = [(socket.AF_UNIX, endpoint)] if host != endpoint else places(connection.host, connection.port)
         connection.sock = _connected(host, found, deadline, make_socket)
         if tls:
+            _hurry(connection.sock, deadline)
             connection.sock = tls.wrap_socket(connection.sock, server_hostname=connection.host)
         method = "GET" if body is None else "POST"
+        _hurry(connection.sock, deadline)
         connection.request(method, path, body, dict(headers or {}))
         # All that it asks of its socket is a file to read.
         with HTTPResponse(cast(socket.socket, _Answer(connection.sock, deadline)), method=method) as response:
@@ -74,14 +79,22 @@ def _connected(
     for family, address in addresses:
         connected = make_socket(family, socket.SOCK_STREAM)
         try:
-            connected.settimeout(max(deadline - time.monotonic(), 0.001))
+            _hurry(connected, deadline)
             connected.connect(address)
-        except OSError as error:
+        except (OSError, OverflowError) as error:  # of a number that is no port's
             connected.close()
-            last = error
+            last = error if isinstance(error, OSError) else OSError(str(error))
         else:
             return connected
     raise last
+
+
+def _hurry(source: socket.socket, deadline: float) -> None:
+    """Give the next call of a socket the time that is left. Raises TimeoutError where none is."""
+    left_s = deadline - time.monotonic()
+    if left_s <= 0:
+        raise TimeoutError("timed out")
+    source.settimeout(left_s)
 
 
 class _Answer(io.RawIOBase):
@@ -97,10 +110,7 @@ class _Answer(io.RawIOBase):
         return True
 
     def readinto(self, buffer: "memoryview") -> int:  # type: ignore[override]  # the base class takes any buffer
-        left_s = self._deadline - time.monotonic()
-        if left_s <= 0:
-            raise TimeoutError("timed out")
-        self._source.settimeout(left_s)
+        _hurry(self._source, self._deadline)
         count = self._source.recv_into(buffer)
         self._room -= count
         if self._room < 0:

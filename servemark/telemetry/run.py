@@ -35,11 +35,10 @@ class Scrape:
     def read(self) -> Reading:
         """Ask for them. Raises UnavailableError."""
         parts = urlsplit(self._url)
+        path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         try:
             # Under gevent too a socket of the operating system: its loop is the load generator's.
-            reply = ask(
-                parts.netloc, parts.path or "/", timeout_s=self._timeout_s, make_socket=native("socket", "socket")
-            )
+            reply = ask(parts.netloc, path, timeout_s=self._timeout_s, make_socket=native("socket", "socket"))
             if reply.status != HTTPStatus.OK:
                 raise HTTPException(f"answered {reply.status}")
             return metrics_in(reply.body.decode(errors="replace"), self._model, self._prefixes)

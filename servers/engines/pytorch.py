@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from servemark.errors import ArtifactError, OptionError, ServerError
+from servemark.machine.own_process import words
 from servemark.workload import Arrays
 from servers.engines import check_options, flag, remedy, thread_count
 
@@ -165,9 +166,8 @@ def _compile(
         for rows in WARM_UP_ROWS:
             engine.run_tensors(dict(zip(inputs, _example(program, rows, torch.device(device)), strict=True)))
     except Exception as error:  # the compiler's errors share no base
-        reason = str(error).strip().splitlines()[0]
         raise ServerError(
-            f"torch.compile cannot compile the model: {reason}",
+            f"torch.compile cannot compile the model: {words(error)}",
             fix="leave out --engine-option cuda_graph"
             if provider == CUDA_GRAPHS
             else "leave out --engine-option compile",

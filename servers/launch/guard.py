@@ -20,6 +20,8 @@ import time
 from pathlib import Path
 
 PARENT_POLL_S = 0.2
+AFTERWARDS_S = 30.0
+"""Time limit of what is run afterwards."""
 PR_SET_PDEATHSIG = 1  # prctl(2)
 PR_SET_CHILD_SUBREAPER = 36
 STOP_SIGNALS = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
@@ -49,7 +51,7 @@ def guard(parent: int, command: list[str], grace_s: float, remove: list[str], af
         for path in (path for pattern in remove for path in Path(pattern).parent.glob(Path(pattern).name)):
             _delete(path)
         if afterwards:
-            subprocess.run(afterwards, stdin=subprocess.DEVNULL, timeout=30, check=False)
+            subprocess.run(afterwards, stdin=subprocess.DEVNULL, timeout=AFTERWARDS_S, check=False)
 
 
 def lock(path: Path) -> int:

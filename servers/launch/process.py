@@ -1,5 +1,6 @@
-"""Starting, watching and ending a server process."""
+"""Starting, watching and ending a server's process, and what all servers of servemark's own have in common."""
 
+import abc
 import contextlib
 import json
 import os
@@ -10,10 +11,14 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 import psutil
 
 from servemark.errors import ServerError
+from servemark.machine.scratch import Scratch
+from servers.launch.guard import AFTERWARDS_S
 
 GUARD = Path(__file__).with_name("guard.py")
 GRACE_S = 5.0
@@ -41,7 +46,7 @@ class Process:
 
     def __init__(self, command: Command, log: Path) -> None:
         self.log = log
-        self._contained = command.contained
+        self._command = command
         self._started_s = time.monotonic()
         order = {
             "parent": os.getpid(),
@@ -65,7 +70,7 @@ class Process:
     @property
     def root(self) -> int | None:
         """The guard, from which all processes of the command descend. None: they are a container's."""
-        return None if self._contained else self._guard.pid
+        return None if self._command.contained else self._guard.pid
 
     @property
     def age_s(self) -> float:
@@ -76,8 +81,9 @@ class Process:
         """Raise ServerError with the last lines of the log if the process has ended."""
         status = self._guard.poll()
         if status is not None:
+            program = Path(self._command.argv[0]).name
             raise ServerError(
-                f"the server ended with exit status {status}; its last lines:\n{self.tail()}", fix=f"read {self.log}"
+                f"{program} ended with exit status {status}; its last lines:\n{self.tail()}", fix=f"read {self.log}"
             )
 
     def children(self) -> list[psutil.Process]:
@@ -102,7 +108,75 @@ class Process:
         with contextlib.suppress(ProcessLookupError):
             self._guard.terminate()
         try:
-            self._guard.wait(GRACE_S * 3)
+            self._guard.wait(GRACE_S * 3 + (AFTERWARDS_S if self._command.afterwards else 0.0))
         except subprocess.TimeoutExpired:
             os.killpg(self._guard.pid, signal.SIGKILL)  # the server dies with its guard
             self._guard.wait()
+
+
+class GuardedServer(abc.ABC):
+    """A server as a guarded process, with a scratch folder of its own. Its endpoints are known once started.
+
+    As a context manager it is started and ready inside, and gone afterwards.
+    """
+
+    def __init__(self, start_timeout_s: float) -> None:
+        self.startup_s = 0.0
+        """Time from the start of its process until it was ready."""
+        self._start_timeout_s = start_timeout_s
+        self._process: Process | None = None
+        self._scratch: Scratch | None = None
+
+    @abc.abstractmethod
+    def start(self) -> None:
+        """Start the process. Raises ServerError."""
+
+    @abc.abstractmethod
+    def wait_ready(self, timeout_s: float) -> None:
+        """Return once it can be asked. Raises ServerError."""
+
+    @abc.abstractmethod
+    def _endpoint(self, service: str) -> str:
+        """Return the "host:port" of http, grpc or metrics."""
+
+    @property
+    def http(self) -> str:
+        """The HTTP endpoint, "host:port"."""
+        return self._endpoint("http")
+
+    @property
+    def grpc(self) -> str:
+        """The gRPC endpoint, "host:port"."""
+        return self._endpoint("grpc")
+
+    @property
+    def root(self) -> int | None:
+        """The process from which all of its processes descend; None before the start, and of a container."""
+        return self._process.root if self._process else None
+
+    def check(self) -> None:
+        """Raise ServerError, with the last lines of the log, if the server has died."""
+        if self._process is None:
+            raise ServerError("the server has not been started")
+        self._process.check()
+
+    def stop(self) -> None:
+        """End the server and everything it started."""
+        if self._process:
+            self._process.stop()
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+            self.wait_ready(self._start_timeout_s)
+        except BaseException as error:
+            self.__exit__(type(error), error, error.__traceback__)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+        if self._scratch is not None:
+            self._scratch.end(failed=kind is not None and kind is not KeyboardInterrupt and self._process is not None)

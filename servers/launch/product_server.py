@@ -1,62 +1,31 @@
 """A server of another product than Triton, as a guarded process of its own environment."""
 
-import http.client
 import json
 import os
 import shutil
 from dataclasses import asdict
-from types import TracebackType
-from typing import Any, Self
+from http import HTTPStatus
+from typing import Any
 
-from servemark.errors import ServerError
 from servemark.machine.scratch import Scratch
 from servemark.repository.names import in_path
 from servers.launch import ports, readiness
 from servers.launch.environments import Environment, own_variables
-from servers.launch.process import Command, Process
+from servers.launch.process import Command, GuardedServer, Process
 from servers.products import APPS, Deployment, Place, product
 
 LOOPBACK = "127.0.0.1"
 PORTS = ("http_port", "grpc_port", "metrics_port")
 
 
-class ProductServer:
-    """A product's server of one model, which listens on loopback.
-
-    As a context manager it is started and ready inside, and gone afterwards. Raises ServerError where the product is
-    not installed, ends, or is not ready in time.
-    """
+class ProductServer(GuardedServer):
+    """A product's server of one model, which listens on loopback."""
 
     def __init__(self, name: str, deployment: Deployment, *, start_timeout_s: float = 120.0) -> None:
+        super().__init__(start_timeout_s)
         self.name = name
-        self.startup_s = 0.0
-        """Time from the start of its process until it was ready."""
         self._deployment = deployment
         self._ports = dict.fromkeys(PORTS, 0)
-        self._start_timeout_s = start_timeout_s
-        self._scratch: Scratch | None = None
-        self._process: Process | None = None
-
-    @property
-    def http(self) -> str:
-        """The HTTP endpoint, "host:port"; known once started."""
-        return f"{LOOPBACK}:{self._ports['http_port']}"
-
-    @property
-    def grpc(self) -> str:
-        """The gRPC endpoint, "host:port"; known once started."""
-        return f"{LOOPBACK}:{self._ports['grpc_port']}"
-
-    @property
-    def root(self) -> int | None:
-        """The process from which all of its processes descend; None before the start."""
-        return self._process.root if self._process else None
-
-    def check(self) -> None:
-        """Raise ServerError, with the last lines of the log, if the server has died."""
-        if self._process is None:
-            raise ServerError(f"{self.name} has not been started")
-        self._process.check()
 
     def start(self) -> None:
         """Start the process. Raises ServerError where the product is not installed, or a port is in use."""
@@ -76,32 +45,18 @@ class ProductServer:
         argv = about.command(self._deployment, place)
         self._process = Process(Command(argv, environment), folder / "server.log")
 
-    def wait_ready(self) -> None:
-        """Return once the model can be asked. Raises ServerError."""
+    def wait_ready(self, timeout_s: float) -> None:
+        """Return once the model can be asked. Raises ServerError where it ends, or is not ready in time."""
         assert self._process
-        readiness.wait_ready(self._waiting, self._start_timeout_s, self.check)
+        readiness.wait_ready(self._waiting, timeout_s, self.check)
         self.startup_s = self._process.age_s
 
     def _waiting(self) -> list[str]:
         path = product(self.name).ready.format(model=in_path(self._deployment.model))
-        return [] if readiness.request(self.http, path)[0] == http.client.OK else [self.name]
+        return [] if readiness.request(self.http, path).status == HTTPStatus.OK else [self.name]
 
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-            self.wait_ready()
-        except BaseException as error:
-            self.__exit__(type(error), error, error.__traceback__)
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._process:
-            self._process.stop()
-        if self._scratch is not None:
-            self._scratch.end(failed=kind is not None and kind is not KeyboardInterrupt and self._process is not None)
+    def _endpoint(self, service: str) -> str:
+        return f"{LOOPBACK}:{self._ports[f'{service}_port']}"
 
 
 def job(deployment: Deployment, place: Place) -> dict[str, Any]:

@@ -1,14 +1,16 @@
 """Is a server ready for its models? KServe v2 health endpoints over HTTP, and Triton's repository index."""
 
-import http.client
 import json
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from http import HTTPStatus
+from http.client import HTTPException
 
 from servemark import interrupts
 from servemark.errors import ServerError
 from servemark.repository.names import spellings
+from servemark.telemetry.http_request import Reply, ask
 
 POLL_S = 0.05
 REQUEST_TIMEOUT_S = 5.0
@@ -19,22 +21,16 @@ def request(
     endpoint: str,
     path: str,
     *,
-    method: str = "GET",
+    body: bytes | None = None,
     headers: Mapping[str, str] | None = None,
     timeout_s: float = REQUEST_TIMEOUT_S,
-) -> tuple[int, bytes]:
-    """Send one HTTP request without a body to "host:port"; return status and body. Raises OSError."""
-    connection = http.client.HTTPConnection(endpoint, timeout=timeout_s)
-    connection._encode_request = str.encode  # type: ignore[attr-defined]  # Triton knows names by their own letters
+) -> Reply:
+    """Ask "host:port", by POST where there is a body. Raises OSError, and KeyboardInterrupt on a signal."""
     try:
         with interrupts.anywhere():
-            connection.request(method, path, headers=dict(headers or {}))
-            response = connection.getresponse()
-            return response.status, response.read()
-    except http.client.HTTPException as error:
+            return ask(endpoint, path, body=body, headers=headers, timeout_s=timeout_s)
+    except HTTPException as error:
         raise OSError(f"no HTTP server: {error!r}") from error
-    finally:
-        connection.close()
 
 
 def wait_ready(probe: Callable[[], list[str]], timeout_s: float, check: Callable[[], None]) -> None:
@@ -66,7 +62,7 @@ def not_ready(endpoint: str, models: Sequence[str], key: Mapping[str, str]) -> l
     paths = {"the server": ["/v2/health/ready"]}
     paths |= {model: [f"/v2/models/{each}/ready" for each in spellings(model)] for model in models}
     waiting = [
-        name for name, known in paths.items() if all(request(endpoint, path)[0] != http.client.OK for path in known)
+        name for name, known in paths.items() if all(request(endpoint, path).status != HTTPStatus.OK for path in known)
     ]
     if waiting:
         _raise_load_failure(endpoint, models, key)
@@ -75,15 +71,15 @@ def not_ready(endpoint: str, models: Sequence[str], key: Mapping[str, str]) -> l
 
 def version(endpoint: str) -> str:
     """Return the version that a KServe v2 server says it has; "" where it says none. Raises OSError."""
-    return str(json.loads(request(endpoint, "/v2")[1]).get("version", ""))
+    return str(json.loads(request(endpoint, "/v2").body).get("version", ""))
 
 
 def _raise_load_failure(endpoint: str, models: Sequence[str], key: Mapping[str, str]) -> None:
     """Ask Triton's repository index why a model is not there; other servers have no such page."""
-    status, body = request(endpoint, "/v2/repository/index", method="POST", headers=key)
-    if status != http.client.OK:
+    index = request(endpoint, "/v2/repository/index", body=b"", headers=key)
+    if index.status != HTTPStatus.OK:
         return
-    for entry in json.loads(body):
+    for entry in json.loads(index.body):
         if entry["name"] in models and entry.get("state") == "UNAVAILABLE" and entry.get("reason"):
             raise load_failure(entry["name"], entry["reason"])
 

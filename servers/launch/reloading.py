@@ -7,13 +7,14 @@ nothing, also where the model's process has died, and another number of instance
 since warm, beside new ones.
 """
 
-import http.client
 import json
+from http import HTTPStatus
 
 import psutil
 
 from servemark.errors import ServerError
 from servemark.repository.names import in_path
+from servemark.telemetry.http_request import Reply
 from servers.launch.readiness import REQUEST_TIMEOUT_S, load_failure, request, wait_ready
 from servers.launch.server import Server
 
@@ -35,21 +36,21 @@ def unload_model(server: Server, model: str) -> None:
 def load_model(server: Server, model: str, timeout_s: float) -> None:
     """Load a model; returns when it answers. Raises ServerError, with Triton's own message where it has one."""
     try:
-        status, body = _post(server, f"models/{in_path(model)}/load", timeout_s)
+        reply = _post(server, f"models/{in_path(model)}/load", timeout_s)
     except OSError as error:
         server.check()
         raise ServerError(f"the server at {server.http} did not load {model}: {error}") from error
-    if status != http.client.OK:
-        raise load_failure(model, json.loads(body).get("error", f"status {status}"))
+    if reply.status != HTTPStatus.OK:
+        raise load_failure(model, json.loads(reply.body).get("error", f"status {reply.status}"))
 
 
 def _remains(server: Server, model: str, workers: list[psutil.Process]) -> list[str]:
     """List the remains of an unloaded model; a process ends about 2 s after the model has left the index."""
-    _, body = _post(server, "index", REQUEST_TIMEOUT_S)
-    states = {entry["name"]: entry.get("state") for entry in json.loads(body)}
+    index = _post(server, "index", REQUEST_TIMEOUT_S)
+    states = {entry["name"]: entry.get("state") for entry in json.loads(index.body)}
     left = [f"the end of {model}"] if states.get(model) in {"READY", "UNLOADING", "LOADING"} else []
     return left + [f"the end of process {worker.pid}" for worker in workers if worker.is_running()]
 
 
-def _post(server: Server, path: str, timeout_s: float) -> tuple[int, bytes]:
-    return request(server.http, f"/v2/repository/{path}", method="POST", headers=server.key, timeout_s=timeout_s)
+def _post(server: Server, path: str, timeout_s: float) -> Reply:
+    return request(server.http, f"/v2/repository/{path}", body=b"", headers=server.key, timeout_s=timeout_s)

@@ -7,8 +7,6 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import psutil
 
@@ -18,12 +16,12 @@ from servemark.repository.entry import CONFIG, Entry, config_text
 from servemark.telemetry import scrape_targets
 from servers.engines import engine_names
 from servers.launch import ports, readiness
-from servers.launch.process import Command, Process
+from servers.launch.process import Command, GuardedServer, Process
 
 _REFUSAL = re.compile(r"""E\d{4} .*?\] "?(?:Poll failed for model directory|failed to load model) '(.+?)': (.*)""")
 _PARSER = re.compile(r".*Error parsing text-format inference\.ModelConfig: (.*)")
 """Protobuf's own line, which comes before Triton's and says more."""
-ANY_HOST = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104  where a client of this machine finds "every address"
+ANY_HOST = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  where a client of this machine finds "every address"
 FREE_PORTS: Mapping[str, int] = {"--http-port": 0, "--grpc-port": 0, "--metrics-port": 0}
 EXIT_TIMEOUT_S = 3
 NEVER_BY_ITSELF = 2**31 - 1
@@ -147,11 +145,8 @@ def tracing(collector: str) -> list[str]:
     return [f"--trace-config={setting}" for setting in settings]
 
 
-class Server:
-    """A Triton process of our own. Its endpoints are "host:port", known once started.
-
-    As a context manager it is started and ready inside, and gone afterwards.
-    """
+class Server(GuardedServer):
+    """A Triton process of our own."""
 
     def __init__(
         self,
@@ -167,48 +162,29 @@ class Server:
         otlp: str = "",
         more: Sequence[str] = (),
     ) -> None:
+        super().__init__(start_timeout_s)
         self.mode = mode
         self.models = _with_steps(repository, models)
         self._command = command
         self._repository = repository.resolve()
         self._host = host
         self._ports = port_flags
-        self._start_timeout_s = start_timeout_s
         self._reloadable = reloadable
         self._otlp, self._more = otlp, more
         self._job: ServerJob | None = None
-        self._process: Process | None = None
-        self._scratch: Scratch | None = None
         self._scraped: scrape_targets.ScrapeTarget | None = None
-        self.startup_s = 0.0
-        """Time from the start of its process until its models were ready."""
         self.version = ""
         """Triton's version, as it says itself; known once ready."""
 
     @property
-    def http(self) -> str:
-        """The HTTP endpoint, "host:port"; known once started."""
-        return self._endpoint("--http-port")
-
-    @property
-    def grpc(self) -> str:
-        """The gRPC endpoint, "host:port"; known once started."""
-        return self._endpoint("--grpc-port")
-
-    @property
     def metrics(self) -> str:
-        """The Prometheus endpoint, "host:port"; known once started."""
-        return self._endpoint("--metrics-port")
+        """The Prometheus endpoint, "host:port"."""
+        return self._endpoint("metrics")
 
     @property
     def key(self) -> Mapping[str, str]:
         """The header field that model control asks for; none before the start."""
         return {KEY_FIELD: self._job.key} if self._job else {}
-
-    @property
-    def root(self) -> int | None:
-        """The process from which all of its processes descend; None before the start, and of a container."""
-        return self._process.root if self._process else None
 
     @property
     def log(self) -> Path | None:
@@ -257,12 +233,6 @@ class Server:
         self.startup_s = self._process.age_s
         self.version = readiness.version(self.http)
 
-    def check(self) -> None:
-        """Raise ServerError, with the last lines of the log, if the server has died."""
-        if self._process is None:
-            raise ServerError("the server has not been started")
-        self._process.check()
-
     def workers(self) -> list[psutil.Process]:
         """The processes in which models run, of Python-based backends; none can be seen in a container."""
         return self._process.children() if self._process else []
@@ -271,34 +241,29 @@ class Server:
         """End the server and everything it started."""
         if self._scraped:
             self._scraped.remove()
-        if self._process:
-            self._process.stop()
+        super().stop()
 
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-            self.wait_ready(self._start_timeout_s)
-        except BaseException as error:
-            self.__exit__(type(error), error, error.__traceback__)
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
-        if self._scratch is not None:
-            self._scratch.end(failed=kind is not None and kind is not KeyboardInterrupt and self._process is not None)
-
-    def _endpoint(self, flag: str) -> str:
-        return f"{ANY_HOST.get(self._host, self._host)}:{self._ports[flag]}"
+    def _endpoint(self, service: str) -> str:
+        host = ANY_HOST.get(self._host, self._host)
+        shown = f"[{host}]" if ":" in host else host
+        return f"{shown}:{self._ports[f'--{service}-port']}"
 
 
 def _with_steps(repository: Path, models: Sequence[str]) -> list[str]:
     """List ensembles after the models they run: Triton loads those itself, but does not say when one of them cannot."""
+    seen: set[str] = set()
     found: list[str] = []
-    for model in models:
+
+    def add(model: str) -> None:
+        if model in seen:
+            return
+        seen.add(model)  # before its steps: one of them may lead back to it
         folder = repository / model
-        steps = re.findall(r'\bmodel_name:\s*"([^"]+)"', config_text(folder)) if (folder / CONFIG).is_file() else []
-        found += [*steps, model]
-    return list(dict.fromkeys(found))
+        if (folder / CONFIG).is_file():
+            for step in re.findall(r'\bmodel_name:\s*"([^"]+)"', config_text(folder)):
+                add(step)
+        found.append(model)
+
+    for model in models:
+        add(model)
+    return found

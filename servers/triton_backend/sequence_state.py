@@ -34,7 +34,8 @@ class SequenceStates:
         idle_us = int(batching.get("max_sequence_idle_microseconds") or DEFAULT_IDLE_US)
         self._idle_s = max(idle_us, DEFAULT_IDLE_US) / 1e6
         self._kept: dict[object, Kept] = {}
-        instances = sum(int(group.get("count", 1)) for group in config.get("instance_group") or [{}])
+        groups = config.get("instance_group") or [{}]
+        instances = sum(int(group.get("count", 1)) * max(len(group.get("gpus") or ()), 1) for group in groups)
         if self._outputs and "oldest" in batching and instances > 1:
             raise ArtifactError(
                 f"with {instances} instances and the strategy `oldest` a sequence changes its instance, and with it "

@@ -2,21 +2,26 @@
 
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 
+import psutil
 import pytest
 from packaging.requirements import Requirement
 
 from servemark.paths import CHECKOUT
+from tests.support.locust_run import until
 
 PYTHON = """#!/usr/bin/env bash
 case "$1 $2" in
 "-c import sys"*) case "$2" in *sysconfig*) ;; *) echo 3.11 ;; esac ;;
 "-m venv") mkdir -p "$4/bin" && cp "$0" "$4/bin/python" ;;
-"-m pip") echo "${@:3}" >>calls ;;
+"-m pip")
+    echo "${@:3}" >>calls
+    [ -z "${HANG:-}" ] || [ "$3" != install ] || { echo $$ >>pids; exec sleep 600; } ;;
 esac
 """
 DF = """#!/bin/sh
@@ -114,3 +119,20 @@ def test_a_disk_without_room_shows_before_a_package_is_fetched(setup: Setup, che
     assert "7 GB are free" in done.stderr
     assert "install" not in (checkout / "calls").read_text()
     assert setup(FREE_GB="12").returncode == 0
+
+
+def test_ctrl_c_ends_both_pips(checkout: Path) -> None:
+    path, pids = f"{checkout / 'fake'}:{os.environ['PATH']}", checkout / "pids"
+    around = {**os.environ, "PATH": path, "PYTHON": str(checkout / "fake" / "python"), "GPU": "", "HANG": "1"}
+    pids.touch()
+    with subprocess.Popen(
+        ["/usr/bin/env", "--default-signal=INT", "/bin/bash", "setup.sh"],
+        cwd=checkout,
+        env=around,
+        start_new_session=True,
+    ) as process:
+        until(lambda: len(pids.read_text().splitlines()) == 2, "both")
+        os.killpg(process.pid, signal.SIGINT)
+        until(lambda: process.poll() is not None, "its end")
+        assert process.returncode == 130
+    until(lambda: not any(psutil.pid_exists(int(pid)) for pid in pids.read_text().split()), "their end")

@@ -12,9 +12,10 @@ from exporters.pipeline.registry import exporter
 from servemark import workload
 from servemark.errors import ArtifactError
 from servemark.machine.environment import int8_overflows
+from servemark.machine.own_process import Ended
 from servemark.workload.imported import MODELS
 from tools import support_matrix
-from tools.support_matrix import MARKDOWN, RECORD, attempt, render
+from tools.support_matrix import MARKDOWN, RECORD, Cell, attempt, render
 
 SAMPLE = [
     ("din", "openvino", "fp16"),
@@ -133,7 +134,7 @@ def test_a_refusal_has_its_reason_and_a_success_its_figures(record: Any) -> None
             assert 0 <= cell["top1_samples"] <= cell["samples"] <= 16
             assert cell["seconds"] > 0
         else:
-            assert cell["kind"] in {"agreement", "conversion", "crash", "device", "other", "run", "time-out", "untried"}
+            assert cell["kind"] in {"agreement", "conversion", "device", "ended", "other", "run", "untried"}
             assert cell["reason"]
 
 
@@ -200,3 +201,28 @@ def test_an_onnx_entry_that_is_there_is_taken_into_a_repository_that_is_not(tmp_
     ours.mkdir(parents=True)
     support_matrix._link("ranking", ours.parent, tmp_path / "repository")
     assert (tmp_path / "repository" / "ranking_onnxruntime").resolve() == ours
+
+
+def test_a_try_whose_process_ends_is_told_and_the_next_one_has_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[int] = []
+
+    class Process:
+        def __enter__(self) -> "Process":
+            begun.append(1)
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+
+        def run(self, *_: object, timeout_s: float) -> dict[str, Any]:
+            if len(begun) == 1:
+                raise Ended(f"not done within {timeout_s:g} s")
+            return {"ok": True}
+
+    monkeypatch.setattr(support_matrix, "OwnProcess", Process)
+    names = ["din", "ranking", "timm/a", "timm/a", "timm/b"]
+    cells = [Cell(name, "onnxruntime", "fp32") for name in names]
+    found = [each for _, each in support_matrix._tries(cells, "tiny", tmp_path, 9.0)]
+    assert found == [{"ok": False, "kind": "ended", "reason": "not done within 9 s"}, *[{"ok": True}] * 4]
+    assert len(begun) == 4

@@ -39,8 +39,8 @@ class Availability(NamedTuple):
 
     source: Source
     boundary: Boundary
-    available: bool
     reason: str | None
+    """Reason why it cannot be read; None if it can."""
 
 
 def _candidates(
@@ -91,7 +91,7 @@ def discover(*, powercap: Path = POWERCAP, nvml: ModuleType | None = None) -> li
         try:
             build()
         except UnavailableError as error:
-            rows.append(Availability(source, boundary, available=False, reason=str(error)))
+            rows.append(Availability(source, boundary, str(error)))
         else:
-            rows.append(Availability(source, boundary, available=True, reason=None))
+            rows.append(Availability(source, boundary, None))
     return rows

@@ -6,7 +6,6 @@ import itertools
 import math
 import os
 import shlex
-import signal
 import statistics
 import subprocess
 import tempfile
@@ -15,6 +14,7 @@ from collections.abc import Callable
 
 from servemark import interrupts
 from servemark.errors import OptionError
+from servemark.machine.processes import end_group
 from servemark.telemetry.energy.meter import REFRESHES, Boundary, Meter, UnavailableError
 from servemark.telemetry.os_threads import start_thread
 
@@ -128,11 +128,7 @@ class PowerCommand:
 
     def close(self) -> None:
         """End the command, and whatever it has started, which may ignore SIGTERM where the command itself does not."""
-        for number in (signal.SIGTERM, signal.SIGKILL):
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, number)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(STOP_S)
+        end_group(self._process, STOP_S)
         self._said.close()
 
     def _follow(self) -> None:

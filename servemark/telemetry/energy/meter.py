@@ -63,9 +63,10 @@ class UnavailableError(Exception):
     """A meter cannot be read; the message is the reason that results and `servemark doctor` show."""
 
 
-def counted_joules(samples: Sequence[Sample], ranges_j: Sequence[float]) -> float:
+def counted_joules(samples: Sequence[Sample], ranges_j: Sequence[float], update_s: float = 0.0) -> float:
     """Energy between the first and the last sample of counters that wrap around at `ranges_j`, summed over parts.
 
+    They are refreshed every `update_s`: what was used meanwhile shows at once.
     Raises UnavailableError where a counter stood still, started anew or leapt.
     """
     total_j = 0.0
@@ -77,7 +78,7 @@ def counted_joules(samples: Sequence[Sample], ranges_j: Sequence[float]) -> floa
             still_s = (after.time_ns - moved_ns[part]) / 1e9
             if grown_j == 0 and still_s >= STUCK_S:
                 raise UnavailableError(f"the counter stood still at {a:g} J for {still_s:.3g} s")
-            if grown_j > MOST_W * passed_s:
+            if grown_j > MOST_W * max(passed_s, update_s):
                 raise UnavailableError(f"the counter went from {a:g} to {b:g} J within {passed_s:.3g} s")
             if grown_j:
                 moved_ns[part] = after.time_ns
@@ -164,7 +165,9 @@ class Meter:
 
     def joules(self, samples: Sequence[Sample]) -> float:
         """The energy between the first and the last sample. Raises UnavailableError."""
-        return integrated_joules(samples) if self._ranges_j is None else counted_joules(samples, self._ranges_j)
+        if self._ranges_j is None:
+            return integrated_joules(samples)
+        return counted_joules(samples, self._ranges_j, UPDATE_S[self.source])
 
     def start(self) -> None:
         """Begin a window; an open one is given up."""

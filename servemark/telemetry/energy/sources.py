@@ -8,6 +8,7 @@ power/powercap.
 
 import importlib
 import importlib.util
+import itertools
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -92,7 +93,8 @@ def nvml_meter(source: Source, nvml: ModuleType | None = None, gpus: Sequence[in
     return Meter(source, "gpu_board", read, ranges_j=[2**64 / 1000] * len(boards) if total else None)
 
 
-VISIBLE = ("HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
+VISIBLE = ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
+"""In their order: HIP counts what ROCr leaves."""
 
 
 def installed() -> bool:
@@ -134,14 +136,19 @@ def amd_meter(amdsmi: ModuleType | None = None, gpus: Sequence[int] | None = Non
 
 
 def _visible_in_hip(boards: Sequence[Any]) -> list[Any]:
-    """Those that the environment leaves. Raises UnavailableError where it names them otherwise than by numbers."""
+    """Those that the environment leaves, without a negative number and what follows it.
+
+    Raises UnavailableError where it names them otherwise than by numbers.
+    """
+    left = list(boards)
     for name in VISIBLE:
-        if (numbers := os.environ.get(name)) is not None:
+        if (text := os.environ.get(name)) is not None:
             try:
-                return [boards[int(number)] for number in numbers.split(",") if number.strip()]
+                numbers = [int(number) for number in text.split(",") if number.strip()]
+                left = [left[number] for number in itertools.takewhile(lambda number: number >= 0, numbers)]
             except (ValueError, IndexError) as error:
-                raise UnavailableError(f"amdsmi: {name}={numbers} is not a list of its numbers") from error
-    return list(boards)
+                raise UnavailableError(f"amdsmi: {name}={text} is not a list of its numbers") from error
+    return left
 
 
 POWERCAP = Path("/sys/class/powercap")

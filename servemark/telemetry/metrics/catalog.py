@@ -89,7 +89,7 @@ OBJECTIVE_BURNED = Metric(
 )
 POWER = Metric("servemark_power_watts", _GAUGE, "Power as the meter reads it.", ("boundary", "source"))
 ENERGY = Metric(
-    "servemark_energy_joules_total", _COUNTER, "Energy since the meter was started.", ("boundary", "source")
+    "servemark_energy_joules_total", _COUNTER, "Energy since the measured interval began.", ("boundary", "source")
 )
 GPU_UTILIZATION = Metric(
     "servemark_gpu_utilization_ratio", _GAUGE, "Share of time in which a kernel ran (NVML).", ("gpu",)

@@ -23,11 +23,11 @@ PER_DECADE = 26
 
 
 @functools.cache
-def bounds_s(lowest_s: float, highest_s: float = HIGHEST_S) -> tuple[float, ...]:
+def bounds_s(lowest_s: float) -> tuple[float, ...]:
     """The upper bounds of the buckets but the last, which has none."""
-    first, last = math.ceil(math.log10(lowest_s) * PER_DECADE), math.floor(math.log10(highest_s) * PER_DECADE)
+    first, last = math.ceil(math.log10(lowest_s) * PER_DECADE), math.floor(math.log10(HIGHEST_S) * PER_DECADE)
     between = [float(f"{10 ** (step / PER_DECADE):.3g}") for step in range(first, last + 1)]
-    return tuple(sorted({lowest_s, *between, highest_s}))
+    return tuple(sorted({lowest_s, *between, HIGHEST_S}))
 
 
 def cumulative(histogram: Histogram, bounds: tuple[float, ...]) -> list[int]:

@@ -7,6 +7,7 @@ Context.
 
 import logging
 import time
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -43,22 +44,23 @@ class Collector:
         self._metrics = OTLPMetricExporter(endpoint=f"{base}/v1/metrics", timeout=TIMEOUT_S)
         self._traces = OTLPSpanExporter(endpoint=f"{base}/v1/traces", timeout=TIMEOUT_S)
         self._words, self._begun_ns = _Words(), time.time_ns()
-        self._spans: list[Span] = []
+        self._spans: deque[Span] = deque()
 
     def take(self, spans: Iterable[Span]) -> None:
         """Have these spans sent with the next snapshot."""
-        self._spans += spans
+        self._spans.extend(spans)
 
     def send(self, snapshot: Snapshot) -> None:
         """Send a snapshot and the spans. Raises OSError where they are not taken; such spans are lost."""
         self._words.said.clear()
-        spans, self._spans = self._spans, []
+        spans = [self._spans.popleft() for _ in range(len(self._spans))]  # others may come meanwhile
         data = metrics_data(snapshot, self._begun_ns, time.time_ns())
         taken = self._metrics.export(data) is points.MetricExportResult.SUCCESS
-        for batch in (spans[first : first + BATCH] for first in range(0, len(spans), BATCH)):
-            found = [readable(snapshot.run_labels, span) for span in batch]
-            taken = taken and self._traces.export(found) is SpanExportResult.SUCCESS
-        if not taken:
+        found = [readable(snapshot.run_labels, span) for span in spans]
+        batches = (found[first : first + BATCH] for first in range(0, len(found), BATCH))
+        # Also where the metrics were refused: some take spans alone.
+        traced = all(self._traces.export(batch) is SpanExportResult.SUCCESS for batch in batches)
+        if not (taken and traced):
             raise OSError(next(iter(self._words.said), "it was not taken"))
 
 

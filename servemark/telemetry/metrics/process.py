@@ -53,8 +53,9 @@ class Pusher:
         return {**self._sent, "failed": self._sent["failed"] + (not ended), "error": error}
 
     def _run(self) -> None:
-        while not self._final.is_set():
-            self._final.wait(self._every_s)
+        final = False
+        while not final:
+            final = self._final.wait(self._every_s)
             if self._last is not None:
                 self._try(self._last)
         self._ended.set()

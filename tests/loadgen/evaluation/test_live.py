@@ -149,6 +149,28 @@ def test_the_machine_s_figures_go_by_the_names_of_the_catalog() -> None:
     ]
 
 
+class Meter:
+    """A meter of 100 W since the beginning of all times."""
+
+    joules = 0.0
+
+    def latest(self) -> dict[Column, float]:
+        labels = (("boundary", "wall"), ("source", "power_command"))
+        return {Column("energy_joules_total", "joules", labels, counter=True): self.joules}
+
+
+@pytest.mark.parametrize(("at_s", "energy_j"), [((0.2, 0.9, 3.0, 9.0), [200, 800]), ((0.2, 1.0), [0])])
+def test_energy_counts_from_the_start_of_the_measured_interval(at_s: tuple[float, ...], energy_j: list[float]) -> None:
+    measurement, kept, meter = run(OPEN, evenly(100, 9, 0.010), MIDDLE), Published(), Meter()
+    cast(Any, measurement).telemetry = meter
+    live = Live(measurement, cast(Publisher, kept), HEADER, Path("results/r"))
+    for now_s in at_s:
+        meter.joules = 100 * now_s
+        live.publish(round(now_s * S))
+    found = [sample.value for each in kept.snapshots for sample in each.samples if "energy_joules" in sample.name]
+    assert found == pytest.approx(energy_j)
+
+
 class Telemetry:
     """Meters that say this."""
 

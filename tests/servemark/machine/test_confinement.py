@@ -1,8 +1,10 @@
 """Abilities of a confined process; tests/exporters/importing/test_sandbox.py attacks from inside a model."""
 
+import ctypes
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -55,3 +57,15 @@ def test_what_python_imports_can_be_read() -> None:
     places = confinement.interpreter()
     assert any(Path(confinement.__file__).is_relative_to(place) for place in places)
     assert any(Path(pytest.__file__).is_relative_to(place) for place in places)
+
+
+def test_a_network_namespace_whose_map_is_refused_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As by AppArmor in Ubuntu 24.04; nothing is unshared here."""
+
+    def refuse(*_: object) -> None:
+        raise PermissionError
+
+    answers = iter([-1, 0])
+    monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: SimpleNamespace(unshare=lambda _: next(answers)))
+    monkeypatch.setattr(Path, "write_text", refuse)
+    assert confinement.close_network()

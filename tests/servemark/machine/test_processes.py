@@ -1,6 +1,7 @@
 """Processes as /proc shows them, and their trees, those of a run's command and the one above among them."""
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -12,6 +13,7 @@ from servemark.machine.processes import (
     Process,
     Table,
     children,
+    end_group,
     generator_family,
     generator_roots,
     processes,
@@ -31,7 +33,7 @@ def test_this_process_is_shown_as_psutil_shows_it() -> None:
     found = processes()[os.getpid()]
     assert (found.name, found.parent) == (process.name()[:15], os.getppid())
     assert 0 < found.own_s <= found.with_ended_s
-    assert found.own_s <= round(sum(process.cpu_times()[:2]), 2)  # its parts are of 10 ms each
+    assert round(found.own_s, 2) <= round(sum(process.cpu_times()[:2]), 2)  # its parts are of 10 ms each
 
 
 def test_a_process_below_two_roots_belongs_to_the_first_tree() -> None:
@@ -79,3 +81,19 @@ def test_its_family_is_what_it_descends_from_and_its_children() -> None:
         found = generator_family(processes())
         child.kill()
     assert {os.getpid(), os.getppid(), child.pid} <= found
+
+
+@pytest.mark.parametrize("refusal", [None, PermissionError, ProcessLookupError])
+def test_a_group_is_ended_unless_it_is_another_user_s(
+    refusal: type[OSError] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise refusal or AssertionError
+
+    with subprocess.Popen(["/bin/sleep", "600"], start_new_session=True) as process, monkeypatch.context() as patch:
+        if refusal:
+            patch.setattr(os, "killpg", refuse)
+        end_group(process, 30)
+        ended = process.poll()
+        process.kill()
+    assert ended == (None if refusal else -signal.SIGTERM)

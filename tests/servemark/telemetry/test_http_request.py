@@ -3,11 +3,14 @@
 import contextlib
 import gzip
 import socket
+import ssl
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.client import HTTPException
 from threading import Thread
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -102,3 +105,40 @@ def test_a_redirect_is_an_answer_and_nothing_is_unpacked() -> None:
     head = HEAD + b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(packed)
     with answering(lambda connection: connection.sendall(head + packed)) as endpoint:
         assert ask(endpoint, "/", timeout_s=5) == Reply(200, packed)
+
+
+def test_a_number_that_is_no_port_s_is_an_error_and_leaves_no_socket() -> None:
+    made: list[socket.socket] = []
+
+    def make_socket(family: int, kind: int) -> socket.socket:
+        made.append(socket.socket(family, kind))
+        return made[-1]
+
+    with pytest.raises(OSError, match="0-65535"):
+        ask("127.0.0.1:65536", "/", timeout_s=5, make_socket=make_socket)
+    assert [each.fileno() for each in made] == [-1]
+
+
+def test_each_step_has_the_time_that_those_before_have_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, left_s = [0.0], list[float | None]()
+    monkeypatch.setattr(http_request, "time", SimpleNamespace(monotonic=lambda: now[0]))
+
+    class Slow(socket.socket):
+        def connect(self, address: Any) -> None:
+            super().connect(address)
+            now[0] += 3
+
+        def sendall(self, data: Any, flags: int = 0) -> None:
+            left_s.append(self.gettimeout())
+            super().sendall(data, flags)
+
+    class Tls(ssl.SSLContext):
+        def wrap_socket(self, sock: socket.socket, *_: Any, **__: Any) -> Any:
+            left_s.append(sock.gettimeout())
+            now[0] += 1
+            return sock
+
+    with answering(lambda connection: connection.sendall(HEAD + b"\r\nhi")) as endpoint:
+        tls = Tls(ssl.PROTOCOL_TLS_CLIENT)
+        assert ask(endpoint, "/", timeout_s=5, tls=tls, make_socket=Slow).body == b"hi"
+    assert left_s == [2, 1]

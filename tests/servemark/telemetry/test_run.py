@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from servemark.documents.live import Exporter
+from servemark.telemetry import run
 from servemark.telemetry.energy.meter import UnavailableError
+from servemark.telemetry.http_request import Reply
 from servemark.telemetry.recording import Column
 from servemark.telemetry.run import MAX_LINES, RunTelemetry, Scrape, metrics_in
 from tests.support.documents import validated
@@ -152,3 +154,16 @@ def test_another_exporter_is_read_by_the_beginnings_of_its_names() -> None:
         Column("node_cpu_seconds_total", "", cpu, counter=True): 7,
     }
     assert Column("go_threads", "") in metrics_in(text, None, ("",))
+
+
+@pytest.mark.parametrize(("url", "path"), [("http://h:1", "/"), ("http://h:1/m?name[]=a&b=c#d", "/m?name[]=a&b=c")])
+def test_a_url_s_query_is_asked_too(url: str, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def answer(_endpoint: str, path: str, **_: object) -> Reply:
+        asked.append(path)
+        return Reply(200, b"")
+
+    monkeypatch.setattr(run, "ask", answer)
+    Scrape(url, None).read()
+    assert asked == [path]

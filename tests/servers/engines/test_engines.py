@@ -226,3 +226,15 @@ def test_torch_compile_compiles_at_load_for_any_batch(repository: Path) -> None:
         scores = loaded.run({"X": x})["SCORES"].astype(np.float32)
         np.testing.assert_allclose(scores, expected(x)["SCORES"], rtol=1e-5, atol=1e-5)
     assert counters["stats"]["unique_graphs"] == compiled
+
+
+def test_an_error_of_torch_compile_without_words_has_its_name(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr("torch._inductor.cpp_builder.get_cpp_compiler", lambda: "g++")
+    monkeypatch.setattr(torch, "compile", lambda *_, **__: fail)
+    with pytest.raises(ServerError, match="cannot compile the model: AssertionError\n"):
+        load(repository, "pytorch", options={"compile": "true"})

@@ -1,11 +1,12 @@
-"""Reasons in Triton's log, in the words of Triton 2.51."""
+"""Reasons in Triton's log, in the words of Triton 2.51; models and addresses of a server of ours."""
 
 from pathlib import Path
 
 import pytest
 
 from servemark.errors import ArtifactError
-from servers.launch.server import TritonLog
+from servers.launch.process import Command
+from servers.launch.server import Server, TritonLog
 
 POLL = 'E1127 12:19:24.555813 532 model_repository_manager.cc:1460] "Poll failed for model directory'
 LOAD = 'E1127 12:19:32.538709 616 model_repository_manager.cc:724] "failed to load model'
@@ -45,3 +46,31 @@ def test_the_log_is_read_as_it_grows(tmp_path: Path) -> None:
     with pytest.raises(ArtifactError, match="half a line"):
         read.check(["m"])
     read.check(["m"])
+
+
+@pytest.mark.parametrize(
+    ("asked", "loaded"),
+    [
+        (["outer"], ["first", "second", "inner", "outer"]),
+        (["second", "outer"], ["second", "first", "inner", "outer"]),
+        (["circle"], ["back", "circle"]),
+    ],
+)
+def test_ensembles_come_after_what_they_run_also_those_of_ensembles(
+    tmp_path: Path, asked: list[str], loaded: list[str]
+) -> None:
+    steps = {"outer": ["inner", "second"], "inner": ["first", "second"], "circle": ["back"], "back": ["circle"]}
+    for model, names in steps.items():
+        (tmp_path / model).mkdir()
+        (tmp_path / model / "config.pbtxt").write_text("".join(f'step {{ model_name: "{name}" }}\n' for name in names))
+    assert Server("own", lambda _: Command([]), tmp_path, asked).models == loaded
+
+
+@pytest.mark.parametrize(
+    ("host", "shown"),
+    [("127.0.0.1", "127.0.0.1"), ("0.0.0.0", "127.0.0.1"), ("::", "[::1]"), ("fe80::2", "[fe80::2]")],
+)
+def test_an_address_of_ipv6_stands_in_brackets(tmp_path: Path, host: str, shown: str) -> None:
+    ports = {"--http-port": 1, "--grpc-port": 2, "--metrics-port": 3}
+    server = Server("own", lambda _: Command([]), tmp_path, [], host=host, port_flags=ports)
+    assert (server.http, server.grpc, server.metrics) == (f"{shown}:1", f"{shown}:2", f"{shown}:3")

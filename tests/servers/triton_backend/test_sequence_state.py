@@ -63,8 +63,9 @@ def test_an_ended_and_an_idle_sequence_are_forgotten(module: ModuleType, monkeyp
 
 def test_a_sequence_must_stay_with_its_instance(module: ModuleType) -> None:
     batching = {"state": [STATE], "oldest": {}}
-    with pytest.raises(ArtifactError, match="with 2 instances"):
-        module.SequenceStates({"sequence_batching": batching, "instance_group": [{"count": 2}]})
+    for group in ({"count": 2}, {"count": 1, "gpus": [0, 1]}, {"gpus": [0, 1]}):
+        with pytest.raises(ArtifactError, match="with 2 instances"):
+            module.SequenceStates({"sequence_batching": batching, "instance_group": [group]})
     assert module.SequenceStates({"sequence_batching": batching, "instance_group": [{"count": 1}]})
     assert not module.SequenceStates({"instance_group": [{"count": 2}]})
 

@@ -147,3 +147,16 @@ def test_a_command_that_says_nothing_is_no_meter(monkeypatch: pytest.MonkeyPatch
 def test_what_is_no_command_is_an_error(text: str, words: str) -> None:
     with pytest.raises(OptionError, match=words):
         PowerCommand(text, "wall")
+
+
+def test_a_command_of_another_user_does_not_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError
+
+    command = PowerCommand("sleep 100", "wall")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "killpg", refuse)
+        command.close()
+    assert command._said.closed
+    command._process.kill()
+    command._process.wait()

@@ -117,6 +117,14 @@ def test_a_counter_tells_only_where_it_moves_as_one_can(values: list[float], wor
     assert (reading.joules is None) == (words is not None)
 
 
+def test_a_counter_s_step_may_come_between_two_readings_that_are_closer() -> None:
+    assert COUNTER.joules([Sample(0, (10.0,)), Sample(S // 200, (80.0,))]) == 70  # 700 W, refreshed every 0.1 s
+    with pytest.raises(UnavailableError, match=r"from 0 to 2000 J within 0\.005 s"):
+        energy.Meter("nvml_total_energy", "gpu_board", lambda: (0.0,), ranges_j=[1e6]).joules(
+            [Sample(0, (0.0,)), Sample(S // 200, (2000.0,))]
+        )
+
+
 def test_one_part_of_several_that_stands_still_is_enough() -> None:
     with pytest.raises(UnavailableError, match="stood still at 7 J"):
         counted_joules([Sample(0, (1.0, 7.0)), Sample(2 * S, (90.0, 7.0))], [1000.0, 1000.0])
@@ -273,7 +281,7 @@ def test_power_is_sampled_by_another_thread() -> None:
 
 def test_discover(powercap: Path) -> None:
     rows = energy.discover(powercap=powercap, nvml=Nvml({"energy_mj": [NOT_SUPPORTED]}))
-    assert [(row.source, row.boundary, row.available) for row in rows] == [
+    assert [(row.source, row.boundary, row.reason is None) for row in rows] == [
         ("nvml_total_energy", "gpu_board", False),
         ("nvml_power", "gpu_board", True),
         ("rapl", "cpu_package", True),

@@ -165,6 +165,31 @@ def test_boards_are_numbered_as_hip_does(monkeypatch: pytest.MonkeyPatch) -> Non
         amd_meter(library)
 
 
+@pytest.mark.parametrize(
+    ("rocr", "hip", "left"),
+    [
+        (None, "-1", []),
+        (None, "1,-1,0", [1]),
+        ("2,1", None, [2, 1]),
+        ("2,1", "0", [2]),
+        ("-1", "0", None),
+        ("", None, []),
+    ],
+)
+def test_hip_counts_what_rocr_leaves_up_to_a_negative_number(
+    rocr: str | None, hip: str | None, left: list[int] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, numbers in (("ROCR_VISIBLE_DEVICES", rocr), ("HIP_VISIBLE_DEVICES", hip)):
+        if numbers is not None:
+            monkeypatch.setenv(name, numbers)
+    library = AmdSmi(0, 1_000_000, 2_000_000)
+    if not left:
+        with pytest.raises(UnavailableError, match="sees 0" if left == [] else "not a list"):
+            amd_meter(library)
+    else:
+        assert [*amd_meter(library).read()] == pytest.approx([15.3 * board for board in left])
+
+
 def test_what_cannot_be_read_has_a_reason() -> None:
     with pytest.raises(UnavailableError, match="amdsmi: not supported on a guest"):
         amd_meter(AmdSmi("not supported on a guest"))

@@ -1,17 +1,22 @@
 """Messages to an OpenTelemetry collector: the same metrics, and the spans of traced requests."""
 
 import itertools
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.sdk.metrics.export import MetricExportResult
+from opentelemetry.sdk.trace.export import SpanExportResult
 
 from servemark.errors import OptionError
 from servemark.figures.latency import LATENCY
 from servemark.figures.registry import value_of
 from servemark.telemetry.metrics.catalog import LOWEST_S, Span
 from servemark.telemetry.metrics.exposition import bounds_s, cumulative
+from servemark.telemetry.metrics.otlp import Collector
 from servemark.telemetry.metrics.publisher import Destinations, Publisher
 from tests.servemark.telemetry.metrics.test_exposition import histogram
 from tests.servemark.telemetry.metrics.test_process import SNAPSHOT
@@ -81,3 +86,37 @@ def test_one_in_n_requests_of_a_run_carries_the_ids_of_its_span(tmp_path: Path) 
 def test_tracing_that_cannot_be_is_refused(flags: list[str], words: str) -> None:
     with pytest.raises(OptionError, match=words):
         config("ranking_tiny", *flags)
+
+
+def collector(metrics: MetricExportResult) -> tuple[Collector, list[int]]:
+    """A collector that answers so for metrics, and the ids of the spans that it takes."""
+    found, taken = Collector("http://h:4318"), list[int]()
+
+    def take(spans: list[Any]) -> SpanExportResult:
+        taken.extend(span.context.span_id for span in spans)
+        return SpanExportResult.SUCCESS
+
+    found._metrics = cast(Any, SimpleNamespace(export=lambda _: metrics))
+    found._traces = cast(Any, SimpleNamespace(export=take))
+    return found, taken
+
+
+def test_spans_are_sent_also_where_nobody_takes_the_metrics() -> None:
+    found, taken = collector(MetricExportResult.FAILURE)
+    found.take([SPAN])
+    with pytest.raises(OSError, match="not taken"):
+        found.send(SNAPSHOT)
+    assert taken == [SPAN.span_id]
+
+
+def test_spans_that_come_while_others_are_sent_are_sent_once() -> None:
+    found, taken = collector(MetricExportResult.SUCCESS)
+
+    def coming() -> Iterator[Span]:
+        yield SPAN
+        found.send(SNAPSHOT)
+        yield SPAN._replace(span_id=0x13)
+
+    found.take(coming())
+    found.send(SNAPSHOT)
+    assert taken == [0x12, 0x13]

@@ -2,7 +2,9 @@
 
 import json
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -52,6 +54,26 @@ def test_snapshots_are_sent_while_the_run_goes_on() -> None:
     until(lambda: len(taken) > 2, "several")
     sent = pusher.finish(30)
     assert (sent["sent"], sent["failed"]) == (len(taken), 0)
+
+
+def test_the_last_snapshot_is_sent_also_where_another_is_on_its_way() -> None:
+    taken: list[Snapshot] = []
+    sending, may_end = Event(), Event()
+
+    def send(snapshot: Snapshot) -> None:
+        taken.append(snapshot)
+        sending.set()
+        may_end.wait(30)
+
+    pusher, last = Pusher("u", send, every_s=0.01), Snapshot({"run": "mix/a"})
+    pusher.take(SNAPSHOT)
+    assert sending.wait(30)
+    pusher.take(last)
+    with ThreadPoolExecutor(1) as pool:
+        finished = pool.submit(pusher.finish, 30)
+        assert pusher._final.wait(30)
+        may_end.set()
+        assert (finished.result()["sent"], taken) == (2, [SNAPSHOT, last])
 
 
 def test_the_reason_is_what_lies_behind_an_error() -> None:
