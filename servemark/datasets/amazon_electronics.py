@@ -36,5 +36,5 @@ def _parse(line: str, place: str) -> tuple[str, int, str]:
     try:
         review = json.loads(line)
         return str(review["reviewerID"]), int(review["unixReviewTime"]), str(review["asin"])
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError) as error:
         raise InputDataError(f"{place}: no review ({error!r}) in {line.strip()[:80]!r}", fix=_FIX) from error

@@ -54,7 +54,7 @@ def answered(folder: Path, vocabulary: int) -> Iterator[tuple[Ids, Ids, Ids, int
             story += rest.lower().split()
         else:
             question, answer, *more = rest.split("\t")
-            candidates = more[-1].lower().split("|")
+            candidates = more[-1].lower().split("|") if more else []
             if len(candidates) != CANDIDATES or not story:
                 raise InputDataError(f"{place}: {len(candidates)} candidates after {len(story)} words", fix=FIX)
             if answer.lower() not in candidates:

@@ -20,7 +20,10 @@ from servemark.errors import InputDataError
 KEY = "criteo"
 ORIGIN = Origin("ailab.criteo.com, Criteo 1TB click logs for MLPerf", None, "CC BY-NC-SA 4.0")
 NUMBERS, FIELDS = 13, 26
-FIX = "make it with materialize_synthetic_multihot_dataset.py of mlcommons/inference, recommendation/dlrm_v2/pytorch"
+FIX = (
+    "make it with materialize_synthetic_multihot_dataset.py of mlcommons/inference, recommendation/dlrm_v2/pytorch, "
+    f"in DATA_ROOT/{KEY}/"
+)
 LOCAL_HEADER = 30
 """Bytes of a zip member's own header before its name (APPNOTE 4.3.7)."""
 
@@ -62,8 +65,9 @@ def read(folder: Path) -> Log:
 
 
 def _array(path: Path) -> npt.NDArray[Any]:
+    npy: Any = np.lib.format  # which has no types; `np.load` would take an .npz of this name
     try:
-        array: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+        array: npt.NDArray[Any] = npy.open_memmap(path, mode="r")
     except (OSError, ValueError, EOFError) as error:
         raise _unreadable(path, error) from error
     return array

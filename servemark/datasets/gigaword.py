@@ -33,25 +33,31 @@ def read(folder: Path, size: int) -> Iterator[list[int]]:
     The vocabulary is `vocab.txt`, the most frequent word first, without the special words; where it is not there, the
     words of train.article.txt are counted, which takes half a minute. Raises InputDataError naming file and line.
     """
-    if not folder.is_dir():
-        raise InputDataError(f"{folder} is not a folder", fix=f"make it with {LAYOUT}")
-    path = next((folder / name for name in ARTICLES if (folder / name).exists()), folder / ARTICLES[0])
-    articles = _text.tokens(path, layout=LAYOUT)
-    ids = _vocabulary(folder, size)
-    return (_text.encode(article, ids, unknown=UNKNOWN, limit=size) for article in articles)
+    articles, _, _ = _encoded(folder, size)
+    return articles
 
 
 def summarised(folder: Path, size: int) -> tuple[list[list[int]], list[str], Mapping[int, str]]:
     """Read the articles as ids, their headlines, and the words by id. Raises InputDataError, also for missing ones."""
-    articles = list(read(folder, size))
-    source = next(name for name in ARTICLES if (folder / name).exists())
+    encoded, source, ids = _encoded(folder, size)
+    articles = list(encoded)
     headlines = [" ".join(words) for words in _text.tokens(folder / HEADLINES[source], layout=LAYOUT)]
     if len(headlines) != len(articles):
         raise InputDataError(
             f"{folder / HEADLINES[source]} has {len(headlines):,} headlines, {source} {len(articles):,} articles",
             fix=f"lay out {LAYOUT}",
         )
-    return articles, headlines, {number: word for word, number in _vocabulary(folder, size).items()}
+    return articles, headlines, {number: word for word, number in ids.items()}
+
+
+def _encoded(folder: Path, size: int) -> tuple[Iterator[list[int]], str, Mapping[str, int]]:
+    """Return the articles as ids, the name of their file, and the vocabulary."""
+    if not folder.is_dir():
+        raise InputDataError(f"{folder} is not a folder", fix=f"make it with {LAYOUT}")
+    source = next((name for name in ARTICLES if (folder / name).exists()), ARTICLES[0])
+    ids = _vocabulary(folder, size)
+    articles = _text.tokens(folder / source, layout=LAYOUT)
+    return (_text.encode(article, ids, unknown=UNKNOWN, limit=size) for article in articles), source, ids
 
 
 def _vocabulary(folder: Path, size: int) -> dict[str, int]:

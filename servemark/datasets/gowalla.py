@@ -27,10 +27,7 @@ def histories(folder: Path) -> Iterator[tuple[int, list[int]]]:
 
     Raises InputDataError with file and line.
     """
-    users: dict[str, list[int]] = {}
-    items: dict[str, int] = {}
-    for user, item in _check_ins(folder / FILE):
-        users.setdefault(user, []).append(items.setdefault(item, len(items) + 1))
+    users, _ = _numbered(folder)
     yield from enumerate(users.values())
 
 
@@ -39,16 +36,22 @@ def chosen_later(folder: Path) -> dict[int, list[int]]:
 
     Raises InputDataError with file and line.
     """
-    users: dict[str, int] = {}
-    items: dict[str, int] = {}
-    for user, item in _check_ins(folder / FILE):
-        users.setdefault(user, len(users))
-        items.setdefault(item, len(items) + 1)
+    users, items = _numbered(folder)
+    numbers = {user: number for number, user in enumerate(users)}
     found: dict[int, list[int]] = {}
     for user, item in _check_ins(folder / LATER):
         if user in users and item in items:
-            found.setdefault(users[user], []).append(items[item])
+            found.setdefault(numbers[user], []).append(items[item])
     return found
+
+
+def _numbered(folder: Path) -> tuple[dict[str, list[int]], dict[str, int]]:
+    """Return each user's items by number, and the number of each item, both as they first appear."""
+    users: dict[str, list[int]] = {}
+    items: dict[str, int] = {}
+    for user, item in _check_ins(folder / FILE):
+        users.setdefault(user, []).append(items.setdefault(item, len(items) + 1))
+    return users, items
 
 
 def _check_ins(path: Path) -> Iterator[tuple[str, str]]:

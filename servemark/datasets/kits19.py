@@ -9,7 +9,6 @@ up with the weights of a Gaussian, and the class with the greatest sum is the vo
 
 import gzip
 import math
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -20,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from servemark.datasets import Origin
-from servemark.errors import InputDataError
+from servemark.errors import InputDataError, parsing
 from servemark.output import note
 
 KEY = "kits19"
@@ -34,7 +33,10 @@ PATIENTS = (
     157, 160, 161, 162, 169, 171, 176, 185, 187, 189, 198, 203, 206, 207,
 )  # fmt: skip
 """Those that the reference infers (meta/inference_cases.json); all others were for training."""
-FIX = "get the scans with `python -m starter_code.get_imaging` of kits19, and lay case_00000 and the others out there"
+FIX = (
+    "get the scans with `python -m starter_code.get_imaging` of kits19, and lay case_00000 and the others out in "
+    f"DATA_ROOT/{KEY}/"
+)
 Volume = npt.NDArray[np.float32]
 Labels = npt.NDArray[np.uint8]
 
@@ -63,7 +65,7 @@ def patients(folder: Path) -> list[Path]:
 def shape(case: Path) -> tuple[int, int, int]:
     """Compute the sides of a patient's volume from the header of the scan. Raises InputDataError."""
     scan = _open(case / "imaging.nii.gz")
-    depth, height, width = (_cut(round(size * factor)) for size, factor in zip(scan.shape, _factors(scan), strict=True))
+    depth, height, width = map(_cut, _resampled(scan))
     return depth, height, width
 
 
@@ -121,29 +123,35 @@ def _open(path: Path) -> Any:
         raise InputDataError(
             f"{path}: reading NIfTI needs the package nibabel", fix="pip install 'servemark[medical]'"
         ) from error
-    try:
+    if not path.exists():
+        raise InputDataError(f"{path} is not there", fix=FIX)
+    with parsing(path, InputDataError, fix=FIX):
         scan: Any = nibabel.load(path)
-    except FileNotFoundError as error:
-        raise InputDataError(f"{path} is not there", fix=FIX) from error
-    except (OSError, ValueError, nibabel.filebasedimages.ImageFileError) as error:
-        raise InputDataError(f"{path} cannot be read: {error}", fix=FIX) from error
     if len(scan.shape) != 3 or not all(scan.shape) or not all(0 < step < math.inf for step in scan.header.get_zooms()):
         raise InputDataError(f"{path} is {scan.shape}, {scan.header.get_zooms()} mm, not a volume", fix=FIX)
+    if 0 in _resampled(scan):
+        steps = " x ".join(f"{wanted:g}" for wanted in SPACING)
+        raise InputDataError(
+            f"{path}: {scan.shape} voxels of {scan.header.get_zooms()} mm are less than one of {steps} mm", fix=FIX
+        )
     return scan
 
 
 def _content(scan: Any) -> Volume:
     """Read the values of a scan from its whole file, because the checksum stands at its end."""
     path = Path(scan.get_filename())
-    try:
+    with parsing(path, InputDataError, fix=FIX):
         content: Volume = type(scan).from_bytes(gzip.decompress(path.read_bytes())).get_fdata(dtype=np.float32)
-    except (OSError, EOFError, ValueError, zlib.error) as error:
-        raise InputDataError(f"{path} cannot be read: {error}", fix=FIX) from error
     return content
 
 
 def _factors(scan: Any) -> tuple[float, ...]:
     return tuple(float(step) / wanted for step, wanted in zip(scan.header.get_zooms(), SPACING, strict=True))
+
+
+def _resampled(scan: Any) -> list[int]:
+    """Return the sides of a scan in voxels of the reference's size, as SciPy rounds them."""
+    return [round(size * factor) for size, factor in zip(scan.shape, _factors(scan), strict=True)]
 
 
 def _cut(size: int) -> int:

@@ -45,7 +45,7 @@ def pairs(folder: Path) -> list[tuple[str, Path, Path]]:
     if len(numbers) != 2 or not all(number.isdecimal() for number in numbers):
         raise InputDataError(f"{path}:1: {header[:80]!r} is not the number of folds and of pairs", fix=FIX)
     expected = 2 * int(numbers[0]) * int(numbers[1])
-    if len(lines) != expected:
+    if len(lines) != expected or not expected:
         raise InputDataError(f"{path}:1: announces {expected} pairs, {len(lines)} follow", fix=FIX)
     return [_pair(folder, line, f"{path}:{number}") for number, line in enumerate(lines, 2)]
 

@@ -6,7 +6,7 @@
 A folder of recordings without transcripts is read as well.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,8 +34,7 @@ def read(folder: Path) -> Iterator[Utterance]:
 
     Raises InputDataError naming file and line, for a folder without recordings at once.
     """
-    root = folder / SUBSET if (folder / SUBSET).is_dir() else folder
-    transcripts = sorted(root.rglob(f"*{TRANSCRIPT}"))
+    root, transcripts = _transcripts(folder)
     recordings = sorted(path for path in root.rglob("*") if path.suffix.lower() in _audio.SUFFIXES)
     if not transcripts and not recordings:
         raise InputDataError(
@@ -44,26 +43,33 @@ def read(folder: Path) -> Iterator[Utterance]:
         )
     if not transcripts:
         return (Utterance(path, _audio.load(path), None) for path in recordings)
-    lines = (line for transcript in transcripts for line in _lines(transcript))
-    return (Utterance(path, _audio.load(path), text) for path, text in lines)
+    return (Utterance(path, _audio.load(path), text) for path, text in _lines(transcripts))
 
 
 def transcribed(folder: Path) -> list[tuple[Path, str]]:
     """List the recordings with what is said in them. Raises InputDataError naming file and line."""
-    root = folder / SUBSET if (folder / SUBSET).is_dir() else folder
-    found = [line for transcript in sorted(root.rglob(f"*{TRANSCRIPT}")) for line in _lines(transcript)]
-    if not found:
+    root, transcripts = _transcripts(folder)
+    if not transcripts:
         raise InputDataError(f"{root} holds no *{TRANSCRIPT}", fix=f"lay the official archive out as {folder / SUBSET}")
-    return found
+    return list(_lines(transcripts))
 
 
-def _lines(transcript: Path) -> Iterator[tuple[Path, str]]:
-    chapter = transcript.name.removesuffix(TRANSCRIPT)
-    for place, line in _text.lines(transcript, LAYOUT):
-        utterance, _, text = line.partition(" ")
-        if not utterance.startswith(f"{chapter}-") or not utterance[len(chapter) + 1 :].isdigit() or not text.strip():
-            raise InputDataError(f"{place}: {line[:80]!r} is not an utterance of chapter {chapter}", fix=LAYOUT)
-        found = [path for suffix in (".wav", ".flac") if (path := transcript.parent / f"{utterance}{suffix}").exists()]
-        if not found:
-            raise InputDataError(f"{place}: {utterance}.flac is not there, nor .wav", fix=LAYOUT)
-        yield found[0], text.strip()
+def _transcripts(folder: Path) -> tuple[Path, list[Path]]:
+    """Return test-clean, or the folder itself, and the transcripts below it."""
+    root = folder / SUBSET if (folder / SUBSET).is_dir() else folder
+    return root, sorted(root.rglob(f"*{TRANSCRIPT}"))
+
+
+def _lines(transcripts: Iterable[Path]) -> Iterator[tuple[Path, str]]:
+    for transcript in transcripts:
+        chapter = transcript.name.removesuffix(TRANSCRIPT)
+        for place, line in _text.lines(transcript, LAYOUT):
+            utterance, _, text = line.partition(" ")
+            number = utterance.removeprefix(f"{chapter}-")
+            if number == utterance or not number.isdigit() or not text.strip():
+                raise InputDataError(f"{place}: {line[:80]!r} is not an utterance of chapter {chapter}", fix=LAYOUT)
+            paths = (transcript.parent / f"{utterance}{suffix}" for suffix in (".wav", ".flac"))
+            found = next((path for path in paths if path.exists()), None)
+            if found is None:
+                raise InputDataError(f"{place}: {utterance}.flac is not there, nor .wav", fix=LAYOUT)
+            yield found, text.strip()

@@ -18,13 +18,13 @@ ORIGIN = Origin("nlp.stanford.edu/projects/nmt; statmt.org/wmt16", None, "resear
 SPECIAL = ("<unk>", "<s>", "</s>")
 UNKNOWN = 0
 SETS = ("newstest2014", "newstest2015", "newstest2013")
-"""The first of these that is there is read."""
+"""The first of these that is there makes requests."""
 CODES = "bpe.32000"
 END_OF_WORD, CONTINUED = "</w>", "@@"
 LAYOUT = (
-    f"wmt16_de_en/{SETS[0]}.tok.{CODES}.<language>, or {SETS[0]}.tok.<language> beside the merges {CODES}, "
-    f"with vocab.{CODES}[.<language>]; or stanford/{SETS[0]}.<language> with vocab.50K.<language>; vocabularies hold "
-    f"one entry a line and begin with {', '.join(SPECIAL)}"
+    f"wmt16_de_en/<set>.tok.{CODES}.<language>, or <set>.tok.<language> beside the merges {CODES}, with "
+    f"vocab.{CODES}[.<language>]; or stanford/<set>.<language> with vocab.50K.<language>; sets are {', '.join(SETS)}; "
+    f"vocabularies hold one entry a line and begin with {', '.join(SPECIAL)}"
 )
 
 
@@ -42,20 +42,20 @@ Merges = Mapping[tuple[str, str], int]
 """Pairs of symbols by rank; the pair of the lowest rank is merged first."""
 
 
-def read(folder: Path, language: str, size: int) -> Iterator[list[int]]:
+def read(folder: Path, language: str, size: int, sets: Sequence[str] = SETS) -> Iterator[list[int]]:
     """Read the sentences of a language (`de`, `en`) as ids below `size`; `folder` is `wmt/` or one of its two layouts.
 
-    Sentences that are not split into subwords are, with the merges beside them. Raises InputDataError with file and
-    line.
+    They are those of the first of the sets that is there. Sentences that are not split into subwords are, with the
+    merges beside them. Raises InputDataError with file and line.
     """
-    sentences, ids = _located(folder, language)
+    sentences, ids = _located(folder, language, sets)
     return (_text.encode(sentence, ids, unknown=UNKNOWN, limit=size) for sentence in sentences)
 
 
-def translated(folder: Path, source: str, target: str, size: int) -> Translations:
-    """Read the sentences of a language with their translations. Raises InputDataError, also where one is missing."""
-    requests = list(read(folder, source, size))
-    sentences, ids = _located(folder, target)
+def translated(folder: Path, source: str, target: str, size: int, name: str) -> Translations:
+    """Read a set's sentences with their translations. Raises InputDataError, also where one is missing."""
+    requests = list(read(folder, source, size, (name,)))
+    sentences, ids = _located(folder, target, (name,))
     references = [list(sentence) for sentence in sentences]
     if len(requests) != len(references):
         raise InputDataError(
@@ -71,24 +71,24 @@ def joined(tokens: Sequence[str]) -> str:
     return " ".join(tokens).replace(f"{CONTINUED} ", "")
 
 
-def _located(folder: Path, language: str) -> tuple[Iterator[list[str]], Mapping[str, int]]:
+def _located(folder: Path, language: str, sets: Sequence[str]) -> tuple[Iterator[list[str]], Mapping[str, int]]:
     """The tokens of each sentence, and the vocabulary."""
     places = [place for place in (folder / "wmt16_de_en", folder / "stanford", folder) if place.is_dir()]
     for place in places:
-        for name in SETS:
+        for name in sets:
             split, words = place / f"{name}.tok.{CODES}.{language}", place / f"{name}.tok.{language}"
-            whole = place / f"{name}.{language}"
+            whole, vocabulary = place / f"{name}.{language}", f"vocab.{CODES}"
             if split.exists():
                 sentences = _text.tokens(split, layout=LAYOUT)
             elif words.exists():
                 merges = read_merges(place / CODES)
                 sentences = (segment(sentence, merges) for sentence in _text.tokens(words, layout=LAYOUT))
             elif whole.exists():
-                sentences = _text.tokens(whole, layout=LAYOUT)
+                sentences, vocabulary = _text.tokens(whole, layout=LAYOUT), "vocab.50K"
             else:
                 continue
-            return sentences, _vocabulary(place, "vocab.50K" if whole.exists() else f"vocab.{CODES}", language)
-    raise InputDataError(f"{folder} holds no newstest sentences in {language!r}", fix=f"lay out {LAYOUT}")
+            return sentences, _vocabulary(place, vocabulary, language)
+    raise InputDataError(f"{folder} holds no {' or '.join(sets)} in {language!r}", fix=f"lay out {LAYOUT}")
 
 
 def _vocabulary(place: Path, name: str, language: str) -> dict[str, int]:

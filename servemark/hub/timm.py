@@ -8,7 +8,7 @@ import torch
 
 from servemark.errors import OptionError
 from servemark.hub.blocks.description import Description
-from servemark.hub.blocks.network import build_classifier, describe_classifier, hugging_face, reason
+from servemark.hub.blocks.network import build_classifier, describe_classifier, hugging_face, quoted, reason
 from servemark.hub.blocks.ports import Shapes
 from servemark.hub.blocks.requests import Pictures
 from servemark.workload import Module
@@ -24,8 +24,7 @@ def search(text: str) -> list[str]:
 
 def describe(model: str, name: str, shapes: Shapes) -> Description:
     """Describe a model; trained weights are looked for in the cache, then downloaded. Raises OptionError."""
-    folder = Path(model)
-    if not folder.is_dir() and not timm.is_model(model):
+    if not Path(model).is_absolute() and not timm.is_model(model):
         near = timm.list_models(f"*{model.partition('_')[0]}*")[:3]
         raise OptionError(
             f"timm {timm.__version__} has no model {model!r}",
@@ -36,7 +35,7 @@ def describe(model: str, name: str, shapes: Shapes) -> Description:
         with device:
             network = _network(model)
     except Exception:  # its code looks at values: whatever the library raises
-        device, network = torch.device("cpu"), _network(model)
+        device, network = torch.device("cpu"), _made(model)
     preparation = _data.resolve_data_config(pretrained_cfg=network.pretrained_cfg)
     classes: Any = network.num_classes
     if not classes:
@@ -58,14 +57,27 @@ def describe(model: str, name: str, shapes: Shapes) -> Description:
 
 
 def _network(model: str, *, trained: bool = False) -> Module:
-    """Make a model by its name or its folder."""
-    made: Module = timm.create_model(f"local-dir:{model}" if Path(model).is_dir() else model, pretrained=trained)
+    """Make a model by its name or its folder, whose path is absolute: a name may be that of a folder, too."""
+    made: Module = timm.create_model(f"local-dir:{model}" if Path(model).is_absolute() else model, pretrained=trained)
     return made
+
+
+def _made(model: str, *, trained: bool = False) -> Module:
+    """Make a model. Raises OptionError."""
+    try:
+        return _network(model, trained=trained)
+    except Exception as error:  # whatever the library or the file raises
+        raise OptionError(
+            f"{model}: timm {timm.__version__} cannot make it: {quoted(error)}",
+            fix="a folder as timm.models.save_for_hf(MODEL, FOLDER, safe_serialization=True) writes it"
+            if Path(model).is_absolute()
+            else "name another classifier: servemark list --library timm TEXT searches names",
+        ) from error
 
 
 def _why_random(model: str) -> str | None:
     """Have the trained weights in the cache or in the folder: None; else the reason why they are not."""
-    if Path(model).is_dir() and not any(Path(model).glob("*.safetensors")):
+    if Path(model).is_absolute() and not any(Path(model).glob("*.safetensors")):
         return f"{model} has no *.safetensors"
     with hugging_face():
         try:
@@ -76,8 +88,8 @@ def _why_random(model: str) -> str | None:
 
 
 def build(description: Description) -> Module:
-    """Make the network in eval mode."""
-    return build_classifier(description, lambda trained: _network(description.model, trained=trained))
+    """Make the network in eval mode. Raises OptionError."""
+    return build_classifier(description, lambda trained: _made(description.model, trained=trained))
 
 
 def pictures(description: Description) -> Pictures:

@@ -14,7 +14,7 @@ from torch import nn
 
 from servemark.errors import OptionError
 from servemark.hub.blocks.description import Description
-from servemark.hub.blocks.network import counted, hugging_face, quoted, reason
+from servemark.hub.blocks.network import counted, hugging_face, quoted, reason, require_name
 from servemark.hub.blocks.ports import Port, Shapes, sized
 from servemark.hub.blocks.processors import Processor, heard, image_processor, json_of, prepared, tokenized
 from servemark.hub.blocks.published import KNOWN, SENTENCES
@@ -207,8 +207,7 @@ def describe(model: str, name: str, shapes: Shapes) -> Description:
 
 def _configuration(model: str) -> tuple[Config, str | None]:
     """Find a model's configuration, and why its weights are random. Raises OptionError."""
-    folder = Path(model)
-    if folder.is_dir():
+    if Path(model).is_absolute():
         try:
             config = transformers.AutoConfig.from_pretrained(model, local_files_only=True)
         except Exception as error:  # whatever the library raises
@@ -216,7 +215,8 @@ def _configuration(model: str) -> tuple[Config, str | None]:
                 f"{model}: Transformers {transformers.__version__} cannot read its configuration: {error}",
                 fix="a folder as `save_pretrained` writes it, of an architecture that needs no code of its own",
             ) from error
-        return config, None if _weights(folder) else f"{model} has no *.safetensors"
+        return config, None if _weights(Path(model)) else f"{model} has no *.safetensors"
+    require_name(model)
     with hugging_face():
         try:
             config = transformers.AutoConfig.from_pretrained(model, trust_remote_code=False)
@@ -278,12 +278,14 @@ def _class(config: Config, kind: Kind) -> Any:
 
 def _network(config: Config, kind: Kind) -> nn.Module:
     made = _class(config, kind)
-    network: nn.Module = made.from_config(config) if hasattr(made, "from_config") else made(config)
+    # Single precision, whatever the weights were saved in, for which an `Auto` class asks the configuration.
+    network: nn.Module = made.from_config(config, dtype=torch.float32) if hasattr(made, "from_config") else made(config)
     return network
 
 
 def _pretrained(model: str, config: Config) -> tuple[nn.Module, dict[str, torch.Tensor]]:
     """Make a network with the weights of a folder or of the hub; also return its tensors that the weights lack."""
+    require_name(model)
     # Of code that the folder brings nothing is run, and pickled weights are not read.
     network, loaded = _class(config, _kind(config, model)).from_pretrained(
         model,
@@ -342,6 +344,8 @@ def build(description: Description) -> nn.Module:
     if description.random is None:
         try:
             network, lacking = _pretrained(description.model, config)
+        except OptionError:
+            raise
         except Exception as error:  # whatever the library raises
             raise OptionError(
                 f"{description.model}: its weights cannot be read by Transformers {transformers.__version__}: "

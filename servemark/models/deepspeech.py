@@ -23,10 +23,11 @@ from servemark.datasets import _audio, librispeech
 from servemark.datasets._audio import MFCC_COEFFICIENTS, Features, Waveform, mfcc
 from servemark.models.blocks import sequences
 from servemark.models.blocks.weights import seeded
-from servemark.models.synthesis import speech
+from servemark.models.synthesis import speech, text
 from servemark.workload import Example, LabelledSet, Module, Quality, Sample, Slo, Tensor, Variant, Workload, define
 
 LABELS = " abcdefghijklmnopqrstuvwxyz'"
+LETTERS = dict(enumerate(LABELS, 1))
 BLANK = len(LABELS)
 CONTEXT = 9  # frames on either side
 CLIP = 20.0
@@ -177,9 +178,8 @@ def log_probs(outputs: Sample) -> npt.NDArray[np.generic]:
 
 
 def transcript(outputs: Sample) -> str:
-    """The letters of an answer."""
-    ids = outputs["ids"].reshape(-1)[: int(outputs["lengths"].reshape(-1)[0])]
-    return "".join(LABELS[int(label) - 1] for label in ids)
+    """The letters of an answer. Raises KeyError for an id of none."""
+    return "".join(LETTERS[label] for label in text.answered(outputs))
 
 
 def answers(sizes: Sizes) -> tuple[Tensor, ...]:

@@ -17,10 +17,11 @@ from servemark.datasets import _audio, librispeech
 from servemark.datasets._audio import Waveform, log_spectrogram
 from servemark.models.blocks import sequences
 from servemark.models.blocks.weights import calibrate, seeded
-from servemark.models.synthesis import speech
+from servemark.models.synthesis import speech, text
 from servemark.workload import Example, LabelledSet, Module, Quality, Sample, Slo, Tensor, Variant, define
 
 LABELS = "_'ABCDEFGHIJKLMNOPQRSTUVWXYZ "
+LETTERS = dict(enumerate(LABELS))
 BLANK = 0
 FREQUENCIES = 161
 LOGIT_DEVIATION = 3.0
@@ -139,9 +140,8 @@ def labelled(path: Path) -> LabelledSet:
 
 
 def transcript(outputs: Sample) -> str:
-    """The letters of an answer."""
-    ids = outputs["ids"].reshape(-1)[: int(outputs["lengths"].reshape(-1)[0])]
-    return "".join(LABELS[int(label)] for label in ids)
+    """The letters of an answer. Raises KeyError for an id of none."""
+    return "".join(LETTERS[label] for label in text.answered(outputs))
 
 
 TINY = Sizes(

@@ -25,6 +25,8 @@ from servemark.workload import Example, LabelledSet, Module, Quality, Sample, Sl
 START, END = 1, 2
 SPECIAL = 3
 """<unk>, <s>, </s>"""
+SCORED = "newstest2015"
+"""The test set of tensorflow/nmt's German to English."""
 
 
 @dataclass(frozen=True)
@@ -184,9 +186,9 @@ def read(path: Path) -> Iterator[Sample]:
 
 
 def labelled(path: Path) -> LabelledSet:
-    """The same with their English, as whole words. Raises InputDataError naming file and line."""
+    """The sentences of newstest2015 with their English, as whole words. Raises InputDataError naming file and line."""
     sizes = Sizes()
-    data = wmt.translated(path, "de", "en", sizes.vocabulary)
+    data = wmt.translated(path, "de", "en", sizes.vocabulary, SCORED)
 
     def words(outputs: Sample, _label: str) -> str:
         return wmt.joined([data.words.get(word, wmt.SPECIAL[wmt.UNKNOWN]) for word in text.answered(outputs)])
@@ -205,7 +207,7 @@ translator = partial(
     outputs=lambda sizes: text.outputs(sizes.length),
     max_batch=256,
     slo=Slo(99, 250),
-    quality=Quality("BLEU", None, "newstest2015, German to English"),
+    quality=Quality("BLEU", None, f"{SCORED}, German to English"),
     citation="Wu et al. 2016, Google's Neural Machine Translation System (arXiv:1609.08144)",
     locustfile="translation",
     build=lambda variant, sizes: build("nmt_tiny" if variant.endswith("_tiny") else "nmt", sizes),

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 START, END = 1, 2
 SPECIAL = 3
 """<unk>, <s>, </s>"""
+SCORED = "newstest2014"
+"""The paper's test set."""
 
 
 @dataclass(frozen=True)
@@ -238,19 +240,19 @@ def samples(sizes: Sizes, rng: np.random.Generator) -> Iterator[Sample]:
 
 
 def read(path: Path) -> Iterator[Sample]:
-    """Read the English side of WMT's newstest2014."""
+    """Read the English side of WMT's newstest."""
     sizes = Sizes()
     return (text.request(ids, sizes.length) for ids in wmt.read(path, "en", sizes.vocabulary))
 
 
 def labelled(path: Path) -> LabelledSet:
-    """The same with the ids of their German. Raises InputDataError naming file and line.
+    """The sentences of newstest2014 with the ids of their German. Raises InputDataError naming file and line.
 
     The server continues its own words, so that its accuracy is below the one of training, to which the reference's
     words are given.
     """
     sizes = Sizes()
-    data = wmt.translated(path, "en", "de", sizes.vocabulary)
+    data = wmt.translated(path, "en", "de", sizes.vocabulary, SCORED)
 
     def example(source: list[int], encoded: list[int]) -> Example:
         return Example((text.request(source, sizes.length),), encoded[: sizes.length])
@@ -269,7 +271,7 @@ translator = partial(
     outputs=lambda sizes: text.outputs(sizes.length),
     max_batch=32,
     slo=Slo(99, 250),
-    quality=Quality("token accuracy", 0.55, "newstest2014, English to German, the reference's words as input"),
+    quality=Quality("token accuracy", 0.55, f"{SCORED}, English to German, the reference's words as input"),
     citation="Vaswani et al. 2017, Attention Is All You Need, NIPS (arXiv:1706.03762)",
     locustfile="translation",
     build=lambda variant, sizes: build("transformer_tiny" if variant.endswith("_tiny") else "transformer", sizes),

@@ -18,6 +18,8 @@ from servemark.workload import Arrays, Example, LabelledSet, Sample, Tensor
 FILE = "examples.jsonl"
 NOT_A_NUMBER = "not_a_number"
 """Kind of failure of an example whose answer holds NaN or gives an infinite figure."""
+NOT_DECODABLE = "not_decodable"
+"""Kind of failure of an example whose answer is none of the model's: an id beyond its alphabet, another shape."""
 
 
 class Scored(NamedTuple):
@@ -33,7 +35,7 @@ class Scored(NamedTuple):
 class Journal:
     """A line of JSON for each example, so that an interrupted run goes on where it stopped. A context manager.
 
-    Lines are in the order of the answers.     Raises ResultError where it cannot be read or written.
+    Lines are in the order of the answers. Raises ResultError where it cannot be read or written.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -99,7 +101,7 @@ def chosen(size: int, samples: int | None, seed: int) -> list[int]:
 
 
 class Answers:
-    """Answers to one example's requests. A missing answer, or one with NaN, makes the example wrong."""
+    """Answers to one example's requests. One that is missing, has NaN or is not the model's makes the example wrong."""
 
     def __init__(self, data: LabelledSet, number: int, example: Example) -> None:
         self._data, self._number, self._label, self._digest = data, number, example.label, digest_of(example)
@@ -117,7 +119,10 @@ class Answers:
         if any(array.dtype.kind == "f" and np.isnan(array).any() for array in outputs.values()):
             self.failed(part, NOT_A_NUMBER)  # before it is decoded: the largest of NaN would be a letter
             return
-        self._predictions[part] = self._data.prediction(outputs, self._label)
+        try:
+            self._predictions[part] = self._data.prediction(outputs, self._label)
+        except (IndexError, KeyError, ValueError, TypeError):
+            self.failed(part, NOT_DECODABLE)
         self._left.discard(part)
 
     def failed(self, part: int, error: str) -> None:

@@ -6,7 +6,7 @@ calls. Operations are those of products, a multiply-add as 2 (docs/explanation/m
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 from kernels.families.recurrent import GATES
 
@@ -297,6 +297,7 @@ class Norm(SequenceLayer):
         return self.width
 
 
+Kind = TypeVar("Kind", bound=Layer)
 KINDS: tuple[type[Layer], ...] = (Convolution, Embedding, Dense, Recurrent, Attention, Norm)
 """In the order of the search: embeddings come before fully connected layers, which may use their tables."""
 
@@ -310,6 +311,6 @@ class Layers:
     left_out: float = 0.0
     """Share of its operations that lie elsewhere."""
 
-    def of(self, kind: type[Layer]) -> list[Layer]:
+    def of(self, kind: type[Kind]) -> list[Kind]:
         """Return its layers of one kind."""
         return [each for each in self.layers if isinstance(each, kind)]

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 import numpy as np
 import numpy.typing as npt
@@ -43,19 +44,19 @@ class Target:
         """
         groups = [found for each in given if (found := each.of(kind))]
         every = [layer for group in groups for layer in group]
-        number = number or math.ceil(mean(len(each.of(kind)) for each in given))
+        number = number or math.ceil(fmean(len(each.of(kind)) for each in given))
         weights = np.concatenate([np.full(len(group), 1 / len(group)) for group in groups])
         quantiles, scales = {}, {}
         for feature in kind.FEATURES:
             figures = values(every, feature)
-            quantiles[feature] = quantiles_of(figures, weights, number)
+            quantiles[feature] = figures[places_of(figures, weights, number)]
             middle = np.average(figures, weights=weights)
             scales[feature] = float(np.sqrt(np.average((figures - middle) ** 2, weights=weights))) or 1.0
         return cls(
             number,
             quantiles,
             scales,
-            {name: mean(total(each.of(kind), name) for each in given) for name in TOTALS},
+            {name: fmean(total(each.of(kind), name) for each in given) for name in TOTALS},
         )
 
     def distances(self, layers: Sequence[Layer], feature: str) -> tuple[float, float]:
@@ -69,21 +70,8 @@ def total(layers: Iterable[Layer], figure: str) -> float:
     return float(sum(getattr(layer, figure) for layer in layers))
 
 
-def mean(figures: Iterable[float]) -> float:
-    """Return the arithmetic mean."""
-    found = [float(each) for each in figures]
-    return sum(found) / len(found)
-
-
-def quantiles_of(found: Floats, weights: Floats, number: int) -> Floats:
-    """Return weighted quantiles at the middles of `number` equal parts."""
-    order = places_of(found, weights, number)
-    taken: Floats = found[order]
-    return taken
-
-
 def places_of(found: Floats, weights: Floats, number: int) -> npt.NDArray[np.int64]:
-    """Return the places of these quantiles among the values."""
+    """Return the places of weighted quantiles at the middles of `number` equal parts."""
     order = np.argsort(found, kind="stable")
     reached = np.cumsum(weights[order]) / weights.sum()
     middles = (np.arange(number) + 0.5) / number

@@ -1,27 +1,20 @@
 """A synthetic network in PyTorch, convolutions in front, then layers of a sequence; its workload and file."""
 
+import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from servemark.models.blocks.sequences import repeat_while
 from servemark.models.blocks.weights import calibrate, he, seeded
 from servemark.models.synnet import settle
 from servemark.models.synthesis.images import image
 from servemark.models.synthesis.popularity import Popularity
-from servemark.synthesis.layers import Embedding, SequenceLayer
-from servemark.synthesis.plan import FEATURES, IDS, IMAGE, Chain, Link, inputs, stages
+from servemark.synthesis.layers import Attention, Dense, Embedding, Norm, Recurrent, SequenceLayer
+from servemark.synthesis.plan import FEATURES, IDS, IMAGE, Chain, Link, Stage, inputs, owner, stages
 from servemark.workload import Agreement, Sample, Slo, Tensor, Variant, Workload, define
 from servemark.workload.spec import OWN_SUITES
-
-if TYPE_CHECKING:
-    from torch import nn
-import math
-from typing import TYPE_CHECKING, Any
-
-from servemark.models.blocks.sequences import repeat_while
-from servemark.synthesis.layers import Attention, Dense, Norm, Recurrent
-from servemark.synthesis.plan import Stage, owner
 
 if TYPE_CHECKING:
     import torch

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from servemark.synthesis.layers import Convolution, Dense, Embedding, Layer, Layers, SequenceLayer
+from servemark.synthesis.layers import Convolution, Dense, Embedding, Layers, SequenceLayer
 from servemark.synthesis.match import Target, misfit, places_of
 from servemark.workload import Tensor
 
@@ -28,7 +28,6 @@ LANES = 16
 FEW = 8
 """A chain of fewer convolutions than this cannot meet the totals in steps of `LANES`."""
 State = TypeVar("State")
-Kind = TypeVar("Kind", bound=Layer)
 
 
 @dataclass(frozen=True)
@@ -136,7 +135,7 @@ def search_chain(given: Sequence[Layers], seed: int, *, steps: int = STEPS) -> C
     because each of them reads what it needs of a sequence (`network`).
     """
     target, rng = Target.of(given, Convolution), random.Random(seed)  # noqa: S311 - a search, no secret
-    groups = [found for each in given if (found := _of(each, Convolution))]
+    groups = [found for each in given if (found := each.of(Convolution))]
     pool = [layer for group in groups for layer in group]
     sides = sorted({group[0].side for group in groups})
     channels = sorted(group[0].inputs for group in groups)[len(groups) // 2]
@@ -162,7 +161,7 @@ def search_layers(
     Layers that are there already, `beside` them, may have the tables that tied ones use.
     """
     target, rng = Target.of(given, kind), random.Random(seed)  # noqa: S311 - a search, no secret
-    groups = [found for each in given if (found := _of(each, kind))]
+    groups = [found for each in given if (found := each.of(kind))]
     pool = [layer for group in groups for layer in group]
     weights = [1 / len(group) for group in groups for _ in group]
     # by what a layer moves, which every kind has
@@ -202,10 +201,6 @@ def anneal(
             if now < least:
                 best, least = state, now
     return best
-
-
-def _of(layers: Layers, kind: type[Kind]) -> list[Kind]:
-    return [each for each in layers.layers if isinstance(each, kind)]
 
 
 def _resized(layers: tuple[SequenceLayer, ...], place: int, size: str, value: int) -> tuple[SequenceLayer, ...]:

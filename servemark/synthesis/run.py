@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Self
 from unittest.mock import patch
 
@@ -50,7 +51,6 @@ from servemark.synthesis.layers import (
     Recurrent,
     SequenceLayer,
 )
-from servemark.synthesis.match import mean
 from servemark.synthesis.network import written
 from servemark.synthesis.plan import STEPS, Chain, ordered, search_chain, search_layers
 from servemark.workload import get
@@ -227,7 +227,7 @@ def _context(key: Context, ours: Times, given: Sequence[Times]) -> TimedContext:
     return {
         "engine": key[0],
         "batch_size": key[1],
-        "predicted_ms": mean(known) if complete else unknown("one of the given workloads has no time here"),
+        "predicted_ms": fmean(known) if complete else unknown("one of the given workloads has no time here"),
         "measured_ms": or_unknown(ours.get(key), "the network has no time here"),
     }
 
@@ -236,7 +236,7 @@ def _shares(ours: Shares, given: Sequence[Shares]) -> list[CategoryShare]:
     """Compare the shares of categories that somebody spends time in."""
     keys = [key for key in ours if all(key in each for each in given)]
     found: list[CategoryShare] = [
-        {"engine": engine, "category": category, "ours": ours[key], "given": mean(each[key] for each in given)}
+        {"engine": engine, "category": category, "ours": ours[key], "given": fmean(each[key] for each in given)}
         for key in keys
         for engine, category in [key]
     ]
@@ -332,7 +332,7 @@ def kinds_of(given: Sequence[Layers]) -> list[type[Layer]]:
 
 def candidate(network: Layers, given: Sequence[Layers]) -> Candidate:
     """Hold a network against the given workloads by each kind of layer."""
-    whole = sum(match.mean(match.total(each.of(kind), "flops") for each in given) for kind in KINDS)
+    whole = sum(fmean(match.total(each.of(kind), "flops") for each in given) for kind in KINDS)
     return {"name": network.workload, "kinds": [_matched(network, given, kind, whole) for kind in kinds_of(given)]}
 
 
@@ -349,7 +349,7 @@ def _matched(network: Layers, given: Sequence[Layers], kind: type[Layer], whole_
     return {
         "kind": kind.KIND,
         "layers": len(ours),
-        "given_layers": match.mean(len(each.of(kind)) for each in given),
+        "given_layers": fmean(len(each.of(kind)) for each in given),
         "flops_share": target.totals["flops"] / whole_flops if whole_flops else 0.0,
         "distances": [
             {"feature": feature, "wasserstein": far, "kolmogorov_smirnov": apart} for feature, far, apart in distances

@@ -24,7 +24,7 @@ Read = TypeVar("Read")
 
 @dataclass(frozen=True)
 class Example:
-    """Unit that is scored: a request, or the two requests of a pair, and the right answer."""
+    """Unit that is scored: one or more requests, and the right answer."""
 
     requests: tuple[Sample, ...]
     label: Any

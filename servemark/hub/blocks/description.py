@@ -5,7 +5,7 @@ import hashlib
 import importlib.util
 import os
 from collections.abc import Callable
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from servemark.plugins import module_of, names_in
 from servemark.results.directory import write_atomically
 from servemark.workload import Module, Tensor, Workload
 from servemark.workload.imported import models_folder
+from servemark.workload.registry import own
 from servemark.workload.spec import OWN, SEPARATOR
 from servemark.workload.suites import labels_of
 
@@ -81,12 +82,30 @@ def described(text: str) -> Workload | None:
     if parts is None:
         return None
     library, model = parts
-    folder = models_folder() / text.replace("/", SEPARATOR)
-    if (folder / KEPT).is_file() and (kept := _read(folder / KEPT)).version == version(kept.library):
+    folder = _folder(text.replace("/", SEPARATOR))
+    if (folder / KEPT).is_file() and (kept := _read(folder / KEPT)).version == _version(kept.library, kept.version):
         return workload(kept)
     # A suite names many, and each may take seconds.
     note(f"{library}/{model}: described, and its trained weights looked for, because it is named for the first time")
     return workload(keep(_library(library).describe(model, folder.name, {}), folder))
+
+
+def _folder(name: str) -> Path:
+    """Return the folder of a model's description. Raises OptionError for the name of a workload that is none."""
+    folder = models_folder() / name
+    if not (folder / KEPT).is_file() and name in own():
+        raise OptionError(
+            f"{name!r} is a workload already", fix="rename that one; `servemark import` takes another --name"
+        )
+    return folder
+
+
+def _version(library: str, otherwise: str) -> str:
+    """Return the version of a library that is installed, and another where none is."""
+    try:
+        return version(library)
+    except PackageNotFoundError:
+        return otherwise
 
 
 def is_importable(path: Path) -> bool:
@@ -96,7 +115,7 @@ def is_importable(path: Path) -> bool:
 
 def imported(path: Path, name: str, shapes: Shapes, *, force: bool) -> Description:
     """Describe a model of a folder or `library/model`, with sizes of one's own, and keep it. Raises OptionError."""
-    folder = models_folder() / name
+    folder = _folder(name)
     if folder.exists() and not force:
         raise OptionError(f"{folder} is there already", fix="--force imports it again, --name gives it another name")
     parts = None if path.exists() else named(str(path))

@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import io
+import re
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -30,6 +31,9 @@ A request would then leave in the answer little more than rounding, which spread
 MAX_BATCH = 64
 DOWNLOAD_TIMEOUT_S, CONNECT_TIMEOUT_S = 10.0, 3.0
 DATATYPES = {"torch.float32": "FP32", "torch.int64": "INT64", "torch.int32": "INT32", "torch.bool": "BOOL"}
+
+_OF_SIZES = re.compile(r"\b(shapes?|sizes?|dimensions?|height|width|length|channels)\b", re.IGNORECASE)
+"""Words of an error about an input's sizes."""
 
 
 class Counted(NamedTuple):
@@ -59,7 +63,9 @@ def counted(network: Callable[[], Module], inputs: Sequence[Port], named: Named)
             sizes = ", ".join(f"{port.name}{list(port.shape)}" for port in inputs)
             raise OptionError(
                 f"the network does not take {sizes}: {quoted(error)}",
-                fix="`servemark import LIBRARY/NAME --name MINE --shape INPUT:SIZES` gives it other sizes",
+                fix="`servemark import LIBRARY/NAME --name MINE --shape INPUT:SIZES` gives it other sizes"
+                if _OF_SIZES.search(str(error))
+                else "export it to ONNX and `servemark import` it",
             ) from error
     return found
 
@@ -159,6 +165,15 @@ def hugging_face() -> Iterator[None]:
             yield
     finally:
         constants.HF_HUB_OFFLINE = before
+
+
+def require_name(model: str) -> None:
+    """Refuse a name that is a folder here, which Transformers would take for the hub's model. Raises OptionError."""
+    if not Path(model).is_absolute() and Path(model).is_dir():
+        raise OptionError(
+            f"{model} is a folder here, and the model of that name is not looked for",
+            fix=f"run it in another folder; or `servemark import ./{model}` takes this one",
+        )
 
 
 def file_of(model: str, name: str) -> Path:

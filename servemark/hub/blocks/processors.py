@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
@@ -14,7 +15,7 @@ from transformers.models.auto import image_processing_auto
 
 from servemark import files
 from servemark.errors import InputDataError, OptionError, parsing
-from servemark.hub.blocks.network import file_of, hugging_face, quoted
+from servemark.hub.blocks.network import file_of, hugging_face, quoted, require_name
 from servemark.hub.blocks.ports import Port
 from servemark.hub.blocks.requests import Pictures, Sounds, Texts
 from servemark.models.synthesis.speech import SAMPLE_RATE
@@ -148,7 +149,7 @@ def _tokenizer(model: str) -> Any:
     # For a folder without a vocabulary some classes make a tokenizer of special tokens alone.
     if len(tokenizer) <= len(tokenizer.all_special_ids):
         raise InputDataError(
-            f"{model}: its tokenizer has no vocabulary, so that texts cannot become ids", fix=_fix("tokenizer")
+            f"{model}: its tokenizer has no vocabulary, so that texts cannot become ids", fix=_fix(model, "tokenizer")
         )
     return tokenizer
 
@@ -172,18 +173,20 @@ def heard(model: str, sound: Port) -> Sounds:
 
 
 def _had(kind: Any, model: str, what: str, without: str) -> Any:
-    """Read a part of a model from its folder, the hub or its cache. Raises InputDataError."""
+    """Read a part of a model from its folder, the hub or its cache. Raises InputDataError, OptionError."""
+    require_name(model)
     with hugging_face():
         try:
             return kind.from_pretrained(model, trust_remote_code=False)
         except Exception as error:  # whatever the library, the hub or the network raises
             raise InputDataError(
-                f"{model}: its {what}, without which {without}, could not be had: {quoted(error)}", fix=_fix(what)
+                f"{model}: its {what}, without which {without}, could not be had: {quoted(error)}",
+                fix=_fix(model, what),
             ) from error
 
 
-def _fix(what: str) -> str:
-    return (
-        f"{what.replace(' ', '_')}.save_pretrained(FOLDER) and `servemark import FOLDER`; "
-        "or run it once where the hub answers"
-    )
+def _fix(model: str, what: str) -> str:
+    save = f"{what.replace(' ', '_')}.save_pretrained"
+    if Path(model).is_absolute():
+        return f"{save}({model!r})"
+    return f"{save}(FOLDER) and `servemark import FOLDER`; or run it once where the hub answers"

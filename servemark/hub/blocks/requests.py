@@ -123,7 +123,9 @@ def _of_recordings(name: str, prepare: Sounds, folder: Path) -> Iterator[Sample]
 
 def _lines(path: Path) -> list[str]:
     try:
-        found = [line for line in files.text(path, files.DATA_BYTES).splitlines() if line.strip()]
+        # `splitlines` would also cut at what a text may hold, such as U+2028.
+        whole = files.text(path, files.DATA_BYTES).replace("\r\n", "\n")
+        found = [line for line in whole.split("\n") if line.strip()]
     except files.NotTextError as error:
         raise InputDataError(f"{path} is not a text: {error}", fix=error.fix) from None
     except OSError as error:

@@ -13,6 +13,7 @@ from servemark.characterise import run
 from servemark.characterise.analysis import failure_of
 from servemark.characterise.tables import every
 from servemark.errors import ArtifactError, OptionError, ServerError
+from servemark.profiling.measure import Order
 from servemark.results import directory as results
 from servemark.results.directory import read_as
 from servemark.results.schema.characterisation import Characterisation
@@ -90,6 +91,14 @@ def test_a_failure_is_a_row_and_going_on_tries_it_again(folder: Path, monkeypatc
     again = results.typed(asked_of(folder), folder, Characterisation)
     run.Characterised(again, folder, folder, resume=True).run(ceilings=False)
     assert len(asked) == 4 * len(NAMES)
+
+
+def test_an_engine_s_own_exception_is_a_reason(tmp_path: Path) -> None:
+    def fail(_: Any) -> Any:
+        raise type("NoSuchFile", (Exception,), {})("the file went\naway")
+
+    found = run._timed(fail, Order("ncf_tiny", "onnxruntime", tmp_path, batch_size=4), 1.0)
+    assert (found["ms"], found["ms_reason"]) == (None, "the file went")  # type: ignore[misc]
 
 
 @pytest.mark.parametrize(

@@ -81,6 +81,11 @@ def packed(**arrays: Any) -> Callable[[Path], None]:
     return write
 
 
+def archive_for_array(folder: Path) -> None:
+    np.savez(folder / "x.npz", np.zeros(5))
+    (folder / "x.npz").rename(folder / DENSE)
+
+
 def empty_archive(folder: Path) -> None:
     with zipfile.ZipFile(folder / IDS_FILE, "w"):
         pass
@@ -95,6 +100,7 @@ def empty_archive(folder: Path) -> None:
         (saved(DENSE, np.zeros((5, 12), np.float32)), r"dense is float32 \[5, 12\], not float32 \[5, 13\]"),
         (saved(DENSE, np.zeros((4, 13), np.float32)), r"dense is float32 \[4, 13\]"),
         (saved(DENSE, np.array([{}])), "day_23_dense.npy cannot be read"),
+        (archive_for_array, "day_23_dense.npy cannot be read"),
         (saved(LABELS, np.zeros(5, np.int32)), r"labels is int32 \[5\], not int32 \[5, 1\]"),
         (saved(LABELS, np.full((5, 1), 0.5)), r"labels is float64 \[5, 1\], not int32"),
         (saved(LABELS, np.zeros((0, 1), np.int32)), r"not float32 \[0, 13\]"),
@@ -114,3 +120,4 @@ def test_what_is_wrong_names_the_file(tmp_path: Path, damage: Callable[[Path], N
     with pytest.raises(InputDataError, match=said) as caught:
         labelled(tmp_path)
     assert "materialize" in str(caught.value.fix)
+    assert "DATA_ROOT/criteo/" in str(caught.value.fix)

@@ -1,5 +1,6 @@
 """KiTS19's scans: cut as the reference cuts them, joined to a volume again, scored by organ; and what is wrong."""
 
+import gzip
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -130,6 +131,12 @@ def scrambled(case: Path) -> None:
     (case / "imaging.nii.gz").write_bytes(content)
 
 
+def of_an_unknown_type(case: Path) -> None:
+    content = bytearray(gzip.decompress((case / "imaging.nii.gz").read_bytes()))
+    content[70:72] = b"\x11\x27"
+    (case / "imaging.nii.gz").write_bytes(gzip.compress(content))
+
+
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
@@ -138,6 +145,8 @@ def scrambled(case: Path) -> None:
         (lambda case: (case / "imaging.nii.gz").write_bytes(b"no scan"), "imaging.nii.gz cannot be read"),
         (cut, "cannot be read"),
         (scrambled, "cannot be read"),
+        (of_an_unknown_type, "imaging.nii.gz cannot be read"),
+        (lambda case: save(case / "imaging.nii.gz", np.zeros((1, 4, 4)), (0.5, 1, 1)), "mm are less than one of 1.6 x"),
         (lambda case: save(case / "imaging.nii.gz", np.zeros((4, 4), np.float32)), "not a volume"),
         (lambda case: save(case / "segmentation.nii.gz", np.zeros((4, 4, 4), np.uint8)), "its segmentation"),
     ],

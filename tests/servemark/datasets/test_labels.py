@@ -157,6 +157,9 @@ def test_speech_is_scored_by_its_transcript(tmp_path: Path, name: str, first: in
     # 6 and 4 words, of which one is wrong
     answers = said("HE HOPED THERE WOULD BE STEW"), said("STUFF IT INTO ME")
     assert score(name, data, *answers) == pytest.approx(0.1)
+    for strange in (first - 1, len(letters) + first):
+        with pytest.raises(KeyError):
+            data.prediction({"ids": np.array([strange]), "lengths": np.array([1])}, "")
     assert next(iter(data.example(1).requests[0].values())).size
 
 
@@ -164,9 +167,9 @@ def answered(*ids: int) -> Sample:
     return {"ids": np.array([*ids, 0, 0], np.int32), "lengths": np.array([len(ids)], np.int32)}
 
 
-def wmt(root: Path, english: str = "the cat sat on it\n") -> Path:
+def wmt(root: Path, english: str = "the cat sat on it\n", name: str = "newstest2015") -> Path:
     for language, sentence in (("de", "die Katze saß darauf\n"), ("en", english)):
-        write(root / "stanford" / f"newstest2014.{language}", sentence)
+        write(root / "stanford" / f"{name}.{language}", sentence)
         words = dict.fromkeys(("<unk>", "<s>", "</s>", *sentence.split()))
         write(root / "stanford" / f"vocab.50K.{language}", "".join(f"{word}\n" for word in words))
     return root
@@ -177,7 +180,9 @@ def test_translations_are_scored_by_words_and_by_places(tmp_path: Path) -> None:
     assert data.example(0).label == "the cat sat on it"
     assert score("nmt", data, answered(3, 4, 5, 6, 7)) == pytest.approx(100)
     assert score("nmt", data, answered(3, 4, 5, 6, 0)) < 90
-    back = labelled("transformer", tmp_path)  # German has four words
+    with pytest.raises(InputDataError, match="holds no newstest2014 in 'en'"):
+        labelled("transformer", tmp_path)
+    back = labelled("transformer", wmt(tmp_path, name="newstest2014"))  # German has four words
     assert score("transformer", back, answered(3, 4, 5, 5)) == pytest.approx(3 / 4)
 
 
@@ -216,6 +221,9 @@ def test_faces_of_a_pair_are_two_requests(tmp_path: Path) -> None:
     assert [data.example(number).label for number in range(4)] == [(1, 0), (0, 0), (1, 1), (0, 1)]
     ann, bob = ({"embedding": np.eye(2, dtype=np.float32)[axis]} for axis in (0, 1))
     assert score("facenet", data, ann, ann, ann, bob, bob, bob, ann, bob) == 1
+    write(tmp_path / "pairs.txt", "0\t300\n")
+    with pytest.raises(InputDataError, match=r"pairs\.txt:1: announces 0 pairs, 0 follow"):
+        labelled("facenet", tmp_path)
 
 
 def test_identities_are_numbered_by_the_training_split(tmp_path: Path) -> None:

@@ -52,7 +52,12 @@ def test_questions_come_with_their_story_and_candidates(tmp_path: Path) -> None:
     one, other = cbt.read(tmp_path, vocabulary=5)  # the, cat and the full stop have numbers
     assert [part.tolist() for part in one] == [[2, 3, 1, 1, 1, 4, 1, 1, 4], [2, 1, 1, 4], [3] + [1] * 9]
     assert [part.tolist() for part in other] == [part.tolist() for part in one]
-    for text, reason in ((QUESTION.replace("|h", ""), r"2500ex\.txt:3: 9 candidates"), ("x y\n", ":1: 'x y' has no")):
+    damaged = {
+        QUESTION.replace("|h", ""): r"2500ex\.txt:3: 9 candidates",
+        "1 a story\n21 The XXXXX ran\tcat\n": ":2: 0 candidates",
+        "x y\n": ":1: 'x y' has no",
+    }
+    for text, reason in damaged.items():
         (folder / cbt.TEST).write_text(text)
         with pytest.raises(InputDataError, match=reason):
             list(cbt.read(tmp_path, vocabulary=5))

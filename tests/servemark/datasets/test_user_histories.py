@@ -66,7 +66,9 @@ def test_a_din_request_leaves_the_last_review_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["{", '{"reviewerID": "u"}', "[]", '{"reviewerID": "u", "asin": "B", "unixReviewTime": "x"}']
+    "line",
+    ["{", '{"reviewerID": "u"}', "[]"]
+    + [f'{{"reviewerID": "u", "asin": "B", "unixReviewTime": {time}}}' for time in ('"x"', "Infinity")],
 )
 def test_reviews_that_are_none(tmp_path: Path, line: str) -> None:
     folder = reviews(tmp_path, ("u", "B1", 10))

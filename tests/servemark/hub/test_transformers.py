@@ -73,6 +73,14 @@ def without(tensor: str, path: Path) -> None:
     save_file(weights, path / "model.safetensors", metadata={"format": "pt"})
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_a_folder_of_half_precision_is_described_in_single(dtype: str, tmp_path: Path) -> None:
+    path = write_folder("sentences", tmp_path)
+    transformers.BertModel.from_pretrained(path).to(getattr(torch, dtype)).save_pretrained(path)
+    found = hub.imported(path, "mine", {}, force=False)
+    assert {port.datatype for port in found.outputs} == {"FP32"}
+
+
 def test_weights_that_are_not_all_there_are_refused(tmp_path: Path) -> None:
     path = write_folder("vit encoder", tmp_path)
     without("layernorm.weight", path)

@@ -81,6 +81,18 @@ def test_one_answer_of_nan_is_one_wrong_answer(name: str, tmp_path: Path) -> Non
     json.dumps(found, allow_nan=False)
 
 
+@pytest.mark.parametrize("error", [IndexError, KeyError, ValueError, TypeError])
+def test_an_answer_that_is_not_the_model_s_is_wrong(error: type[Exception], tmp_path: Path) -> None:
+    def prediction(outputs: Sample, _: Any) -> str:
+        if "more" in outputs:
+            raise error
+        return "a b"
+
+    found = scored("WER", tmp_path, {"more": np.array([29])}, prediction)
+    assert (found["wrong"], found["left_out"], found["not_numbers"]) == (1, 0, 0)
+    assert json.loads((tmp_path / "examples.jsonl").read_text().splitlines()[0])[-1] == "not_decodable"
+
+
 def floating(name: str) -> bool:
     """True where a metric's prediction is one array of floating point."""
     first = PREDICTIONS[name][0]

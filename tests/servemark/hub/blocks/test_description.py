@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from servemark import workload
 from servemark.errors import OptionError
 from servemark.hub.blocks import description as hub
 from servemark.hub.blocks import network
+from servemark.workload.registry import WORKLOADS
 from tests.support.hub_folders import write_folder
 
 torch = pytest.importorskip("torch")
@@ -36,6 +38,8 @@ def test_another_file_of_weights_is_another_model(tmp_path: Path) -> None:
         ({"some": "thing"}, "neither of model_type, architecture"),
         ({"model_type": "gpt2"}, "the architecture 'gpt2', of which servemark does not know the requests"),
         ({"model_type": "no_such_model"}, "cannot read its configuration"),
+        ({"architecture": "my_net"}, "cannot make it: "),
+        ({"architecture": "resnet18", "pretrained_cfg": 5}, "cannot make it: "),
         ({"model_type": "bert", "auto_map": {"AutoConfig": "evil.Config"}}, ""),
     ],
 )
@@ -78,6 +82,41 @@ def test_a_library_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(OptionError, match="timm is not installed") as caught:
         workload.get("timm/resnet18")
     assert caught.value.fix == hub.INSTALL
+
+
+def test_what_is_kept_needs_no_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(library: str) -> str:
+        raise PackageNotFoundError(library)
+
+    before = workload.get("timm/resnet18").made_of
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    monkeypatch.setattr(hub, "version", missing)
+    assert workload.get("timm/resnet18").made_of == before
+
+
+def test_a_name_is_not_a_folder_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("resnet18", "google-bert/bert-base-uncased"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "config.json").write_text('{"model_type": "bert", "architecture": "resnet34"}')
+    assert workload.get("timm/resnet18").parameters == 11_689_512
+    with pytest.raises(OptionError, match="google-bert/bert-base-uncased is a folder here"):
+        workload.get("transformers/google-bert/bert-base-uncased")
+
+
+def test_the_name_of_another_workload_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "own.py"
+    monkeypatch.setenv(WORKLOADS, str(file))
+    for taken, path in (("mine", write_folder("bert", tmp_path)), ("timm--resnet18", Path("timm/resnet18"))):
+        file.write_text(
+            f"from dataclasses import replace\nfrom servemark.workload import get\n"
+            f"WORKLOAD = replace(get('ncf'), name={taken!r}, tiny=None)\n"
+        )
+        with pytest.raises(OptionError, match=f"'{taken}' is a workload already"):
+            hub.imported(path, taken, {}, force=True)
+        assert workload.get(taken).name == taken
+    with pytest.raises(OptionError, match="is a workload already"):
+        workload.get("timm/resnet18")
 
 
 def test_names_are_searched() -> None:

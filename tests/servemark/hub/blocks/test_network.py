@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 
+from servemark.errors import OptionError
 from servemark.hub.blocks import description as hub
 from servemark.hub.blocks import network as networks
 from servemark.hub.blocks.network import BRANCH_SCALE, spread
@@ -59,6 +60,27 @@ class Looking(nn.Module):
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
         table = torch.ones(11, 4) if bool((ids < 11).all()) else torch.ones(11, 5)
         return table[ids]
+
+
+class Wrong(nn.Module):
+    """A network that takes no ids."""
+
+    def __init__(self, words: str) -> None:
+        super().__init__()
+        self.words = words
+
+    def forward(self, _: torch.Tensor) -> torch.Tensor:
+        raise RuntimeError(self.words)
+
+
+@pytest.mark.parametrize(
+    ("words", "fix"), [("mat1 and mat2 shapes cannot be multiplied", "--shape"), ("torch.float8", "export it to ONNX")]
+)
+def test_other_sizes_are_advised_where_the_error_is_about_them(words: str, fix: str) -> None:
+    ids = Port(name="ids", datatype="INT64", shape=(6,), holds="ids", vocabulary=11)
+    with pytest.raises(OptionError, match=words) as caught:
+        networks.counted(lambda: Wrong(words), (ids,), lambda answer: {"answer": answer})
+    assert fix in str(caught.value.fix)
 
 
 def test_a_network_that_looks_at_values_is_counted_with_them() -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from servemark.errors import InputDataError, OptionError
 from servemark.hub.blocks import description as hub
+from servemark.hub.blocks import requests
 from servemark.workload import Workload, get
 from tests.support.hub_folders import write_folder
 
@@ -151,7 +152,7 @@ def test_texts_go_through_the_tokenizer_of_the_folder(tokenizer: Any, tmp_path: 
     assert workload.read is not None
     with pytest.raises(InputDataError, match="bert: its tokenizer has no vocabulary") as caught:
         next(workload.read(tmp_path / "texts.txt"))
-    assert "save_pretrained" in str(caught.value.fix)
+    assert f"tokenizer.save_pretrained('{path}')" == caught.value.fix
     tokenizer.save_pretrained(path)
     _is_as_the_tokenizers(tokenizer, workload, tmp_path)
 
@@ -266,6 +267,12 @@ def _is_as_the_tokenizers(tokenizer: Any, workload: Workload, folder: Path) -> N
     right = tokenizer(list(TEXTS), padding="max_length", truncation=True, max_length=length, return_tensors="np")
     for name in ("input_ids", "attention_mask"):
         assert (np.stack([sample[name] for sample in samples]) == right[name]).all()
+
+
+def test_a_text_ends_at_the_end_of_its_line_alone(tmp_path: Path) -> None:
+    texts = [f"one{mark}text" for mark in "\u2028\u2029\x85\v\f\x1c\x1d\x1e"]
+    (tmp_path / "texts.txt").write_bytes("\r\n".join(texts).encode())
+    assert requests._lines(tmp_path / "texts.txt") == texts
 
 
 def test_a_file_without_text_is_refused(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from servemark.models import faster_rcnn, faster_rcnn_c4, mask_rcnn, retinanet, 
 from servemark.models.blocks import detection as _detection
 from servemark.models.blocks import rcnn
 from servemark.models.blocks.suppression import select, survivors
-from tests.support.workload_data import batch_of
+from tests.support.workload_data import batch_of, firm
 
 TWO_STAGES = ["faster_rcnn", "faster_rcnn_c4", "mask_rcnn"]
 DETECTORS = ["ssd300", "retinanet", *TWO_STAGES]
@@ -140,10 +140,10 @@ def torchvisions_answer(model: Any, image: torch.Tensor) -> dict[str, torch.Tens
     return answer
 
 
-def firm(model: Any, name: str, images: torch.Tensor) -> torch.Tensor:
+def clear(model: Any, name: str, images: torch.Tensor) -> torch.Tensor:
     """The pictures whose detections hang on no rounding, neither the choice of boxes nor their order."""
     answered = golden.eager(model, workload.get(name), {"image": images.numpy()})
-    return images[golden.firm(model, workload.get(name), answered, change=10 * golden.ENGINES_DIFFER)]
+    return images[firm(model, workload.get(name), answered, change=10 * golden.ENGINES_DIFFER)]
 
 
 def check_against_torchvision(model: Any, images: torch.Tensor) -> list[int]:
@@ -168,7 +168,7 @@ def check_against_torchvision(model: Any, images: torch.Tensor) -> list[int]:
 def test_detections_are_torchvisions_own(name: str) -> None:
     full = not name.endswith("_tiny")
     model, images = built(name), batch_of(workload.get(name), 4 if full else 12, seed=3)[0]
-    counts = check_against_torchvision(model, firm(model, name, images))
+    counts = check_against_torchvision(model, clear(model, name, images))
     assert len(set(counts)) > 1
     assert 20 <= np.mean(counts) <= 100 if full else 3 <= np.mean(counts) <= 10
 
@@ -180,7 +180,7 @@ def test_boxes_end_where_the_picture_does(name: str) -> None:
     image[:, :, 96:] = 0
     image[0, :, :, 60:] = 0
     model = built(f"{name}_tiny", 0.1)
-    check_against_torchvision(model, firm(model, f"{name}_tiny", image))
+    check_against_torchvision(model, clear(model, f"{name}_tiny", image))
     with torch.no_grad():
         boxes = model(image)[0]
     assert boxes[..., 3].max() == 96
@@ -192,7 +192,7 @@ def test_boxes_end_where_the_picture_does(name: str) -> None:
 def test_crowded_detections_are_torchvisions_own(name: str) -> None:
     """With hardly any background there are many overlapping candidates of every class, and more than are answered."""
     model, images = built(name, 0.1), batch_of(workload.get(name), 8, seed=3)[0]
-    counts = check_against_torchvision(model, firm(model, name, images))
+    counts = check_against_torchvision(model, clear(model, name, images))
     assert set(counts) == {workload.get(name).outputs[0].shape[0]}
     assert len(counts) > 1
 
