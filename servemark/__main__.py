@@ -3,7 +3,7 @@
 import signal
 import sys
 
-from servemark.errors import ServemarkError, exhausted, require_address_space
+from servemark.errors import ServemarkError, of_the_system, require_address_space
 
 
 def main() -> None:
@@ -14,7 +14,7 @@ def main() -> None:
         require_address_space()
         from servemark import cli, interrupts
     except (ServemarkError, MemoryError, ImportError) as error:
-        words = error if isinstance(error, ServemarkError) else exhausted(error)
+        words = error if isinstance(error, ServemarkError) else of_the_system(error)
         if words is None:
             raise
         sys.stderr.write(f"servemark: {words}\n")

@@ -109,6 +109,7 @@ def reason(error: BaseException) -> str:
 BASE_BYTES, THREAD_BYTES = 384 << 20, 64 << 20
 """Address space of the interpreter with its libraries, and of malloc's arena in each thread of theirs."""
 _FULL = {errno.ENOSPC, errno.EDQUOT}
+_OUT_OF_REACH = {errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.ENOTDIR, errno.ELOOP}
 _NO_MEMORY = ("failed to map segment", "cannot allocate memory")
 _LESS = "raise the limit (`ulimit -v`, the container's), or ask for less: --max-in-flight, --batch-size"
 
@@ -124,11 +125,13 @@ def require_address_space() -> None:
         )
 
 
-def exhausted(error: Exception) -> ServemarkError | None:
-    """The words of an error that says that memory or disk are used up; None of any other."""
+def of_the_system(error: Exception) -> ServemarkError | None:
+    """The words of an error that the system gave: memory or disk is used up, a path is out of reach; None of others."""
     if isinstance(error, OSError) and error.errno in _FULL:
         place = error.filename2 or error.filename or "a file"
         return ServemarkError(f"{place}: {error.strerror}", fix="make room there, or choose --out and TMPDIR elsewhere")
+    if isinstance(error, OSError) and error.errno in _OUT_OF_REACH and error.filename:
+        return ServemarkError(f"{error.filename!s:.200}: {error.strerror}", fix="name a path that this user can reach")
     short = isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM)
     if short or (isinstance(error, ImportError) and any(words in str(error).lower() for words in _NO_MEMORY)):
         return ServemarkError(f"there is not enough memory ({str(error)[:200] or 'MemoryError'})", fix=_LESS)

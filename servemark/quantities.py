@@ -4,7 +4,7 @@ import contextlib
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from decimal import Context, Decimal, InvalidOperation
+from decimal import Context, Decimal
 
 from servemark.errors import OptionError
 
@@ -51,7 +51,7 @@ def _exact(flag: str, value: object, units: Mapping[str, str]) -> Decimal:
     """Read a number as it is written, whose float is finite. Raises OptionError."""
     match = _NUMBER_AND_UNIT.fullmatch(str(value).strip())
     if match is not None and match[2] in units:
-        with contextlib.suppress(InvalidOperation):  # of an exponent of 20 digits
+        with contextlib.suppress(ArithmeticError):  # of an exponent of seven digits, or of twenty
             # As many digits as the product may have; the usual 28 would round.
             result = Context(prec=len(match[1]) + 20).multiply(Decimal(match[1]), Decimal(units[match[2]]))
             if math.isfinite(float(result)):

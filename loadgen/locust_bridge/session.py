@@ -42,7 +42,7 @@ from loadgen.transport.server_url import METRICS
 from servemark import interrupts
 from servemark.documents.flags import OPTIONS, from_locust
 from servemark.documents.request import RunRequest, changed
-from servemark.errors import ExitCode, OptionError, ServemarkError, ServerError, exhausted
+from servemark.errors import ExitCode, OptionError, ServemarkError, ServerError, of_the_system
 from servemark.output import note, printable, stderr
 from servemark.views.live.progress import ended, progress
 
@@ -201,7 +201,7 @@ class Session:
         except KeyboardInterrupt:
             code = ExitCode.INVALID
         except Exception as error:
-            words = exhausted(error)
+            words = of_the_system(error)
             code = words.exit_code if words else ExitCode.INTERNAL
             if words:
                 self._tell(words)

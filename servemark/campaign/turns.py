@@ -70,14 +70,18 @@ class Journal:
         return cast(T, _with_reasons(found, outcome, kind))
 
     def _append(self, line: Mapping[str, Any]) -> None:
-        """Append a line by one synced write, so that it is there whole or not at all."""
+        """Append a line, whole and synced; on a full disk none of it."""
         try:
-            file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-            try:
-                os.write(file, json.dumps(line, allow_nan=False).encode() + b"\n")
-                os.fsync(file)
-            finally:
-                os.close(file)
+            with self._path.open("ab", buffering=0) as file:
+                before = file.tell()
+                left = memoryview(json.dumps(line, allow_nan=False).encode() + b"\n")
+                try:
+                    while left:  # a disk that is nearly full takes a part
+                        left = left[file.write(left) :]
+                    os.fsync(file)
+                except OSError:
+                    file.truncate(before)
+                    raise
         except OSError as error:
             raise ResultError(
                 f"{self._path} cannot be written: {error.strerror}", fix="give a directory with room: --out DIR"
@@ -195,7 +199,7 @@ class Campaign:
         resume: bool = False,
     ) -> None:
         """Begin a journal, or go on with that of the folder. Raises as `Journal`."""
-        self.folder, self._write = folder, write
+        self.folder, self._write, self._resumed = folder, write, resume
         self._journal = Journal(folder, asked, resume=resume)
         self._count, self._planned, self._progress = 0, 0, Progress(0.0)
         self._fresh = False
@@ -212,7 +216,7 @@ class Campaign:
         self, kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
     ) -> None:
         if kind is not None and not self._journal.turns:
-            results.discard(self.folder)
+            results.discard(self.folder, whole=not self._resumed)  # turns that did not end leave folders
             return
         reason = None if kind is None else INTERRUPTED if issubclass(kind, KeyboardInterrupt) else FAILED
         if reason is None or self._fresh:

@@ -11,7 +11,7 @@ import click
 from click.shell_completion import get_completion_class
 
 from servemark import __version__, interrupts
-from servemark.errors import ExitCode, NoResultError, OptionError, ServemarkError, exhausted
+from servemark.errors import ExitCode, NoResultError, OptionError, ServemarkError, of_the_system
 from servemark.output import NOTES, SAYS, stderr
 
 PLACES = {
@@ -196,6 +196,9 @@ def build() -> click.Group:
     )
 
 
+_INTERRUPTED = "servemark: interrupted"
+
+
 def main() -> None:
     """Run a command and turn what goes wrong into a message and a documented exit code."""
     os.environ.setdefault(SAYS, NOTES)
@@ -215,18 +218,17 @@ def main() -> None:
         stderr.print(f"servemark: {error}", style="red")
         code = error.exit_code
     except NoResultError as error:
-        if error.said:
-            stderr.print(error.said, style="red")
         code = error.exit_code
+        if said := error.said or (_INTERRUPTED if code == interrupts.EXIT_CODE else ""):
+            stderr.print(said, style="red")
     except (KeyboardInterrupt, click.Abort):
+        stderr.print(_INTERRUPTED, style="red")
         code = interrupts.EXIT_CODE
     except Exception as error:
-        if words := exhausted(error):
+        if words := of_the_system(error):
             stderr.print(f"servemark: {words}", style="red")
             code = words.exit_code
         else:
             stderr.print_exception()
             code = ExitCode.INTERNAL
-    if code == interrupts.EXIT_CODE:
-        stderr.print("servemark: interrupted", style="red")
     sys.exit(int(code or 0))

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from servemark.cli._load import resolved
-from servemark.cli._report import write_page
+from servemark.cli._report import PAGE, write_page
 from servemark.compare.interleaved.contenders import parse_urls
 from servemark.compare.interleaved.preparation import Request
 from servemark.compare.interleaved.run import compare_engines
@@ -23,8 +23,6 @@ from servemark.results.saved import Saved
 from servemark.results.schema.comparison import ComparisonDocument
 from servemark.views.render.markdown import to_markdown
 from servemark.views.render.terminal import show
-
-PAGE = "report.html"
 
 
 def compare(options: Compare) -> int:

@@ -1,6 +1,5 @@
 """`servemark rerun`: the run that made a result once more, with its options."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -55,7 +54,7 @@ def request_of(document: RunHeader, file: Path) -> RunRequest:
     values = [
         each for value in given_options(request).values() for each in (value if isinstance(value, list) else [value])
     ]
-    if strange := [each for each in values if isinstance(each, str) and not _is_text(each)]:
+    if strange := [each for each in values if isinstance(each, str) and "\0" in each]:
         raise ResultError(f"{file}: {strange[0]!r:.200} is not plain text", fix="name a whole result directory")
     if request.imports_dir == str(models_folder()):
         request = changed(request, imports_dir="")  # where they are looked for anyway
@@ -69,11 +68,3 @@ def _differences(then: RunHeader, run: Run) -> Iterator[str]:
     exported = (entry.read_manifest() or then).get("artifact_sha256")
     for each in differing(then, {**then, "environment": collect(), "artifact_sha256": exported}):
         yield f"{each['key']} was {each['a']}, is {each['b']}"
-
-
-def _is_text(value: str) -> bool:
-    """Tell whether a command line can hold it: no NUL, no half of a surrogate pair."""
-    try:
-        return b"\0" not in os.fsencode(value)
-    except UnicodeEncodeError:
-        return False

@@ -96,7 +96,11 @@ class _Reader:
         if name == "stages" and isinstance(node, yaml.SequenceNode):
             return [self.group(each, Stage, f"{place}[{n}]") for n, each in enumerate(node.value)]
         if not isinstance(node, yaml.ScalarNode):
-            return yaml.SafeLoader("").construct_document(node)
+            try:
+                return yaml.SafeLoader("").construct_document(node)
+            except (yaml.YAMLError, ValueError, RecursionError) as error:
+                said = getattr(error, "problem", None) or error
+                raise self.error(node, f"{place} cannot be read: {said}", EXAMPLE) from error
         option = next((each for each in options_in(kind, "load").values() if each.field == name), None)
         if node.tag == _NOTHING or option is None or option.switch:
             known = {_NOTHING: None, _BOOLEAN: yaml.SafeLoader.bool_values.get(node.value.lower())}

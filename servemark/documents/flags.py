@@ -144,6 +144,12 @@ class Option:
             return tuple(self.read(each) for each in given) if self.kind.many else self.read(",".join(given))
         if self.switch:
             return given
+        try:
+            str(given).encode()
+        except UnicodeEncodeError:
+            raise OptionError(
+                f"{what or self.spelled} {given!r} is not UTF-8, as results are", fix="rename it"
+            ) from None
         if self.flag.read:
             return self.flag.read(what or self.spelled, given)
         return self.kind.read(what or self.spelled, given, self.flag.units)

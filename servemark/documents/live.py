@@ -81,7 +81,10 @@ class Exporter:
         """Read NAME=URL or NAME=URL#PREFIX,... . Raises OptionError."""
         name, _, rest = text.partition("=")
         url, _, prefixes = rest.partition("#")
-        parts = urlsplit(url)
+        try:
+            parts = urlsplit(url)
+        except ValueError:
+            parts = urlsplit("")
         if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]{0,40}", name) or parts.scheme != "http" or not parts.hostname:
             raise OptionError(f"--scrape {text!r} is not NAME=http://HOST:PORT/metrics", fix=_SCRAPE_FIX)
         if name in OURS or parts.username:

@@ -109,6 +109,10 @@ def check_parameters(parameters: Mapping[str, bool | int | float | str]) -> None
     for name, value in parameters.items():
         if isinstance(value, int) and not _is_int64(value):
             raise _not_int64(f"{name}:{value}:int")
+    if parameters_of(parameters_text(parameters)) != parameters:
+        raise OptionError(
+            f"{FLAG}: {dict(parameters)!s:.200} holds a text that reads like NAME:VALUE:TYPE", fix="another text"
+        )
 
 
 def _is_int64(value: int) -> bool:

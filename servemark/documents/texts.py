@@ -107,9 +107,10 @@ def span(each: Callable[[str, str], float]) -> Callable[[str, str], tuple[float,
         if step <= 0 or end < start:
             raise OptionError(f"{flag} {text!r} needs START <= END and a STEP above 0", fix=f"write it like {example}")
         # The end belongs to the range also where floating-point steps fall short of it by a hair.
-        count = math.floor((end - start) / step + 1e-9) + 1
-        if count > MAX_RUNS:
-            raise OptionError(f"{flag} {text!r} asks for {count} runs, at most {MAX_RUNS}", fix="raise STEP")
+        steps = (end - start) / step + 1e-9
+        if steps >= MAX_RUNS:
+            raise OptionError(f"{flag} {text!r} asks for {steps + 1:.6g} runs, at most {MAX_RUNS}", fix="raise STEP")
+        count = math.floor(steps) + 1
         return tuple(start + index * step for index in range(count))
 
     return read

@@ -16,6 +16,7 @@ NO_ANSWER = "no request succeeded"
 NONE_SENT = "no request was sent in the measured interval"
 CLOSED_LOOP = "a closed loop has no schedule"
 OWN = "each workload has its own, under `mix`"
+WITHHELD = "it is withheld in one of the parts"
 Better = Literal["lower", "higher"]
 
 
@@ -56,19 +57,6 @@ def summed(tag: str, parts: Sequence[Part]) -> Value:
 def largest(tag: str, parts: Sequence[Part]) -> Value:
     """Take the largest."""
     return _all(tag, parts, max)
-
-
-def weighted(by: str) -> Join:
-    """Join by their mean, weighted by another figure."""
-
-    def join(tag: str, parts: Sequence[Part]) -> Value:
-        weights = [part.value(by) or 0.0 for part in parts]
-        total = math.fsum(weights)
-        if not total:
-            return same(tag, parts)
-        return _all(tag, parts, lambda values: math.fsum(map(math.prod, zip(values, weights, strict=True))) / total)
-
-    return join
 
 
 def _all(tag: str, parts: Sequence[Part], join: Callable[[list[float]], float]) -> Value:
@@ -197,6 +185,12 @@ class Distribution:
             return point.of(found, windows, interval=not evidence.live)
 
         def join(tag: str, parts: Sequence[Part]) -> Value:
+            for part in parts:
+                if point.percentile is None or self.tag not in part.histograms:
+                    break
+                found, own = part.figures[tag], part.histograms[self.tag]
+                if found["value"] is None and own.count and own.no_percentile(point.percentile) is None:
+                    return Value.unknown(found.get("reason") or WITHHELD, found.get("n"))  # withheld
             return point.join(tag, parts)
 
         return Figure(
@@ -247,7 +241,7 @@ def _counted(tag: str, parts: Sequence[Part]) -> list[tuple[int, Part]]:
     ]
 
 
-def _mean(tag: str, parts: Sequence[Part]) -> Value:
+def mean(tag: str, parts: Sequence[Part]) -> Value:
     """The mean of all samples, from the parts' own, which are exact."""
     counted = _counted(tag, parts)
     n = sum(count for count, _ in counted)
@@ -263,8 +257,7 @@ def _stdev(tag: str, parts: Sequence[Part]) -> Value:
     if not n:
         return same(tag, parts)
     squares = [c * ((p.value(tag) or 0.0) ** 2 + (p.value(mean_tag) or 0.0) ** 2) for c, p in counted]
-    mean = _mean(mean_tag, parts).value or 0.0
-    return Value(deviation(math.fsum(squares) / n, mean), n=n)
+    return Value(deviation(math.fsum(squares) / n, mean(mean_tag, parts).value or 0.0), n=n)
 
 
 def _extreme(choose: Callable[[list[float]], float]) -> Join:
@@ -312,7 +305,7 @@ def _percentile(percentile: float) -> _Point:
 
 
 _POINTS = {
-    "mean": _moment("Mean of the answered requests", Histogram.mean_ms, _mean),
+    "mean": _moment("Mean of the answered requests", Histogram.mean_ms, mean),
     "stdev": _moment("Standard deviation of the answered requests", Histogram.stdev_ms, _stdev),
     "min": _moment("Shortest of the answered requests", lambda histogram: histogram.min_ns / 1e6, _extreme(min)),
     **{f"p{text_of(each)}": _percentile(each) for each in PERCENTILES},

@@ -100,7 +100,7 @@ FIGURES = (
     Figure(
         "generator.requests_outside_interval",
         COUNT,
-        "Requests of the warm-up, after the interval, and first ones alone.",
+        "Requests outside the measured interval: the warm-up, those after it, and the single ones before the load.",
         lambda evidence: Value(evidence.generator.outside),
         join=summed,
         detail=True,
@@ -108,7 +108,7 @@ FIGURES = (
     Figure(
         "generator.cpu_latency",
         US,
-        "Within which idle cores of the generator's machine had to wake up while it sent (CPU latency QoS).",
+        "Time in which idle cores of the generator's machine had to wake up while it sent (CPU latency QoS).",
         lambda evidence: evidence.generator.cpu_latency,
         detail=True,
     ),

@@ -12,10 +12,10 @@ from servemark.figures.figure import (
     Distribution,
     Figure,
     Part,
+    mean,
     merged,
     percentile_of,
     summed,
-    weighted,
 )
 from servemark.figures.value import COUNT, MS, SHARE, Value
 from servemark.quantities import figure, text_of
@@ -72,7 +72,7 @@ def _answered(percentile: float) -> Figure:
     return Figure(
         f"answered_latency.{key}",
         MS,
-        f"The percentile {text_of(percentile)} of the answered requests alone.",
+        f"Percentile {text_of(percentile)} of the answered requests alone.",
         lambda evidence: percentile_of(evidence.latency.answered(), percentile, (), interval=False),
         better="lower",
         join=lambda _, parts: percentile_of(merged("latency", parts).answered(), percentile, (), interval=False),
@@ -132,7 +132,7 @@ FIGURES = (
         "Share of requests that were sent more than 1 ms late.",
         _late,
         better="lower",
-        join=weighted("requests.answered"),
+        join=mean,
         live=True,
         detail=True,
     ),

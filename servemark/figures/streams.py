@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from servemark.figures.evidence import Answers, Evidence, Sequences
-from servemark.figures.figure import NONE_SENT, Distribution, Figure, largest, summed, weighted
+from servemark.figures.figure import NONE_SENT, Distribution, Figure, largest, mean, summed
 from servemark.figures.throughput import per_s
 from servemark.figures.value import ANSWERS_PER_S, COUNT, SEQUENCES_PER_S, Value
 
@@ -55,7 +55,7 @@ FIGURES = (
         COUNT,
         "Mean number of answers to a request.",
         _per_request,
-        join=weighted("requests.answered"),
+        join=mean,
     ),
     Figure(
         "answers.rate",

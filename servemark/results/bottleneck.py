@@ -38,9 +38,7 @@ def bottleneck(figures: Figures, details: Details, verdict: VerdictOfRun, *, ope
     paused = next((each for each in verdict["constraints"] if each["name"] == Kind.GENERATOR_PAUSE), None)
     steps_ms = _steps_ms(figures, details)
     stood_still = paused is not None and not paused["ok"]
-    if (Kind.CLIENT_CPU in failed or late or stood_still) and not _overloads(
-        _steps_ms(figures, details), failed, missed, delay_ms
-    ):
+    if (Kind.CLIENT_CPU in failed or late or stood_still) and not _overloads(steps_ms, failed, missed, delay_ms):
         if Kind.CLIENT_CPU in failed:
             return _found(GENERATOR, f"it used {number(figures, 'generator.cpu'):.0%} of its core")
         if not late and paused is not None:

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -101,12 +102,15 @@ def new_directory(root: Path, name: str, *, now: datetime | None = None) -> Path
     raise ResultError(f"{root} already holds 1000 results of {stamp}-{name}", fix="give another --out")
 
 
-def discard(directory: Path) -> None:
-    """Remove a directory that has got no result."""
+def discard(directory: Path, *, whole: bool = False) -> None:
+    """Remove a directory that has got no result: `whole` with all that is in it, else if nothing else is."""
     with contextlib.suppress(OSError):
-        for name in (ORDER_FILE, JOURNAL):
-            (directory / name).unlink(missing_ok=True)
-        directory.rmdir()
+        if whole:
+            shutil.rmtree(directory)
+        else:
+            for name in (ORDER_FILE, JOURNAL):
+                (directory / name).unlink(missing_ok=True)
+            directory.rmdir()
         _link_latest(directory.parent)
 
 

@@ -160,9 +160,10 @@ class _Mix:
         deadline = time.monotonic() + READY_TIMEOUT_S
         files = [folder / RESULT_FILE for folder in self._configs]
         while not all(file.exists() for file in files):
-            ended = [process.returncode for process in self._processes if process.poll() is not None]
-            if ended:
-                raise NoResultError(ended[0] or ExitCode.INTERNAL)
+            for folder, process in zip(self._configs, self._processes, strict=True):
+                if process.poll() is not None:
+                    read_result(folder, process.returncode)
+                    raise NoResultError(process.returncode or ExitCode.INTERNAL)
             if time.monotonic() > deadline:
                 raise ServerError(f"the workloads were not ready after {READY_TIMEOUT_S:g} s")
             interrupts.sleep(_POLL_S)

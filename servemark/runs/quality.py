@@ -267,10 +267,9 @@ def _interrupted(out: Path, pending: QualityResult) -> Path | None:
     """The newest interrupted run of the same options, artifact and device, None where there is none."""
     for folder in sorted(out.glob("*-quality*"), reverse=True):
         with contextlib.suppress(ResultError):
-            result = results.read(folder)
+            result = results.read_as(folder, QualityResult)
             same = (
-                result.get("kind") == KIND
-                and all(result[key] == value for key, value in pending.items() if key in _PLACE)
+                all(result.get(key) == value for key, value in pending.items() if key in _PLACE)
                 and all(result["request"][key] == pending["request"][key] for key in _ASKED)
                 and _subset_and_server(result["resolved"]) == _subset_and_server(pending["resolved"])
             )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from servemark.errors import exhausted
+from servemark.errors import of_the_system
 from servemark.paths import CHECKOUT
 from tests.support.command_line import BAD_INPUT, Servemark
 
@@ -48,5 +48,5 @@ def test_a_command_says_what_is_used_up(
 
 
 def test_any_other_error_is_not_that() -> None:
-    assert exhausted(OSError(errno.EIO, "Input/output error")) is None
-    assert exhausted(ImportError("no module named x")) is None
+    assert of_the_system(OSError(errno.EIO, "Input/output error")) is None
+    assert of_the_system(ImportError("no module named x")) is None

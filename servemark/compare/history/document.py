@@ -21,6 +21,7 @@ from servemark.compare.history.changes import (
     sure,
 )
 from servemark.compare.interleaved.document import longer_runs, measured_s
+from servemark.documents.load import Distribution
 from servemark.documents.saved_load import load_key, load_name
 from servemark.errors import ResultError
 from servemark.figures.elsewhere import KERNEL_TIME, MAX_RATE
@@ -106,8 +107,13 @@ def _measured(document: dict[str, Any], folder: Path, figure: Figure) -> Iterato
     # Only figures above 0 have ratios.
     if value is None or value <= 0 or searched != (figure is MAX_RATE):
         return
-    search = f"highest rate with {result['request']['objectives']['slo'] or None}"
-    load_words, load = (search, search) if searched else (load_name(result), load_key(result))
+    load_words, load = (load_name(result), load_key(result))
+    if searched:
+        given = result["request"]["load"]
+        load_words = f"highest rate with {result['request']['objectives']['slo'] or None}"
+        if given["distribution"] != Distribution.POISSON:
+            load_words += f", {given['distribution']} arrivals"
+        load = f"{load_words}, {given['gamma_cv']}, {given['duration_s']}"
     # Of a server's own model only the protocol is known.
     place = ", ".join(str(result[key]) for key in ("engine", "precision", "device", "protocol") if result.get(key))
     if value_of(result, "generator.cpu_latency") is not None:

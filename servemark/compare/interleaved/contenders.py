@@ -89,7 +89,10 @@ def parse_urls(text: str) -> dict[str, str]:
     found = {}
     for part in text.split(","):
         name, equals, url = part.strip().rpartition("=")
-        label = name if equals else urlsplit(url if "//" in url else f"//{url}").netloc
+        try:
+            label = name if equals else urlsplit(url if "//" in url else f"//{url}").netloc
+        except ValueError:
+            label = ""
         if not label or not url or label in found:
             raise OptionError(
                 f"--urls {text!r} has no two names", fix="--urls main=http://HOST:PORT,pr=http://HOST:PORT"

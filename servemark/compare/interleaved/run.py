@@ -234,7 +234,8 @@ class Comparison:
     def _search(self, participant: Participant, load: ConstantRate) -> RateRuns:
         """Search one engine's highest rate; where there is none, the reason stands for it."""
         note(f"highest rate of {participant.label}")
-        place = f"max-rate-{participant.contender.slug}"
+        # Its number, because two labels may be alike as part of a file name.
+        place = f"max-rate-{self._participants.index(participant) + 1}-{participant.contender.slug}"
         with self._prepared.server(participant) as hosted:
             config = hosted.asked(participant.config).changed(slo=written(self._request.config.slo))
             runs = RateRuns(config, load, self.campaign, drive, despite_busy=True, place=f"{place}/")
@@ -272,6 +273,8 @@ class Comparison:
             rounds=request.rounds,
             until_decided=request.until_decided,
             max_rate=request.max_rate,
+            search=msgspec.to_builtins(request.search),
+            server_per_turn=request.server_per_turn,
         )
 
     def _document(self, partial: str | None) -> ComparisonDocument:

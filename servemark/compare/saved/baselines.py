@@ -22,7 +22,7 @@ def save(name: str, result: Path, *, replace: bool) -> Path:
     part = BASELINES / f".{name}.part"
     try:
         shutil.rmtree(part, ignore_errors=True)
-        shutil.copytree(result.resolve(), part)
+        shutil.copytree((result if result.is_dir() else result.parent).resolve(), part)
         shutil.rmtree(kept, ignore_errors=True)
         part.rename(kept)
     except OSError as error:

@@ -12,6 +12,7 @@ from servemark.compare.saved.saved_runs import Side
 from servemark.errors import OptionError
 from servemark.figures.figure import Figure
 from servemark.figures.registry import count_of, find, value_of, why_unknown
+from servemark.quantities import text_of
 from servemark.results.constraint_kinds import Kind
 from servemark.results.schema.comparison import Difference, Reading
 from servemark.results.schema.run import Result
@@ -56,7 +57,7 @@ def _known(name: str) -> str:
     figure = find(name)
     if figure.better is None:
         raise OptionError(f"--fail-on {name}: neither more nor less of it is better", fix="name another figure")
-    return f"p{figure.percentile:g}" if figure.percentile and figure.subject == "latency" else figure.tag
+    return f"p{text_of(figure.percentile)}" if figure.percentile and figure.subject == "latency" else figure.tag
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,6 @@ class QualityResult(OneRun):
     precision: Annotated[str, "Precision that was asked for."]
     artifact_sha256: Annotated[str | None, "Digest of the model file. Null: it is not in the repository."]
     quality: Annotated[QualityScore | None, "What was found. Null: no example was scored."]
-    errors: Annotated[QualityErrors, "Failed requests."]
+    errors: Annotated[QualityErrors, "Failed requests of the session that ended the run."]
     seconds: Annotated[float, "How long the requests of this run took (s)."]
     partial: Annotated[bool, "true: the run was cut short; the same command continues it."]

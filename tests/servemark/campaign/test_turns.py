@@ -1,9 +1,12 @@
 """Campaigns: a journal that is gone on with, the document after each turn, and the time that is left."""
 
+import errno
+import io
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -93,6 +96,35 @@ def test_nothing_is_left_of_what_ended_before_its_first_turn(tmp_path: Path) -> 
     with pytest.raises(KeyboardInterrupt):
         Counted(folder, 0).run()
     assert not folder.exists()
+    folder.mkdir()
+    campaign = Campaign(folder, ASKED)
+    (campaign.below("01-a") / "result.json").write_text("{}")
+    campaign.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
+    assert not folder.exists()
+
+
+class NearlyFull(io.FileIO):
+    """A file on a disk that takes at most `room` bytes more, and few at once."""
+
+    room = 1000
+
+    def write(self, data: Any) -> int:
+        if not self.room:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        NearlyFull.room -= (taken := min(len(data), 7, self.room))
+        return super().write(bytes(data[:taken]))
+
+
+def test_a_disk_that_is_nearly_full_leaves_no_half_of_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Path, "open", lambda path, mode, **_: NearlyFull(path, mode))
+    campaign = Campaign(tmp_path, ASKED)
+    campaign.turn("a", lambda: 1, int)
+    NearlyFull.room = 20
+    before = (tmp_path / JOURNAL).read_bytes()
+    with pytest.raises(ResultError, match="No space left on device"):
+        campaign.turn("b", lambda: 2, int)
+    assert before.count(b"\n") == 2
+    assert (tmp_path / JOURNAL).read_bytes() == before
 
 
 def test_a_journal_of_something_else_is_refused(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ def test_a_name_a_url_and_prefixes() -> None:
         ("http://h:9100/metrics",),
         ("node=https://h:9100/metrics",),
         ("node=http:///metrics",),
+        ("node=http://[::1/metrics",),
         ("triton=http://h:8002/metrics",),
         ("node=http://user:secret@h:9100/metrics",),
         ("node=http://h:1/metrics", "node=http://h:2/metrics"),

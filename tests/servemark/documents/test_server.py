@@ -50,6 +50,8 @@ def test_a_document_gives_whole_numbers_of_64_bits() -> None:
     assert Server(request_parameters={"a": -(2**63), "b": 9007199254740993}).request_parameters["b"] == 2**53 + 1
     with pytest.raises(OptionError, match="'a:9223372036854775808:int' is not a whole number of 64 bits"):
         Server(request_parameters={"a": 2**63})
+    with pytest.raises(OptionError, match="holds a text that reads like NAME:VALUE:TYPE"):
+        Server(request_parameters={"p": "a:string,q:b"})
 
 
 def test_a_configuration_keeps_them() -> None:

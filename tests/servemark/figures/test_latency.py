@@ -48,6 +48,30 @@ def test_windows_give_an_interval_and_a_bound() -> None:
     assert whole.ranks(99, []) == TooLittle("its windows are not kept")
 
 
+def test_what_late_sending_moved_in_a_part_is_not_stated_of_the_whole() -> None:
+    whole, _ = windows_of()
+    own = figures_of(Evidence(latency=whole, service_time=whole))
+    late: dict[str, FigureValue] = dict(own)
+    late["latency.p99"] = {"value": None, "unit": "ms", "n": 20_000, "reason": "late sending moved it by 3 ms"}
+    parts = [Part(figures, {"latency": whole, "service_time": whole}) for figures in (own, late)]
+    found = joined(parts)
+    assert found["latency.p99"]["value"] is None
+    assert "late sending moved it" in found["latency.p99"]["reason"]
+    assert found["latency.p50"]["value"] is not None
+
+
+def test_the_share_of_late_requests_counts_failed_ones_too() -> None:
+    whole, _ = windows_of()
+    own = figures_of(Evidence(latency=whole, service_time=whole))
+    shares = [{"value": 1.0, "unit": "share", "n": 1000}, {"value": 0.0, "unit": "share", "n": 1000}]
+    answered = [{"value": 0, "unit": "count"}, {"value": 1000, "unit": "count"}]
+    parts = [
+        Part({**own, "schedule_delay.late_share": share, "requests.answered": count}, {"latency": whole})  # type: ignore[dict-item]
+        for share, count in zip(shares, answered, strict=True)
+    ]
+    assert joined(parts)["schedule_delay.late_share"]["value"] == 0.5
+
+
 def test_a_burst_of_failures_in_one_window_leaves_no_interval() -> None:
     whole, windows = windows_of()
     windows[0].failed = whole.failed = 150

@@ -175,6 +175,11 @@ def test_the_runs_of_a_search_count_as_one(servemark: Servemark, tmp_path: Path,
     [series] = read["series"]
     assert "highest rate with None" in series["subject"].split(", ")
     assert "?" not in series["subject"]
+    load = {**template["request"]["load"], "distribution": "constant"}
+    other = {**template, "request": {**template["request"], "load": load}}
+    write(tmp_path, {**other, "figures": {**other["figures"], **figure}}, [10.0], host="b", max_rate=found)
+    read = json.loads(servemark("history", str(tmp_path), "--metric", "max_rate", "--json").out)
+    assert [", constant arrivals" in each["subject"] for each in read["series"]].count(True) == 1
     assert json.loads(history(servemark, tmp_path, "--json").out)["series"] == []
 
 

@@ -98,6 +98,7 @@ class Compared:
             until_decided=until_decided,
             max_rate=max_rate,
             search=ConstantRate(rate=1, duration_s=200, warmup=0),
+            server_per_turn=False,
             choose_length=False,
             resume=resume,
             contenders=lambda: [each.contender for each in found],
@@ -198,14 +199,14 @@ def test_an_interrupted_comparison_keeps_its_rounds_and_goes_on(compared: Compar
 def test_all_engines_are_searched_and_then_take_turns(compared: Compared) -> None:
     found = compared(max_rate=True, rounds=1, a=400, b=800, c=300)
     found.measure()
-    for label, capacity in (("a", 400), ("b", 800), ("c", 300)):
+    for number, (label, capacity) in enumerate((("a", 400), ("b", 800), ("c", 300)), start=1):
         rate = found.rates[label]
         assert rate.reason is None
         assert len(rate.rounds) == 3
         assert all(capacity / (1 + TOLERANCE) < each <= capacity for each in rate.rounds)
         # each run, of search and rounds, has a directory of its own and a schedule of its own
         assert rate.found is not None
-        assert len(list((found.folder / f"max-rate-{label}").glob("*-*"))) > len(rate.found.points)
+        assert len(list((found.folder / f"max-rate-{number}-{label}").glob("*-*"))) > len(rate.found.points)
     ratio = found.rates["b"].against(found.rates["a"])
     assert ratio is not None
     assert ratio["value"] == pytest.approx(2, rel=0.1)

@@ -24,6 +24,8 @@ def test_a_later_result_is_compared_with_a_kept_one(
     assert "--baseline main" in servemark("baseline", "main", str(before)).err
     assert servemark("baseline").out.split() == ["main"]
     assert "--force" in servemark("baseline", "main", str(after)).err
+    assert servemark("baseline", "one", str(after / "0" / "result.json")).code == 0
+    assert servemark("compare", str(after / "0"), "--baseline", "one").code == 0
     for path in sorted(before.rglob("*"), reverse=True):  # the copy stands by itself
         path.unlink() if path.is_file() else path.rmdir()
     worse = servemark("compare", str(after), "--baseline", "main", "--fail-on", "p50")

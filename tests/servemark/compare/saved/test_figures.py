@@ -42,6 +42,7 @@ def test_figures_are_chosen_by_name() -> None:
     assert chosen("throughput, p99") == ["p99", "throughput"]
     assert chosen("regression,p95") == ["p50", "p95", "p99", "throughput", "errors", "outputs"]
     assert chosen("p98,energy.per_inference,errors") == ["errors", "energy.per_inference", "p98"]
+    assert chosen("p99.99999") == ["p99.99999"]
     with pytest.raises(OptionError, match="there is no figure 'speed'"):
         chosen("speed")
     with pytest.raises(OptionError, match="neither more nor less of it is better"):
