@@ -1,4 +1,4 @@
-"""What was read of the machine: a line for each board or part, and no line that vanishes without a word."""
+"""Plots of the machine: a line for each board or part, and no line that vanishes without a word."""
 
 from typing import Any
 
