@@ -3,13 +3,12 @@
 The reduced precisions are written from the fp32 file.
 """
 
-import logging
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from exporters.onnx_passes.torch_export import without_repeated_work
+from exporters.onnx_passes.torch_export import hush, without_repeated_work
 from exporters.pipeline.job import Job
 from exporters.pipeline.parity import Run
 from servemark.frameworks.onnxruntime import FP16_ON_CPU, Session, import_onnxruntime
@@ -61,10 +60,7 @@ def _trace(job: Job) -> None:
             program = torch.onnx.export(torch.export.load(job.origin), dynamo=True, **_names(job.workload))
         _save(job, program)
         return
-    # torch logs each try that it makes before the one that works, tracebacks too; what fails raises
-    # and onnxscript of each constant that it could not fold
-    for name in ("torch._subclasses.fake_tensor", "torch.export._trace", "onnxscript.optimizer._constant_folding"):
-        logging.getLogger(name).setLevel(logging.CRITICAL)
+    hush()
     workload, example = job.workload, job.example
     # the name is given once: a second time it is the same symbol to torch, which then warns about it
     batch: list[Any] = [torch.export.Dim("batch"), *[torch.export.Dim.DYNAMIC] * (len(workload.inputs) - 1)]

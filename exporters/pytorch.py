@@ -11,9 +11,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from exporters.onnx_passes.torch_export import hush
 from exporters.pipeline.job import Job
 from exporters.pipeline.parity import Run
 from servemark.errors import ArtifactError
+from servemark.machine.own_process import words
 from servemark.workload import Arrays, Workload
 
 if TYPE_CHECKING:
@@ -47,8 +49,7 @@ def write(job: Job) -> Mapping[str, object]:
     except RuntimeError as error:
         if job.precision == "fp32":
             raise
-        reason = str(error).strip().splitlines()[0]
-        raise ArtifactError(f"{workload.name} cannot be exported in {job.precision}: {reason}") from error
+        raise ArtifactError(f"{workload.name} cannot be exported in {job.precision}: {words(error)}") from error
     if job.precision != "fp32":
         _say_types(program)
     buffer = io.BytesIO()
@@ -66,9 +67,7 @@ def _trace(
     sizes: Any = tuple(
         {0: batch} | dict.fromkeys(tensor.variable_axes, torch.export.Dim.DYNAMIC) for tensor in workload.inputs
     )
-    # torch logs each try that it makes before the one that works, tracebacks too; what fails raises
-    for name in ("torch._subclasses.fake_tensor", "torch.export._trace"):
-        logging.getLogger(name).setLevel(logging.CRITICAL)
+    hush()
     module = model if kind == torch.float32 else _cast(model, kind)
     return torch.export.export(
         module,

@@ -16,18 +16,19 @@ from typing import Any
 import numpy as np
 
 from exporters.importing import onnx_file, saved_model, torch_program, triton_entry
-from exporters.importing.model_file import Format, ModelDescription, unusable
+from exporters.importing.model_file import Format, ModelDescription, folders_of, unusable
 from exporters.importing.other_engine import other_engine
 from exporters.importing.samples import Wishes, inputs_of, largest_batch, written
-from exporters.importing.sandbox import run_sandboxed
+from exporters.importing.sandbox import FULL, run_sandboxed
 from exporters.importing.triton_entry import TritonEntry
+from exporters.pipeline.export import swap_in, sweep
 from exporters.pipeline.golden import choose_answered
 from exporters.pipeline.imported import sha256_of
 from exporters.pipeline.parity import Run, answers
 from exporters.pipeline.provenance import packages
 from exporters.pipeline.registry import exporter
 from servemark import __version__
-from servemark.errors import ArtifactError, OptionError
+from servemark.errors import MAX_QUOTED, ArtifactError, OptionError, ServemarkError
 from servemark.repository.entry import Golden, write_golden
 from servemark.workload import Arrays, Sample, Workload, stack, write_npz
 from servemark.workload.agreement import Agreement, compare_outputs, scale_of
@@ -71,34 +72,44 @@ def import_model(path: Path, name: str, models: Path, wishes: Wishes, *, force: 
     """
     check_name(name, "--name")
     target = models / name
-    taken = own()
+    try:
+        taken = own()
+    except ServemarkError:
+        if not (force and (target / DESCRIPTION).exists()):
+            raise
+        taken = {}  # the damaged description may be the one that this import writes anew
     if name in taken and (taken[name].source is None or not force):
         again = shlex.join([*wishes.command, "--force"])
         raise OptionError(f"{name!r} is a workload already", fix=f"take another --name, or import it again: {again}")
-    if not path.exists():
-        raise OptionError(f"{path} is not there", fix="name an ONNX file, a .pt2 file or a SavedModel folder")
-    if entry := triton_entry.read(path):
-        path = entry.file
-        wishes = _with_entry(wishes, entry)
-    format_ = format_of(path)
+    try:
+        if not path.exists():
+            raise OptionError(f"{path} is not there", fix="name an ONNX file, a .pt2 file or a SavedModel folder")
+        if entry := triton_entry.read(path):
+            path = entry.file
+            wishes = _with_entry(wishes, entry)
+        format_of(path)
+    except OSError as error:  # a folder that may not be searched, a name that is too long
+        raise OptionError(
+            f"{str(path)[:MAX_QUOTED]}: {error.strerror}", fix="name a path that this user can reach"
+        ) from error
     try:
         models.mkdir(parents=True, exist_ok=True)
+        sweep(models, DRAFT)
         with tempfile.TemporaryDirectory(prefix=f"{DRAFT}{os.getpid()}-", dir=models) as temporary:
             scratch = Path(temporary).absolute()
             draft = scratch / name
             own_data = [Path(wishes.requests_from)] if wishes.requests_from else []
             said = run_sandboxed(
                 path,
-                [*format_.folders(path), *own_data],
+                [*folders_of(path / saved_model.FILE if path.is_dir() else path), *own_data],
                 own_data,
                 scratch,
                 functools.partial(_drafted, path, draft, wishes),
             )
-            if target.exists():
-                target.rename(Path(temporary, "replaced"))
-            draft.rename(target)
+            swap_in(draft, target)
     except OSError as error:
-        raise ArtifactError(f"{target} cannot be written: {error}", fix=f"make room in {models}") from error
+        fix = "make room in" if error.errno in FULL else "check the permissions of"
+        raise ArtifactError(f"{target} cannot be written: {error}", fix=f"{fix} {models}") from error
     return ImportReport(read_model(target), said["document"], said["alone"], said["other"], tuple(said["open"]))
 
 
@@ -167,9 +178,9 @@ def _drafted(path: Path, draft: Path, wishes: Wishes, seal: Callable[[], None]) 
         words = _words(error, {str(artifact): str(path)})
         raise unusable(path, f"{format_.ENGINE} cannot load it: {words}", fix="export it again") from error
     bounds = {each["name"]: tuple(each["range"]) for each in inputs if "range" in each}
-    if not wishes.requests_from:
+    if not wishes.requests_from and format_.ENGINE == onnx_file.ENGINE:  # the other formats' thresholds are not read
         free = {each["name"]: each["datatype"] for each in inputs if "range" not in each}
-        chosen = format_.wider(
+        chosen = onnx_file.wider(
             artifact, free, lambda more: wishes.requests(provisional, {**bounds, **more}), provisional
         )
         for each in inputs:
@@ -196,7 +207,8 @@ def _check_names(path: Path, found: ModelDescription) -> None:
         if not port.name.isprintable() or not 0 < len(port.name) <= MAX_NAME or {'"', "\\"} & set(port.name):
             raise unusable(
                 path,
-                f"its tensor {port.name[:MAX_NAME]!r} has a name with quotes, control characters or no end",
+                f"the name {port.name[:MAX_NAME]!r} of its tensor is empty, longer than {MAX_NAME} characters, or has "
+                "quotes, backslashes or control characters",
                 fix="rename its inputs and outputs",
             )
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from servemark.errors import ArtifactError
-from servemark.workload import Sample, Workload
+from servemark.workload import Sample
 
 OPEN = -1
 """A size that the file leaves open."""
@@ -76,17 +76,8 @@ class Format(Protocol):
     def describe(self, path: Path) -> ModelDescription:
         """Read a file. Raises ArtifactError where it is none, or one that cannot be used."""
 
-    def folders(self, path: Path) -> list[Path]:
-        """Name the folders that hold the file and what belongs to it, links followed."""
-
     def place(self, path: Path, version: Path) -> None:
         """Copy the file, and what belongs to it, to a version directory under the engine's own name for it."""
-
-    def wider(self, artifact: Path, free: Mapping[str, str], draw: Draw, workload: Workload) -> Ranges:
-        """Choose ranges of random requests that reach both sides of the model's thresholds; {} keeps the default.
-
-        `free` has the inputs that nothing bounds, with their datatypes.
-        """
 
 
 def unusable(path: Path, why: str, *, fix: str) -> ArtifactError:
@@ -109,5 +100,5 @@ def held(model: Path, file: Path) -> bool:
 
 
 def folders_of(model: Path) -> list[Path]:
-    """The folders in which a model's files may lie."""
+    """The folders in which a model's files may lie: beside the file, and beside what it links to."""
     return [model.parent.resolve(), Path(os.path.realpath(model)).parent]

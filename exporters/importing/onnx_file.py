@@ -16,7 +16,6 @@ from exporters.importing.model_file import (
     ModelDescription,
     Ranges,
     TensorInfo,
-    folders_of,
     shown,
     unusable,
 )
@@ -94,11 +93,6 @@ def _described(path: Path, model: "ModelProto") -> ModelDescription:
     return found
 
 
-def folders(path: Path) -> list[Path]:
-    """The folders of the file and of what belongs to it."""
-    return folders_of(path)
-
-
 def place(path: Path, version: Path) -> None:
     """Copy the file as model.onnx, and what its weights lie in under names of our own."""
     version.mkdir(parents=True)
@@ -112,7 +106,10 @@ def place(path: Path, version: Path) -> None:
 
 
 def wider(artifact: Path, free: Mapping[str, str], draw: Draw, workload: Workload) -> Ranges:
-    """Choose ranges of random requests that reach both sides of the graph's thresholds; {} keeps the default."""
+    """Choose ranges of random requests that reach both sides of the graph's thresholds; {} keeps the default.
+
+    `free` has the inputs that nothing bounds, with their datatypes.
+    """
     heavy = (workload.flops or 0) > HEAVY_FLOPS
     together, count = max(1, min(workload.max_batch, thresholds.SAMPLES)), thresholds.SAMPLES
     return thresholds.ranges(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from exporters.importing.model_file import OPEN, ModelDescription, TensorInfo, unusable
+from exporters.importing.model_file import OPEN, ModelDescription, Ranges, TensorInfo, unusable
 from servemark.errors import OptionError
 from servemark.workload import Sample, Workload
 
@@ -15,8 +15,6 @@ NONE = 0
 """Stands for the first size of a tensor without dimensions."""
 EXAMPLE = 224
 """Size that an error shows in the place of one that the file leaves open."""
-Ranges = Mapping[str, tuple[float, float]]
-"""Input -> least and greatest random value."""
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,8 @@
 The parent trusts nothing that comes back: it is JSON, whose errors become errors of ours by name.
 """
 
+import contextlib
+import errno
 import json
 import os
 import pickle
@@ -14,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from exporters.importing.model_file import unusable
-from servemark import errors, interrupts
+from servemark import errors, files, interrupts
 from servemark.machine import confinement
 from servemark.machine.limits import memory
 
@@ -22,6 +24,8 @@ LIMIT_S = 1800.0
 """Time limit for reading a file and answering its samples, because a graph may be an endless loop."""
 MEMORY_SHARE = 0.9
 """Limit of its memory, as a share of the free memory."""
+FULL = {errno.ENOSPC, errno.EDQUOT}
+"""Errors of a disk without room."""
 MAX_ANSWER_BYTES = 64 << 20
 MAX_WORDS = 300
 JOB, ANSWER, WORDS = "job", "answer.json", "words"
@@ -52,7 +56,7 @@ def run_sandboxed(path: Path, read: Sequence[Path], then_read: Sequence[Path], s
     lines = b"".join(json.dumps(each).encode() + b"\n" for each in (sys.path, {**plan, "own": str(own)}))
     (own / JOB).write_bytes(lines + pickle.dumps(work))
     environment = {**os.environ, "TMPDIR": str(own), "HOME": str(own), "PYTHONDONTWRITEBYTECODE": "1"}
-    with (own / JOB).open("rb") as job, (own / WORDS).open("wb") as words:
+    with (own / JOB).open("rb") as job, (own / WORDS).open("w+b") as words:
         process = subprocess.Popen(  # -P: nothing is imported from where the user stands
             [sys.executable, "-P", "-c", BOOT],
             stdin=job,
@@ -68,30 +72,32 @@ def run_sandboxed(path: Path, read: Sequence[Path], then_read: Sequence[Path], s
                 path, f"it was not read and run within {LIMIT_S / 60:g} minutes", fix="a loop in it may have no end"
             ) from None
         finally:
-            if process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):  # also what it has started and left behind
                 os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-    return _heard(path, own, code, allowed)
+            process.wait()
+        return _heard(path, own / ANSWER, words.fileno(), code, allowed)
 
 
 def _texts(paths: Iterable[Path]) -> list[str]:
     return [str(path.absolute()) for path in paths]
 
 
-def _heard(path: Path, own: Path, code: int, allowed: int) -> Any:
+def _heard(path: Path, file: Path, words_fd: int, code: int, allowed: int) -> Any:
     """The answer of the process. Raises what it says, and ArtifactError where it says nothing."""
-    file = own / ANSWER
-    if not file.is_file() or file.stat().st_size > MAX_ANSWER_BYTES:
+    try:
+        answered = files.content(file, MAX_ANSWER_BYTES)
+    except OSError:
         ended = f"signal {signal.Signals(-code).name}" if code < 0 else f"code {code}"
-        said = (own / WORDS).read_bytes()[-MAX_WORDS:].decode(errors="replace")
+        start = max(0, os.fstat(words_fd).st_size - MAX_WORDS)
+        said = os.pread(words_fd, MAX_WORDS, start).decode(errors="replace")
         words = f": {' '.join(repr(said)[1:-1].split())}" if said else ""
         raise unusable(
             path,
             f"the process that read and ran it ended with {ended}{words}",
             fix=f"more memory than {allowed >> 20:,} MiB, or another export of the model",
-        )
+        ) from None
     with errors.parsing(path, errors.ArtifactError):
-        heard: dict[str, Any] = json.loads(file.read_bytes())
+        heard: dict[str, Any] = json.loads(answered)
     if "error" in heard:
         kind = getattr(errors, str(heard["error"]), None)
         if not (isinstance(kind, type) and issubclass(kind, errors.ServemarkError)):
@@ -133,7 +139,7 @@ def answer() -> None:
         said = {
             "error": "ArtifactError",
             "what": f"the model cannot be copied: {error}",
-            "fix": "make room, or copy it",
+            "fix": "make room, or copy it" if error.errno in FULL else "copy it to where it can be read",
         }
     except Exception:  # whatever the frameworks raise: the parent raises it with this traceback
         import traceback

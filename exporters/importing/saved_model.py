@@ -5,7 +5,6 @@ A SavedModel is a graph, which TensorFlow runs. What it may do is listed: operat
 
 import re
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +12,8 @@ from exporters.importing.model_file import (
     DATATYPES,
     MAX_BYTES,
     OPEN,
-    Draw,
     ModelDescription,
-    Ranges,
     TensorInfo,
-    folders_of,
     held,
     shown,
     unusable,
@@ -25,7 +21,6 @@ from exporters.importing.model_file import (
 from exporters.importing.tensorflow_graph import SIGNATURE, keep_computing
 from servemark.errors import ArtifactError, parsing
 from servemark.frameworks.tensorflow import import_tensorflow
-from servemark.workload import Workload
 
 ENGINE = "tensorflow"
 KIND = "a SavedModel"
@@ -51,16 +46,6 @@ def describe(path: Path) -> ModelDescription:
         outputs=tuple(_port(path, tf, name, signature.outputs[name]) for name in sorted(signature.outputs)),
         facts={"opset": None, "producer": f"tensorflow {graph.meta_info_def.tensorflow_version}"},
     )
-
-
-def folders(path: Path) -> list[Path]:
-    """The folders of the file and of what belongs to it."""
-    return folders_of(path / FILE)
-
-
-def wider(_: Path, __: Mapping[str, str], ___: Draw, ____: Workload) -> Ranges:
-    """Keep the default: the thresholds of such graphs are not read."""
-    return {}
 
 
 def place(path: Path, version: Path) -> None:

@@ -5,21 +5,10 @@ Loading one can run code of its maker; it is loaded because the user named it (d
 
 import shutil
 import zipfile
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from exporters.importing.model_file import (
-    DATATYPES,
-    OPEN,
-    Draw,
-    ModelDescription,
-    Ranges,
-    TensorInfo,
-    folders_of,
-    unusable,
-)
-from servemark.workload import Workload
+from exporters.importing.model_file import DATATYPES, OPEN, ModelDescription, TensorInfo, unusable
 
 if TYPE_CHECKING:
     import torch
@@ -54,9 +43,11 @@ def describe(path: Path) -> ModelDescription:
     assert answers is not None
     if not (answers.is_leaf() or (answers.type is tuple and all(child.is_leaf() for child in answers.children()))):
         raise unusable(path, "it answers something else than a tensor or a tuple of tensors", fix=ANEW)
-    names = list(program.graph_signature.user_outputs)
+    names, given = program.graph_signature.user_outputs, program.graph_signature.user_inputs
+    if constants := [name for name in (*given, *names) if not isinstance(name, str) or name not in nodes]:
+        raise unusable(path, f"it takes or answers {constants[0]!r}, a constant and no tensor", fix=ANEW)
     outputs = ["output"] if len(names) == 1 else [f"output_{number}" for number in range(len(names))]
-    taken = [nodes[str(name)] for name in program.graph_signature.user_inputs]
+    taken = [nodes[str(name)] for name in given]
     return ModelDescription(
         inputs=tuple(_port(path, node.name, node.meta["val"]) for node in taken),
         outputs=tuple(
@@ -67,16 +58,6 @@ def describe(path: Path) -> ModelDescription:
         max_batch=_largest_batch(program, taken[0].meta["val"]) if taken else None,
         flops=lambda shapes: _flops(program, [(shapes[node.name], node.meta["val"].dtype) for node in taken]),
     )
-
-
-def folders(path: Path) -> list[Path]:
-    """The folders of the file and of what belongs to it."""
-    return folders_of(path)
-
-
-def wider(_: Path, __: Mapping[str, str], ___: Draw, ____: Workload) -> Ranges:
-    """Keep the default: the thresholds of such graphs are not read."""
-    return {}
 
 
 def place(path: Path, version: Path) -> None:

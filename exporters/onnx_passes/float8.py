@@ -65,8 +65,11 @@ def _has_kernel(node: ir.Node) -> bool:
     shape = _array(_input(node, 1)).shape
     if node.op_type != "Conv":
         return weights(node) > 0
-    group = node.attributes["group"].as_int() if "group" in node.attributes else 1
-    return group == 1 and min(shape[:2]) >= FEWEST_CHANNELS and math.prod(shape[2:]) <= LARGEST_FILTER
+    return (
+        graphs.integer(node, "group", 1) == 1
+        and min(shape[:2]) >= FEWEST_CHANNELS
+        and math.prod(shape[2:]) <= LARGEST_FILTER
+    )
 
 
 def _largest(model: ir.Model, values: Sequence[ir.Value], file: Path, batches: Iterable[Arrays]) -> Mapping[str, float]:
@@ -96,7 +99,7 @@ def _store(graph: ir.Graph, value: ir.Value) -> ir.Value:
     """Keep weights in float8, which takes a quarter of the room."""
     array = _array(value)
     scale, zero = _constants(graph, value, float(np.abs(array).max(initial=0)))
-    narrow = _constant(graph, f"{value.name}_fp8", (array / _array(scale)).astype(FLOAT8))
+    narrow = graphs.initializer(graph, f"{value.name}_fp8", (array / _array(scale)).astype(FLOAT8))
     return _dequantise(graph, value, [narrow, scale, zero])
 
 
@@ -113,16 +116,8 @@ def _dequantise(graph: ir.Graph, value: ir.Value, inputs: Sequence[ir.Value], *b
 def _constants(graph: ir.Graph, value: ir.Value, largest: float) -> tuple[ir.Value, ir.Value]:
     """Make the scale, which is 1 for what is always zero, and the zero point, which also says the type."""
     scale = np.float32(largest / MAX_FLOAT8 or 1.0)
-    name = f"{value.name}_fp8"
-    return _constant(graph, f"{name}_scale", scale), _constant(graph, f"{name}_zero", np.zeros((), FLOAT8))
-
-
-def _constant(graph: ir.Graph, name: str, content: npt.ArrayLike) -> ir.Value:
-    array = np.asarray(content)
-    tensor = ir.tensor(array, name=name)
-    value = ir.Value(name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(array.shape), const_value=tensor)
-    graph.register_initializer(value)
-    return value
+    zero = graphs.initializer(graph, f"{value.name}_fp8_zero", np.zeros((), FLOAT8))
+    return graphs.initializer(graph, f"{value.name}_fp8_scale", scale), zero
 
 
 def _input(node: ir.Node, index: int) -> ir.Value:

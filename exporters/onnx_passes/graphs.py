@@ -6,7 +6,10 @@ them in Constant nodes and say no types within.
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import onnx
 import onnx_ir as ir
 from onnx_ir.passes import common
@@ -44,6 +47,19 @@ def opset_of(model: ir.Model) -> int:
 def every_node(model: ir.Model) -> Iterator[ir.Node]:
     """Walk a graph's nodes and those in the graphs within."""
     return iter(ir.traversal.RecursiveGraphIterator(model.graph))
+
+
+def integer(node: ir.Node, name: str, default: int = 0) -> int:
+    """Return an attribute of a node."""
+    return node.attributes[name].as_int() if name in node.attributes else default
+
+
+def initializer(graph: ir.Graph, name: str, content: npt.ArrayLike) -> ir.Value:
+    """Give a graph a constant."""
+    tensor: Any = ir.tensor(np.asarray(content), name=name)
+    value = ir.Value(name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(tensor.shape), const_value=tensor)
+    graph.register_initializer(value)
+    return value
 
 
 def check(target: Path, source: Path, precision: str) -> None:

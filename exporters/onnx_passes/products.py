@@ -10,6 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
+from exporters.onnx_passes import graphs
+
 
 def prepare(graph: ir.Graph, chosen: Collection[ir.Node]) -> set[str]:
     """Rewrite products in place, without another answer; returns the weights that have one scale for all channels."""
@@ -51,11 +53,7 @@ def _is_read_otherwise(node: ir.Node, index: int, chosen: Collection[ir.Node]) -
 
 
 def _role(node: ir.Node, index: int) -> tuple[bool, int, int]:
-    return (node.op_type == "Conv", index, _integer(node, "transB"))
-
-
-def _integer(node: ir.Node, name: str) -> int:
-    return node.attributes[name].as_int() if name in node.attributes else 0
+    return (node.op_type == "Conv", index, graphs.integer(node, "transB"))
 
 
 def _without_factors(graph: ir.Graph, node: ir.Node) -> None:
@@ -73,7 +71,7 @@ def _with_plain_bias(graph: ir.Graph, node: ir.Node) -> None:
     weights, bias = constant(node.inputs[1]), constant(node.inputs[2]) if len(node.inputs) > 2 else None
     if weights is None or bias is None:
         return
-    channels = weights.shape[0 if _integer(node, "transB") else 1]
+    channels = weights.shape[0 if graphs.integer(node, "transB") else 1]
     if bias.shape == (channels,):
         return
     if bias.size == 1 or bias.shape == (1, channels):
@@ -103,9 +101,6 @@ def _own(graph: ir.Graph, node: ir.Node, index: int) -> None:
 def _set(graph: ir.Graph, node: ir.Node, index: int, array: npt.NDArray[np.generic]) -> None:
     before = node.inputs[index]
     name = f"{before.name if before else node.name}_of_{node.name}_{index}"
-    tensor = ir.tensor(array, name=name)
-    value = ir.Value(name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(array.shape), const_value=tensor)
-    graph.register_initializer(value)
-    node.replace_input_with(index, value)
+    node.replace_input_with(index, graphs.initializer(graph, name, array))
     if before is not None and before.is_initializer() and not before.uses() and not before.is_graph_output():
         del graph.initializers[str(before.name)]

@@ -15,6 +15,9 @@ from onnx_ir import tape
 from exporters.onnx_passes import graphs
 from servemark.errors import ArtifactError
 
+OPSET = 18
+"""The first whose ReduceMean takes its axes as an input; the conversion writes out what an older RoiAlign means."""
+
 
 class _Operators(tape.Tape):
     """Makes nodes by their operators' names."""
@@ -35,22 +38,26 @@ def without_roi_align(source: Path, target: Path) -> bool:
 
     Raises ArtifactError where one takes maxima, or as many samples as a region is large.
     """
-    model = ir.load(source)
-    found = [node for node in graphs.every_node(model) if node.op_type == "RoiAlign"]
-    for node in found:
+    if not _found(ir.load(source)):
+        return False
+    model = graphs.load(source, opset=OPSET)
+    for node in _found(model):
         op = _Operators()
         answer = _mean_of_samples(op, node)
         assert isinstance(node.graph, ir.Graph)
         ir.convenience.replace_nodes_and_values(node.graph, node, [node], op.nodes, [node.outputs[0]], [answer])
-    if found:
-        ir.save(model, target)
-    return bool(found)
+    ir.save(model, target)
+    return True
+
+
+def _found(model: ir.Model) -> list[ir.Node]:
+    return [node for node in graphs.every_node(model) if node.op_type == "RoiAlign"]
 
 
 def _mean_of_samples(op: _Operators, node: ir.Node) -> ir.Value:
     image, regions, pictures = (value for value in node.inputs if value is not None)
-    high, wide = (_integer(node, name, 1) for name in ("output_height", "output_width"))
-    each = _integer(node, "sampling_ratio", 0)
+    high, wide = (graphs.integer(node, name, 1) for name in ("output_height", "output_width"))
+    each = graphs.integer(node, "sampling_ratio")
     mode = node.attributes["mode"].as_string() if "mode" in node.attributes else "avg"
     if mode != "avg" or not each:
         raise ArtifactError(
@@ -116,7 +123,3 @@ def _const(op: _Operators, numbers: list[int]) -> ir.Value:
 
 def _real(op: _Operators, numbers: npt.ArrayLike) -> ir.Value:
     return op.Constant(value=ir.tensor(np.array(numbers, np.float32)))
-
-
-def _integer(node: ir.Node, name: str, default: int) -> int:
-    return node.attributes[name].as_int() if name in node.attributes else default

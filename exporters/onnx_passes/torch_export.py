@@ -1,6 +1,7 @@
 """Changes of torch's own export while it runs: recurrences are one operator each, and work is done once."""
 
 import functools
+import logging
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -10,6 +11,15 @@ from unittest.mock import patch
 
 if TYPE_CHECKING:
     import torch
+
+
+def hush() -> None:
+    """Keep torch from logging each try before the one that works, and onnxscript each constant that it cannot fold.
+
+    What fails raises.
+    """
+    for name in ("torch._subclasses.fake_tensor", "torch.export._trace", "onnxscript.optimizer._constant_folding"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
 @contextmanager

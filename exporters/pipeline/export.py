@@ -20,17 +20,19 @@ import psutil
 
 from exporters.onnx_passes.torch_export import whole_recurrences
 from exporters.pipeline import config_pbtxt, parity
-from exporters.pipeline.imported import golden_of, place
+from exporters.pipeline.imported import AGAIN, place
 from exporters.pipeline.job import Job, Origin
 from exporters.pipeline.provenance import made_by, packages
 from exporters.pipeline.registry import SOURCE, Exporter, check_precision, exporter, route
 from exporters.pipeline.steps import converting, loading, step
 from exporters.pipeline.weights import SEEDED, Weights, remember, remembered
+from servemark import interrupts
 from servemark.errors import ArtifactError, OptionError
 from servemark.machine.environment import int8_overflows
-from servemark.repository.entry import FULL, Entry, Golden, digest
+from servemark.repository.entry import FULL, Entry, Golden, digest, read_golden
 from servemark.workload import Workload
 from servemark.workload.golden_check import agreement_figures
+from servemark.workload.imported import GOLDEN
 
 DRAFT = ".export-"
 
@@ -66,12 +68,13 @@ def export(
     precision: str = FULL,
     force: bool = False,
     weights: str = "",
+    remembering: bool = True,
 ) -> ExportReport:
     """Export a workload for an engine into the repository, unless an up-to-date artifact is there.
 
     The entry is made in a temporary folder beside its place and renamed, so it is there whole or not at all. An engine
     that reads ONNX takes the repository's own fp32 ONNX entry, which is exported first where it is not current. The
-    repository remembers `weights`, a file or SEEDED, for its next exports of the workload. Raises
+    repository remembers `weights`, a file or SEEDED, for its next exports of the workload, if `remembering`. Raises
     OptionError on an unknown engine or precision; ArtifactError when packages are missing, the model is not what its
     workload says, the engine cannot run it, the artifact lies outside the workload's agreement with eager PyTorch, or
     the repository cannot be written.
@@ -89,21 +92,21 @@ def export(
     manifest = _read_manifest(entry)
     try:
         keeps_config = not force and _is_edited(entry, manifest, config)
-        has_config = keeps_config or (entry.config.exists() and entry.read_config() == config)
+        has_config = not force and (keeps_config or (entry.config.exists() and entry.read_config() == config))
         reason = _outdated(entry, module, manifest, provenance) if manifest else None
-        if not force and has_config and manifest and not reason:
-            if weights:
+        if has_config and manifest and not reason:
+            if weights and remembering:
                 remember(repository, workload.name, own)
             return ExportReport(workload.name, engine, precision, entry.folder, True, keeps_config, manifest)
         repository.mkdir(parents=True, exist_ok=True)
-        _sweep(repository)
+        sweep(repository, DRAFT)
         with tempfile.TemporaryDirectory(prefix=f"{DRAFT}{os.getpid()}-", dir=repository) as temporary:
             draft = Entry(Path(temporary), workload.name, engine, precision)
             manifest = _write(draft, repository, module, workload, config, provenance, own)
             if keeps_config:
                 shutil.copy2(entry.config, draft.config)
-            _swap_in(draft, entry)
-        if weights:
+            swap_in(draft.folder, entry.folder)
+        if weights and remembering:
             remember(repository, workload.name, own)
     except OSError as error:
         raise ArtifactError(
@@ -193,9 +196,9 @@ def _weights(workload: Workload, repository: Path, asked: str) -> Weights | None
 
 
 def _origin(workload: Workload, repository: Path, engine: str, weights: Weights | None) -> Origin:
-    """Export what an artifact is made from, where it is not current."""
+    """Export what an artifact is made from, where it is not current. Its weights are remembered with the artifact's."""
     asked = "" if workload.source else str(weights.file) if weights else SEEDED
-    export(workload, engine, repository, weights=asked)
+    export(workload, engine, repository, weights=asked, remembering=False)
     entry = Entry(repository, workload.name, engine)
     golden = entry.read_golden()
     if golden is None:
@@ -206,7 +209,7 @@ def _origin(workload: Workload, repository: Path, engine: str, weights: Weights 
 def _known(workload: Workload, repository: Path, weights: Weights | None) -> Golden | None:
     """Take the golden samples of an import, or of a current ONNX entry: eager PyTorch would answer them once more."""
     if workload.source:
-        return golden_of(workload.source)
+        return read_golden(workload.source.folder / GOLDEN, fix=AGAIN)
     entry, module = Entry(repository, workload.name, SOURCE), exporter(SOURCE)
     manifest = _read_manifest(entry)
     if manifest and not _outdated(entry, module, manifest, made_by(workload, module, weights)):
@@ -252,26 +255,27 @@ def _outdated(entry: Entry, module: Exporter, manifest: Mapping[str, Any], prove
     return ", ".join(changed) or None
 
 
-def _sweep(repository: Path) -> None:
-    """Remove what exports that were killed have left."""
-    for draft in repository.glob(f"{DRAFT}*"):
-        owner = draft.name.removeprefix(DRAFT).partition("-")[0]
+def sweep(folder: Path, prefix: str) -> None:
+    """Remove the drafts that killed commands have left in a folder: `prefix`, the process and a dash begin a name."""
+    for draft in folder.glob(f"{prefix}*"):
+        owner = draft.name.removeprefix(prefix).partition("-")[0]
         if not (owner.isdecimal() and psutil.pid_exists(int(owner))):
             shutil.rmtree(draft, ignore_errors=True)
 
 
-def _swap_in(draft: Entry, entry: Entry) -> None:
-    """Put the draft in the entry's place; files that are not servemark's (labels, warm-up data) move along."""
-    replaced = draft.repository / "replaced"
-    if not entry.folder.exists():
-        draft.folder.rename(entry.folder)
-        return
-    entry.folder.rename(replaced)
-    try:
-        draft.folder.rename(entry.folder)
-    except OSError:
-        replaced.rename(entry.folder)
-        raise
-    for item in replaced.iterdir():
-        if not (entry.folder / item.name).exists():
-            item.rename(entry.folder / item.name)
+def swap_in(draft: Path, folder: Path) -> None:
+    """Put a draft in a folder's place; what it lacks of the one before (labels, warm-up data) moves along."""
+    replaced = draft.with_name(".replaced")
+    with interrupts.finishing():
+        if not folder.exists():
+            draft.rename(folder)
+            return
+        folder.rename(replaced)
+        try:
+            draft.rename(folder)
+        except OSError:
+            replaced.rename(folder)
+            raise
+        for item in replaced.iterdir():
+            if not (folder / item.name).exists():
+                item.rename(folder / item.name)

@@ -154,19 +154,6 @@ def discrete(workload: Workload) -> bool:
     return any(tensor.dtype.kind != "f" for tensor in workload.outputs)
 
 
-def firm(
-    model: "nn.Module",
-    workload: Workload,
-    golden: Golden,
-    *,
-    change: float = ENGINES_DIFFER * MARGIN,
-    directions: Sequence[int] = DIRECTIONS,
-) -> list[int]:
-    """List the rows whose answers stay, within a wide tolerance, when each weight changes by this share of itself."""
-    limits = _widened(workload.agreement, MARGIN)
-    return list(survivors(golden, _weights_moved(model, workload, change), limits, directions))[-1]
-
-
 def survivors(golden: Golden, moved: Moved, limits: Agreement, directions: Sequence[int]) -> Iterator[list[int]]:
     """Yield the rows that are left after each change; the next one is tried on these alone."""
     scales = {name: scale_of(reference) for name, reference in golden.outputs.items()}

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from servemark.errors import ArtifactError
-from servemark.repository.entry import Golden, digest, read_golden
-from servemark.workload.imported import GOLDEN
+from servemark.repository.entry import digest
 from servemark.workload.spec import Source
 
 AGAIN = "`servemark import PATH --force` imports it again"
@@ -37,8 +36,3 @@ def place(source: Source, version: Path) -> Mapping[str, object]:
     # No hard links: the onnx package refuses external data that has two names.
     shutil.copytree(kept, version, copy_function=shutil.copyfile, dirs_exist_ok=True)
     return {"imported": source.kind}
-
-
-def golden_of(source: Source) -> Golden:
-    """The golden samples of the import. Raises ArtifactError."""
-    return read_golden(source.folder / GOLDEN, fix=AGAIN)

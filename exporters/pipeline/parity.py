@@ -8,7 +8,7 @@ import numpy.typing as npt
 from exporters.pipeline.steps import FIX
 from servemark.errors import ArtifactError
 from servemark.repository.entry import Golden
-from servemark.workload import Arrays, Tensor, Workload
+from servemark.workload import Arrays, Workload
 from servemark.workload.agreement import (
     Agreement,
     Discrepancy,
@@ -52,15 +52,14 @@ def measure(
         batches = [_run_batch(run, golden.inputs, each, workload) for each in taken]
         found[size] = {}
         for tensor in workload.outputs:
-            output = _joined(batches, tensor, rows)
             place = f"{tensor.name} at batch {size}"
-            _check_form(output, golden.outputs[tensor.name], workload, place)
-            each = compare_rows(
-                output, golden.outputs[tensor.name], agreement, scales[tensor.name], golden.moves.get(tensor.name)
-            )
+            reference = golden.outputs[tensor.name]
+            output = _joined([batch[tensor.name] for batch in batches], reference, taken, workload, place)
+            each = compare_rows(output, reference, agreement, scales[tensor.name], golden.moves.get(tensor.name))
             found[size][tensor.name] = discrepancy(each, agreement, floating=tensor.dtype.kind == "f")
             if not found[size][tensor.name].agrees:
-                again = _joined([_run_batch(run, golden.inputs, each, workload) for each in taken], tensor, rows)
+                repeated = [_run_batch(run, golden.inputs, each, workload) for each in taken]
+                again = _joined([batch[tensor.name] for batch in repeated], reference, taken, workload, place)
                 steady = compare_outputs(again, output, agreement).agrees
                 raise _disagreement(found[size][tensor.name], workload, place, overflows, steady)
             compared[tensor.name].append(each)
@@ -96,8 +95,17 @@ def _check_form(
         )
 
 
-def _joined(batches: Sequence[Arrays], tensor: Tensor, rows: int) -> npt.NDArray[np.generic]:
-    return np.concatenate([batch[tensor.name] for batch in batches])[:rows]
+def _joined(
+    batches: Sequence[npt.NDArray[np.generic]],
+    reference: npt.NDArray[np.generic],
+    taken: Sequence[list[int]],
+    workload: Workload,
+    place: str,
+) -> npt.NDArray[np.generic]:
+    """Join an output's batches, which answer the rows `taken`. Raises ArtifactError where one has another form."""
+    for batch, rows in zip(batches, taken, strict=True):
+        _check_form(batch, reference[rows], workload, place)
+    return np.concatenate(batches)[: len(reference)]
 
 
 def _disagreement(found: Discrepancy, workload: Workload, place: str, overflows: bool, steady: bool) -> ArtifactError:

@@ -18,6 +18,8 @@ from servemark.frameworks.installed import distribution_of
 from servemark.workload import Workload
 
 ZOO = "servemark.models"
+_NO_CODE = ast.dump(ast.Module([], []))
+"""Syntax tree of a file without code, such as most packages' own: it changes no artifact."""
 
 
 def made_by(workload: Workload, module: Exporter, weights: Weights | None = None) -> dict[str, Any]:
@@ -67,8 +69,10 @@ def _sources_of(own: str) -> dict[str, str]:
         spec = importlib.util.find_spec(name)
         if name not in sources and spec is not None and spec.origin is not None:
             sources[name], imports = _parsed(Path(spec.origin).read_bytes())
-            waiting += _imports(imports, lambda name: _belongs(name, own, beside))
-    return sources
+            package = name if spec.submodule_search_locations is not None else spec.parent or ""
+            waiting += _imports(imports, package, lambda name: _belongs(name, own, beside))
+            waiting += [parent for parent in [name.rpartition(".")[0]] if parent and _belongs(parent, own, beside)]
+    return {name: source for name, source in sources.items() if source != _NO_CODE}
 
 
 @functools.cache  # workloads share modules, and each export of a process asks
@@ -95,14 +99,22 @@ def _belongs(name: str, own: str, beside: Path) -> bool:
     return not package and ((beside / f"{first}.py").is_file() or (beside / first / "__init__.py").is_file())
 
 
-def _imports(nodes: Sequence[ast.Import | ast.ImportFrom], belongs: Callable[[str], bool]) -> Iterator[str]:
-    """List the modules of the workload's that a module imports, at its top or within a function."""
+def _imports(
+    nodes: Sequence[ast.Import | ast.ImportFrom], package: str, belongs: Callable[[str], bool]
+) -> Iterator[str]:
+    """List the modules of the workload's that a module of a package imports, at its top or within a function."""
     for node in nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if belongs(alias.name))
-        elif node.module and belongs(node.module):
-            spec = importlib.util.find_spec(node.module)
+            continue
+        module = node.module or ""
+        if node.level:
+            try:
+                module = importlib.util.resolve_name("." * node.level + module, package)
+            except ImportError:  # beyond the outermost package, where Python finds nothing either
+                continue
+        if belongs(module):
+            yield module
+            spec = importlib.util.find_spec(module)
             if spec is not None and spec.submodule_search_locations is not None:
-                yield from (f"{node.module}.{alias.name}" for alias in node.names)
-            else:
-                yield node.module
+                yield from (f"{module}.{alias.name}" for alias in node.names)

@@ -4,6 +4,7 @@ The zoo brings some (`servemark/models/trained/`), and `--weights` gives others.
 asked for, so that every engine of a workload is exported with the same ones.
 """
 
+import contextlib
 import json
 import pickle
 import warnings
@@ -161,8 +162,8 @@ def _reason(file: Path, error: Exception) -> str:
         return "it is not a safetensors file, or a damaged one"
     with file.open("rb") as content:
         head = content.read(len(_ZIPPED))
-    if zipfile.is_zipfile(file):
-        with zipfile.ZipFile(file) as archive:
+    if zipfile.is_zipfile(file):  # by its end alone: what stands before may be damaged in any way
+        with contextlib.suppress(Exception), zipfile.ZipFile(file) as archive:
             if any(Path(name).name == "constants.pkl" for name in archive.namelist()):
                 return "it is a TorchScript archive, which holds code"
     if head == _ZIPPED or head.startswith(_PICKLED):

@@ -17,7 +17,9 @@ THREADS = "intra_op_thread_count"
 """The parameter of Triton's own onnxruntime backend; every engine here understands it."""
 ON_HOST = "FORCE_CPU_ONLY_INPUT_TENSORS"
 """Triton's Python backend copies input tensors to the host, unless this parameter says no."""
-_DEVICES = re.compile(r"cpu|cuda:\d+(,\d+)*")
+_DEVICES = re.compile(r"cpu|cuda:\d{1,9}(,\d{1,9})*")
+MAX_INSTANCES = (1 << 31) - 1
+"""The most that a config.pbtxt can hold."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,10 @@ class Settings:
         device = asked.device
         if device and not _DEVICES.fullmatch(device):
             raise OptionError(f"--device {device!r} is unknown", fix="use cpu or cuda:N, such as --device cuda:0")
+        if asked.instances is not None and asked.instances > MAX_INSTANCES:
+            raise OptionError(
+                f"--instances {asked.instances} is more than a config.pbtxt can hold", fix=f"at most {MAX_INSTANCES}"
+            )
         pairs = {key: value or "true" for key, _, value in (each.partition("=") for each in asked.engine_options)}
         if not all(pairs):
             raise OptionError("--engine-option has no name", fix="write it like --engine-option compile=true")
@@ -118,7 +124,8 @@ def parse(config: str) -> "ModelConfig":
         return text_format.Parse(config, ModelConfig())
     except text_format.ParseError as error:
         reason = f"the config.pbtxt is malformed: {str(error)[:MAX_QUOTED]}"
-        raise ArtifactError(reason, fix="servemark export --force writes it anew") from error
+        fix = "correct it, or write it anew: servemark export WORKLOAD --engine ENGINE --force"
+        raise ArtifactError(reason, fix=fix) from error
 
 
 _VERSION = re.compile(r"0|[1-9][0-9]{0,18}")

@@ -196,10 +196,8 @@ def compare_outputs(
     moves: npt.NDArray[np.generic] | None = None,
 ) -> Discrepancy:
     """Compare two arrays of the same shape and dtype, rows along dimension 0; None: these rows are all samples."""
-    floating = bool(np.issubdtype(reference.dtype, np.floating))
-    if scale is None and floating:
-        scale = OutputScale.of(reference)
-    return discrepancy(compare_rows(output, reference, agreement, scale, moves), agreement, floating=floating)
+    scale = scale or scale_of(reference)
+    return discrepancy(compare_rows(output, reference, agreement, scale, moves), agreement, floating=scale is not None)
 
 
 def scale_of(reference: npt.NDArray[np.generic]) -> OutputScale | None:

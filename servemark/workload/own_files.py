@@ -130,7 +130,7 @@ def telling(path: Path, error_class: type[ServemarkError]) -> Iterator[None]:
     except SyntaxError as error:
         where = f"{error.filename or path}:{error.lineno or 1}"
         raise error_class(f"{where}: {type(error).__name__}: {error.msg}", fix=f"mend {path.name}") from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         frames = traceback.extract_tb(error.__traceback__)
         own = [frame for frame in frames if Path(frame.filename).parent == path.parent]
         # none, if the call itself was wrong: another number of arguments

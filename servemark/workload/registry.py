@@ -99,7 +99,8 @@ def check_name(name: str, source: str) -> None:
         )
     last = name.rpartition("_")[2]
     if last in REDUCED:
-        raise OptionError(f"{source}: the name {name!r} ends like a precision", fix=f"leave out _{last}")
+        fix = "take another name" if name == last else f"leave out _{last}"
+        raise OptionError(f"{source}: the name {name!r} ends like a precision", fix=fix)
     if name in zoo() or (name.endswith(_TINY) and name.removesuffix(_TINY) in zoo()):
         raise OptionError(f"{source}: {name!r} is a built-in workload", fix="take another name")
 

@@ -99,8 +99,11 @@ def read_npz(path: Path) -> Arrays:
 
 def write_npz(path: Path, arrays: Arrays) -> None:
     """Write arrays to a file; strings as numpy's of fixed width, since objects would be code. `elements` reads them."""
-    kept: Any = {name: array.astype(np.bytes_) if array.dtype == object else array for name, array in arrays.items()}
-    np.savez(path, **kept)
+    with ZipFile(path, "w") as archive:  # numpy's savez takes names for its options: file, allow_pickle
+        for name, array in arrays.items():
+            kept = array.astype(np.bytes_) if array.dtype == object else array
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                _NPY.write_array(member, kept, allow_pickle=False)
 
 
 def numbers(values: Any) -> npt.NDArray[np.generic]:
@@ -130,7 +133,9 @@ def whole_numbers(values: Any, datatype: str) -> npt.NDArray[np.generic]:
     """
     array: Any = numbers(values)
     dtype = np.dtype(NUMPY_DTYPES[datatype])
-    written = [each for each in array.flat if isinstance(each, float)] if array.dtype.kind in "fO" else []
+    written: list[Any] = []
+    if array.dtype.kind in "fO":
+        written = [each for each in array.flat if isinstance(each, float | np.floating)]
     largest = math.inf if isinstance(values, np.ndarray) else EXACT_FLOATS
     wrong = next((each for each in written if not each.is_integer() or abs(each) >= largest), None)
     if wrong is None and array.size:

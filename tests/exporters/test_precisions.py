@@ -3,12 +3,14 @@
 import re
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import exporters
+from exporters import pytorch
 from exporters.pipeline.registry import exporter
 from servemark.errors import ArtifactError, OptionError
 from servemark.machine.environment import int8_overflows
@@ -205,3 +207,13 @@ def test_a_program_computes_the_same_whatever_the_default_type(repository: Path)
     assert all(node.kwargs["dtype"] is not None for node in makers if node.meta["val"].is_floating_point())
     kinds = {str(tensor.dtype) for tensor in program.state_dict.values() if tensor.is_floating_point()}
     assert kinds == {"torch.bfloat16"}
+
+
+def test_an_error_of_torch_s_without_words_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(*_: object) -> None:
+        raise RuntimeError
+
+    monkeypatch.setattr(pytorch, "_trace", failing)
+    job: Any = SimpleNamespace(workload=get("ncf_tiny"), example={}, model=None, precision="fp16")
+    with pytest.raises(ArtifactError, match="ncf_tiny cannot be exported in fp16: RuntimeError"):
+        pytorch.write(job)

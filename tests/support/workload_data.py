@@ -1,5 +1,6 @@
 """Inputs that a test sends to a workload's model, and the model's answers."""
 
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import torch
 from torch import nn
 
 from exporters.pipeline import golden
+from servemark.repository.entry import Golden
 from servemark.workload import Workload, get, stack
 
 
@@ -24,9 +26,23 @@ def firm_batch(model: nn.Module, workload: Workload, rows: int, seed: int = 0) -
         return batch_of(workload, rows, seed)
     drawn = list(islice(workload.samples(np.random.default_rng(seed)), 2 * rows))
     answered = golden.eager(model, workload, stack(drawn, workload.inputs))
-    firm = golden.firm(model, workload, answered, change=10 * golden.ENGINES_DIFFER)[:rows]
-    assert len(firm) == rows
-    return [torch.from_numpy(answered.inputs[tensor.name][firm]) for tensor in workload.inputs]
+    stay = firm(model, workload, answered, change=10 * golden.ENGINES_DIFFER)[:rows]
+    assert len(stay) == rows
+    return [torch.from_numpy(answered.inputs[tensor.name][stay]) for tensor in workload.inputs]
+
+
+def firm(
+    model: nn.Module,
+    workload: Workload,
+    answered: Golden,
+    *,
+    change: float = golden.ENGINES_DIFFER * golden.MARGIN,
+    directions: Sequence[int] = golden.DIRECTIONS,
+) -> list[int]:
+    """The rows whose answers stay, within a wide tolerance, when each weight changes by this share of itself."""
+    limits = golden._widened(workload.agreement, golden.MARGIN)
+    moved = golden._weights_moved(model, workload, change)
+    return list(golden.survivors(answered, moved, limits, directions))[-1]
 
 
 def answer(model: nn.Module, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:

@@ -95,9 +95,9 @@ def ranges(file: Path, free: Mapping[str, str], draw: Draw, ask: Ask, *, togethe
         samples = list(itertools.islice(draw(tried), count))
         try:
             parts = [run(ask(samples[start : start + together])) for start in range(0, count, together)]
-        except Exception:  # ids beyond a table, say; the runtimes' exceptions share no base
+            seen = {name: np.concatenate([np.atleast_1d(part[name]) for part in parts]) for name in parts[0]}
+        except Exception:  # ids beyond a table, say, or sizes that differ; the runtimes' exceptions share no base
             return False, -1
-        seen = {name: np.concatenate([np.atleast_1d(part[name]) for part in parts]) for name in parts[0]}
         finite = all(seen[name].dtype.kind != "f" or np.isfinite(seen[name]).all() for name in outputs)
         return finite, sum(site.crossed(seen[site.tensor]) for site in watched)
 

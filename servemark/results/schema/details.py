@@ -45,9 +45,7 @@ class QualityScore(TypedDict):
     outcome: Annotated[QualityOutcome, "The value against the target; judged of trained weights alone."]
     reason: NotRequired[Annotated[str, "Why it is not judged."]]
     weights: Annotated[str, "`trained`, `random`, or `unknown` of a server whose model is not in the repository."]
-    wrong: Annotated[
-        int, "Examples made wrong by a failed request, or an answer that is NaN or cannot be decoded."
-    ]
+    wrong: Annotated[int, "Examples made wrong by a failed request, or an answer that is NaN or cannot be decoded."]
     left_out: Annotated[int, "Failed examples of a metric that has no worst value; they are not in the figures."]
     not_numbers: NotRequired[
         Annotated[

@@ -21,28 +21,27 @@ class Component:
 
     variation: float | None
     repeats: int | None
-    epoch_s: float
     whole_h: float | None
 
 
 COMPONENTS = {
-    "C1": Component(0.0112, 5, 10516.91, 130.0),
-    "C2": Component(None, None, 3935.75, None),
-    "C3": Component(0.0938, 6, 64.83, 1.72),
-    "C4": Component(0.2353, 5, 845.02, 10.21),
-    "C5": Component(None, None, 251.67, None),
-    "C6": Component(0.1208, 4, 14326.86, 42.78),
-    "C7": Component(0.0573, 8, 214.73, 3.43),
-    "C8": Component(0.3846, 4, 36.99, 12.02),
-    "C9": Component(0.0, 10, 1627.39, 2.52),
-    "C10": Component(0.0995, 5, 36.72, 0.16),
-    "C11": Component(0.1183, 4, 24.99, 2.11),
-    "C12": Component(0.2249, 4, 763.44, 5.67),
-    "C13": Component(0.1607, 4, 28.41, 0.38),
-    "C14": Component(0.2472, 5, 1923.33, 6.41),
-    "C15": Component(0.0729, 4, 6.38, 0.06),
-    "C16": Component(0.0190, 4, 74.16, 0.47),
-    "C17": Component(0.0615, 6, 932.79, 7.47),
+    "C1": Component(0.0112, 5, 130.0),
+    "C2": Component(None, None, None),
+    "C3": Component(0.0938, 6, 1.72),
+    "C4": Component(0.2353, 5, 10.21),
+    "C5": Component(None, None, None),
+    "C6": Component(0.1208, 4, 42.78),
+    "C7": Component(0.0573, 8, 3.43),
+    "C8": Component(0.3846, 4, 12.02),
+    "C9": Component(0.0, 10, 2.52),
+    "C10": Component(0.0995, 5, 0.16),
+    "C11": Component(0.1183, 4, 2.11),
+    "C12": Component(0.2249, 4, 5.67),
+    "C13": Component(0.1607, 4, 0.38),
+    "C14": Component(0.2472, 5, 6.41),
+    "C15": Component(0.0729, 4, 0.06),
+    "C16": Component(0.0190, 4, 0.47),
+    "C17": Component(0.0615, 6, 7.47),
 }
 PRINTED = {
     "figure_2": "parameters 0.03 to 68.4 million, 0.09 to 157,802 million FLOPs (its tool, THOP, counts "

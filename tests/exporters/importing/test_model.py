@@ -1,5 +1,6 @@
 """A file becomes a workload: its sizes, requests and golden answers; what engines make of it; and what is refused."""
 
+import errno
 import hashlib
 import itertools
 import json
@@ -317,13 +318,15 @@ def test_what_a_stranger_put_beside_a_model_is_not_exported(tmp_path: Path, mode
         exporters.export(get("mine"), "onnxruntime", tmp_path / "repository")
 
 
-@pytest.mark.parametrize("name", ['x" } ] parameters { key: "EXECUTION_ENV_PATH', "x\n", "\x1b[2J", "x\\", "x" * 300])
+@pytest.mark.parametrize(
+    "name", ['x" } ] parameters { key: "EXECUTION_ENV_PATH', "x\n", "\x1b[2J", "x\\", "x" * 300, "\u200b"]
+)
 def test_a_tensor_s_name_is_no_configuration(tmp_path: Path, name: str) -> None:
     """The attack: Triton's Python backend starts what this parameter names."""
     shape = (OPEN, 6)
     ports = [(name, TensorProto.FLOAT, shape)], [("y", TensorProto.FLOAT, shape)]
     path = save(tmp_path / "m.onnx", [helper.make_node("Relu", [name], ["y"])], *ports)
-    with pytest.raises(ArtifactError, match="has a name with quotes, control characters or no end"):
+    with pytest.raises(ArtifactError, match="is empty, longer than 250 characters, or has quotes, backslashes or"):
         bring(path)
 
 
@@ -402,3 +405,33 @@ def test_a_damaged_description_is_told(tmp_path: Path, models: Path) -> None:
     with pytest.raises(ArtifactError, match=r"model\.json cannot be read: no 'source'"):
         get("mine")
     assert get("ranking").name == "ranking"
+    with pytest.raises(ArtifactError, match=r"model\.json cannot be read"):
+        bring(tmp_path / "dense.onnx")
+    assert bring(tmp_path / "dense.onnx", force=True).workload.name == get("mine").name
+
+
+@pytest.mark.parametrize("path", ["x" * 300, f"{'x' * 300}/model.onnx"])
+def test_a_path_that_the_system_refuses_is_told(tmp_path: Path, path: str) -> None:
+    with pytest.raises(OptionError, match="File name too long"):
+        bring(tmp_path / path)
+
+
+def test_what_a_killed_import_left_is_removed_and_a_failed_one_keeps_the_last(
+    tmp_path: Path, models: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (models / ".import-999999999-x" / "1").mkdir(parents=True)
+    bring(dense(tmp_path / "dense.onnx"))
+    assert [path.name for path in models.iterdir()] == ["mine"]
+    rename = Path.rename
+
+    def full(path: Path, target: Path) -> Path:
+        if path.name == "mine" and target == models / "mine":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", full)
+    with pytest.raises(ArtifactError, match=r"mine cannot be written: .*No space left") as error:
+        bring(tmp_path / "dense.onnx", force=True)
+    assert str(error.value.fix).startswith("make room in")
+    assert [path.name for path in models.iterdir()] == ["mine"]
+    assert get("mine").parameters == 24

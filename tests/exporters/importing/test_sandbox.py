@@ -1,5 +1,6 @@
 """The process that reads and runs a foreign file: what it can reach, what it answers, and that it ends."""
 
+import fcntl
 import functools
 import os
 import socket
@@ -27,6 +28,8 @@ from tests.exporters.importing.test_saved_model import saved
 from tests.support.own_models import dense, from_x_to_y
 
 FILE = Path("model.onnx")
+LEFT_S = 60
+"""Time for which a process that is left behind would live."""
 
 
 def run(tmp_path: Path, work: Callable[..., Any], *arguments: object) -> Any:
@@ -97,6 +100,26 @@ def lasts(seal: Callable[[], None]) -> dict[str, Any]:  # noqa: ARG001
         time.sleep(1)
 
 
+def swaps(seal: Callable[[], None]) -> dict[str, Any]:  # noqa: ARG001
+    """Put pipes, which nobody writes, in the place of what the parent reads."""
+    os.write(2, b"x" * sandbox.MAX_WORDS + b" the end")
+    for name in (sandbox.WORDS, sandbox.ANSWER):
+        path = Path(os.environ["HOME"], name)
+        path.unlink(missing_ok=True)
+        os.mkfifo(path)
+    os._exit(3)
+
+
+def forks(lock: Path, seal: Callable[[], None]) -> dict[str, Any]:  # noqa: ARG001
+    """Leave a process behind, which holds a lock for as long as it lives."""
+    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    if os.fork() == 0:
+        time.sleep(LEFT_S)
+        os._exit(0)
+    return {}
+
+
 def eats(seal: Callable[[], None]) -> dict[str, Any]:  # noqa: ARG001
     return {"size": len(bytearray(1 << 50))}
 
@@ -107,6 +130,7 @@ def eats(seal: Callable[[], None]) -> dict[str, Any]:  # noqa: ARG001
         (refuses, InputDataError, "the data are odd"),
         (fails, RuntimeError, r"in the process that imported model\.onnx:\n.*ZeroDivisionError"),
         (dies, ArtifactError, r"ended with signal SIGABRT: bad \\x1b\[2J alloc"),
+        (swaps, ArtifactError, "ended with code 3: x{292} the end\n"),
         (eats, ArtifactError, "the model needs more memory than the"),
     ],
 )
@@ -119,6 +143,14 @@ def test_what_has_no_end_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(sandbox, "LIMIT_S", 0.5)
     with pytest.raises(ArtifactError, match=r"it was not read and run within 0\.00833333 minutes"):
         run(tmp_path, lasts)
+
+
+def test_what_it_leaves_behind_is_ended(tmp_path: Path) -> None:
+    lock, begun = tmp_path / "scratch" / "lock", time.monotonic()
+    run(tmp_path, forks, lock)
+    with lock.open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+    assert time.monotonic() - begun < LEFT_S
 
 
 def drawn(workload: Workload, ranges: Any) -> Any:

@@ -24,6 +24,20 @@ class Named(nn.Module):
         return {"a": a + 1}
 
 
+class Half(nn.Module):
+    """Answers nothing beside a tensor."""
+
+    def forward(self, a: torch.Tensor) -> tuple[torch.Tensor, None]:
+        return a + 1, None
+
+
+class Times(nn.Module):
+    """Takes a number beside a tensor."""
+
+    def forward(self, a: torch.Tensor, factor: float) -> torch.Tensor:
+        return a * factor
+
+
 def saved(path: Path, model: nn.Module, *example: torch.Tensor, most: int = 16) -> Path:
     batch = torch.export.Dim("batch", max=most)
     torch.export.save(torch.export.export(model, example, dynamic_shapes=tuple({0: batch} for _ in example)), path)
@@ -48,3 +62,14 @@ def test_what_is_no_program_of_tensors_is_told(tmp_path: Path) -> None:
         torch_program.describe(tmp_path / "text.pt2")
     with pytest.raises(ArtifactError, match="something else than a tensor or a tuple"):
         torch_program.describe(saved(tmp_path / "named.pt2", Named(), torch.zeros(2, 3)))
+
+
+@pytest.mark.parametrize(
+    ("model", "example", "said"), [(Half(), (), "None"), (Times(), (2.0,), r"2\.0")], ids=["answered", "taken"]
+)
+def test_constants_beside_tensors_are_told(
+    tmp_path: Path, model: nn.Module, example: tuple[object, ...], said: str
+) -> None:
+    torch.export.save(torch.export.export(model, (torch.zeros(2, 3), *example)), tmp_path / "m.pt2")
+    with pytest.raises(ArtifactError, match=f"it takes or answers {said}, a constant and no tensor"):
+        torch_program.describe(tmp_path / "m.pt2")

@@ -15,7 +15,7 @@ from servemark.errors import ArtifactError
 CHANNELS, HIGH, WIDE = 4, 3, 5
 
 
-def saved(path: Path, operator: str = "RoiAlign", **attributes: Any) -> Path:
+def saved(path: Path, operator: str = "RoiAlign", opset: int = 18, **attributes: Any) -> Path:
     """A model of one node, with open sizes."""
     names = ["X", "regions", "pictures"] if operator == "RoiAlign" else ["X"]
     node = helper.make_node(operator, names, ["Y"], name="regions_of_interest", **attributes)
@@ -27,7 +27,7 @@ def saved(path: Path, operator: str = "RoiAlign", **attributes: Any) -> Path:
     graph = helper.make_graph(
         [node], "g", inputs, [helper.make_tensor_value_info("Y", TensorProto.FLOAT, ["a", "b", "c", "d"])]
     )
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10), path)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10), path)
     return path
 
 
@@ -37,16 +37,17 @@ def answer(path: Path, inputs: dict[str, Any]) -> Any:
 
 @pytest.mark.parametrize("count", [0, 20])
 @pytest.mark.parametrize("samples", [1, 2, 3])
-@pytest.mark.parametrize("mode", ["half_pixel", "output_half_pixel"])
-def test_answers_are_roi_align_s(tmp_path: Path, mode: str, samples: int, count: int) -> None:
-    """Also of regions that lie outside of the picture, have no size, or are none."""
+@pytest.mark.parametrize(("mode", "opset"), [("half_pixel", 18), ("output_half_pixel", 18), (None, 18), (None, 11)])
+def test_answers_are_roi_align_s(tmp_path: Path, mode: str | None, opset: int, samples: int, count: int) -> None:
+    """Also of regions that lie outside of the picture, have no size, or are none; before opset 16 it has no modes."""
     form: dict[str, Any] = {
         "output_height": HIGH,
         "output_width": WIDE,
         "spatial_scale": 0.25,
         "sampling_ratio": samples,
     }
-    source = saved(tmp_path / "source.onnx", coordinate_transformation_mode=mode, **form)
+    form |= {"coordinate_transformation_mode": mode} if mode else {}
+    source = saved(tmp_path / "source.onnx", opset=opset, **form)
     target = tmp_path / "target.onnx"
     assert without_roi_align(source, target)
     onnx.checker.check_model(target, full_check=True)

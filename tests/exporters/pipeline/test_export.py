@@ -5,6 +5,7 @@ import json
 import re
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 import warnings
@@ -22,6 +23,8 @@ from exporters import ExportReport
 from exporters.pipeline import export
 from exporters.pipeline.job import Job
 from exporters.pipeline.registry import exporter
+from exporters.pipeline.weights import FOLDER
+from servemark import interrupts
 from servemark.errors import ArtifactError, OptionError
 from servemark.output import SAYS
 from servemark.repository.entry import Entry
@@ -136,6 +139,38 @@ def test_edited_configuration_is_kept_unless_forced(begun: Entry, tmp_path: Path
 
     assert not linear(tmp_path, force=True).config_kept
     assert entry.config.read_text() == written
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_damaged_configuration_is_written_anew_by_force(begun: Entry, tmp_path: Path) -> None:
+    written = begun.config.read_text()
+    begun.config.write_bytes(b"\xff")
+    assert not linear(tmp_path, force=True).config_kept
+    assert begun.config.read_text() == written
+
+
+@pytest.mark.usefixtures("quick", "begun")
+def test_what_an_artifact_is_made_from_is_exported_without_its_weights_being_remembered(tmp_path: Path) -> None:
+    assert export._origin(get("ncf_tiny"), tmp_path, "pytorch", None).file.exists()
+    assert not (tmp_path / FOLDER).exists()
+
+
+def test_an_interrupt_between_the_renames_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rename = Path.rename
+
+    def interrupted(path: Path, target: Path) -> Path:
+        moved = rename(path, target)
+        interrupts._note(signal.SIGINT, None)
+        return moved
+
+    for name in ("draft", "entry"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / name).write_text("")
+    monkeypatch.setattr(interrupts, "_state", interrupts._State())
+    monkeypatch.setattr(Path, "rename", interrupted)
+    with pytest.raises(KeyboardInterrupt), interrupts.anywhere():
+        export.swap_in(tmp_path / "draft", tmp_path / "entry")
+    assert {path.name for path in (tmp_path / "entry").iterdir()} == {"draft", "entry"}
 
 
 @pytest.mark.usefixtures("quick")

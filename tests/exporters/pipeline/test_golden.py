@@ -12,6 +12,7 @@ from torch import nn
 from exporters.pipeline import golden
 from servemark.workload import Arrays, Sample, Tensor, Workload, get
 from servemark.workload.agreement import compare_outputs
+from tests.support.workload_data import firm
 from tests.support.zoo import exported_names
 
 DISCRETE = [each for each in exported_names() if golden.discrete(get(each.values[0]))]
@@ -26,7 +27,7 @@ def test_golden_samples_have_no_near_ties(name: str, exported: Any) -> None:
     workload, chosen = get(name), exported(name, "onnxruntime").read_golden()
     assert chosen.rows == golden.GOLDEN_ROWS
     asked = golden.ENGINES_DIFFER * golden.MARGIN / 10
-    stays = golden.firm(workload.build(), workload, chosen, change=asked, directions=OTHER_DIRECTIONS)
+    stays = firm(workload.build(), workload, chosen, change=asked, directions=OTHER_DIRECTIONS)
     assert stays == list(range(chosen.rows))
 
 
@@ -100,7 +101,7 @@ def test_weights_come_back_as_they_were_also_after_an_error() -> None:
     assert model.weight.tolist() == [1, 1]
     broken = dataclasses.replace(chosen, inputs={"pair": chosen.inputs["pair"][:, :0]})
     with pytest.raises(RuntimeError):
-        golden.firm(model, workload, broken)
+        firm(model, workload, broken)
     assert model.weight.tolist() == [1, 1]
 
 

@@ -1,7 +1,7 @@
 """Every workload's export: parity with eager PyTorch, a manifest that describes it, a configuration for Triton."""
 
 import dataclasses
-from itertools import islice
+from itertools import count, islice
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from servemark.errors import ArtifactError
 from servemark.workload import Arrays, get, stack, workloads
 from servemark.workload.agreement import PRECISIONS, compare_outputs, scale_of
 from tests.support.exporting import FROM_TORCH, run_artifact
+from tests.support.workload_data import firm
 from tests.support.zoo import LIKE_ANOTHER, exported_names, tiny_names
 
 PROGRAMS = {"atlasnet_tiny", "densenet121_tiny", "din_tiny", "minigo_tiny", "ncf_tiny", "rnn_lm_tiny", "sentiment_tiny"}
@@ -47,7 +48,7 @@ def test_artifact_answers_unseen_inputs_like_eager_pytorch_at_any_batch(exported
         weights.load_into(model, name)
     wanted = golden.eager(model, workload, stack(samples, workload.inputs))
     if golden.discrete(workload):
-        wanted = golden.taken(wanted, golden.firm(model, workload, wanted, change=10 * golden.ENGINES_DIFFER))
+        wanted = golden.taken(wanted, firm(model, workload, wanted, change=10 * golden.ENGINES_DIFFER))
     assert wanted.rows > 2
     for size in (1, 2, wanted.rows):
         answer = run_artifact(entry, {name: array[:size] for name, array in wanted.inputs.items()})
@@ -84,6 +85,22 @@ def test_an_artifact_that_answers_otherwise_each_time_is_told() -> None:
 
     with pytest.raises(ArtifactError, match="scores at batch 1 is another each time that the same request is asked"):
         parity.measure(random, asked, workload, workload.agreement)
+
+
+@pytest.mark.parametrize("first", [0, 3], ids=["at once", "when asked again"])
+def test_an_artifact_whose_sizes_differ_between_samples_is_told(first: int) -> None:
+    workload = get("ncf_tiny")
+    samples = list(islice(workload.samples(np.random.default_rng(0)), 3))
+    asked = golden.eager(workload.build(), workload, stack(samples, workload.inputs))
+    calls = count()
+
+    def ragged(inputs: Arrays) -> Arrays:
+        return {"scores": np.zeros((len(inputs["user"]), 20 - max(0, next(calls) - first)), np.float32)}
+
+    with pytest.raises(
+        ArtifactError, match=r"scores at batch 1 is float32 \[1, 19\], that of eager PyTorch float32 \[1, 20\]"
+    ):
+        parity.measure(ragged, asked, workload, workload.agreement)
 
 
 @pytest.mark.parametrize(("name", "engine"), EXPORTS)

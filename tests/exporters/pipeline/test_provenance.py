@@ -1,6 +1,9 @@
 """The digest of a workload's source: it changes with whatever changes the network, and with nothing else."""
 
+import sys
 from pathlib import Path
+
+import pytest
 
 from exporters.pipeline.provenance import source_digest
 from servemark.synthesis.layers import Dense
@@ -19,3 +22,24 @@ def test_a_file_that_takes_its_build_from_a_library_has_its_own_digest(tmp_path:
     narrow = digest(tmp_path / "a.py", 16)
     assert narrow == digest(tmp_path / "b.py", 16)
     assert narrow != digest(tmp_path / "c.py", 32)
+
+
+@pytest.mark.parametrize("edited", ["__init__.py", "nets.py"])
+@pytest.mark.parametrize("wanted", ["WIDTH", "nets"])
+@pytest.mark.parametrize("own", ["from .nets import WIDTH", "from . import nets\nWIDTH = nets.WIDTH"])
+def test_a_package_beside_the_file_counts_with_what_it_imports(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: str, wanted: str, edited: str
+) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    for name in ("mynets", "mynets.nets"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    package, file = tmp_path / "mynets", tmp_path / "a.py"
+    package.mkdir()
+    (package / "nets.py").write_text("WIDTH = 16\n")
+    (package / "__init__.py").write_text(f"{own}\n")
+    file.write_text(written("made", None, (Dense(4, 16, 8),), ["given"], "") + f"\nfrom mynets import {wanted}\n")
+    workload = load_file(file)
+    before = source_digest(workload)
+    assert source_digest(workload) == before
+    (package / edited).write_text(f"{(package / edited).read_text()}MORE = 1\n")
+    assert source_digest(workload) != before

@@ -2,6 +2,7 @@
 
 import math
 import re
+import struct
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -133,6 +134,12 @@ UNREADABLE: dict[str, tuple[Callable[[Path], object], str]] = {
     "text": (lambda file: file.write_text("no weights"), "neither safetensors nor what torch.save writes"),
     "empty": (lambda file: file.touch(), "it is empty"),
     "cut off": (lambda file: file.write_bytes(b"PK\3\4 and no more"), "it is damaged"),
+    "the end of an archive": (
+        lambda file: file.write_bytes(
+            b"no archive".ljust(46) + struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 1, 1, 46, 0, 0)
+        ),
+        "neither safetensors nor what torch.save writes",
+    ),
     "list": (lambda file: torch.save([torch.zeros(1)], file), "holds a list and no tensors by name"),
     "numbers as names": (lambda file: torch.save({0: torch.zeros(1)}, file), "named by int, not by text"),
     "a number": (lambda file: torch.save({"\33[1ma": 1}, file), r"'\\u001b[1ma' in it is not a tensor"),

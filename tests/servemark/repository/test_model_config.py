@@ -1,10 +1,12 @@
-"""Versions of an entry as Triton chooses them."""
+"""Versions of an entry as Triton chooses them, and settings that a configuration cannot hold."""
 
 from pathlib import Path
 
 import pytest
 
-from servemark.repository.model_config import parse, same_version, served_versions, version_folders
+from servemark.documents.server import Server
+from servemark.errors import OptionError
+from servemark.repository.model_config import Settings, parse, same_version, served_versions, version_folders
 
 
 @pytest.fixture
@@ -39,3 +41,18 @@ def test_a_policy_chooses_among_them(entry: Path, policy: str, served: list[str]
 )
 def test_names_of_a_version(asked: str, names: set[str]) -> None:
     assert same_version(asked) == names
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [Server(device="cuda:99999999999"), Server(device=f"cuda:0,{'9' * 5000}"), Server(instances=3_000_000_000)],
+    ids=["a GPU", "digits", "instances"],
+)
+def test_numbers_that_a_configuration_cannot_hold_are_refused(asked: Server) -> None:
+    with pytest.raises(OptionError, match=r"is unknown|is more than a config\.pbtxt can hold"):
+        Settings.of(asked)
+
+
+def test_the_largest_numbers_are_taken() -> None:
+    settings = Settings.of(Server(device="cuda:999999999", instances=(1 << 31) - 1))
+    assert "count: 2147483647" in settings.apply("")

@@ -113,12 +113,14 @@ def test_what_its_functions_raise_names_the_line(folder: Path) -> None:
     [
         ("WORKLOAD = 1 / 0", r":1, <module>: ZeroDivisionError: division by zero"),
         ("x = 1\nWORKLOAD = (", r":2: SyntaxError: '\(' was never closed"),
+        ("raise SystemExit(3)\nWORKLOAD = 3", r":1, <module>: SystemExit: 3"),
         ("WORKLOAD = 3", r"WORKLOAD is not a Workload but int"),
         ("x = 3", r"does not set WORKLOAD"),
         (WHOLE.replace("NAME", "ranking"), r"'ranking' is a built-in workload"),
         (WHOLE.replace("NAME", "ranking_tiny"), r"'ranking_tiny' is a built-in workload"),
         (WHOLE.replace("NAME", "a/b"), r"'a/b' is not a name for a workload"),
         (WHOLE.replace("NAME", "mine_int8"), r"the name 'mine_int8' ends like a precision"),
+        (WHOLE.replace("NAME", "int8"), r"(?s)the name 'int8' ends like a precision.*take another name"),
         (WHOLE.replace("NAME", "my_model"), r"both define 'my_model'"),
     ],
 )

@@ -125,6 +125,16 @@ def test_ranges_that_end_in_nan_are_passed_over(tmp_path: Path) -> None:
     assert chosen(save(tmp_path / "m.onnx", nodes, X, Y)) == {}
 
 
+def test_ranges_in_which_the_answers_differ_in_size_are_passed_over(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Constant", [], ["limit"], value_float=0.9),
+        helper.make_node("Sub", ["x", "limit"], ["less"]),
+        helper.make_node("Relu", ["less"], ["z"]),
+        helper.make_node("NonZero", ["z"], ["y"]),
+    ]
+    assert chosen(save(tmp_path / "m.onnx", nodes, X, [("y", TensorProto.INT64, (2, "found"))])) == {"x": (-4, 4)}
+
+
 def test_whole_numbers_are_widened_where_the_model_runs_on_them(tmp_path: Path) -> None:
     ids = [("ids", TensorProto.INT64, (OPEN, 6))]
     nodes = [
