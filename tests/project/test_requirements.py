@@ -4,6 +4,7 @@ import tomllib
 from importlib import metadata
 
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 from servemark.paths import CHECKOUT
@@ -52,3 +53,10 @@ def test_every_dependency_is_pinned_to_a_version_that_fits() -> None:
     assert len(seen) > len(declared)
     unused = pinned.keys() - {canonicalize_name(Requirement(text).name) for _, text in seen}
     assert not unused, f"nothing needs {sorted(unused)}"
+
+
+def test_every_pin_takes_the_first_python_that_the_readme_names() -> None:
+    """Debian 12 has Python 3.11.2, and some packages ask for a later patch of it."""
+    wanted = {name: metadata.metadata(name).get("Requires-Python") for name in pins().keys() - UNPINNED}
+    late = {name: text for name, text in wanted.items() if text and "3.11.2" not in SpecifierSet(text)}
+    assert not late
