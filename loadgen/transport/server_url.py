@@ -146,14 +146,14 @@ def metrics_url(url: str, given: str) -> str | None:
 
     Raises OptionError.
     """
-    if given.startswith("http://") and not urlsplit(given).username:
-        return given
     parts = urlsplit(url)
     host = parts.hostname or "localhost"
+    host = f"[{host}]" if ":" in host else host
     beside = f"{host}:{DEFAULT_METRICS_PORT}"
     if not given:
         return f"http://{beside}/metrics" if parts.port in DEFAULT_PORTS else None
-    place = given if ":" in given else f"{host}:{given}"
-    if not place.rpartition(":")[2].isdecimal():
+    whole = given.startswith("http://")
+    place = re.split("[/?#]", given[len("http://") :])[0] if whole else given if ":" in given else f"{host}:{given}"
+    if "@" in place or not _has_valid_port(place) or not (whole or place.rpartition(":")[2].isdecimal()):
         raise OptionError(f"--metrics-url {given!r} is not http://HOST:PORT/metrics", fix=f"http://{beside}/metrics")
-    return f"http://{place}/metrics"
+    return given if whole else f"http://{place}/metrics"

@@ -30,6 +30,14 @@ BAD: list[tuple[str, list[str]]] = [
     ("run ranking --request-rate 1e1000000", ["--request-rate '1e1000000' is not a number"]),
     ("run ranking --input-data r\udce9s", ["is not UTF-8"]),
     (f"show {'a' * 300}", ["File name too long", "that this user can reach"]),
+    (
+        "run ranking -u http://127.0.0.1:1 --metrics-url http://[::1/m",
+        ["'http://[::1/m' is not http://HOST:PORT/metrics"],
+    ),
+    (
+        "run ranking -u http://127.0.0.1:1 --metrics-url 99999",
+        ["--metrics-url '99999' is not http://HOST:PORT/metrics"],
+    ),
     ("compare ranking --urls [::1,b", ["--urls '[::1,b' has no two names"]),
     ("run ranking --request-rate-range 0:10", ["0 must be above 0"]),
     ("run ranking --concurrency 1.5", ["1.5 is not a whole number"]),
