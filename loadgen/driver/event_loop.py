@@ -212,11 +212,15 @@ class Driver:
 
     def abandon(self, kind: str, message: str) -> None:
         """Give every unfinished request the outcome `kind` (a run that is cut short loses nothing)."""
+        self.abandon_waiting(kind, message)
+        for channel in [c for c in self._channels.values() if c.payload is not None]:
+            self._fail(channel, kind, message)
+
+    def abandon_waiting(self, kind: str, message: str) -> None:
+        """Give the requests that wait to be sent the outcome `kind`."""
         now = self._clock()
         while self.backlog:
             self._report(next(self._payloads), self.backlog.popleft(), 0, now, kind, message)
-        for channel in [c for c in self._channels.values() if c.payload is not None]:
-            self._fail(channel, kind, message)
 
     def cancel(self, is_due: Callable[[Channel], bool], kind: str, message: str) -> None:
         """Give up the requests in flight that are due; a channel that can do so goes on with another request."""

@@ -83,7 +83,7 @@ class Endpoint(Struct, frozen=True, forbid_unknown_fields=True):
             if not path.startswith("/") or re.search(r"[\s\x00-\x1f]", path):
                 raise ValueError(f"{path!r} is not a path, which begins with / and has no spaces")
         for name, value in request.headers.items():
-            if wrong := fault_of(name, value.strip(), may_give_type=not request.method):
+            if wrong := fault_of(name, value, may_give_type=not request.method):
                 raise ValueError(f"request.headers: {name!r}: {wrong}")
         if again := twice(request.headers):
             raise ValueError(f"request.headers: {again} is there twice")

@@ -25,6 +25,7 @@ from loadgen.kserve.grpc_control import OverGrpc
 from loadgen.kserve.tensors import to_bytes
 from loadgen.load.load_config import LoadConfig
 from servemark.errors import InputDataError, OptionError, ServemarkError, ServerError
+from servemark.files import content
 from servemark.protobuf import Messages
 from servemark.workload import Arrays, Workload
 
@@ -59,8 +60,7 @@ def described_by_server(control: OverGrpc, method: str) -> MethodDescriptor:
 def described_by_file(file: Path, method: str) -> MethodDescriptor:
     """Find a method in a descriptor set. Raises InputDataError, OptionError."""
     try:
-        with file.open("rb") as content:
-            found = FileDescriptorSet.FromString(content.read(MAX_SET_BYTES)).file
+        found = FileDescriptorSet.FromString(content(file, MAX_SET_BYTES)).file
     except (OSError, DecodeError) as error:
         raise _unreadable(str(file), error) from error
 

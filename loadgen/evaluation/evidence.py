@@ -61,7 +61,10 @@ def quality_of(config: LoadConfig, answers: LabelledAnswers) -> QualityScore | N
         if answer is None or error is not None:
             of_example.failed(0, error or NO_ANSWER)
         else:
-            of_example.answered(0, list(rows_of(answer.arrays(tensors), tensors))[row])
+            try:
+                of_example.answered(0, list(rows_of(answer.arrays(tensors), tensors))[row])
+            except ValueError:  # it has the sizes of the outputs, and not their values
+                of_example.failed(0, "malformed_response")
         scored.append(of_example.scored_by(metric))
     return score(
         metric,

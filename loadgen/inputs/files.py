@@ -197,6 +197,11 @@ def from_npz(path: Path, workload: Workload) -> Iterator[Sample]:
     if len({*lengths.values()}) > 1:
         rows = ", ".join(f"{name} {length}" for name, length in lengths.items())
         raise InputDataError(f"{path}: dimension 0 is the sample, and the arrays differ in it: {rows}")
+    if not held:
+        raise InputDataError(
+            f"{path} holds no input of {workload.name}: {', '.join(arrays) or 'it is empty'}",
+            fix=f"arrays named like the inputs: {', '.join(tensor.name for tensor in workload.inputs)}",
+        )
     _tell_rounded(path, arrays, workload)
     for row in range(next(iter(lengths.values()))):
         yield {t.name: converted(f"{path}, row {row}", arrays[t.name][row, ...], t) for t in held}

@@ -249,7 +249,7 @@ class Control:
                 config = replace(self, version=found.get(waiting[0], self.version))._document(waiting.pop(0), "config")
                 for step in config["ensemble_scheduling"]["step"]:
                     name, version = str(step["model_name"]), int(step.get("model_version", -1))
-                    if name not in found:
+                    if name not in found and len(found) < MAX_COMPOSING:
                         found[name] = str(version) if version > 0 else ""
                         waiting.append(name)
             except (ServerError, *_OTHER_SHAPE):

@@ -76,6 +76,8 @@ class JsonForm:
                 values = body[position:end]
                 if values.count(b",") + 1 != count or values.translate(None, _OF_NUMBERS):
                     return False
+                if count == 1 and not values.strip():  # no comma, and no number
+                    return False
             position = end
         return body[position:] == self.parts[-1]
 

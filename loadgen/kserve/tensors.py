@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from servemark.errors import InputDataError, OptionError
-from servemark.workload import Tensor
+from servemark.workload import Tensor, whole_numbers
 from servemark.workload.tensor import NUMPY_DTYPES
 
 Array = npt.NDArray[np.generic]
@@ -96,7 +96,11 @@ def from_json(data: Any, datatype: str, shape: Sequence[int]) -> Array:
             for element in np.ravel(np.array(data, np.object_))
         ]
         return elements.reshape(shape)
-    return np.array(data, NUMPY_DTYPES[datatype]).reshape(shape)
+    kind = np.dtype(NUMPY_DTYPES[datatype])
+    try:
+        return (whole_numbers(data, datatype) if kind.kind in "iub" else np.array(data, kind)).reshape(shape)
+    except (OverflowError, TypeError) as error:
+        raise ValueError(f"a value is not of {datatype}: {error}") from error
 
 
 def json_count(data: Any, tensor: Tensor) -> int:

@@ -326,7 +326,7 @@ def out_of_range(tensor: Tensor, least: float, most: float) -> str | None:
             return f"has no whole numbers, and {tensor.name} is {tensor.datatype}"
         if least < limits.min or most > limits.max:
             return f"is beyond {tensor.datatype} ({limits.min} to {limits.max})"
-    elif max(abs(least), abs(most)) > np.finfo(tensor.dtype.char).max:
+    elif max(abs(least), abs(most), most - least) > np.finfo(tensor.dtype.char).max:
         return f"is beyond {tensor.datatype}"
     return None
 

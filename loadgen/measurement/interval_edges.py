@@ -154,10 +154,14 @@ class Energy:
     ) -> None:
         self.reading: EnergyReading | None = None
         self.command = PowerCommand(*command) if command else None
-        self._meter, self.reason = _meter(target, device, gpus, self.command)
-        """`reason`: why there is no meter."""
-        self.idle = _idle(self._meter)
-        """Before the load."""
+        try:
+            self._meter, self.reason = _meter(target, device, gpus, self.command)
+            """`reason`: why there is no meter."""
+            self.idle = _idle(self._meter)
+            """Before the load."""
+        except BaseException:  # a Stop in Locust's web UI is a GreenletExit
+            self.close()
+            raise
 
     def begin(self) -> None:
         """Start the meter."""
@@ -209,11 +213,7 @@ def _meter(
 ) -> tuple[Meter | None, str | None]:
     """The meter of the device that computes, or why there is none. Raises KeyboardInterrupt."""
     if command is not None:
-        try:
-            reason = command.wait_for_first()
-        except KeyboardInterrupt:
-            command.close()
-            raise
+        reason = command.wait_for_first()
         return (command.meter, None) if reason is None else (None, reason)
     if not target.local:
         return None, "the server runs on another machine, which cannot be metered from here: --power-command"

@@ -257,20 +257,23 @@ class Measurement:
         """Have the load sent; returns what was seen, also when it was interrupted. `directory` is the result's."""
         config, gpus = self.config, self.placement.gpus if self.target.local else []
         energy = Energy(self.target, self.placement.device, gpus, config.power)
-        self.telemetry = RunTelemetry(
-            config.live.sampling_rate_hz,
-            gpus=gpus or None,
-            meters=[energy.command.meter] if energy.command else [],
-            metrics_url=config.metrics_url,
-            model=config.model,
-            exporters=exporters_of(config.live.scrape),
-        )
-        self.telemetry.start()
         try:
-            return self._run(prepared, directory, energy)
+            self.telemetry = RunTelemetry(
+                config.live.sampling_rate_hz,
+                gpus=gpus or None,
+                meters=[energy.command.meter] if energy.command else [],
+                metrics_url=config.metrics_url,
+                model=config.model,
+                exporters=exporters_of(config.live.scrape),
+            )
+            self.telemetry.start()
+            try:
+                return self._run(prepared, directory, energy)
+            finally:
+                with interrupts.finishing():
+                    self.telemetry.stop()
         finally:
             with interrupts.finishing():
-                self.telemetry.stop()
                 energy.close()
 
     def _run(self, prepared: PreparedLoad, directory: Path, energy: Energy) -> Measured:

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from loadgen.sut.channel import Answer
 from servemark.errors import ArtifactError
 from servemark.repository.entry import Entry, Golden
-from servemark.workload import Tensor
+from servemark.workload import Arrays, Tensor
 from servemark.workload.agreement import Agreement, compare_rows, scale_of
 from servemark.workload.golden_check import GoldenCheck
 
@@ -38,19 +38,31 @@ def check(sampled: Sampled, golden: Golden, outputs: Sequence[Tensor], limits: A
         return GoldenCheck()
     samples = np.array([row for golden_rows, _ in sampled for row in golden_rows])
     known = [tensor for tensor in outputs if tensor.name in golden.outputs]
-    decoded = [(len(golden_rows), answer.arrays(known)) for golden_rows, answer in sampled]
+    decoded = [_decoded(answer, known) for _, answer in sampled]
     rows = {}
     for tensor in known:
         whole = golden.outputs[tensor.name]
-        reference = whole[samples].reshape(len(samples), -1)
         # Row by row: without batches an answer is one.
-        found = [arrays[tensor.name].reshape(count, -1) for count, arrays in decoded]
-        if any(each.shape[1] != reference.shape[1] for each in found):
-            # Of another length, which agrees with nothing.
-            found = [_unlike(reference)]
+        wanted = [whole[list(golden_rows)].reshape(len(golden_rows), -1) for golden_rows, _ in sampled]
+        reference = np.concatenate(wanted)
+        # What cannot be read, or is of another length, agrees with nothing.
+        found = [
+            arrays[tensor.name].reshape(each.shape)
+            if arrays is not None and arrays[tensor.name].size == each.size
+            else _unlike(each)
+            for each, arrays in zip(wanted, decoded, strict=True)
+        ]
         moves = golden.moves[tensor.name][samples] if tensor.name in golden.moves else None
         rows[tensor.name] = compare_rows(np.concatenate(found), reference, limits, scale_of(whole), moves)
     return GoldenCheck.of(len(sampled), samples, rows)
+
+
+def _decoded(answer: Answer, outputs: Sequence[Tensor]) -> Arrays | None:
+    """Decode the outputs of an answer; None where it has their sizes and not their values."""
+    try:
+        return answer.arrays(outputs)
+    except ValueError:
+        return None
 
 
 def _unlike(reference: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:

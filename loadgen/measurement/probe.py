@@ -15,6 +15,7 @@ from loadgen.load.arrivals import ClosedLoopArrivals, OpenLoopArrivals
 from loadgen.load.load_config import LoadConfig
 from loadgen.sut.channel import Outcome, Payload
 from loadgen.sut.target import Target
+from loadgen.transport.access import NO_ACCESS, Access
 from servemark import interrupts
 from servemark.documents.request import SYNTHETIC
 from servemark.errors import ServerError
@@ -112,7 +113,13 @@ def _last(words: str) -> str:
 
 
 def probe(
-    target: Target, requests: Iterator[Payload], concurrency: int, *, least_s: float, timeout_s: float
+    target: Target,
+    requests: Iterator[Payload],
+    concurrency: int,
+    *,
+    least_s: float,
+    timeout_s: float,
+    access: Access = NO_ACCESS,
 ) -> tuple[float, float]:
     """Measure the smallest latency in ms and the requests/s; it lasts until each connection could have an answer.
 
@@ -132,7 +139,8 @@ def probe(
         connections.close()
     good = [outcome.done - outcome.scheduled for outcome in seen if outcome.error is None]
     if not good:
-        raise ServerError(f"no request of a first {least_s:g} s was answered: {seen[0].error} {seen[0].message}")
+        failed, _ = Failures(access).named(seen[0])
+        raise ServerError(f"no request of a first {least_s:g} s was answered: {failed.error} {failed.message}")
     return min(good) / 1e6, len(good) / passed_s
 
 

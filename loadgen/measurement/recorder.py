@@ -113,12 +113,23 @@ class Seconds:
         return [latencies, self._completed.tolist(), self._errors.tolist()]
 
     def add(self, packed: Sequence[Any]) -> None:
-        """Count what another process has packed, of an interval of the same length."""
+        """Count what another process has packed, of an interval that began alike."""
         latencies, completed, errors = packed
-        for ours, theirs in zip(self._latencies_us, latencies, strict=True):
+        self._hold(len(latencies))
+        for ours, theirs in zip(self._latencies_us, latencies, strict=False):
             ours.frombytes(theirs)
-        self._completed += np.array(completed, np.int64)
-        self._errors += np.array(errors, np.int64)
+        self._completed[: len(completed)] += np.array(completed, np.int64)
+        self._errors[: len(errors)] += np.array(errors, np.int64)
+
+    def prolong(self, end: int) -> None:
+        """Hold the seconds of an interval that was prolonged."""
+        self._hold(-(-(end - self._start) // self._length_ns))
+
+    def _hold(self, count: int) -> None:
+        more = max(count - self._count, 0)
+        self._latencies_us += [array("I") for _ in range(more)]
+        self._completed, self._errors = (np.pad(each, (0, more)) for each in (self._completed, self._errors))
+        self._count += more
 
     def _of(self, times: Ns) -> Ns:
         return (times - self._start) // self._length_ns
@@ -203,6 +214,8 @@ class Recorder:
                     self.windows = Window.paired(self.windows)
                 self.windows.append(Window())
                 self.interval = self.interval.prolonged
+                if self.seconds is not None:
+                    self.seconds.prolong(self.interval.end)
 
     def is_over(self, now: int) -> bool:
         """Return True if the interval has passed and will not be prolonged."""

@@ -254,9 +254,10 @@ class ActiveLoad:
             self.close()
 
     def stop(self, reason: str) -> None:
-        """Send nothing more; the run is marked as cut short."""
+        """Send nothing more, not even what waits; the run is marked as cut short."""
         self.interrupted = reason
         self._arrivals.stop()
+        self._driver.abandon_waiting("interrupted", reason)
 
     def begin_interval(self, start_ns: int) -> None:
         """End the warm-up at a time to come, before its bound: the measured schedule begins then, as it is."""

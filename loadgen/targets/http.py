@@ -33,7 +33,7 @@ from servemark.machine.addresses import is_address, lookup, named
 from servemark.repository.entry import Golden
 from servemark.repository.model_config import same_version
 from servemark.results.schema.run import Resolved
-from servemark.telemetry.http_request import ask
+from servemark.telemetry.http_request import ask, place_of
 from servemark.workload import Arrays, Tensor
 
 ENGINE_METRIC = "servemark_engine_info"
@@ -265,8 +265,8 @@ def read_placement(placement: Placement, metrics_url: str | None, model: str) ->
     if metrics_url is None:
         return placement
     try:
-        parts = urlsplit(metrics_url)
-        metrics = ask(parts.netloc, parts.path, timeout_s=TIMEOUT_S).body
+        endpoint, path = place_of(metrics_url)
+        metrics = ask(endpoint, path, timeout_s=TIMEOUT_S).body
     except (OSError, HTTPException):
         return placement
     return placement_in(metrics, placement, model)
@@ -356,6 +356,9 @@ def used_once(channel: Any, times: ConnectionTimes) -> Any:
             own: Any = self
             own.sent = self._begun
             super().start()
+
+        def cancel(self) -> bool:
+            return False  # it would go on with another request
 
         def readable(self) -> Answer | None:
             answer: Answer | None = super().readable()

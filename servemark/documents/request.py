@@ -342,6 +342,7 @@ _EXCLUDED = {
         "--streaming",
         "--explain",
         "--in-process",
+        "--otlp-sample",
         "--workers",
     ),
     "--at": ("--max-rate",),

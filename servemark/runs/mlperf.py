@@ -103,7 +103,14 @@ class LabelledLibrary(Sequence[Payload]):
 def logged_by(config: LoadConfig) -> Callable[[Answer], bytes]:
     """Return a function that keeps an answer's outputs for LoadGen's log."""
     tensors = config.workload.outputs
-    return lambda answer: to_bytes(answer.arrays(tensors), tensors)
+
+    def logged(answer: Answer) -> bytes:
+        try:
+            return to_bytes(answer.arrays(tensors), tensors)
+        except ValueError:  # it has the sizes of the outputs, and not their values
+            return b""
+
+    return logged
 
 
 def score_log(config: LoadConfig, labels: Labels, logs: Path) -> QualityScore:
@@ -169,7 +176,14 @@ def _measure(
     golden = golden_of(config)
     concurrency = PROBE_CONCURRENCY if scenario is MlperfScenario.OFFLINE else 1
     requests = target.payloads(golden)
-    latency_ms, rate = probe(target, requests, concurrency, least_s=PROBE_S, timeout_s=config.limits.request_timeout_s)
+    latency_ms, rate = probe(
+        target,
+        requests,
+        concurrency,
+        least_s=PROBE_S,
+        timeout_s=config.limits.request_timeout_s,
+        access=config.access,
+    )
     plan = _planned(config, options, bound, origin, (latency_ms, rate), accuracy=labels is not None)
     machine = MachineUse(target, tuple)
     directory = results.new_directory(config.out, f"{config.model}-mlperf-{scenario.value.lower()}")

@@ -114,15 +114,21 @@ class ScoredLoad:
         assert isinstance(outcome.payload, Query)
         self._answered += 1
         parts, response = outcome.payload.parts, outcome.response
-        if outcome.error is None and response is not None:
+        error, said = outcome.error, outcome.message
+        if error is None and response is not None:
             tensors = self._config.workload.outputs
-            for (number, part), row in zip(parts, rows_of(response.arrays(tensors), tensors), strict=False):
-                self._scorer.answered(number, part, row)
-            return
-        error = outcome.error or "no_answer"
+            try:
+                rows = list(rows_of(response.arrays(tensors), tensors))
+            except ValueError as caught:  # it has the sizes of the outputs, and not their values
+                error, said = "malformed_response", str(caught)
+            else:
+                for (number, part), row in zip(parts, rows, strict=False):
+                    self._scorer.answered(number, part, row)
+                return
+        error = error or "no_answer"
         self.errors[error] += 1
-        said = outcome.message or (response.message() if response else "")
-        self.messages.setdefault(error, self._config.access.redact(said))
+        said = self._config.access.redact(said or (response.message() if response else ""))
+        self.messages.setdefault(error, said)
         if self.errors.total() == self._answered == min(self._requests, FIRST_FAILURES):
             raise ServerError(f"none of the first {self._answered} requests was answered: {error} {said}")
         for number, part in parts:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import NamedTuple, cast
+from urllib.parse import urlsplit
 
 from servemark.machine.addresses import places
 
@@ -25,6 +26,12 @@ class Reply(NamedTuple):
     body: bytes
     location: str = ""
     """Goal of a redirect, which nobody follows."""
+
+
+def place_of(url: str) -> tuple[str, str]:
+    """Split a URL into what `ask` takes: "host:port", and the path with its query. Raises ValueError."""
+    parts = urlsplit(url)
+    return parts.netloc, (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
 
 
 def ask(

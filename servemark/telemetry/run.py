@@ -4,7 +4,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from http import HTTPStatus
 from http.client import HTTPException
-from urllib.parse import urlsplit
 
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -13,7 +12,7 @@ from servemark.results.schema.header import SCHEMA_VERSION
 from servemark.results.schema.machine_series import MachineSeries
 from servemark.telemetry.energy import Meter
 from servemark.telemetry.energy.meter import UnavailableError
-from servemark.telemetry.http_request import ask
+from servemark.telemetry.http_request import ask, place_of
 from servemark.telemetry.os_threads import native
 from servemark.telemetry.recording import Column, Reading
 from servemark.telemetry.sampler import Sampler, open_sampler
@@ -34,11 +33,10 @@ class Scrape:
 
     def read(self) -> Reading:
         """Ask for them. Raises UnavailableError."""
-        parts = urlsplit(self._url)
-        path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        endpoint, path = place_of(self._url)
         try:
             # Under gevent too a socket of the operating system: its loop is the load generator's.
-            reply = ask(parts.netloc, path, timeout_s=self._timeout_s, make_socket=native("socket", "socket"))
+            reply = ask(endpoint, path, timeout_s=self._timeout_s, make_socket=native("socket", "socket"))
             if reply.status != HTTPStatus.OK:
                 raise HTTPException(f"answered {reply.status}")
             return metrics_in(reply.body.decode(errors="replace"), self._model, self._prefixes)

@@ -96,7 +96,7 @@ def _questions(server: control.Control) -> None:
     _refusing(lambda: server.require_model("m", WORKLOAD, "serve"))
     _refusing(lambda: server.served_model("m"))
     assert server.lists_binary_tensors() in {True, False}
-    assert len(server.composing_models("m")) <= 2 * control.MAX_COMPOSING
+    assert len(server.composing_models("m")) <= control.MAX_COMPOSING
     placement = server.placement("m")
     to_json(placement.__dict__)
     assert isinstance(server.decoupled("m"), bool)

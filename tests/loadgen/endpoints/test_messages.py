@@ -83,6 +83,7 @@ def test_a_field_that_says_how_a_message_travels_is_refused(name: str) -> None:
         (RequestForm(path="/p", body="", headers={"Host": "a b"}), "not HOST or HOST:PORT"),
         (RequestForm(path="/p", body="", headers={"X-A": "1", "x-a": "2"}), "x-a is there twice"),
         (RequestForm(path="/p", body="", headers={"X-A": "ü"}), "other than ASCII"),
+        (RequestForm(path="/p", body="", headers={"X-A": "abc\n"}), "X-A"),
         (RequestForm(method="a.B/C", body={}, headers={"Content-Type": "text/plain"}), "says how a message travels"),
     ],
 )
@@ -130,6 +131,14 @@ def test_a_form_that_was_right_is_right_again_and_another_is_not() -> None:
     assert checker.judge(head, b'{"rows":[[1,2]]') == "malformed_response"
     assert checker.judge(Head(503, 0, None, keep_alive=True), b"") == "http_503"
     assert checker.decoded(b'{"rows":[[1,2]]}', [Y])["y"].tolist() == [[1, 2]]
+
+
+def test_an_empty_list_is_not_one_number() -> None:
+    checker = AnswerChecker((Tensor("y", "FP32", (1,)),), 1, AnswerForm(rows="/rows"))
+    head = Head(200, 0, None, keep_alive=True)
+    for number in (0.5, 0.93):
+        assert checker.judge(head, b'{"rows":[[%f]]}' % number) is None
+    assert checker.judge(head, b'{"rows":[[ ]]}') == "wrong_shape"
 
 
 def test_answers_of_whole_numbers_are_read_exactly() -> None:

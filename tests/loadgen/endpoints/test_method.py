@@ -1,5 +1,6 @@
 """A unary method: what is taken of its descriptions, how requests are filled, and what is refused with words."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -188,7 +189,8 @@ def test_files_that_are_not_descriptor_sets(tmp_path: Path) -> None:
     broken.message_type[0].field[0].type_name = ".golden.Nothing"
     circle, back = (FileDescriptorProto(name=name, dependency=[other]) for name, other in (("a", "b"), ("b", "a")))
     (tmp_path / "text.pb").write_text("syntax = 'proto3'; // not compiled")
-    for file in (tmp_path / "none.pb", tmp_path / "text.pb"):
+    os.mkfifo(tmp_path / "pipe.pb")
+    for file in (tmp_path / "none.pb", tmp_path / "text.pb", tmp_path / "pipe.pb"):
         with pytest.raises(InputDataError, match=r"(?s)\.pb does not describe messages: .*protoc --include_imports"):
             described_by_file(file, SCORE)
     for files in ((item_file(), broken), (circle, back)):

@@ -45,6 +45,13 @@ def test_arrays_of_other_lengths_or_names(tmp_path: Path) -> None:
         list(from_npz(tmp_path / "in.npz", MODEL))
 
 
+def test_a_file_without_any_input_is_refused(tmp_path: Path) -> None:
+    optional = replace(MODEL, inputs=tuple(replace(tensor, optional=True) for tensor in MODEL.inputs))
+    np.savez(tmp_path / "in.npz", other=np.zeros(3))
+    with pytest.raises(InputDataError, match=r"holds no input of .*: other"):
+        list(from_npz(tmp_path / "in.npz", optional))
+
+
 def test_fractions_are_rounded_and_none_becomes_infinite(tmp_path: Path) -> None:
     text = {"text": ARRAYS["text"][:1]}
     np.savez(tmp_path / "in.npz", x=np.array([[[0.1, np.inf]]]), **text)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from loadgen.kserve.control import Control
+from loadgen.kserve.control import MAX_COMPOSING, Control
 from servemark.errors import ServerError
 from servemark.workload import Tensor, Workload, get
 from tests.support.locust_run import server_of
@@ -214,6 +214,9 @@ def test_an_ensemble_names_its_models_also_those_of_ensembles_within() -> None:
     with answering({**answers, "/v2/models/last/versions/3/config": steps("a")}) as control:
         assert control.composing_models("outer") == {"inner": "", "last": "3", "a": "", "b": ""}
         assert control.composing_models("a") == {}
+    many = steps(*(f"m{number}" for number in range(5_000)))
+    with answering({"/v2/models/many/config": many}) as control:
+        assert len(control.composing_models("many")) == MAX_COMPOSING
     with answering({"/v2/models/odd/config": {"ensemble_scheduling": [7]}}) as control:
         assert control.composing_models("odd") == {}
 

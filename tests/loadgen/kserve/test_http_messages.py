@@ -305,6 +305,7 @@ def test_a_form_is_that_of_answers_with_other_values_and_another_id() -> None:
     [
         answer(y=(1, 2)),
         answer(y=(1, 2, 3, 4)),
+        answer(n=()),
         answer(y=(1, 2, "x")),
         answer(y=(1, 2, float("nan"))),
         answer(y=(1, 2, None)),

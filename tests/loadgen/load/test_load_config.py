@@ -78,6 +78,7 @@ def test_what_a_model_cannot_take(flags: list[str], words: str) -> None:
         ("INT64", 0, 9007199254740994.0, "no whole numbers"),
         ("FP32", 0, 2**64, None),
         ("FP16", 0, 65505, "is beyond FP16"),
+        ("FP64", -1e308, 1e308, "is beyond FP64"),
     ],
 )
 def test_a_range_has_the_bounds_of_its_datatype(datatype: str, least: float, most: float, words: str | None) -> None:

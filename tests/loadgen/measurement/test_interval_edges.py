@@ -3,9 +3,11 @@
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from gevent import GreenletExit
 
 from loadgen.evaluation.evidence import _energy, evidence_of_recorder
 from loadgen.load.load_config import LoadConfig
@@ -62,6 +64,21 @@ def test_joules_are_those_between_the_edges_over_what_was_inferred(monkeypatch: 
     assert number(figures, "energy.per_request") == 200 / 50
     assert [tag for tag, found in figures.items() if "reason" in found] == ["energy.per_inference"]
     assert "an interval needs 5 parts of the run: measure for " in figures["energy.per_inference"]["reason"]
+
+
+def test_a_command_ends_with_a_stop_while_the_idle_machine_is_metered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Stop in Locust's web UI is a GreenletExit."""
+    closed: list[bool] = []
+    command = SimpleNamespace(wait_for_first=lambda: None, meter=None, close=lambda: closed.append(True))
+
+    def stop(_: object) -> None:
+        raise GreenletExit
+
+    monkeypatch.setattr(interval_edges, "PowerCommand", lambda *_: command)
+    monkeypatch.setattr(interval_edges, "_idle", stop)
+    with pytest.raises(GreenletExit):
+        interval_edges.Energy(cast(Any, None), None, (), cast(Any, ("meter", "board")))
+    assert closed == [True]
 
 
 @pytest.mark.parametrize(

@@ -57,13 +57,16 @@ def test_a_limit_is_judged_by_what_is_measured_so_far(limit: str, seen: dict[str
 
 def test_a_run_ends_and_keeps_what_was_measured(tmp_path: Path) -> None:
     flags = ["--model-name", "m", "--request-rate", "100", "--duration", "60", "--warmup", "0.2"]
-    with GoldenServer(model="m", error_every=2) as server:
-        done = run("any_model", *flags, "--abort-on", "errors:10%", "--url", server.url, "--out", str(tmp_path))
+    flags += ["--max-in-flight", "2", "--abort-on", "errors:10%"]
+    with GoldenServer(model="m", error_every=2, delay_s=0.1) as server:
+        done = run("any_model", *flags, "--url", server.url, "--out", str(tmp_path))
+        received = len(server.requests())
     result = the_result(tmp_path)
     check_schema(result)
     assert done.returncode == 2
     assert result["partial"]
     assert count_of(result, "errors.count") > 0
+    assert result["details"]["errors"]["by_kind"]["interrupted"] > received, "what waited is not sent any more"
     assert "--abort-on errors:0.1" in done.stdout
 
 

@@ -7,6 +7,7 @@ import msgpack  # type: ignore[import-untyped]  # it has no stubs
 import numpy as np
 import pytest
 
+from loadgen.kserve.tensors import from_json
 from loadgen.measurement.output_agreement import check
 from servemark.repository.entry import Golden
 from servemark.results.schema.header import reason_of
@@ -82,13 +83,20 @@ def test_each_golden_sample_counts_once_however_often_it_was_asked() -> None:
     assert reason_of(nothing, "samples") == "no golden request was answered"
 
 
+class Unreadable(Golds):
+    """An answer that has the sizes of the outputs, and not their values."""
+
+    def arrays(self, _outputs: Any) -> Any:
+        return {"ids": from_json([300], "UINT8", (1,))}
+
+
 @pytest.mark.parametrize("values", [[1.0, 2.0, 3.0], [np.nan] * 3, [np.inf] * 3])
 def test_an_answer_of_another_length_agrees_with_nothing(values: list[float]) -> None:
     outputs = [Tensor("scores", "FP32", (3,)), Tensor("ids", "INT64", (3,))]
     golden = Golden({}, {"scores": np.array([values] * 2, np.float32), "ids": np.arange(6).reshape(2, 3)})
     right = Golds(scores=golden.outputs["scores"][:1], ids=golden.outputs["ids"][:1])
     short = Golds(scores=golden.outputs["scores"][:1, :2], ids=golden.outputs["ids"][:1, :2])
-    for answer, agrees in ((right, True), (short, False)):
+    for answer, agrees in ((right, True), (short, False), (Unreadable(), False)):
         found = check([((0,), answer)], golden, outputs, Agreement()).discrepancies(outputs, Agreement())
         assert [each.agrees for each in found.values()] == [agrees] * 2
 

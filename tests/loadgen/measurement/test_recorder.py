@@ -17,6 +17,7 @@ from loadgen.measurement.recorder import (
     PUT_OFF_NS,
     WIDTH,
     Recorder,
+    Seconds,
 )
 from loadgen.measurement.windows import Interval
 from loadgen.sut.channel import Outcome, Payload
@@ -94,6 +95,20 @@ def test_answers_are_counted_where_no_request_is_due_meanwhile(due_ns: int | Non
     for now, counted in ((counted_at - 1, 0), (counted_at, 1)):
         recorder.tick(now, None if due_ns is None else now + due_ns)
         assert recorder.scheduled == counted
+
+
+def test_seconds_grow_with_an_interval_that_is_prolonged() -> None:
+    """The first answer of a cold start may take longer than the run was to last."""
+    recorder = Recorder(Interval(0, 2 * S, 2, by_second=True), least=1)
+    assert recorder.seconds is not None
+    recorder.extend_if_short(5 * S)
+    recorder.outcome(Outcome(PAYLOAD, 4 * S, 4 * S, 5 * S, None, "", NullAnswer()))
+    recorder.outcome(Outcome(PAYLOAD, 4 * S, 4 * S, 5 * S, "timeout", "", None))
+    recorder.flush()
+    assert [(each["count"], each["errors"]) for each in recorder.seconds.figures(6, None)[3:5]] == [(0, 0), (1, 1)]
+    planned = Seconds(Interval(0, 2 * S, 2))
+    planned.add(recorder.seconds.pack())
+    assert planned.count == recorder.seconds.count
 
 
 def test_the_first_answer_is_the_one_that_came_first() -> None:

@@ -174,6 +174,10 @@ def test_a_request_is_made_with_keyword_arguments() -> None:
         (["--slo", "p99"], "is not pXX:LIMIT"),
         (["--slo", "recovery:5"], "--slo recovery is that from a command"),
         (["--slo", "cold-start:5"], "--slo cold-start is about a server's start"),
+        (
+            ["--request-cancellation", "5%:200ms", "--otlp", "http://127.0.0.1:4318", "--otlp-sample", "1"],
+            "--request-cancellation excludes --otlp-sample",
+        ),
         (["--cold-start", "--warmup", "3"], "--cold-start excludes --warmup"),
         (["--cold-start", "--at", "3:true"], "--cold-start excludes --at"),
         (["--cold-start", "--max-rate", "--slo", "p99:20"], "--cold-start excludes --max-rate"),
