@@ -71,7 +71,7 @@ class Sensors:
 
     @explained
     def feel(self, call: Call, wait: Call, seconds: float) -> Felt:
-        """Call for a while and read; `wait` returns when the device is done, and a call takes so many `seconds`.
+        """Call for a while and read; `wait` returns when the device is done, `seconds` is the time of one call.
 
         What is missing has its reason.
         """
