@@ -1,5 +1,6 @@
 """Measurements made of outcomes that a test chose: times in s, from the start of the schedule."""
 
+import functools
 from collections.abc import Sequence
 from dataclasses import replace
 from types import SimpleNamespace
@@ -16,10 +17,12 @@ from loadgen.measurement.windows import interval_from
 from loadgen.sut.channel import Outcome, Payload
 from loadgen.sut.target import Placement
 from servemark.machine.cpu_time import CpuUse
+from servemark.machine.environment import collect
 from servemark.results.schema.run import Resolved, Worker
 from tests.support.load_config import config
 
 S = 1_000_000_000
+_here = functools.cache(collect)
 QUIET = CpuUse(2, 2.0, {GENERATOR: 0.1, SERVER: 1.0}, 0.01, 0.0, None)
 
 
@@ -107,4 +110,6 @@ def load_result(
         golden=None,
         telemetry=None,
     )
-    return complete(header(cast(Measurement, run)), cast(Measurement, run))
+    found: Any = complete(header(cast(Measurement, run)), cast(Measurement, run))
+    # The machine as it was first seen: results are compared, and files of the checkout may change meanwhile.
+    return {**found, "environment": dict(_here())}
