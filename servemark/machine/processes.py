@@ -103,7 +103,7 @@ def generator_family(table: Table) -> set[int]:
 
 
 def end_group(process: "subprocess.Popen[bytes]", wait_s: float) -> None:
-    """End a child and the group that it leads: SIGTERM, then SIGKILL, and at most so long for each to be followed.
+    """End a child and the group that it leads: SIGTERM, then SIGKILL, and at most `wait_s` after each.
 
     A group of another user's, as under sudo, goes on.
     """
