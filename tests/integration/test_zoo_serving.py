@@ -1,4 +1,4 @@
-"""The whole zoo in one real Triton: each tiny export is taken as its config.pbtxt has it, and answers like PyTorch."""
+"""The zoo in one real Triton: each tiny export is taken as its config.pbtxt has it, and answers like PyTorch."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -20,6 +20,24 @@ from tests.support.zoo import exported_names, tiny_names
 ENGINE = "onnxruntime"
 START_S = 240.0
 """Each model is a process of its own, and two cores start all of them."""
+
+
+def served_names() -> list[Any]:
+    """One network of each interface, the others in the slow suite: each is a process that imports its engine.
+
+    That each file is what Triton reads, the tests of exports ask of all.
+    """
+    seen = set[object]()
+    found = []
+    for each in exported_names():
+        workload = get(each.values[0])
+        tensors = (*workload.inputs, None, *workload.outputs)
+        interface = tuple(t and (t.datatype, len(t.shape), bool(t.variable_axes)) for t in tensors)
+        found.append(pytest.param(*each.values, marks=pytest.mark.slow if interface in seen else each.marks))
+        if not each.marks:
+            seen.add(interface)
+    return found
+
 
 pytestmark = [
     needs_triton,
@@ -51,7 +69,7 @@ def client(
             yield tritonclient.http.InferenceServerClient(server.http, connection_timeout=60, network_timeout=60)
 
 
-@pytest.mark.parametrize("name", exported_names())
+@pytest.mark.parametrize("name", served_names())
 def test_triton_takes_the_configuration_as_written(client: Any, entries: dict[str, Entry], name: str) -> None:
     entry = entries[name]
     written: Any = text_format.Parse(entry.config.read_text(), model_config_pb2.ModelConfig())
@@ -62,7 +80,7 @@ def test_triton_takes_the_configuration_as_written(client: Any, entries: dict[st
     assert [(g.count, g.kind) for g in taken.instance_group] == [(g.count, g.kind) for g in written.instance_group]
 
 
-@pytest.mark.parametrize("name", exported_names())
+@pytest.mark.parametrize("name", served_names())
 def test_triton_answers_like_eager_pytorch(client: Any, entries: dict[str, Entry], name: str) -> None:
     workload, golden = get(name), entries[name].read_golden()
     assert golden is not None
