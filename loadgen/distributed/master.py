@@ -12,7 +12,7 @@ from gevent import GreenletExit
 from gevent.event import Event
 from locust.runners import STATE_MISSING, MasterRunner
 
-from loadgen.distributed.messages import MESSAGE, Message, fingerprint, merged, requests_of
+from loadgen.distributed.messages import MESSAGE, Message, fingerprint, merged
 from loadgen.distributed.untrusted import Expected
 from loadgen.distributed.worker_view import ClockOffset, WorkerView
 from loadgen.load.arrivals import Share
@@ -152,7 +152,7 @@ class Master:
         self._interval = interval_from(self.config, start)
         self._warm_up = WarmUp(start, self.config.warmup_s) if self.config.scenario.auto_warmup else None
         self._warm_known: tuple[int, int | None] = (start, None)
-        """Return the time until which all workers' warm-up is known, and the start of their oldest waiting request."""
+        """Time until which all workers' warm-up is known, and start of their oldest waiting request."""
         self._recorder = Recorder(self._interval)
         self._planned = self._interval
         for worker in self._trusted():
@@ -302,7 +302,7 @@ class Master:
         if self._decided:
             return
         here = [worker for worker in self._workers.values() if not worker.gone]
-        outcomes = sum(requests_of(worker.state) for worker in here if worker.state)
+        outcomes = sum(int(worker.state["scheduled"]) for worker in here if worker.state)
         shares = [Share(worker.index, len(self._workers)) for worker in here]
         if outcomes < sum(share.count(self.config.concurrency or 1) for share in shares):
             return

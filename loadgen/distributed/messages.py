@@ -111,11 +111,6 @@ def merged(interval: Interval, states: Sequence[State]) -> Recorder:
     return recorder
 
 
-def requests_of(state: State) -> int:
-    """Return the number of the interval's requests that have their outcome."""
-    return int(state["scheduled"])
-
-
 def _windows(state: State, interval: Interval) -> list[Window]:
     """Unpack a state's windows, with the interval's lengths; a state may lack the last ones."""
     windows = [Window(Histogram.unpack(packed), *counts) for packed, *counts in state["windows"]]

@@ -122,7 +122,7 @@ class Worker:
         self._decided = False
         self._sending: ActiveLoad | None = None
         self._last: dict[str, Any] | None = None
-        """Return the final figures."""
+        """The final figures."""
 
     def run(self) -> None:
         """Take part from the first order to the final report; failures are reported to the master."""

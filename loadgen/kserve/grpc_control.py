@@ -81,20 +81,12 @@ class GrpcControl(OverGrpc):
     def _ready(self, model: str, fix: str) -> bool:
         answer = self._ask_ready(model, fix)
         # Some servers answer with an error where there is no such model.
-        try:
-            return answer.error is None and bool(_read("ModelReadyResponse", answer).ready)
-        except DecodeError as error:
-            raise ServerError(f"{self.url} ModelReady: {error}") from error
+        return answer.error is None and bool(self._response("ModelReady", answer).ready)
 
     def _document(self, model: str, kind: str) -> dict[str, Any]:
         method = _METHODS[kind]
-        try:
-            answer = self._call(method, name=model, version=self.version)
-            if answer.error is not None:
-                raise ServerError(f"{self.url} {method}: {answer.error} {self._words(answer.message())}".rstrip())
-            document = to_dict(_read(f"{method}Response", answer), absent=kind != "config")
-        except (ConnectionFailed, DecodeError) as error:
-            raise ServerError(f"{self.url} {method}: {error}") from error
+        answer = self._asked(method, name=model, version=self.version)
+        document = to_dict(self._response(method, answer), absent=kind != "config")
         config: dict[str, Any] = document.get("config", {})
         return config if kind == "config" else document
 
@@ -103,31 +95,35 @@ class GrpcControl(OverGrpc):
             message("TraceSetting", key=key, value=message("TraceSettingValue", value=_texts(value)))
             for key, value in (changed or {}).items()
         ]
-        try:
-            answer = self._call("TraceSetting", settings=given, model_name=model)
-            if answer.error is not None:
-                raise ServerError(f"{self.url} TraceSetting: {answer.error} {self._words(answer.message())}".rstrip())
-            listed = _read("TraceSettingResponse", answer).settings
-        except (ConnectionFailed, DecodeError) as error:
-            raise ServerError(f"{self.url} TraceSetting: {error}") from error
+        answer = self._asked("TraceSetting", settings=given, model_name=model)
+        listed = self._response("TraceSetting", answer).settings
         found = {each.key: [*each.value.value] for each in listed}
         return {key: value if key == "trace_level" else "".join(value) for key, value in found.items()}
 
     def register_memory(self, kind: str, name: str, place: Mapping[str, Any]) -> None:
-        self._change(f"{kind.capitalize()}SharedMemoryRegister", name=name, **place)
+        self._asked(f"{kind.capitalize()}SharedMemoryRegister", NOT_SHARED, name=name, **place)
 
     def unregister_memory(self, kind: str, name: str) -> None:
         """Let the server forget a region; one that it does not know is forgotten already. Raises ServerError."""
-        self._change(f"{kind.capitalize()}SharedMemoryUnregister", name=name)
+        self._asked(f"{kind.capitalize()}SharedMemoryUnregister", NOT_SHARED, name=name)
 
-    def _change(self, method: str, /, **fields: Any) -> None:
+    def _asked(self, method: str, fix: str | None = None, /, **fields: Any) -> GrpcAnswer:
+        """Ask, and return an answer without an error. Raises ServerError, with the fix where the server has one."""
         try:
             answer = self._call(method, **fields)
         except ConnectionFailed as error:
             raise ServerError(f"{self.url} {method}: {error}") from error
         if answer.error is not None:
             words = self._words(answer.message())
-            raise ServerError(f"{self.url} {method}: {answer.error} {words}".rstrip(), fix=NOT_SHARED)
+            raise ServerError(f"{self.url} {method}: {answer.error} {words}".rstrip(), fix=fix)
+        return answer
+
+    def _response(self, method: str, answer: GrpcAnswer) -> Any:
+        """Read an answer. Raises ServerError."""
+        try:
+            return _read(f"{method}Response", answer)
+        except DecodeError as error:
+            raise ServerError(f"{self.url} {method}: {error}") from error
 
     def _call(self, name: str, /, **fields: Any) -> GrpcAnswer:
         """Ask, and wait for the answer. Raises ConnectionFailed."""

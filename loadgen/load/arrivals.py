@@ -170,7 +170,7 @@ class ClosedLoopArrivals:
         return self._over(now)
 
     def cut(self, first_ns: int, until_ns: int) -> tuple[int, int]:  # noqa: ARG002 - nothing is scheduled
-        """None: nothing is scheduled."""
+        """Cut nothing off, because nothing is scheduled."""
         return 0, 0
 
     def stop(self) -> None:
@@ -211,7 +211,7 @@ class ThinkingUsers(ClosedLoopArrivals):
         return heapq.heappop(self._due)
 
     def wanted(self, in_flight: int, now: int) -> int:
-        """None: users whose request was answered begin their pause, and are due when it ends."""
+        """Let users whose request was answered begin their pause, after which they are due; none is wanted."""
         if self._over(now):
             self._due.clear()
             return 0

@@ -144,11 +144,12 @@ def probe(
     return min(good) / 1e6, len(good) / passed_s
 
 
-class OneShotLoop:
+class OneShotLoop(ClosedLoopArrivals):
     """A closed loop over `count` requests, each of which is sent once: its arrivals, and its payloads."""
 
     def __init__(self, requests: Iterator[Payload], count: int, concurrency: int) -> None:
-        self._requests, self._left, self._concurrency = requests, count, concurrency
+        super().__init__(concurrency, lambda _: not self._left)
+        self._requests, self._left = requests, count
 
     def payloads(self) -> Iterator[Payload]:
         """The requests."""
@@ -156,19 +157,8 @@ class OneShotLoop:
             self._left -= 1
             yield payload
 
-    def next_due(self) -> int | None:
-        """None: nothing is scheduled."""
-        return None
-
-    def pop(self) -> int:
-        """Never called: nothing is scheduled."""
-        raise IndexError("a closed loop has no schedule")
-
-    def wanted(self, in_flight: int, now: int) -> int:  # noqa: ARG002 - it begins at once
-        return max(min(self._concurrency - in_flight, self._left), 0)
-
-    def finished(self, now: int) -> bool:  # noqa: ARG002
-        return not self._left
+    def wanted(self, in_flight: int, now: int) -> int:
+        return min(super().wanted(in_flight, now), self._left)
 
 
 def answer_each(

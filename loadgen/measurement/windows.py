@@ -54,14 +54,9 @@ class Interval:
         return replace(self, start=start, end=self.end + later, edges=tuple(edge + later for edge in self.edges))
 
     @property
-    def joined(self) -> "Interval":
-        """The same with half as many windows."""
-        return replace(self, windows=self.windows // 2)
-
-    @property
     def prolonged(self) -> "Interval":
         """One window longer; where there are too many, neighbours are joined first."""
-        base = self.joined if self.windows == MAX_PROLONGED_WINDOWS else self
+        base = replace(self, windows=self.windows // 2) if self.windows == MAX_PROLONGED_WINDOWS else self
         windows = base.windows + 1
         return replace(base, end=self.start + round(base.window_ns * windows), windows=windows)
 
