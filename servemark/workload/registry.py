@@ -7,13 +7,14 @@ import difflib
 import importlib
 import os
 import re
+from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
 from servemark.errors import OptionError
-from servemark.plugins import module_of, modules_of
+from servemark.plugins import module_of, modules_of, names_in
 from servemark.workload.agreement import REDUCED
 from servemark.workload.imported import imported, models_folder
 from servemark.workload.own_files import files_of, load_file, own_workload, telling
@@ -21,6 +22,8 @@ from servemark.workload.spec import Workload
 
 WORKLOADS = "SERVEMARK_WORKLOADS"
 """The environment variable that names workload files and folders, separated by `:`."""
+ZOO = "servemark.models"
+"""The package of the built-in workloads: each is a module of its name."""
 GROUP = "servemark.workloads"
 """The entry points by which an installed package brings workloads."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
@@ -36,8 +39,7 @@ class UnknownWorkloadError(OptionError):
 @cache
 def zoo() -> dict[str, Workload]:
     """The built-in workloads by name, in order of name, without the tiny variants."""
-    found = [module.WORKLOAD for module in modules_of("servemark.models").values()]
-    return {workload.name: workload for workload in sorted(found, key=lambda workload: workload.name)}
+    return {name: module.WORKLOAD for name, module in modules_of(ZOO).items()}
 
 
 def own() -> dict[str, Workload]:
@@ -71,13 +73,9 @@ def names() -> list[str]:
 def get(name: str) -> Workload:
     """Look up a workload, or the tiny variant of one as `<name>_tiny`. Raises UnknownWorkloadError with the nearest."""
     # A user's broken file does not keep the zoo's workloads from running.
-    for found in (zoo, own):
-        known = found()
-        if name in known:
-            return known[name]
-        full = known.get(name.removesuffix(_TINY))
-        if full is not None and full.tiny is not None and name.endswith(_TINY):
-            return full.tiny
+    found = _of_zoo(name) or _named(name, own())
+    if found is not None:
+        return found
     of_library: Workload | None = _of_libraries().described(name)
     if of_library is not None:
         return of_library
@@ -88,6 +86,18 @@ def get(name: str) -> Workload:
         fix=f"did you mean {', '.join(near[:-1])} or {near[-1]}? `servemark list` shows all; "
         "--url URL where a server has this model",
     )
+
+
+@cache
+def _of_zoo(name: str) -> Workload | None:
+    """Import the module of a built-in workload; all of them would take each command a tenth of a second."""
+    full = name.removesuffix(_TINY)
+    return _named(name, {full: module_of(ZOO, full).WORKLOAD}) if full in names_in(ZOO) else None
+
+
+def _named(name: str, known: Mapping[str, Workload]) -> Workload | None:
+    full = known.get(name.removesuffix(_TINY))
+    return known.get(name) or (full.tiny if full is not None else None)
 
 
 def check_name(name: str, source: str) -> None:
@@ -101,7 +111,7 @@ def check_name(name: str, source: str) -> None:
     if last in REDUCED:
         fix = "take another name" if name == last else f"leave out _{last}"
         raise OptionError(f"{source}: the name {name!r} ends like a precision", fix=fix)
-    if name in zoo() or (name.endswith(_TINY) and name.removesuffix(_TINY) in zoo()):
+    if name.removesuffix(_TINY) in names_in(ZOO):
         raise OptionError(f"{source}: {name!r} is a built-in workload", fix="take another name")
 
 
