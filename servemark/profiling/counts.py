@@ -15,6 +15,8 @@ _RECURRENT_OF_OPENVINO = {"lstmsequence", "grusequence", "rnnsequence", "lstmcel
 _ATTENTION = {"scaleddotproductattention", "multiheadattention", "attention"}
 _UNTOLD = {"mha", "rnntanh", "vanillarnn", "rnncelltanh"}
 """Products within, of which the shapes do not tell which."""
+_PACKED = {"fullyconnected", "matmulnbits"}
+"""Products whose weights may be packed in groups, so that their shape does not tell the width that is summed."""
 _TRANSPOSED = {
     "convtranspose",
     "deconvolution",
@@ -71,7 +73,7 @@ def _flops(operator: str, inputs: Sequence[Shaped], outputs: Sequence[Shaped], *
         return 2 * prod(data.shape) * prod(window)
     if category == "gemm":
         left, right = inputs[0].shape, next(each.shape for each in inputs[1:] if len(each.shape) > 1)
-        inner = left[-1] if left[-1] in right[-2:] else left[-2]
+        inner = left[-1] if kind in _PACKED or left[-1] in right[-2:] else left[-2]
         return 2 * prod(outputs[0].shape) * inner
     return 0
 
