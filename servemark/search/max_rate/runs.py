@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import itertools
 import math
 import shutil
 from collections.abc import Callable
@@ -10,9 +11,11 @@ from pathlib import Path
 
 import msgspec
 
+from loadgen.inputs.sources import samples_of
 from loadgen.load.load_config import LoadConfig
 from loadgen.load.scenario import scenario_of
 from loadgen.measurement.probe import probe as first_look
+from loadgen.sut.channel import Payload
 from loadgen.targets.open import open_target
 from servemark.campaign import Campaign
 from servemark.documents.flags import options_of
@@ -151,7 +154,10 @@ def settled(config: LoadConfig) -> None:
     for _ in range(SETTLE_ATTEMPTS):
         with contextlib.suppress(ServerError):
             target = open_target(config.changed(shared_memory="none"))
-            first_look(target, target.payloads(None), 1, least_s=0, timeout_s=config.limits.request_timeout_s)
+            # Not its payloads, which are a thousand requests made ahead.
+            samples = itertools.islice(itertools.cycle(samples_of(config)), config.batch_size)
+            request = Payload(target.encoder()(config.workload.request([*samples])))
+            first_look(target, iter([request]), 1, least_s=0, timeout_s=config.limits.request_timeout_s)
             return
 
 

@@ -4,10 +4,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+from servemark.figures.registry import value_of
 from servemark.search.max_rate.curve import curve
 from servemark.workload import get
 from tests.support.command_line import Servemark
-from tests.support.locust_run import server_of
+from tests.support.locust_run import results_in, server_of
 
 CAPACITY = 1000.0
 
@@ -67,21 +68,27 @@ def test_repeats_are_one_point_at_their_median() -> None:
     assert [(p["rate"], p["runs"], p["mean_ms"]) for p in found["points"]] == [(100, 3, 1.1), (200, 3, 1.5)]
 
 
-def test_a_range_of_rates_gives_a_curve(servemark: Servemark, tmp_path: Path) -> None:
-    """400/s at most, whatever the machine: 1,200/s cannot all be completed."""
-    with server_of(get("ranking_tiny"), capacity_per_s=400.0) as server:
-        flags = ["--request-rate-range", "100:1200:1100", "--duration", "1", "--warmup", "0.1", "--json"]
+def test_a_range_of_rates_is_one_run_for_each_and_gives_a_curve(servemark: Servemark, tmp_path: Path) -> None:
+    """200/s at most, whatever the machine: 600/s cannot all be completed."""
+    with server_of(get("ranking_tiny"), capacity_per_s=200.0) as server:
+        flags = ["--request-rate-range", "50:600:550", "--duration", "0.5", "--warmup", "0.1", "--json", "--seed", "7"]
         flags += ["--model-repository", str(tmp_path / "none"), "--out", str(tmp_path)]
-        _, out, _ = servemark("run", "ranking_tiny", "-u", server.url, *flags)
+        flags += ["--request-distribution", "constant"]
+        code, out, _ = servemark("run", "ranking_tiny", "-u", server.url, *flags)
     document = json.loads(out)
+    assert code == 2
     low, high = document["curve"]["points"]
-    assert (low["rate"], high["rate"]) == (100, 1200)
+    assert (low["rate"], high["rate"]) == (50, 600)
     assert high["completed_share"] < 0.5
-    assert document["curve"]["knee"] in {100, None}  # None: this machine was too busy even for 100/s
-    assert len(document["results"]) == 2
+    assert document["curve"]["knee"] in {50, None}  # None: this machine was too busy even for 50/s
+    runs = document["results"]
+    assert [run["request"]["load"]["rate"] for run in runs] == [50, 600]
+    assert [value_of(run, "requests.answered") for run in runs] == [25, 300]
+    assert [run["seed"] for run in runs] == [7, 7]
     # One folder, with a run beneath for each rate.
     [folder] = tmp_path.iterdir()
-    assert sorted(path.name for path in folder.iterdir() if path.is_dir()) == ["01-100", "02-1200"]
+    assert sorted(path.name for path in folder.iterdir() if path.is_dir()) == ["01-50", "02-600"]
+    assert len(results_in(folder)) == 2
     page = (folder / "report.html").read_text()
-    assert "100/s requested" in page
+    assert "50/s requested" in page
     assert "Latency over the answered rate" in page

@@ -16,13 +16,17 @@ from servemark.errors import NoResultError
 from servemark.figures.registry import value_of
 from servemark.results import directory as results
 from servemark.runs.locust_process import Observer
+from servemark.search.max_rate.runs import settled
 from servemark.workload import get
+from tests.support import load_config
 from tests.support.command_line import Done, Servemark
 from tests.support.locust_run import Result, accounted, server_of
+from tests.support.measured import evenly, load_result
 from tests.support.results import histogram_of, objective_of
 
 TINY = "ranking_tiny"
 CAPACITY = 400.0
+SLO = ("--slo", "p90:50")
 
 
 def histogram_at(rate: float) -> str:
@@ -31,7 +35,7 @@ def histogram_at(rate: float) -> str:
 
 
 class Drive:
-    """Stands for `drive`: a real result, its figures those of a server that meets every rate up to `limit`."""
+    """Stands for `drive`: one result, its figures those of a server that meets every rate up to `limit`."""
 
     def __init__(self, template: Result, limit: float, late_above: float = 1e9) -> None:
         self.template, self.limit, self.late_above = template, limit, late_above
@@ -69,15 +73,9 @@ class Drive:
 
 
 @pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Result:
-    """One short real result with an objective."""
-    from tests.support.locust_run import run, the_result
-
-    out = tmp_path_factory.mktemp("template")
-    with server_of(get(TINY)) as server:
-        flags = ["--model", TINY, "--url", server.url, "--out", str(out), "--duration", "0.3", "--warmup", "0"]
-        run("ranking", *flags, "--request-rate", "100", "--slo", "p90:50")
-    return the_result(out)
+def template() -> Result:
+    """One result with an objective."""
+    return load_result(("--request-rate", "100", "--duration", "0.3", "--warmup", "0", *SLO), evenly(100, 0.3, 0.02))
 
 
 Search = Callable[..., Done]
@@ -89,7 +87,7 @@ def search(servemark: Servemark, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 
     def searched(drive: Drive, *flags: str) -> Done:
         monkeypatch.setattr(command, "drive", drive)
-        line = ["run", TINY, "-u", "localhost:1", "--slo", "p90:50", "--out", str(tmp_path)]
+        line = ["run", TINY, "-u", "localhost:1", *SLO, "--out", str(tmp_path)]
         return servemark(*line, *(flags if "--max-rate" in flags else ["--max-rate", *flags]))
 
     return searched
@@ -200,6 +198,13 @@ def test_a_run_without_a_result_is_too_high_a_rate_but_two_in_a_row_are_an_error
     [folder] = tmp_path.iterdir()
     assert results.read(folder)["max_rate"]["rate"] == pytest.approx(90, rel=0.05)
     assert search(Lost(template, limit=1.0), "--max-rate", "50:800")[0] == 2
+
+
+def test_one_request_tells_when_an_overloads_queue_is_empty() -> None:
+    with server_of(get(TINY)) as server:
+        settled(load_config.config(TINY, "--url", server.url, "--concurrency", "4", "--batch-size", "2"))
+        [request] = server.requests()
+    assert (request["kind"], request["batch"]) == ("ok", 2)
 
 
 def test_an_objective_that_no_rate_meets_has_its_own_exit_code(
