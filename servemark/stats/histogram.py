@@ -205,10 +205,12 @@ class Histogram:
             # the library raises anything from zlib.error to its own classes
             raise ValueError(f"no HdrHistogram: {error}") from error
         histogram = cls()
-        recorded = [(i.value_iterated_to, i.count_at_value_iterated_to) for i in decoded.get_recorded_iterator()]
-        if recorded:
-            values_us, counts = np.array(recorded, np.int64).T
-            slots = _slots(values_us)
+        # Its own iterators go through all empty slots in Python.
+        theirs = np.array(decoded.counts[:], np.int64)
+        filled = np.flatnonzero(theirs)
+        if filled.size:
+            values_us = [decoded.get_highest_equivalent_value(decoded.get_value_from_index(int(n))) for n in filled]
+            slots, counts = _slots(np.array(values_us, np.int64)), theirs[filled]
             middles_ns = _middles_us(slots) * 1e3
             histogram.counts[slots] = counts
             histogram.count = int(counts.sum())
