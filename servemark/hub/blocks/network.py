@@ -17,7 +17,8 @@ from servemark.hub.blocks.description import Description
 from servemark.hub.blocks.ports import Port, Shapes, sized
 from servemark.hub.blocks.requests import requests
 from servemark.models.blocks.weights import calibrate, centre, drawn, seeded
-from servemark.workload import Module
+from servemark.workload import Module, Sample
+from servemark.workload.tensor import NUMPY_DTYPES
 
 if TYPE_CHECKING:
     import torch
@@ -80,7 +81,10 @@ def _counted(
     import torch
     from torch.utils.flop_counter import FlopCounterMode
 
-    sample = next(requests(tuple(inputs), np.random.default_rng(0)))
+    if device.type == "meta":  # has no values, and those of a large picture take seconds to draw
+        sample: Sample = {port.name: np.empty(port.shape, NUMPY_DTYPES[port.datatype]) for port in inputs}
+    else:
+        sample = next(requests(tuple(inputs), np.random.default_rng(0)))
     with device, torch.no_grad():
         # The counter follows gradients, and fails where a parameter is handed to a module.
         model = network().eval().requires_grad_(False)
