@@ -19,7 +19,7 @@ from loadgen.transport.access import NO_ACCESS, Access
 from loadgen.transport.server_url import authority, is_secure, path_of, socket_path
 from loadgen.transport.tls import reason
 from servemark.documents.server import Tensors
-from servemark.errors import ServerError
+from servemark.errors import OptionError, ServerError
 from servemark.frameworks.installed import serves_here
 from servemark.repository.names import in_path, spellings
 from servemark.telemetry.http_request import Reply, ask
@@ -252,7 +252,7 @@ class Control:
                     if name not in found and len(found) < MAX_COMPOSING:
                         found[name] = str(version) if version > 0 else ""
                         waiting.append(name)
-            except (ServerError, *_OTHER_SHAPE):
+            except (ServerError, OptionError, *_OTHER_SHAPE):  # an option's where a step names what cannot be asked for
                 continue  # no ensemble
         return found
 

@@ -162,7 +162,7 @@ METRIC_WORDS = (LABELS.encode(), b"\\", b"a" * 9000, b'="', b"servemark_engine_i
 TREES = st.sampled_from([{"model_stats": [STATISTICS]}, METADATA, CONFIG, {"error": "no"}])
 
 TARGETS = (
-    Target("control_http", hostile_json(TREES), read_json, examples=250),
-    Target("control_grpc", damaged(_protobufs()), read_protobuf, examples=150),
-    Target("metrics", damaged(METRICS, METRIC_WORDS), read_metrics, examples=150),
+    Target("control_http", hostile_json(TREES), read_json, examples=160),
+    Target("control_grpc", damaged(_protobufs()), read_protobuf, examples=40),
+    Target("metrics", damaged(METRICS, METRIC_WORDS), read_metrics, examples=30),
 )

@@ -272,5 +272,5 @@ TARGETS = (
     ),
     Target("result_json", hostile_json(st.just(RESULT)), read_result, (ResultError,), examples=20),
     Target("histograms_json", damaged(st.just(HISTOGRAMS)), read_histograms, (ResultError,), examples=25),
-    Target("config_pbtxt", damaged(configs(), CONFIG_WORDS), read_config, (ArtifactError,), examples=100),
+    Target("config_pbtxt", damaged(configs(), CONFIG_WORDS), read_config, (ArtifactError,), examples=40),
 )

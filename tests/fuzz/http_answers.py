@@ -100,8 +100,10 @@ def read_connection(data: bytes) -> None:
         assert (later[1].kind, later[1].answer.size) == (first.kind, first.answer.size)
         if first.kind is None:
             ours, again = arrays_of(first.answer, OUTPUTS), arrays_of(later[1].answer, OUTPUTS)
-            assert all(np.array_equal(ours[name], again[name], equal_nan=True) for name in ours)
-            _same_as_tritonclient(first.answer, ours)
+            assert (ours is None) == (again is None)
+            if ours is not None and again is not None:
+                assert all(np.array_equal(ours[name], again[name], equal_nan=True) for name in ours)
+                _same_as_tritonclient(first.answer, ours)
     else:
         assert len(later) < 2 or later[1].kind == first.kind, "accepted after a right answer"
     shared = SharedChecker(OUTPUTS, 1)
@@ -166,4 +168,4 @@ def _same_as_tritonclient(answer: Any, ours: Any) -> None:
             assert np.array_equal(array.astype(tensor.dtype), ours[tensor.name], equal_nan=True)
 
 
-TARGETS = (Target("http_connection", CONNECTIONS, read_connection, examples=200),)
+TARGETS = (Target("http_connection", CONNECTIONS, read_connection, examples=150),)

@@ -120,6 +120,6 @@ TARGETS = (
         st.deferred(lambda: damaged(st.sampled_from(_saved_models()), TENSORFLOW_WORDS)),
         read_saved_model,
         (ArtifactError,),
-        examples=60,
+        examples=40,
     ),
 )

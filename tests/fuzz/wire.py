@@ -175,9 +175,14 @@ def check_conversation(
     return whole
 
 
-def arrays_of(answer: Answer, outputs: Sequence[Tensor]) -> Arrays:
-    """The arrays of an answer that was judged right, which they must prove."""
-    arrays = answer.arrays(outputs)
+def arrays_of(answer: Answer, outputs: Sequence[Tensor]) -> Arrays | None:
+    """The arrays of an answer that was judged right, which they must prove; None where it has other values in JSON."""
+    try:
+        arrays = answer.arrays(outputs)
+    except ValueError as error:
+        if not re.search(r" is not (of )?(BOOL|U?INT)", str(error)):
+            raise
+        return None
     for tensor in outputs:
         array = arrays[tensor.name]
         assert array.dtype == tensor.dtype

@@ -67,4 +67,4 @@ def _changed(draw: DrawFn) -> bytes:
     return packed
 
 
-TARGETS = (Target("worker_states", _changed() | damaged(_changed()), read_state, examples=300),)
+TARGETS = (Target("worker_states", _changed() | damaged(_changed()), read_state, examples=60),)
