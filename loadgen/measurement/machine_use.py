@@ -31,6 +31,7 @@ class MachineUse:
         self.reason = _NOT_BEGUN
         """Reason why there is no figure."""
         self._workers = workers
+        self._senders: list[int] = []
         self._watch: Watch | None = None
         self._reading: AsyncResult[None] | None = None
         self._servers: list[int] = []
@@ -71,7 +72,9 @@ class MachineUse:
         try:
             if self._unknown is not None:
                 raise CannotTell(self._unknown)
-            watch = Watch({SERVER: self._servers, GENERATOR: [*generator_roots(), *self._workers()]})
+            # Once, before they have figures: to work these out imports what starts a process, which no thread can.
+            self._senders = [*self._workers()]
+            watch = Watch({SERVER: self._servers, GENERATOR: [*generator_roots(), *self._senders]})
             self._look_behind(watch)
             self._watch = watch
         except (CannotTell, LookupError, OSError) as error:
@@ -82,7 +85,7 @@ class MachineUse:
 
         At both ends: a proxy connects when requests come, and closes its connections when ours are closed.
         """
-        watch.add(SERVER, in_path(self._servers, {*generator_roots(), os.getpid(), *self._workers()}))
+        watch.add(SERVER, in_path(self._servers, {*generator_roots(), os.getpid(), *self._senders}))
 
     def _finish(self) -> None:
         if self._watch is None:

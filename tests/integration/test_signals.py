@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -40,6 +40,8 @@ from tests.support.web import free_port
 
 ENDS_WITHIN_S = 10.0
 AT_ONCE = 2
+USUAL_S = 4.0
+"""From a run's start to about its end."""
 LOADED_S = 2.5
 """From the load's first request to about its end."""
 BUSY = "import os; parent = os.getppid()\nwhile os.getppid() == parent: pass"
@@ -73,13 +75,13 @@ class Trial(NamedTuple):
         return 2 if "--workers" in self.command else 1
 
     @classmethod
-    def drawn(cls, rng: np.random.Generator, wires: Sequence[str]) -> "Trial":
+    def drawn(cls, rng: np.random.Generator) -> "Trial":
         """Locust over any wire, or in every third trial the command over HTTP, with one process or with workers."""
         loop, number = [*LOOPS][rng.integers(2)], interrupts.SIGNALS[rng.integers(3)]
         if rng.integers(3) == 0:
             workers = ["--workers", "2"] * int(rng.integers(2))
             return cls("http", loop, [*SERVEMARK, *workers], number, rng.uniform(), bool(rng.integers(2)))
-        return cls(wires[rng.integers(len(wires))], loop, LOCUST, number, rng.uniform(), bool(rng.integers(2)))
+        return cls([*WIRES][rng.integers(len(WIRES))], loop, LOCUST, number, rng.uniform(), bool(rng.integers(2)))
 
 
 @contextlib.contextmanager
@@ -191,49 +193,48 @@ def regions_left(pid: int) -> list[str]:
     return [f"{path} is left" for path in FOLDER.glob(f"{PREFIX}*_{pid}_*")]
 
 
+# A run with shared memory takes away what the killed ones of test_shared_memory leave: not at the same time.
+FEW = [
+    Trial("grpc", "open", LOCUST, signal.SIGHUP, 0.5, loaded=True),
+    Trial("http", "closed", [*SERVEMARK, "--workers", "2"], signal.SIGTERM, 0.3, loaded=True),
+    Trial("http", "open", SERVEMARK, signal.SIGHUP, 0.3),
+]
+MANY = [*map(Trial.drawn, [np.random.default_rng(9)] * 200)]
+
+
 @pytest.mark.parametrize(
-    ("count", "wires", "beside"),
-    [
-        # A run with shared memory takes away what the killed ones of test_shared_memory leave: not at the same time.
-        # The fast suite keeps the cores busy itself.
-        (5, ["http", "grpc"], contextlib.nullcontext),
-        pytest.param(200, [*WIRES], busy_cores, marks=[pytest.mark.slow, pytest.mark.timeout(3600)]),
-    ],
+    "trials",
+    [FEW, pytest.param(MANY, marks=[pytest.mark.slow, pytest.mark.timeout(3600)])],
     ids=["few", "many"],
 )
-def test_a_signal_at_any_moment_ends_a_run_and_leaves_nothing(
-    count: int,
-    wires: list[str],
-    beside: Callable[[], contextlib.AbstractContextManager[None]],
-    tmp_path: Path,
-) -> None:
-    rng = np.random.default_rng(9)
+def test_a_signal_at_any_moment_ends_a_run_and_leaves_nothing(trials: list[Trial], tmp_path: Path) -> None:
     wrong: dict[str, list[str]] = {}
-    with beside():
-        whole_s = length_s(Trial("http", "closed", LOCUST, signal.SIGINT, 1.0), tmp_path / "whole")
+    # The fast suite keeps the cores busy itself.
+    with busy_cores() if trials is MANY else contextlib.nullcontext():
+        whole = Trial("http", "closed", LOCUST, signal.SIGINT, 1.0)
+        whole_s = length_s(whole, tmp_path / "whole") if trials is MANY else USUAL_S
 
         def attempt(index: int, trial: Trial) -> None:
             if found := [*troubles(trial, whole_s, tmp_path / str(index))]:
                 wrong[f"{index}: {trial}"] = found
 
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            [*pool.map(attempt, range(count), [Trial.drawn(rng, wires) for _ in range(count)])]
+            [*pool.map(attempt, range(len(trials)), trials)]
     assert not wrong, json.dumps(wrong, indent=2)
 
 
 PARTIAL = [
-    ("locust, open loop", [*RANKING, "--request-rate", "200"], signal.SIGINT, 2),
-    ("locust, closed loop", [*RANKING, "--concurrency", "3"], signal.SIGTERM, 2),
-    ("run", SERVEMARK, signal.SIGTERM, interrupts.EXIT_CODE),
-    ("run, hung up", SERVEMARK, signal.SIGHUP, interrupts.EXIT_CODE),
-    ("run --in-process", [*SERVEMARK, "--in-process", "--concurrency", "2"], signal.SIGINT, interrupts.EXIT_CODE),
-    ("mix", [*MIX, "--request-rate", "100"], signal.SIGTERM, interrupts.EXIT_CODE),
+    ("locust, open loop", [*RANKING, "--request-rate", "200"], [signal.SIGINT, signal.SIGINT], 2),
+    ("locust, closed loop", [*RANKING, "--concurrency", "3"], [signal.SIGTERM], 2),
+    ("run", SERVEMARK, [signal.SIGHUP], interrupts.EXIT_CODE),
+    ("run --in-process", [*SERVEMARK, "--in-process", "--request-rate", "50"], [signal.SIGINT], interrupts.EXIT_CODE),
+    ("mix", [*MIX, "--request-rate", "100"], [signal.SIGTERM], interrupts.EXIT_CODE),
 ]
 
 
-@pytest.mark.parametrize(("line", "number", "code"), [row[1:] for row in PARTIAL], ids=[row[0] for row in PARTIAL])
+@pytest.mark.parametrize(("line", "numbers", "code"), [row[1:] for row in PARTIAL], ids=[row[0] for row in PARTIAL])
 def test_every_command_that_is_interrupted_keeps_what_was_measured(
-    line: list[str], number: signal.Signals, code: int, exported: Any, tmp_path: Path
+    line: list[str], numbers: list[signal.Signals], code: int, exported: Any, tmp_path: Path
 ) -> None:
     out, log = tmp_path / "out", tmp_path / "log"
     repository = exported("ranking_tiny", "onnxruntime").repository if "--in-process" in line else tmp_path
@@ -242,7 +243,9 @@ def test_every_command_that_is_interrupted_keeps_what_was_measured(
         flags = [*where, "--out", str(out), "--model-repository", str(repository), "--duration", "60", "--warmup", "0"]
         with started([*line, *flags], log) as process:
             until(lambda: len(server.requests()) > 100 if where else "requests" in log.read_text(), "load")
-            process.send_signal(number)
+            for number in numbers:
+                process.send_signal(number)
+                time.sleep(0.02)
             assert process.wait(DEADLINE_S) == code
         received = len(server.requests())
     result = the_result(out)
@@ -259,22 +262,6 @@ def test_every_command_that_is_interrupted_keeps_what_was_measured(
         check_schema(result)
         check_counts(result, accounted(result))
         assert not constraint(result, "completed")["ok"]
-
-
-@pytest.mark.parametrize("loop", LOOPS)
-def test_two_ctrl_c_at_once_keep_the_result(loop: str, tmp_path: Path) -> None:
-    trial = Trial("http", loop, LOCUST, signal.SIGINT, 0.5)
-    with server_for(trial) as server, going_on(trial, server, tmp_path) as process:
-        assert isinstance(server, GoldenServer)
-        until(lambda: len(server.requests()) > 50, "load")
-        process.send_signal(signal.SIGINT)
-        time.sleep(0.02)
-        process.send_signal(signal.SIGINT)
-        assert process.wait(ENDS_WITHIN_S) == 2
-        received = len(server.requests())
-    result = the_result(tmp_path)
-    assert result["partial"]
-    assert accounted(result) == received
 
 
 def test_the_generator_ends_with_the_command_that_was_killed(tmp_path: Path) -> None:
