@@ -1,5 +1,6 @@
 """Kinds of documents with their types: the check of a saved one before anything reads it, and the JSON Schema."""
 
+import functools
 import inspect
 import types
 from collections.abc import Mapping
@@ -94,6 +95,7 @@ def json_schema(kind: str, *, closed: bool = False) -> Schema:
     }
 
 
+@functools.cache
 def fields_of(document: type) -> dict[str, tuple[Any, str, bool]]:
     """The keys of a document's type: each with its type, its description and whether it is always there."""
     required: frozenset[str] = getattr(document, "__required_keys__")  # noqa: B009 - no attribute that mypy knows
