@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,12 @@ CONVERTED = [
     for engine, quick in (("openvino", set(names()) - LIKE_ANOTHER - {"summarization"}), ("tensorflow", QUICK))
     for name in names()
 ]
-VARYING = [name for name in names() if any(tensor.variable_axes for tensor in get(name).inputs)]
+VARYING = [
+    pytest.param(name, engine, marks=[] if engine == "openvino" or name in QUICK else pytest.mark.slow)
+    for name in names()
+    for engine in ("openvino", "tensorflow")
+    if any(tensor.variable_axes for tensor in get(name).inputs)
+]
 
 
 def loaded(entry: Entry, workload: Workload) -> Engine:
@@ -54,8 +60,7 @@ def test_engine_answers_what_eager_pytorch_answers(exported: Any, name: str, eng
         assert compare_outputs(found, reference, workload.agreement, scale_of(golden.outputs[tensor.name])).agrees
 
 
-@pytest.mark.parametrize("engine", ["openvino", "tensorflow"])
-@pytest.mark.parametrize("name", VARYING)
+@pytest.mark.parametrize(("name", "engine"), VARYING)
 def test_sizes_that_vary_are_not_baked_in(exported: Any, name: str, engine: str) -> None:
     workload = tiny_of(name)
     entry, source = (exported(workload.name, each) for each in (engine, "onnxruntime"))
@@ -70,37 +75,43 @@ def test_sizes_that_vary_are_not_baked_in(exported: Any, name: str, engine: str)
     assert all(compare_outputs(answer[key], reference[key], workload.agreement).agrees for key in reference)
 
 
-def export(tmp_path: Path, name: str, precision: str) -> tuple[Entry, Workload]:
-    workload = get(name)
-    exporters.export(workload, "openvino", tmp_path, precision=precision)
-    return Entry(tmp_path, name, "openvino", precision), workload
+@pytest.fixture
+def ncf(exported: Any, tmp_path: Path) -> Callable[[str], Entry]:
+    """Converts the smallest workload in a precision."""
+    source = exported("ncf_tiny", "onnxruntime").folder
+    (tmp_path / source.name).symlink_to(source)
+
+    def made(precision: str) -> Entry:
+        exporters.export(get("ncf_tiny"), "openvino", tmp_path, precision=precision)
+        return Entry(tmp_path, "ncf_tiny", "openvino", precision)
+
+    return made
 
 
-def test_openvino_fp16_stores_halves_and_computes_in_fp32(tmp_path: Path) -> None:
-    half, workload = export(tmp_path, "ncf_tiny", "fp16")
-    whole, _ = export(tmp_path, "ncf_tiny", "fp32")
+def test_openvino_fp16_stores_halves_and_computes_in_fp32(ncf: Callable[[str], Entry]) -> None:
+    half, whole = ncf("fp16"), ncf("fp32")
     sizes = [(entry.version / "model.bin").stat().st_size for entry in (half, whole)]
     assert sizes[0] < 0.6 * sizes[1]
-    assert loaded(half, workload).provider == "CPU f32"
+    assert loaded(half, get("ncf_tiny")).provider == "CPU f32"
     manifest = half.read_manifest()
     assert manifest is not None
     assert (manifest["format"]["weights"], manifest["format"]["computes_in"]) == ("f16", "f32")
 
 
-def test_openvino_bf16_computes_in_bf16_or_is_refused(tmp_path: Path) -> None:
+def test_openvino_bf16_computes_in_bf16_or_is_refused(ncf: Callable[[str], Entry]) -> None:
     import openvino
 
     if "BF16" in openvino.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES"):
-        entry, workload = export(tmp_path, "ncf_tiny", "bf16")
-        assert loaded(entry, workload).provider == "CPU bf16"
+        assert loaded(ncf("bf16"), get("ncf_tiny")).provider == "CPU bf16"
     else:
         with pytest.raises(ArtifactError, match="no bf16"):
-            export(tmp_path, "ncf_tiny", "bf16")
+            ncf("bf16")
 
 
-def test_openvino_int8_quantises_products_and_says_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    entry, _ = export(tmp_path, "ncf_tiny", "int8")
-    assert "FakeQuantize" in (entry.version / "model.xml").read_text()
+def test_openvino_int8_quantises_products_and_says_nothing(
+    ncf: Callable[[str], Entry], capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert "FakeQuantize" in (ncf("int8").version / "model.xml").read_text()
     out, err = capfd.readouterr()
     assert out == ""
     # the steps of the export, and nothing of NNCF's

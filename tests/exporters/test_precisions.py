@@ -18,7 +18,7 @@ from servemark.repository.entry import Entry
 from servemark.workload import get, registry
 from servemark.workload.agreement import PRECISIONS
 from servers.engines import load_engine
-from tests.support.exporting import FROM_TORCH
+from tests.support.exporting import FROM_TORCH, Exports
 from tests.support.zoo import tiny_of
 
 QUICK = {
@@ -54,8 +54,12 @@ POSSIBLE = [
 
 
 @pytest.fixture(scope="module")
-def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("repository")
+def repository(tmp_path_factory: pytest.TempPathFactory, exported: Exports) -> Path:
+    """With the ONNX files that are there already."""
+    folder = tmp_path_factory.mktemp("repository")
+    for source in (exported(f"{name}_tiny", "onnxruntime").folder for name in ("ncf", "ranking")):
+        (folder / source.name).symlink_to(source)
+    return folder
 
 
 def exported(repository: Path, name: str, engine: str, precision: str) -> Entry:
@@ -162,13 +166,13 @@ def test_int8_in_name_only_is_refused(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["recurrent.onnx"]
 
 
-def test_calibration_decides_the_ranges(tmp_path: Path) -> None:
+def test_calibration_decides_the_ranges(repository: Path, tmp_path: Path) -> None:
     """Other calibration data, other scales: the ranges are measured, not assumed."""
     import onnx
 
     from exporters.onnx_passes.quantisation import to_int8
 
-    source = exported(tmp_path, "ncf", "onnxruntime", "fp32")
+    source = exported(repository, "ncf", "onnxruntime", "fp32")
     golden: Any = source.read_golden()
     batch = {name: array[:4] for name, array in golden.inputs.items()}
     other = {name: np.zeros_like(array) for name, array in batch.items()}

@@ -54,7 +54,7 @@ def text_encoder() -> tuple[nn.Module, Inputs]:
         return parts["head"](torch.tanh(found[:, 0]))
 
     network = Calling(
-        forward, words=nn.Embedding(50, 16), encoder=nn.TransformerEncoder(layer, 2), head=nn.Linear(16, 3)
+        forward, words=nn.Embedding(50, 16), encoder=nn.TransformerEncoder(layer, 1), head=nn.Linear(16, 3)
     )
     mask = torch.ones(2, 7, dtype=torch.int64)
     mask[1, 5:] = 0

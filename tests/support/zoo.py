@@ -7,9 +7,12 @@ import pytest
 from servemark.workload import Workload, workloads
 
 NONE = "{} declares no tiny variant"
-LIKE_ANOTHER = {"faster_rcnn", "faster_rcnn_c4", "googlenet_lrn", "image_caption_im2txt", "nmt", "resnet152"}
-"""Networks made of the parts of another, as faster_rcnn is of mask_rcnn's, which take ten seconds and more to export,
-whatever their size. They are exported in the slow suite; as networks they are tested like all others."""
+LIKE_ANOTHER = {
+    "face3d", "facenet", "faster_rcnn", "faster_rcnn_c4", "fcn8s", "googlenet", "googlenet_lrn", "image_caption_im2txt",
+    "nmt", "resnet152", "resnet50_v1", "retinanet", "vgg16_cifar",
+}  # fmt: skip
+"""Networks made of the parts of others, as faster_rcnn is of mask_rcnn's, which take seconds to export, whatever their
+size. They are exported in the slow suite; as networks they are tested like all others."""
 
 
 def tiny_of(name: str) -> Workload:

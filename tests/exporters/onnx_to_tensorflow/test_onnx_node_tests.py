@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from onnx import AttributeProto
 
 from servemark.frameworks.tensorflow import import_tensorflow
 from servemark.paths import CHECKOUT
@@ -17,10 +18,22 @@ def counted(found: list[Case]) -> dict[str, int]:
     return {each: list(outcomes.values()).count(each) for each in (RIGHT, REFUSED)}
 
 
+def kind(case: Case) -> tuple[object, ...]:
+    """What the converter tells apart: operators, which inputs and attributes are there, modes, kinds of type."""
+    nodes, types = case.model.graph.node, [array.dtype.kind for array in case.inputs.values()]
+    words = [(each.name, each.s if each.type == AttributeProto.STRING else b"") for each in nodes[0].attribute]
+    return (*(node.op_type for node in nodes), *map(bool, nodes[0].input), *sorted(words), *types)
+
+
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(
-    "constant", [pytest.param(False, id="requests"), pytest.param(True, id="constants", marks=pytest.mark.slow)]
-)
+def test_one_of_each_kind_is_right_or_refused() -> None:
+    import_tensorflow()
+    assert counted([*{kind(case): case for case in cases()}.values()])[RIGHT] > 300
+
+
+@pytest.mark.slow  # a thousand conversions, of which the fast suite has one of each kind
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("constant", [False, True], ids=["requests", "constants"])
 def test_each_is_right_or_refused_and_the_page_says_how_many(constant: bool) -> None:
     import_tensorflow()
     found = counted([case.with_constants() if constant else case for case in cases()])

@@ -17,7 +17,7 @@ from tests.support.exporting import FROM_TORCH, run_artifact
 from tests.support.workload_data import firm
 from tests.support.zoo import LIKE_ANOTHER, exported_names, tiny_names
 
-PROGRAMS = {"atlasnet_tiny", "densenet121_tiny", "din_tiny", "minigo_tiny", "ncf_tiny", "rnn_lm_tiny", "sentiment_tiny"}
+PROGRAMS = {"din_tiny", "minigo_tiny", "ncf_tiny", "rnn_lm_tiny", "sentiment_tiny"}
 """Networks whose program of PyTorch is exported here, the others' in the slow suite: an ONNX file begins with the same
 steps, of which each of these takes seconds."""
 SLOW_ABOVE = 5_000_000
