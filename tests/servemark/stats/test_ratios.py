@@ -140,7 +140,7 @@ def test_merged_rounds_that_all_lean_one_way_are_no_proof() -> None:
 def test_merged_intervals_cover_the_truth() -> None:
     rng = np.random.default_rng(16)
     hits = []
-    for _ in range(150):
+    for _ in range(75):
         rounds = [histogram_of(rng.normal(rng.normal(100, 3), 5, 200)) for _ in range(6)]
         interval = merged_interval(rounds, 50)
         assert interval is not None

@@ -12,6 +12,7 @@ from torch import nn
 
 import exporters
 from kernels.tracing.calls import calls_of
+from servemark.profiling import measure
 from servemark.results.directory import read_as
 from servemark.results.schema.synthesis import Synthesis
 from servemark.synthesis import run
@@ -39,12 +40,14 @@ def test_a_network_of_tiny_ones_is_made_and_timed(
 ) -> None:
     monkeypatch.setattr(run, "YARDSTICKS", ())
     monkeypatch.setattr(run, "ROUNDS_S", 0.1)
+    monkeypatch.setattr(measure, "ROUNDS", (3, 3))
+    monkeypatch.setattr(measure, "SECONDS", 0.0)
     monkeypatch.setattr(run, "make", partial(run.make, steps=300))
     monkeypatch.setattr(run, "apart", here)
     monkeypatch.setattr(run, "export_where_needed", export_here)
-    for name in ("vgg16_tiny", "resnet50_tiny", "wgan_tiny"):
+    for name in ("vgg16_tiny", "resnet20_cifar_tiny", "wgan_tiny"):
         exported(name, "onnxruntime")
-    asked = ["synthesise", "vgg16_tiny", "resnet50_tiny", "--name", "made", "--engines", "onnxruntime"]
+    asked = ["synthesise", "vgg16_tiny", "resnet20_cifar_tiny", "--name", "made", "--engines", "onnxruntime"]
     asked += ["--batches", "2,4", "--held-out", "wgan_tiny", "--json", "--report", "--out", str(tmp_path)]
     code, out, err = servemark(*asked, "--model-repository", str(exported.repository))
     assert code == 0, err

@@ -35,7 +35,7 @@ def pictures(tmp_path: Path) -> Path:
     return folder
 
 
-TIMM = ("resnet18", "mobilenetv3_small_050", "coat_lite_medium_384")  # the last keeps no proportions
+TIMM = ("resnet18", "mobilenetv3_small_050", "tf_efficientnetv2_b3")  # the last keeps no proportions
 
 
 @pytest.mark.parametrize("name", [*(f"timm/{each}" for each in TIMM), "torchvision/convnext_tiny"])
