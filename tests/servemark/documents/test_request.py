@@ -29,13 +29,10 @@ from tests.support.measured import evenly, load_result
 
 
 @given(requests())
-def test_json_makes_the_same_request(request: RunRequest) -> None:
+def test_json_and_a_command_line_make_the_same_request(request: RunRequest) -> None:
     assert msgspec.json.decode(msgspec.json.encode(request), type=RunRequest) == request
     assert msgspec.convert(json.loads(json.dumps(msgspec.to_builtins(request))), RunRequest) == request
 
-
-@given(requests())
-def test_a_command_line_makes_the_same_request(request: RunRequest) -> None:
     assert parse(arguments(request)) == request
     assert request_of(options_of(request)) == request
 

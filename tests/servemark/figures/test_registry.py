@@ -22,6 +22,7 @@ from servemark.figures import registry
 from servemark.figures.evidence import Evidence
 from servemark.figures.figure import Distribution
 from servemark.figures.registry import figures_of, find, value_of
+from servemark.results import directory
 from servemark.results.kinds import json_schema
 from servemark.results.saved import Saved
 from servemark.telemetry.metrics import catalog
@@ -37,6 +38,7 @@ from servemark.views.render.mlflow import to_run
 from tests.support import saved_documents
 from tests.support.load_config import config
 from tests.support.measured import answered, evenly, load_result, measured
+from tests.support.results import histogram_of, latencies
 from tools.result_reference import reference
 
 DECLARED = """
@@ -127,9 +129,10 @@ def test_it_fails_a_comparison_and_is_followed(tmp_path: Path) -> None:
         for number in range(6):
             # A few more answers in each run, so that runs differ.
             outcomes = [*evenly(rate, 11, 0.02), *(answered(2 + 0.1 * more, 0.02) for more in range(number))]
-            saved = saved_documents.run(tmp_path / f"{name}{number}", OPEN)
             result = load_result(OPEN, outcomes)
-            found.append(Run("a", cast(Any, result), saved.histograms["latency_us"]))
+            (folder := tmp_path / f"{name}{number}").mkdir()
+            directory.write(folder, result)
+            found.append(Run("a", result, histogram_of(latencies(20))))
         return found
 
     compared = compare_sides(runs("a", 40), runs("b", 80), Gate(TAG, 0.05, allow_invalid=True))

@@ -1,5 +1,6 @@
 """A language model decodes what is scored: through a real connection, in each command that scores."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 
 from servemark.datasets.librispeech import KEY
 from servemark.results import directory
+from servemark.runs import mlperf
 from servemark.workload import get
 from tests.golden.server import GoldenServer
 from tests.servemark.datasets.test_librispeech import chapter
@@ -39,8 +41,10 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def served(data: Path) -> GoldenServer:
-    return server_of(get(NAME), answers=str(data / "answers.npz"))
+@pytest.fixture(scope="module")
+def server(data: Path) -> Iterator[GoldenServer]:
+    with server_of(get(NAME), answers=str(data / "answers.npz")) as found:
+        yield found
 
 
 def flags(server: GoldenServer, data: Path, out: Path, command: str, *more: str) -> list[str]:
@@ -60,20 +64,27 @@ COMMANDS = {
 }
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_greedy_decoding_hears_the_wrong_word(data: Path, tmp_path: Path, servemark: Servemark, command: str) -> None:
-    with served(data) as server:
-        servemark(*flags(server, data, tmp_path, command, *COMMANDS[command]))
+def test_greedy_decoding_hears_the_wrong_word(
+    data: Path, tmp_path: Path, servemark: Servemark, server: GoldenServer
+) -> None:
+    servemark(*flags(server, data, tmp_path, "quality"))
     result = validated(the_result(tmp_path))
     assert error_rate(result) == 0.5
     assert "language_model" not in result["resolved"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_language_model_corrects_it(data: Path, tmp_path: Path, servemark: Servemark, command: str) -> None:
+def test_a_language_model_corrects_it(
+    data: Path,
+    tmp_path: Path,
+    servemark: Servemark,
+    server: GoldenServer,
+    monkeypatch: pytest.MonkeyPatch,
+    command: str,
+) -> None:
+    monkeypatch.setattr(mlperf, "PROBE_S", 0.1)
     weights = ("--language-model", str(data / "lm.arpa"), "--beam-width", "50")
-    with served(data) as server:
-        done = servemark(*flags(server, data, tmp_path, command, *COMMANDS[command], *weights))
+    done = servemark(*flags(server, data, tmp_path, command, *COMMANDS[command], *weights))
     result = validated(the_result(tmp_path))
     assert error_rate(result) == 0
     said = result["resolved"]["language_model"]
@@ -82,20 +93,22 @@ def test_a_language_model_corrects_it(data: Path, tmp_path: Path, servemark: Ser
         assert f"sha256 {said['sha256'][:12]}: alpha 0.5, beta 1.5, 50 beams" in done.out
 
 
-def test_weights_of_the_user_s_are_taken(data: Path, tmp_path: Path, servemark: Servemark) -> None:
+def test_weights_of_the_user_s_are_taken(
+    data: Path, tmp_path: Path, servemark: Servemark, server: GoldenServer
+) -> None:
     """From alpha 0.0652 on the language model is heard (tests/servemark/quality/test_ctc.py)."""
     weights = ("--language-model", str(data / "lm.arpa"), "--lm-alpha", "0.06")
-    with served(data) as server:
-        servemark(*flags(server, data, tmp_path, "quality", *weights))
+    servemark(*flags(server, data, tmp_path, "quality", *weights))
     assert error_rate(the_result(tmp_path)) == 0.5
 
 
-def test_what_was_decoded_otherwise_is_not_continued(data: Path, tmp_path: Path, servemark: Servemark) -> None:
-    with served(data) as server:
-        servemark(*flags(server, data, tmp_path, "quality"))
-        [folder] = tmp_path.glob("*-quality")
-        directory.write(folder, directory.read(folder) | {"partial": True})
-        servemark(*flags(server, data, tmp_path, "quality", "--language-model", str(data / "lm.arpa")))
+def test_what_was_decoded_otherwise_is_not_continued(
+    data: Path, tmp_path: Path, servemark: Servemark, server: GoldenServer
+) -> None:
+    servemark(*flags(server, data, tmp_path, "quality"))
+    [folder] = tmp_path.glob("*-quality")
+    directory.write(folder, directory.read(folder) | {"partial": True})
+    servemark(*flags(server, data, tmp_path, "quality", "--language-model", str(data / "lm.arpa")))
     [other] = set(tmp_path.glob("*-quality*")) - {folder}
     assert error_rate(directory.read(other)) == directory.read(other)["quality"]["data"]["continued"] == 0
 

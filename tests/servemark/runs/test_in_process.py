@@ -1,28 +1,33 @@
 """`servemark run --in-process` as a user starts it: its result, its end, and what it cannot do."""
 
 import json
+import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+import exporters
+from exporters.pipeline import isolated
+from exporters.pipeline.export import ExportReport
 from servemark.figures.registry import count_of, value_of, why_unknown
 from servemark.paths import CHECKOUT
 from servemark.repository.entry import Entry
-from servemark.workload import Arrays
+from servemark.workload import Arrays, get
 from tests.support.command_line import Servemark
+from tests.support.exporting import Exports
 from tests.support.locust_run import results_in, the_result
 from tests.support.result_checks import constraint
 
 TINY = "ranking_tiny"
 
 
-@pytest.fixture(scope="module")
-def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A repository without the model: the first run exports it."""
-    return tmp_path_factory.mktemp("model_repo")
+@pytest.fixture
+def repository(exported: Exports) -> Path:
+    """A repository with the model."""
+    return exported(TINY, "onnxruntime").repository
 
 
 def command(repository: Path, out: Path, *flags: str) -> list[str]:
@@ -30,21 +35,29 @@ def command(repository: Path, out: Path, *flags: str) -> list[str]:
     return [sys.executable, "-m", "servemark", *arguments]
 
 
-@pytest.fixture(scope="module")
-def done(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], str]:
-    """The result of a run of two instances, and what it said on stderr."""
-    out = tmp_path_factory.mktemp("out")
+def test_a_run_without_a_server_exports_first_and_is_measured_like_one_with(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    servemark: Servemark,
+    exported: Exports,
+) -> None:
+    made = exported(TINY, "onnxruntime")
+    capfd.readouterr()  # of the export, where it is the first
+
+    def export(task: isolated.Task) -> ExportReport:
+        """Take the artifact that was made for all tests."""
+        shutil.copytree(made.folder, task.entry.folder)
+        return replace(exporters.export(get(task.workload), task.engine, task.repository), up_to_date=False)
+
+    monkeypatch.setattr(isolated, "export_isolated", export)
     flags = ["--request-rate", "200", "--duration", "1", "--warmup", "0.2", "--instances", "2", "-b", "2", "--json"]
-    process = subprocess.run(
-        command(repository, out, *flags), cwd=CHECKOUT, capture_output=True, text=True, timeout=300, check=False
-    )
-    document = json.loads(process.stdout)
-    assert document == the_result(out)
-    return document, process.stderr
-
-
-def test_a_run_without_a_server_is_measured_like_one_with(done: tuple[dict[str, Any], str]) -> None:
-    result, said = done
+    _, out, said = servemark(*command(tmp_path / "models", tmp_path / "out", *flags)[3:])
+    result = json.loads(out)
+    assert result == the_result(tmp_path / "out")
+    manifest = Entry(tmp_path / "models", TINY, "onnxruntime").read_manifest()
+    assert manifest is not None
+    assert result["artifact_sha256"] == manifest["artifact_sha256"]
     assert (result["protocol"], result["shared_memory"], result["resolved"]["url"]) == ("in-process", "none", None)
     assert (result["engine"], result["device"], result["provider"]) == ("onnxruntime", "cpu", "CPUExecutionProvider")
     # so small a model is exported with one thread, which the engine gets here as it does in Triton
@@ -57,12 +70,6 @@ def test_a_run_without_a_server_is_measured_like_one_with(done: tuple[dict[str, 
     assert count_of(result, "outputs.checked") > 0
     assert constraint(result, "output_agreement")["ok"]
     assert said == ""  # beside a JSON document
-
-
-def test_a_missing_entry_is_exported_first(repository: Path, done: tuple[dict[str, Any], str]) -> None:
-    manifest = Entry(repository, TINY, "onnxruntime").read_manifest()
-    assert manifest is not None
-    assert done[0]["artifact_sha256"] == manifest["artifact_sha256"]
 
 
 def test_nothing_is_patched_and_no_server_is_needed_in_this_path(repository: Path, tmp_path: Path) -> None:

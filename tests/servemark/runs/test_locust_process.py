@@ -24,14 +24,14 @@ def test_the_exit_code_is_a_documented_one(code: int, exit_code: int, tmp_path: 
 def test_the_library_prints_nothing_and_returns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Two loads on one server; then a run without one, whose error says why."""
+    """A load; then a run without a server, whose error says why."""
     monkeypatch.delenv(SAYS, raising=False)  # as where no command has set it
     with server_of(get("ranking_tiny"), delay_s=0.005) as server:
-        flags = ["--url", server.url, "--duration", "0.6", "--warmup", "0.1", "--out", str(tmp_path)]
+        flags = ["--url", server.url, "--duration", "0.3", "--warmup", "0.1", "--out", str(tmp_path)]
         asked = config("ranking_tiny", *flags)
-        results = [drive(asked.changed(seed=seed)) for seed in (1, 2)]
+        result = drive(asked.changed(seed=2))
         assert repr(asked) == f"<LoadConfig ranking_tiny_onnxruntime: closed loop, concurrency 1, at {server.url}>"
-    assert [result["request"]["inputs"]["seed"] for result in results] == [1, 2]
+    assert result["request"]["inputs"]["seed"] == 2
     with pytest.raises(NoResultError, match=r"servemark: no server answers at .*\n  fix: ") as refused:
         drive(asked)
     assert refused.value.exit_code == 3

@@ -1,5 +1,6 @@
 """LoadGen's verdict among ours: its bound is named, and other work on the machine is not blamed on the load."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from servemark.results.schema.mlperf import Plan
 from servemark.runs import mlperf
 from servemark.runs.mlperf import from_bytes, loadgen_constraint, to_bytes
 from servemark.workload import Arrays, Tensor
+from tests.golden.server import GoldenServer
 from tests.support.command_line import Servemark
 from tests.support.digits import COUNT, RIGHT, flags, lay_out, served
 from tests.support.documents import validated
@@ -82,13 +84,32 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return lay_out(tmp_path_factory.mktemp("data"))
 
 
-def test_both_modes_run_and_the_accuracy_log_is_scored(data: Path, tmp_path: Path, servemark: Servemark) -> None:
-    with served(data) as server:
-        servemark(*flags(server, data, tmp_path / "p", *MLPERF, command="mlperf"))
-        before = len(server.requests())
-        done = servemark(*flags(server, data, tmp_path / "a", *MLPERF, "--quality", command="mlperf"))
-        requests = len(server.requests()) - before
-        quality = servemark(*flags(server, data, tmp_path / "q"))
+@pytest.fixture(scope="module")
+def running(data: Path) -> Iterator[GoldenServer]:
+    with served(data) as found:
+        yield found
+
+
+@pytest.fixture
+def server(running: GoldenServer) -> GoldenServer:
+    """A server that knows three quarters of the digits, and has no request in its log."""
+    running.reset()
+    return running
+
+
+@pytest.fixture(autouse=True)
+def _short_probe(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mlperf, "PROBE_S", 0.1)
+
+
+def test_both_modes_run_and_the_accuracy_log_is_scored(
+    data: Path, tmp_path: Path, servemark: Servemark, server: GoldenServer
+) -> None:
+    servemark(*flags(server, data, tmp_path / "p", *MLPERF, command="mlperf"))
+    before = len(server.requests())
+    done = servemark(*flags(server, data, tmp_path / "a", *MLPERF, "--quality", command="mlperf"))
+    requests = len(server.requests()) - before
+    quality = servemark(*flags(server, data, tmp_path / "q"))
     performance, accuracy, whole = (validated(the_result(tmp_path / name)) for name in "paq")
     assert performance["loadgen"]["validity"] in {"VALID", "INVALID"}
     assert "quality" not in performance["details"]
@@ -105,8 +126,6 @@ def test_both_modes_run_and_the_accuracy_log_is_scored(data: Path, tmp_path: Pat
 def test_a_failed_sample_is_wrong(
     data: Path, tmp_path: Path, servemark: Servemark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from servemark.runs import mlperf
-
     monkeypatch.setattr(mlperf, "probe", lambda *_, **__: (1.0, 100.0))
     with served(data, error_every=4) as server:
         done = servemark(*flags(server, data, tmp_path, *MLPERF, "--quality", command="mlperf"))
@@ -125,12 +144,10 @@ def test_a_failed_sample_is_wrong(
     ids=["performance log", "accuracy log", "an answer in it"],
 )
 def test_a_damaged_log_of_loadgen_is_told(
-    data: Path, tmp_path: Path, servemark: Servemark, monkeypatch: pytest.MonkeyPatch,
+    data: Path, tmp_path: Path, servemark: Servemark, server: GoldenServer, monkeypatch: pytest.MonkeyPatch,
     flag: tuple[str, ...], log: str, content: bytes, code: int, words: str,
 ) -> None:  # fmt: skip
     """As a full disk leaves it. The latencies of this side are kept."""
-    from servemark.runs import mlperf
-
     driven = official_loadgen.run
 
     def run(*given: Any, **settings: Any) -> Any:
@@ -140,8 +157,7 @@ def test_a_damaged_log_of_loadgen_is_told(
 
     monkeypatch.setattr(mlperf, "probe", lambda *_, **__: (1.0, 100.0))
     monkeypatch.setattr(mlperf, "run", run)
-    with served(data) as server:
-        done = servemark(*flags(server, data, tmp_path, *MLPERF, *flag, command="mlperf"))
+    done = servemark(*flags(server, data, tmp_path, *MLPERF, *flag, command="mlperf"))
     assert (done.code, "Traceback" in done.err) == (code, False), done.err
     if flag:
         assert words in " ".join(done.err.split())
@@ -152,7 +168,7 @@ def test_a_damaged_log_of_loadgen_is_told(
 
 
 def test_a_picture_that_cannot_be_read_ends_the_run(
-    data: Path, tmp_path: Path, servemark: Servemark, monkeypatch: pytest.MonkeyPatch
+    data: Path, tmp_path: Path, servemark: Servemark, server: GoldenServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = mlperf.LabelledLibrary.__getitem__
 
@@ -162,8 +178,7 @@ def test_a_picture_that_cannot_be_read_ends_the_run(
         return made(self, index)
 
     monkeypatch.setattr(mlperf.LabelledLibrary, "__getitem__", damaged)
-    with served(data) as server:
-        done = servemark(*flags(server, data, tmp_path, *MLPERF, "--quality", command="mlperf"))
+    done = servemark(*flags(server, data, tmp_path, *MLPERF, "--quality", command="mlperf"))
     assert done.code == 3
     assert "digit 7 is damaged" in done.err
 

@@ -13,6 +13,7 @@ from servemark.figures.registry import value_of
 from servemark.quality.scoring import FILE
 from servemark.results import directory
 from servemark.runs import quality
+from tests.golden.server import GoldenServer
 from tests.support.command_line import Servemark
 from tests.support.digits import COUNT, NAME, RIGHT, flags, lay_out, served, write_digits
 from tests.support.documents import validated
@@ -24,10 +25,24 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return lay_out(tmp_path_factory.mktemp("data"))
 
 
-def test_every_digit_is_sent_once_and_scored(data: Path, tmp_path: Path, servemark: Servemark) -> None:
-    with served(data) as server:
-        done = servemark(*flags(server, data, tmp_path, "-b", "3", "--report"))
-        sent = len(server.requests())
+@pytest.fixture(scope="module")
+def running(data: Path) -> Iterator[GoldenServer]:
+    with served(data) as found:
+        yield found
+
+
+@pytest.fixture
+def server(running: GoldenServer) -> GoldenServer:
+    """A server that knows three quarters of the digits, and has no request in its log."""
+    running.reset()
+    return running
+
+
+def test_every_digit_is_sent_once_and_scored(
+    data: Path, tmp_path: Path, servemark: Servemark, server: GoldenServer
+) -> None:
+    done = servemark(*flags(server, data, tmp_path, "-b", "3", "--report"))
+    sent = len(server.requests())
     result = validated(the_result(tmp_path))
     found = result["quality"]
     assert done.code == 0
@@ -60,11 +75,12 @@ def test_a_server_that_only_fails_is_an_error(data: Path, tmp_path: Path, servem
     assert "none of the first 20 requests was answered: http_500" in done.err
 
 
-def test_a_subset_is_drawn_by_the_seed_and_said(data: Path, tmp_path: Path, servemark: Servemark) -> None:
-    with served(data) as server:
-        done = servemark(*flags(server, data, tmp_path / "1", "--samples", "6", "--seed", "3"))
-        servemark(*flags(server, data, tmp_path / "2", "--samples", "6", "--seed", "3"))
-        servemark(*flags(server, data, tmp_path / "3", "--samples", "6", "--seed", "4"))
+def test_a_subset_is_drawn_by_the_seed_and_said(
+    data: Path, tmp_path: Path, servemark: Servemark, server: GoldenServer
+) -> None:
+    done = servemark(*flags(server, data, tmp_path / "1", "--samples", "6", "--seed", "3"))
+    servemark(*flags(server, data, tmp_path / "2", "--samples", "6", "--seed", "3"))
+    servemark(*flags(server, data, tmp_path / "3", "--samples", "6", "--seed", "4"))
     first, again, other = (the_result(tmp_path / name)["quality"]["data"] for name in "123")
     assert first == again
     assert first["sha256"] != other["sha256"]
@@ -98,18 +114,19 @@ def test_an_interrupted_run_continues_where_it_stopped(
     assert result["quality"]["figures"][0]["value"] == RIGHT / COUNT
 
 
-def test_changed_data_are_not_mixed_with_old_scores(data: Path, tmp_path: Path, servemark: Servemark) -> None:
+def test_changed_data_are_not_mixed_with_old_scores(
+    data: Path, tmp_path: Path, servemark: Servemark, server: GoldenServer
+) -> None:
     changed = tmp_path / "changed"
     shutil.copytree(data, changed)
-    with served(data) as server:
-        servemark(*flags(server, changed, tmp_path))
-        [folder] = tmp_path.glob("*-quality")
-        document = directory.read(folder) | {"partial": True}
-        directory.write(folder, document)
-        (changed / "mnist" / "t10k-images-idx3-ubyte").unlink()
-        write_digits(changed, COUNT + 1)
-        refused = servemark(*flags(server, changed, tmp_path))
-        fresh = servemark(*flags(server, changed, tmp_path, "--fresh"))
+    servemark(*flags(server, changed, tmp_path))
+    [folder] = tmp_path.glob("*-quality")
+    document = directory.read(folder) | {"partial": True}
+    directory.write(folder, document)
+    (changed / "mnist" / "t10k-images-idx3-ubyte").unlink()
+    write_digits(changed, COUNT + 1)
+    refused = servemark(*flags(server, changed, tmp_path))
+    fresh = servemark(*flags(server, changed, tmp_path, "--fresh"))
     assert refused.code == 3
     assert "the data set has changed" in refused.err
     assert fresh.code == 0
@@ -139,24 +156,26 @@ def test_a_server_of_our_own_may_have_another_port(
     assert again["resolved"]["url"] != first["resolved"]["url"]
 
 
-def test_answers_of_another_device_are_not_mixed(data: Path, tmp_path: Path, servemark: Servemark) -> None:
-    with served(data) as server:
-        servemark(*flags(server, data, tmp_path))
-        [folder] = tmp_path.glob("*-quality")
-        directory.write(folder, directory.read(folder) | {"partial": True, "device": "cuda:0"})
-        servemark(*flags(server, data, tmp_path))
+def test_answers_of_another_device_are_not_mixed(
+    data: Path, tmp_path: Path, servemark: Servemark, server: GoldenServer
+) -> None:
+    servemark(*flags(server, data, tmp_path))
+    [folder] = tmp_path.glob("*-quality")
+    directory.write(folder, directory.read(folder) | {"partial": True, "device": "cuda:0"})
+    servemark(*flags(server, data, tmp_path))
     [again] = set(tmp_path.glob("*-quality*")) - {folder}
     assert directory.read(again)["quality"]["data"]["continued"] == 0
 
 
-def test_a_line_cut_in_the_middle_is_scored_again(data: Path, tmp_path: Path, servemark: Servemark) -> None:
-    with served(data) as server:
-        servemark(*flags(server, data, tmp_path))
-        [folder] = tmp_path.glob("*-quality")
-        lines = (folder / FILE).read_text().splitlines(keepends=True)
-        (folder / FILE).write_text("".join(lines[:-1]) + lines[-1][:5])
-        directory.write(folder, directory.read(folder) | {"partial": True})
-        servemark(*flags(server, data, tmp_path))
+def test_a_line_cut_in_the_middle_is_scored_again(
+    data: Path, tmp_path: Path, servemark: Servemark, server: GoldenServer
+) -> None:
+    servemark(*flags(server, data, tmp_path))
+    [folder] = tmp_path.glob("*-quality")
+    lines = (folder / FILE).read_text().splitlines(keepends=True)
+    (folder / FILE).write_text("".join(lines[:-1]) + lines[-1][:5])
+    directory.write(folder, directory.read(folder) | {"partial": True})
+    servemark(*flags(server, data, tmp_path))
     assert the_result(tmp_path)["quality"]["data"]["continued"] == COUNT - 1
     assert sorted(json.loads(line)[0] for line in (folder / FILE).read_text().splitlines()) == list(range(COUNT))
 
@@ -177,10 +196,11 @@ def test_what_cannot_be_scored_says_why(arguments: list[str], said: str, servema
     assert said in done.err
 
 
-def test_a_load_run_scores_what_it_was_answered(data: Path, tmp_path: Path, servemark: Servemark) -> None:
+def test_a_load_run_scores_what_it_was_answered(
+    data: Path, tmp_path: Path, servemark: Servemark, server: GoldenServer
+) -> None:
     load = ["--quality", "--request-rate", "100", "--duration", "1", "--warmup", "0.3", "-b", "2"]
-    with served(data) as server:
-        done = servemark(*flags(server, data, tmp_path, *load, command="run"))
+    done = servemark(*flags(server, data, tmp_path, *load, command="run"))
     result = validated(the_result(tmp_path))
     score = result["details"]["quality"]["score"]
     assert value_of(result, "quality.value") == score["figures"][0]["value"] == RIGHT / COUNT

@@ -21,6 +21,7 @@ from servemark.views.render.markdown import to_markdown
 from servemark.workload.suites import ai_matrix, aibench
 from tests.support.command_line import Servemark
 from tests.support.documents import validated
+from tests.support.exporting import Exports
 
 GOOD: SuiteRow = {
     **not_reached("ncf", 611_073, 0.02132),
@@ -186,7 +187,8 @@ def test_a_plan_says_what_it_takes() -> None:
     assert found.costs_s(1e18) == pytest.approx([51, 21, 21])  # warm-up and interval have a least length
 
 
-def test_a_dry_run_runs_nothing(tmp_path: Path, servemark: Servemark) -> None:
+def test_a_dry_run_runs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, servemark: Servemark) -> None:
+    monkeypatch.setattr(suite_plan, "SIDE", 64)
     line = ["suite", "subset", "--out", str(tmp_path), "--model-repository", str(tmp_path), "--dry-run"]
     shown = servemark(*line).out.splitlines()
     assert [each.split(",")[0] for each in shown[:-1]] == sorted(aibench.SUBSET)
@@ -219,12 +221,14 @@ def test_a_line_for_each_outcome() -> None:
     assert suite.line(FAILED) == "FAILED  export: no room"
 
 
-def test_a_suite_exports_and_loads_and_goes_on_past_a_failure(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, servemark: Servemark
+def test_a_suite_loads_what_is_exported_and_goes_on_past_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, servemark: Servemark, exported: Exports
 ) -> None:
+    monkeypatch.setattr(suite_plan, "SIDE", 64)
+    exported("ncf_tiny", "onnxruntime")
     tiny, unknown = workload.get("ncf_tiny"), dataclasses.replace(workload.get("ncf_tiny"), name="no_such_model")
     monkeypatch.setattr(suite_plan, "members", lambda _: [unknown, tiny])
-    folders = ["--out", str(tmp_path), "--model-repository", str(tmp_path / "models")]
+    folders = ["--out", str(tmp_path), "--model-repository", str(exported.repository)]
     code, out, _ = servemark("suite", "subset", "--duration", "1", "--warmup", "0.2", *folders, "--json")
     assert code == 2
     shown = json.loads(out)
@@ -234,7 +238,7 @@ def test_a_suite_exports_and_loads_and_goes_on_past_a_failure(
     assert "no_such_model" in str(failed["failure"])
     assert failed["verdict"] is None
     assert good["failure"] is None
-    assert not good["export_up_to_date"]
+    assert good["export_up_to_date"]
     assert good["measured_s"] == pytest.approx(1)
     assert good["requests"] is not None
     assert good["requests"] > 20

@@ -118,7 +118,7 @@ def test_on_a_plateau_the_present_configuration_stays() -> None:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_noise_makes_no_winner(seed: int) -> None:
-    tuning = tuned(Server(flat, noise=0.05, seed=seed))
+    tuning = tuned(Server(flat, noise=0.05, seed=seed), 3000.0)
     assert tuning.outcome != "better"
 
 

@@ -15,6 +15,9 @@ import pytest
 
 import exporters
 import servemark.search.tuning.session as bench_module
+from loadgen.load.load_config import LoadConfig
+from loadgen.measurement.probe import probe
+from loadgen.targets.open import open_target
 from servemark.compare.interleaved.contenders import configuration, lay_out, parse_contenders
 from servemark.compare.interleaved.preparation import tune_contenders
 from servemark.paths import shown
@@ -22,6 +25,7 @@ from servemark.repository.entry import Entry
 from servemark.results import directory
 from servemark.results.directory import JOURNAL
 from servemark.results.schema.header import SCHEMA_VERSION
+from servemark.runs.locust_process import drive_into
 from servemark.search.tuning.session import ServedBench
 from servemark.search.tuning.trial import Candidate, Space, Trial
 from servemark.workload import get
@@ -223,6 +227,21 @@ def test_bad_flags_are_said_before_anything_is_served(
 # The real Triton
 
 
+class Drive:
+    """Stands for `drive_into`: makes runs, or one request of this process with the first run's result."""
+
+    def __init__(self) -> None:
+        self.made, self.real = list[Any](), True
+
+    def __call__(self, asked: LoadConfig, *files: Any) -> Any:
+        if self.real:
+            self.made.append(drive_into(asked, *files))
+            return self.made[-1]
+        target = open_target(asked)
+        probe(target, target.payloads(None), 1, least_s=0, timeout_s=60)
+        return self.made[0]
+
+
 def workers(bench: ServedBench) -> set[psutil.Process]:
     assert bench._server is not None
     return set(bench._server.workers())
@@ -235,6 +254,7 @@ def test_candidates_are_loaded_one_after_another_whatever_becomes_of_them(
     monkeypatch.setattr(bench_module, "SCREEN_S", 0.3)
     monkeypatch.setattr(bench_module, "SCREEN_WARMUP_S", 0.1)
     monkeypatch.setattr(bench_module, "WARM_S", 0.1)
+    monkeypatch.setattr(bench_module, "drive_into", drive := Drive())
     before, text = files(entry.repository), entry.config.read_text()
     flags = ["--duration", "0.3", "--warmup", "0", "--slo", "p50:500", "--model-repository", str(entry.repository)]
     load = config(TINY, *flags)
@@ -250,6 +270,7 @@ def test_candidates_are_loaded_one_after_another_whatever_becomes_of_them(
         assert moved.throughput
         served = directory.read(tmp_path / "out" / str(moved.directory))
         assert set(served["details"]["server"]["batch_sizes"]) <= {"1", "2", "3", "4"}
+        drive.real = False
         assert bench.trial("screen", present, 2, 0).throughput
         # Triton would keep an instance of the same threads: nothing of the one before is left.
         [worker] = workers(bench)
@@ -260,6 +281,7 @@ def test_candidates_are_loaded_one_after_another_whatever_becomes_of_them(
         failed = bench.trial("screen", impossible, 2, 0)
         assert failed.throughput is None
         assert "intra_op_thread_count is 'many'" in str(failed.failure)
+        drive.real = True
         run = bench.trial("search", present, 50.0, 1)
         assert run.point is not None
         assert (run.point.rate, run.failure) == (50.0, None)
@@ -267,13 +289,17 @@ def test_candidates_are_loaded_one_after_another_whatever_becomes_of_them(
         [worker] = workers(bench)
         worker.kill()
         assert bench.trial("screen", present, 2, 1).failure
+        drive.real = False
         assert bench.trial("screen", present, 2, 2).throughput
         # A server that dies takes its candidate with it, not the search.
         triton = workers(bench).pop().parent()
         assert triton is not None
         triton.kill()
         psutil.wait_procs([triton], timeout=20)
-        gone = [bench.trial("screen", present, 2, number) for number in (3, 4)]
+        drive.real = True
+        gone = [bench.trial("screen", present, 2, 3)]
+        drive.real = False
+        gone.append(bench.trial("screen", present, 2, 4))
         assert gone[-1].throughput, gone
         assert all(trial.seconds > 0 for trial in gone)
     assert files(entry.repository) == before

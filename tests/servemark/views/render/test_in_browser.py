@@ -42,6 +42,14 @@ def file(saved: dict[str, Saved], tmp_path_factory: pytest.TempPathFactory) -> P
     return path
 
 
+@pytest.fixture(scope="module")
+def short(saved: dict[str, Saved], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two kinds on one page, where what is looked at is the same for each."""
+    path = tmp_path_factory.mktemp("pages") / "short.html"
+    path.write_text(page("short", [saved["open"], saved["comparison"]]))
+    return path
+
+
 def shown(tab: browser.Page, file: Path, *, width: int, dark: bool = False) -> None:
     tab.events.clear()
     metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
@@ -49,18 +57,15 @@ def shown(tab: browser.Page, file: Path, *, width: int, dark: bool = False) -> N
     tab.open(file.as_uri(), dark=dark)
 
 
-def test_nothing_is_fetched_and_nothing_fails(tab: browser.Page, file: Path) -> None:
-    shown(tab, file, width=1240)
+@pytest.mark.parametrize("width", [360, 1240])
+def test_every_figure_is_drawn_nothing_is_fetched_and_the_page_never_scrolls_sideways(
+    tab: browser.Page, file: Path, width: int
+) -> None:
+    shown(tab, file, width=width)
     tab.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
     fetched = [e["params"]["request"]["url"] for e in tab.events if e["method"] == "Network.requestWillBeSent"]
     assert [url for url in fetched if not url.startswith("data:")] == [file.as_uri()]
     assert not [e for e in tab.events if e["method"] in {"Log.entryAdded", "Runtime.exceptionThrown"}]
-
-
-@pytest.mark.parametrize("width", [360, 1240])
-def test_every_figure_is_drawn_and_the_page_never_scrolls_sideways(tab: browser.Page, file: Path, width: int) -> None:
-    shown(tab, file, width=width)
-    tab.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
     assert tab.evaluate("document.documentElement.scrollWidth") <= width
     sizes = tab.evaluate(
         "[...document.querySelectorAll('figure svg')].map(svg => { const box = svg.getBoundingClientRect();"
@@ -82,22 +87,22 @@ def test_a_flag_is_never_broken(tab: browser.Page, saved: dict[str, Saved], tmp_
     assert tab.evaluate("document.documentElement.scrollWidth") <= 360
 
 
-def test_light_and_dark_by_the_system_and_by_the_button(tab: browser.Page, file: Path) -> None:
+def test_light_and_dark_by_the_system_and_by_the_button(tab: browser.Page, short: Path) -> None:
     ground = "getComputedStyle(document.body).backgroundColor"
-    shown(tab, file, width=1240)
+    shown(tab, short, width=1240)
     light = tab.evaluate(ground)
     tab.evaluate("document.getElementById('theme').click()")
     dark = tab.evaluate(ground)
     assert light != dark
     assert tab.evaluate("document.getElementById('theme').getAttribute('aria-pressed')") == "true"
-    shown(tab, file, width=1240, dark=True)
+    shown(tab, short, width=1240, dark=True)
     assert tab.evaluate(ground) == dark
     tab.evaluate("document.getElementById('theme').click()")
     assert tab.evaluate(ground) == light
 
 
-def test_it_prints_with_its_numbers(tab: browser.Page, file: Path) -> None:
-    shown(tab, file, width=1240, dark=True)
+def test_it_prints_with_its_numbers(tab: browser.Page, short: Path) -> None:
+    shown(tab, short, width=1240, dark=True)
     document = base64.b64decode(tab.call("Page.printToPDF", printBackground=True)["data"])
     assert document.startswith(b"%PDF")
     assert document.count(b"/Type /Page\n") + document.count(b"/Type /Page ") > 5
