@@ -30,7 +30,7 @@ RANDOM = [
     ),
 ]
 EXPORTED = {"clip", "questions", "sentences", "t5", "wav2vec2"}
-"""Texts of two and three inputs, a picture with a text, sounds, and code that is replaced for an export; timm's are pictures.
+"""Texts of two and three inputs, a picture with a text, sounds, and code that is replaced; timm's are pictures.
 
 The others differ in the library's layers alone: they are exported with the slow tests, and test_transformers.py has
 their answers.
