@@ -1,7 +1,6 @@
 """Every locustfile, started as a user starts it, against a golden server with its workload's tensors."""
 
 import json
-import os
 import subprocess
 import sys
 from importlib.machinery import PathFinder
@@ -17,7 +16,7 @@ from servemark.repository.entry import Golden
 from servemark.results.verdict import exit_code_of
 from servemark.workload import get, workloads
 from servemark.workload.registry import WORKLOADS
-from tests.support.locust_run import golden_entry, run, server_of, smallest, the_result
+from tests.support.locust_run import command, golden_entry, run, server_of, smallest, the_result
 from tests.support.result_checks import check_counts, check_schema, constraint, counted_result
 
 SHORT = ["--duration", "0.6", "--warmup", "0.1"]
@@ -67,7 +66,8 @@ def test_locustfile_headless(locustfile: str, tmp_path: Path) -> None:
     workload = smallest(locustfile)
     with server_of(workload, delay_s=0.01) as server:
         flags = ["--model", workload.name, "--url", server.url, "--out", str(tmp_path), *SHORT, "--users", "2"]
-        done = run(locustfile, *flags)
+        line = command(locustfile, *flags, program="locust")
+        done = subprocess.run(line, cwd=CHECKOUT, capture_output=True, text=True, timeout=120, check=False)
         received = server.requests()
     assert done.returncode in {0, 2}, done.stderr
     assert "Result is : " in done.stdout
@@ -176,18 +176,14 @@ def test_a_nan_in_an_answer_is_a_mismatch_and_no_crash(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"), [(None, "no such file or folder"), ("x = 5", "does not set WORKLOAD"), ("x = ", "SyntaxError")]
 )
-def test_a_workload_file_that_is_none_is_bad_input(text: str | None, words: str, tmp_path: Path) -> None:
+def test_a_workload_file_that_is_none_is_bad_input(
+    text: str | None, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "own.py"
     if text is not None:
         file.write_text(text)
-    done = subprocess.run(
-        [sys.executable, "-m", "locust", "-f", str(LOCUSTFILES / "ranking.py"), "--headless", "-H", "http://h:1"],
-        env={**os.environ, WORKLOADS: str(file)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+    monkeypatch.setenv(WORKLOADS, str(file))
+    done = run("ranking", "-H", "http://h:1")
     assert done.returncode == ExitCode.BAD_INPUT
     assert words in done.stderr
     assert "Traceback" not in done.stderr

@@ -1,5 +1,6 @@
 """Live figures of a run: its counts, objectives and constraints so far, and what the process that draws it gets."""
 
+import fcntl
 import json
 import os
 from pathlib import Path
@@ -226,10 +227,12 @@ def test_a_closed_loop_in_its_warm_up() -> None:
 
 def test_lines_are_written_and_a_full_pipe_holds_nobody_up() -> None:
     reading, writing = os.pipe()
+    holds = fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 4096)
     send = feed(run(OPEN, evenly(100, 9, 0.010), MIDDLE), writing)
-    for _ in range(500):  # more than a pipe holds
+    for _ in range(20):
         send(9 * S)
     lines = os.read(reading, 1 << 16).split(b"\n")
+    assert 20 * len(lines[0]) > holds
     os.close(reading)
     send(9 * S)  # nobody reads any more
     os.close(writing)

@@ -75,17 +75,17 @@ def test_a_request_is_what_tritonclient_would_send(datatype: str) -> None:
 
 
 @pytest.mark.parametrize("name", [*workloads(), *tiny_names()])
-@pytest.mark.parametrize("batch", [1, 3])
-def test_every_workload_can_be_asked(name: str, batch: int) -> None:
+def test_every_workload_can_be_asked(name: str) -> None:
     workload = get(name)
     sample = next(workload.samples(np.random.default_rng(0)))
-    arrays = {t.name: np.stack([sample[t.name]] * batch) for t in workload.inputs}
-    request = encode_request("h", name, arrays, workload.outputs, {t.name: t.datatype for t in workload.inputs})
-    _, headers, body = split(request)
-    tensors = tuple(golden_tensors.Tensor(t.name, t.datatype, t.shape) for t in workload.inputs)
-    decoded = golden_tensors.decode(body, int(headers["inference-header-content-length"]), tensors, batch)
-    assert decoded.batch == batch
-    assert decoded.outputs == dict.fromkeys([t.name for t in workload.outputs], True)
+    for batch in (1, 3):
+        arrays = {t.name: np.stack([sample[t.name]] * batch) for t in workload.inputs}
+        request = encode_request("h", name, arrays, workload.outputs, {t.name: t.datatype for t in workload.inputs})
+        _, headers, body = split(request)
+        tensors = tuple(golden_tensors.Tensor(t.name, t.datatype, t.shape) for t in workload.inputs)
+        decoded = golden_tensors.decode(body, int(headers["inference-header-content-length"]), tensors, batch)
+        assert decoded.batch == batch
+        assert decoded.outputs == dict.fromkeys([t.name for t in workload.outputs], True)
 
 
 def test_a_view_is_sent_in_its_order() -> None:
