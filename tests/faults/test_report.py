@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -85,9 +84,15 @@ def test_the_page_counts_rows_and_runs() -> None:
     )
 
 
+@pytest.fixture(scope="module")
+def rig(tmp_path_factory: pytest.TempPathFactory) -> Rig:
+    """One for all, which measures the usual memory once; enough requests for every tenth to be a bad one."""
+    return Rig(tmp_path_factory.mktemp("faults"), ["--request-rate", "200"])
+
+
 @pytest.mark.parametrize("name", ["dead", "deep-error", "fixed32"])
-def test_some_faults_for_real(name: str, tmp_path: Path) -> None:
+def test_some_faults_for_real(name: str, rig: Rig) -> None:
     [found] = (each for each in FAULTS if each.name == name)
     patient = dataclasses.replace(found, expected=dataclasses.replace(found.expected, within_s=math.inf))
-    outcome = patient.inject(Rig(tmp_path))
+    outcome = patient.inject(rig)
     assert [*patient.troubles(outcome)] == [], outcome.output

@@ -81,7 +81,7 @@ def load(
     ids: list[int],
     out: Path,
     *,
-    seconds: float = 1.0,
+    seconds: float = 0.5,
     progress: Callable[[float], None] = lambda _: None,
 ) -> Any:
     """The result of a closed loop of four; `progress` is called every second with the seconds measured so far."""
@@ -104,7 +104,25 @@ def clean(result: dict[str, Any]) -> bool:
     return all(checks) and value_of(result, "errors.count") == 0 and count_of(result, "requests.answered") > 10
 
 
-def test_an_engine_that_raises_fails_those_requests_alone(repository: Path, tmp_path: Path) -> None:
+def stubs() -> list[psutil.Process]:
+    """The processes in which the embedded server's models run."""
+    children = psutil.Process().children(recursive=True)
+    return [p for p in children if p.name().startswith("triton_python_b") and p.status() != psutil.STATUS_ZOMBIE]
+
+
+def test_an_engine_that_raises_fails_those_requests_alone_and_one_that_is_killed_the_run(
+    repository: Path, tmp_path: Path
+) -> None:
+    """After either the next run is clean: of the same server, and of the next."""
+    killed: list[int] = []
+
+    def progress(elapsed_s: float) -> None:
+        if elapsed_s > 0 and not killed:
+            killed.extend(process.pid for process in stubs())
+            for process in stubs():
+                process.kill()
+
+    before = set(Path("/dev/shm").glob(f"servemark_{os.getpid()}_*"))
     with serve(repository) as server:
         assert clean(load(server, repository, [0, 1, 2, 3], tmp_path))
         result = load(server, repository, [0, 1, 2, OUTSIDE], tmp_path)
@@ -120,27 +138,6 @@ def test_an_engine_that_raises_fails_those_requests_alone(repository: Path, tmp_
         # The others were answered right meanwhile.
         assert constraint(result, "output_agreement")["ok"]
         assert clean(load(server, repository, [3, 2, 1, 0], tmp_path))
-
-
-def stubs() -> list[psutil.Process]:
-    """The processes in which the embedded server's models run."""
-    children = psutil.Process().children(recursive=True)
-    return [p for p in children if p.name().startswith("triton_python_b") and p.status() != psutil.STATUS_ZOMBIE]
-
-
-def test_a_backend_that_is_killed_makes_the_run_invalid_and_the_next_server_starts_clean(
-    repository: Path, tmp_path: Path
-) -> None:
-    killed: list[int] = []
-
-    def progress(elapsed_s: float) -> None:
-        if elapsed_s > 0 and not killed:
-            killed.extend(process.pid for process in stubs())
-            for process in stubs():
-                process.kill()
-
-    before = set(Path("/dev/shm").glob(f"servemark_{os.getpid()}_*"))
-    with serve(repository) as server:
         result = load(server, repository, [0, 1, 2, 3], tmp_path, seconds=4, progress=progress)
         errors = result["details"]["errors"]
         assert len(killed) == 1

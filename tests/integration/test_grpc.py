@@ -5,13 +5,15 @@ import itertools
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from subprocess import CompletedProcess
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
+from loadgen.evaluation.measured_run import record
 from loadgen.inputs.sources import samples_of
 from loadgen.kserve.control import Control
 from loadgen.kserve.grpc_call import Method
@@ -19,8 +21,10 @@ from loadgen.kserve.grpc_connection import GrpcConnection, GrpcStream
 from loadgen.kserve.grpc_control import GrpcControl
 from loadgen.kserve.grpc_inference import INFER, STREAM_INFER, AnswerReader, encode_request
 from loadgen.load.load_config import LoadConfig
+from loadgen.measurement.measurement import Measurement
 from loadgen.measurement.output_agreement import check
 from loadgen.measurement.probe import answer_each
+from loadgen.measurement.sender import Sender
 from loadgen.sut.channel import Outcome, Payload
 from loadgen.targets.any_model import workload_of
 from loadgen.targets.open import open_target
@@ -33,6 +37,7 @@ from tests.golden.load import constant_ns
 from tests.support.grpc_load import GrpcLoad
 from tests.support.load_config import request_of
 from tests.support.locust_run import accounted, run, the_result
+from tests.support.rendering import shown
 from tests.support.small_models import affine, expected
 from tests.support.stateful_models import decoupled, scaled, stateful
 from tests.support.triton import (
@@ -91,7 +96,7 @@ def served(server: Server, model: str) -> int:
 def test_every_answer_is_triton_s_and_every_request_is_counted(triton: LastingTriton, streaming: bool) -> None:
     server = triton.server()
     before = served(server, "identity")
-    load = GrpcLoad(port_of(server), streaming=streaming, model="identity", connect=16).closed(16, 0.5)
+    load = GrpcLoad(port_of(server), streaming=streaming, model="identity", connect=16).closed(16, 0.2)
     assert load.kinds == {"ok": served(server, "identity") - before}
     arrays = load.arrays()
     # The payloads go round in the order in which requests were begun, which is that of their schedule.
@@ -172,7 +177,7 @@ def test_tritons_own_message_is_shown(
 @both
 def test_an_error_does_not_spoil_the_requests_around_it(server: Server, streaming: bool) -> None:
     good, bad = (Payload(affine_request(np.ones((1, width), "f4"))) for width in (8, 9))
-    load = AffineLoad(port_of(server), streaming=streaming, requests=itertools.cycle([good, bad, good])).closed(2, 0.3)
+    load = AffineLoad(port_of(server), streaming=streaming, requests=itertools.cycle([good, bad, good])).closed(2, 0.1)
     errors = [outcome.error for outcome in load.outcomes if outcome.payload is bad]
     assert errors
     assert all(errors)
@@ -200,30 +205,75 @@ def test_the_control_plane_says_the_same_over_grpc(server: Server) -> None:
         GrpcControl(f"grpc://{server.http}").require_model("identity", named, "")
 
 
-@both
-@again_after_a_crash
-def test_a_whole_run(triton: LastingTriton, streaming: bool, tmp_path: Path) -> None:
-    server = triton.server()
-    before = served(server, "identity")
-    flags = ["--model-name", "identity", "--concurrency", "4", "--duration", "1", "--warmup", "0.2"]
-    flags += ["--protocol", "grpc", "--url", server.grpc, *(["--streaming"] * streaming)]
-    out = tmp_path / str(port_of(server))
-    done = run(IDENTITY_LOCUSTFILE, *flags, "--out", str(out))
-    result = the_result(out)
+def judged(done: CompletedProcess[str], result: Any, server: Server, model: str, before: int) -> None:
+    """Check what a whole run says of the server, and that nothing of it is lost."""
     assert (result["protocol"], result["engine"], result["device"]) == ("grpc", "python", "cpu")
-    assert (result["resolved"]["url"], result["resolved"]["streaming"]) == (f"grpc://{server.grpc}", streaming)
+    assert result["resolved"]["url"] == f"grpc://{server.grpc}"
     assert value_of(result, "errors.count") == 0, done.stderr
     assert value_of(result, "server.queue") is not None
     inside, outside = (count_of(result, tag) for tag in ("requests.answered", "generator.requests_outside_interval"))
-    assert inside + outside == served(server, "identity") - before
+    assert inside + outside == served(server, model) - before
     assert inside > 0
 
 
+@again_after_a_crash
+def test_a_whole_run(triton: LastingTriton, tmp_path: Path) -> None:
+    server = triton.server()
+    before = served(server, "identity")
+    flags = ["--model-name", "identity", "--concurrency", "4", "--duration", "0.5", "--warmup", "0.1"]
+    out = tmp_path / str(port_of(server))
+    done = run(IDENTITY_LOCUSTFILE, *flags, "--protocol", "grpc", "--url", server.grpc, "--out", str(out))
+    result = the_result(out)
+    judged(done, result, server, "identity", before)
+    assert result["resolved"]["streaming"] is False
+
+
+@again_after_a_crash
+def test_a_whole_run_over_a_stream_whose_sequences_keep_their_order(triton: LastingTriton, tmp_path: Path) -> None:
+    """The model refuses what is not in order."""
+    server = triton.server()
+    before = served(server, "stateful")
+    flags = ["--model-name", "stateful", "--sequence-length", "5", "--num-of-sequences", "3", "--request-rate", "100"]
+    # Its own ids: what the other run left open at its end is open still.
+    flags += ["--start-sequence-id", "10000", "--streaming", "--duration", "1", "--warmup", "0.2"]
+    out = tmp_path / str(port_of(server))
+    done = run(IDENTITY_LOCUSTFILE, *flags, "--url", f"grpc://{server.grpc}", "--out", str(out))
+    result = the_result(out)
+    judged(done, result, server, "stateful", before)
+    assert result["resolved"]["streaming"] is True
+    sequences(result, done.stdout)
+
+
+def test_sequences_keep_their_order_over_http(server: Server, tmp_path: Path) -> None:
+    flags = ["--sequence-length", "5", "--concurrency", "3", "--duration", "0.3"]
+    result, text = run_here(f"http://{server.http}", "stateful", tmp_path, *flags)
+    assert value_of(result, "errors.count") == 0, text
+    sequences(result, text)
+
+
+def sequences(result: Any, text: str) -> None:
+    """Check the figures of three sequences of 5 requests at a time."""
+    assert [value_of(result, f"sequence.{name}") for name in ("length", "in_flight", "broken")] == [5, 3, 0]
+    assert 0 < count_of(result, "sequence.completed") <= accounted(result) / 5
+    assert result["figures"]["sequence.mean"]["n"] > 0
+    assert "of 5 requests, at most 3 in flight" in text
+    assert "answers.rate" not in result["figures"]
+
+
+def run_here(url: str, model: str, out: Path, *flags: str) -> tuple[Any, str]:
+    """Run a load from this process; its result, and what a terminal shows of it."""
+    asked = request_of("", "--url", url, "--model-name", model, "--warmup", "0.1", "--out", str(out), *flags)
+    load = LoadConfig.of(asked, workload_of)
+    target = open_target(load)
+    result = record(Measurement(load, target, Sender(load, target), on_progress=lambda *_: None))
+    return result, shown(result)
+
+
 def test_several_answers_to_a_request_have_figures_of_their_own(server: Server, tmp_path: Path) -> None:
-    flags = ["--model-name", "decoupled", "--url", f"grpc://{server.grpc}", "--streaming", "--out", str(tmp_path)]
-    done = run(IDENTITY_LOCUSTFILE, *flags, "--concurrency", "2", "--duration", "1.5", "--warmup", "0.2")
-    figures = the_result(tmp_path)["figures"]
-    assert figures["errors.count"]["value"] == 0, done.stderr
+    flags = ["--streaming", "--concurrency", "2", "--duration", "1"]
+    result, text = run_here(f"grpc://{server.grpc}", "decoupled", tmp_path, *flags)
+    figures = result["figures"]
+    assert figures["errors.count"]["value"] == 0, text
     requests = figures["requests.answered"]["value"]
     assert figures["answers.per_request"]["value"] == 3
     counts = (figures["first_answer.mean"]["n"], figures["between_answers.mean"]["n"])
@@ -232,29 +282,8 @@ def test_several_answers_to_a_request_have_figures_of_their_own(server: Server, 
     assert figures["between_answers.max"]["value"] >= 5
     assert figures["first_answer.mean"]["value"] < figures["latency.mean"]["value"]
     assert figures["answers.rate"]["value"] > figures["throughput.requests"]["value"]
-    assert "between answers" in done.stdout
+    assert "between answers" in text
     assert "sequence.completed" not in figures
-
-
-@pytest.mark.parametrize(
-    ("place", "load"),
-    [
-        ("http", ["--concurrency", "3"]),
-        # Its own ids: what the other run left open at its end is open still.
-        ("grpc", ["--request-rate=100", "--num-of-sequences=3", "--streaming", "--start-sequence-id=10000"]),
-    ],
-)
-def test_sequences_keep_their_order(place: str, load: list[str], server: Server, tmp_path: Path) -> None:
-    """The model refuses what is not in order."""
-    flags = ["--model-name", "stateful", "--sequence-length", "5", "--url", f"{place}://{getattr(server, place)}"]
-    done = run(IDENTITY_LOCUSTFILE, *flags, *load, "--duration", "1", "--warmup", "0.2", "--out", str(tmp_path))
-    result = the_result(tmp_path)
-    assert value_of(result, "errors.count") == 0, done.stderr
-    assert [value_of(result, f"sequence.{name}") for name in ("length", "in_flight", "broken")] == [5, 3, 0]
-    assert 0 < count_of(result, "sequence.completed") <= accounted(result) / 5
-    assert result["figures"]["sequence.mean"]["n"] > 0
-    assert "of 5 requests, at most 3 in flight" in done.stdout
-    assert "answers.rate" not in result["figures"]
 
 
 @both

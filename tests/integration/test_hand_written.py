@@ -141,8 +141,8 @@ def test_a_name_that_a_shell_would_read_otherwise_is_refused(tmp_path: Path, nam
 
 
 def test_run_serves_an_entry_that_was_written_by_hand(repository: Path, servemark: Servemark, tmp_path: Path) -> None:
-    flags = ["--model-repository", str(repository), "--sequence-length", "3", "--concurrency", "2", "--duration", "1"]
-    done = servemark("run", RUNNING, *flags, "--out", str(tmp_path))
+    flags = ["--model-repository", str(repository), "--sequence-length", "3", "--request-rate", "50"]
+    done = servemark("run", RUNNING, *flags, "--duration", "1", "--warmup", "0.2", "--out", str(tmp_path))
     assert f"serving {RUNNING} at http://127.0.0.1" in done.err
     result = the_result(tmp_path)
     assert value_of(result, "errors.count") == 0

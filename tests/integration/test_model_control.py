@@ -1,4 +1,7 @@
-"""Nobody but servemark has a Triton of ours load or unload a model: whoever may load one may run code."""
+"""Nobody but servemark has a Triton of ours load or unload a model: whoever may load one may run code.
+
+What servemark has it load anew is what two results then differ in, whatever they were measured over.
+"""
 
 import base64
 import json
@@ -11,8 +14,13 @@ import requests
 import tritonclient.grpc
 from tritonclient.utils import InferenceServerException
 
+from loadgen.kserve.control import Control
+from loadgen.kserve.grpc_control import GrpcControl
+from servemark.compare.saved.saved_runs import differing
+from servemark.results.served_config import recorded
 from servers import Server, open_server
 from servers.launch.reloading import load_model, unload_model
+from tests.support.results import histogram_of, latencies, result_of
 from tests.support.small_models import affine
 from tests.support.triton import START_S, triton_only
 
@@ -30,10 +38,17 @@ BROWSER = {"Content-Type": "text/plain", "Origin": "http://evil.example", "Sec-F
 """Headers that a page's `fetch(url, {method: "POST", mode: "no-cors"})` sends without asking first."""
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["fixed", "reloadable"])
-def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+@pytest.fixture(scope="module")
+def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The model's, in a repository with another folder that nobody asks for."""
     root = tmp_path_factory.mktemp("model_repo")
-    affine(root, "onnxruntime")
+    (root / "other" / "1").mkdir(parents=True)
+    return affine(root, "onnxruntime", queue_delay_us=100).parents[1] / "config.pbtxt"
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["fixed", "reloadable"])
+def server(request: pytest.FixtureRequest, config: Path) -> Iterator[Server]:
+    root = config.parents[1]
     with open_server("embedded", root, [MODEL], start_timeout_s=START_S, reloadable=request.param) as server:
         yield server
 
@@ -83,18 +98,32 @@ def test_nobody_turns_on_logs_and_traces(server: Server, path: str, settings: di
     assert "restricted" in answer.text
 
 
-def test_servemark_itself_reloads_a_reloadable_one(tmp_path: Path) -> None:
-    affine(tmp_path, "onnxruntime")
-    with open_server("embedded", tmp_path, [MODEL], start_timeout_s=START_S, reloadable=True) as server:
-        unload_model(server, MODEL)
-        assert not ready(server)
-        load_model(server, MODEL, START_S)
-        assert ready(server)
-
-
-def test_only_the_models_named_are_served(tmp_path: Path) -> None:
-    affine(tmp_path, "onnxruntime")
-    (tmp_path / "other" / "1").mkdir(parents=True)
-    with open_server("embedded", tmp_path, [MODEL], start_timeout_s=START_S) as server:
-        index = requests.post(f"http://{server.http}/v2/repository/index", timeout=10).json()
+def test_only_the_models_named_are_served(server: Server) -> None:
+    index = requests.post(f"http://{server.http}/v2/repository/index", headers=server.key, timeout=10).json()
     assert [entry["name"] for entry in index] == [MODEL]
+
+
+@pytest.mark.parametrize("server", [True], indirect=True, ids=["reloadable"])
+def test_servemark_itself_reloads_a_reloadable_one_and_an_edit_is_all_that_differs(
+    server: Server, config: Path
+) -> None:
+    over = [Control(f"http://{server.http}"), GrpcControl(f"grpc://{server.grpc}")]
+    before = [result(control) for control in over]
+    unload_model(server, MODEL)
+    assert not ready(server)
+    config.write_text(config.read_text().replace("max_queue_delay_microseconds: 100", "preserve_ordering: true"))
+    load_model(server, MODEL, START_S)
+    assert ready(server)
+    after = [result(control) for control in over]
+    assert differing(*before) == differing(*after) == []
+    edited = [
+        {"key": "model_config.dynamic_batching.max_queue_delay_microseconds", "a": 100, "b": None},
+        {"key": "model_config.dynamic_batching.preserve_ordering", "a": None, "b": True},
+    ]
+    assert differing(before[0], after[1]) == differing(before[1], after[0]) == edited
+    assert before[0]["model_config_sha256"] == before[1]["model_config_sha256"] != after[0]["model_config_sha256"]
+
+
+def result(control: Control) -> Any:
+    config, digest = recorded(control.placement(MODEL).model_config, "")
+    return result_of(histogram_of(latencies(5)), model_config=config, model_config_sha256=digest)

@@ -27,8 +27,8 @@ CLIENTS = ["http", "grpc"]
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("model_repo")
     affine(root, "onnxruntime", queue_delay_us=100_000)  # long enough that requests meet in a dynamic batch
-    affine(root, "pytorch", instances=2)
-    affine(root, "openvino")
+    affine(root, "pytorch")
+    affine(root, "openvino", instances=2)
     affine(root, "tensorflow")
     lookup(root, queue_delay_us=100_000)
     passthrough(root, queue_delay_us=0)

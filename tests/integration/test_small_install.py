@@ -83,7 +83,7 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Command:
     pip = (sys.executable, "-m", "pip", "--python", str(folder / "venv" / "bin" / "python"))
     offline = ("--no-index", "--disable-pip-version-check")
     done = subprocess.run(
-        [*pip, "install", *offline, str(wheel)],
+        [*pip, "install", *offline, "--no-compile", "--no-warn-conflicts", str(wheel)],
         env={**around, "PIP_CONFIG_FILE": os.devnull},
         capture_output=True,
         text=True,

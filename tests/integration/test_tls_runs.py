@@ -24,7 +24,7 @@ def test_a_run_keeps_its_secret(authority: Authority, certificate: str, tmp_path
     (tmp_path / "headers").write_text(f"Authorization: {AUTHORIZATION}\n")
     golden_entry(tmp_path / "repo")
     out, log = tmp_path / "out", tmp_path / "log"
-    with server_of(TINY, certificate=certificate, authorization=AUTHORIZATION) as server:
+    with server_of(TINY, certificate=certificate, authorization=AUTHORIZATION, delay_s=0.02) as server:
         flags = ["-u", server.url, "--tls-ca", str(authority.certificate), "--headers", str(tmp_path / "headers")]
         flags += ["--model-repository", str(tmp_path / "repo"), "--out", str(out), "--concurrency", "2"]
         arguments = [sys.executable, "-m", "servemark", "run", "ranking_tiny", "--duration", "2", "--warmup", "0.1"]
@@ -49,7 +49,7 @@ def test_a_run_keeps_its_secret(authority: Authority, certificate: str, tmp_path
 
 def test_locust_over_grpcs(authority: Authority, certificate: str, tmp_path: Path) -> None:
     (tmp_path / "headers").write_text(f"Authorization: {AUTHORIZATION}\n")
-    with GoldenGrpc(model="identity", certificate=certificate, authorization=AUTHORIZATION) as server:
+    with GoldenGrpc(model="identity", certificate=certificate, authorization=AUTHORIZATION, delay_s=0.02) as server:
         flags = ["--model-name", "identity", "--url", server.url, "--streaming", "--out", str(tmp_path / "out")]
         flags += ["--tls-ca", str(authority.certificate), "--headers", str(tmp_path / "headers")]
         done = run(IDENTITY_LOCUSTFILE, *flags, "--duration", "1", "--warmup", "0.1")

@@ -1,4 +1,4 @@
-"""A traced request through a real Triton: the generator's span and Triton's own have one trace."""
+"""A traced cold start of a real Triton: its time to load is known, and its spans are children of the generator's."""
 
 import json
 import time
@@ -8,14 +8,16 @@ from pathlib import Path
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from servemark.figures.registry import value_of
 from tests.support.command_line import Servemark
 from tests.support.exporting import Exports
+from tests.support.locust_run import accounted
 from tests.support.receiver import Receiver, receiver
 from tests.support.triton import triton_only
 
 pytestmark = triton_only
 TINY = "ranking_tiny"
-LOAD = ["--request-rate", "50", "--request-distribution", "constant", "--duration", "1", "--warmup", "0.2"]
+LOAD = ["--request-rate", "50", "--request-distribution", "constant", "--duration", "1.2", "--cold-start"]
 EXPORTED_S = 20.0
 """Triton sends its spans in batches, 5 s apart, and what is left when it ends."""
 
@@ -49,19 +51,30 @@ def spans(found: Receiver) -> Iterator[Span]:
                 yield Span(name, span.name, span.trace_id.hex(), span.span_id.hex(), span.parent_span_id.hex())
 
 
-def test_triton_s_spans_are_children_of_the_generator_s(
+def test_triton_is_started_for_the_run_and_its_spans_are_children_of_the_generator_s(
     exported: Exports, servemark: Servemark, tmp_path: Path
 ) -> None:
     exported(TINY, "onnxruntime")
     with receiver() as found:
-        flags = ["--otlp", found.url, "--otlp-sample", "10", "--out", str(tmp_path)]
-        servemark("run", TINY, *LOAD, *flags, "--model-repository", str(exported.repository))
+        flags = ["--otlp", found.url, "--otlp-sample", "10", "--out", str(tmp_path), "--slo", "cold-start:60s"]
+        done = servemark("run", TINY, *LOAD, *flags, "--model-repository", str(exported.repository), "--json")
         deadline = time.monotonic() + EXPORTED_S
         while not any(span.service == "triton" for span in spans(found)) and time.monotonic() < deadline:
             time.sleep(0.1)
     ours = {(span.trace, span.own) for span in spans(found) if span.service == "servemark"}
     triton = [span for span in spans(found) if span.service == "triton"]
-    assert len(ours) == 6  # of 60, the warm-up's included
+    assert len(ours) == 6  # of 60
     assert {(span.trace, span.parent) for span in triton if span.name == "InferRequest"} == ours
     assert {span.name for span in triton} >= {"InferRequest", f"{TINY}_onnxruntime"}
     assert {span.trace for span in triton} == {trace for trace, _ in ours}, "others are traced too"
+    result = json.loads(done.out)
+    cold = result["cold_start"]
+    assert cold["load_s"] > 0.05
+    assert cold["waited_s"] > 0
+    assert cold["first_answer_ms"] > 0
+    assert "fewer than 12 whole seconds" in cold["steady_after_s_reason"]
+    assert result["verdict"]["objective"] == "undecided"
+    # its first request is the load's
+    assert (result["scenario"]["warmup_s"], value_of(result, "generator.requests_outside_interval")) == (0, 0)
+    assert result["engine"] == "onnxruntime"
+    assert accounted(result) == 60

@@ -9,6 +9,7 @@ import tritonclient.http
 from google.protobuf import json_format, text_format
 from tritonclient.grpc import model_config_pb2
 
+from exporters.pipeline.config_pbtxt import SMALL_FLOPS
 from servemark.repository.entry import Entry
 from servemark.workload import get
 from servemark.workload.agreement import compare_outputs
@@ -23,7 +24,7 @@ START_S = 240.0
 
 
 def served_names() -> list[Any]:
-    """One network of each interface, the others in the slow suite: each is a process that imports its engine.
+    """A network of each kind of tensor, the others in the slow suite: each is a process that imports its engine.
 
     That each file is what Triton reads, the tests of exports ask of all.
     """
@@ -31,11 +32,13 @@ def served_names() -> list[Any]:
     found = []
     for each in exported_names():
         workload = get(each.values[0])
-        tensors = (*workload.inputs, None, *workload.outputs)
-        interface = tuple(t and (t.datatype, len(t.shape), bool(t.variable_axes)) for t in tensors)
-        found.append(pytest.param(*each.values, marks=pytest.mark.slow if interface in seen else each.marks))
+        kinds: set[object] = {workload.batched, (workload.flops or 0) < SMALL_FLOPS}
+        for side, tensors in (("input", workload.inputs), ("output", workload.outputs)):
+            kinds |= {(side, len(tensors) > 1)}
+            kinds |= {(side, t.datatype, len(t.shape), bool(t.variable_axes)) for t in tensors}
+        found.append(pytest.param(*each.values, marks=pytest.mark.slow if kinds <= seen else each.marks))
         if not each.marks:
-            seen.add(interface)
+            seen |= kinds
     return found
 
 

@@ -1,6 +1,5 @@
 """The hand-written pipeline: a JPEG file in, five classes out, as preprocessing and engine answer in this process."""
 
-import dataclasses
 import io
 import shutil
 from collections.abc import Iterator
@@ -8,42 +7,48 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+import onnx
 import pytest
 import tritonclient.http as client
 import tritonclient.utils
+from onnx import helper
 from PIL import Image
 from sklearn.datasets import load_sample_images
-from torch import nn
 
 import exporters
+from exporters.pipeline.config_pbtxt import render
 from servemark import workload
 from servemark.datasets import image_folder
 from servemark.errors import ArtifactError, OptionError, ServerError
-from servemark.models.blocks import classification, resnet
 from servemark.paths import MODEL_REPOSITORY
 from servemark.repository.entry import Entry
 from servemark.runs.entries import find_models
-from servemark.workload import Workload
 from servers import Server, open_server
 from servers.engines import load_engine
+from tests.support.onnx_models import model
 from tests.support.triton import needs_triton
 
 pytestmark = needs_triton
 
 PIPELINE = "image_classification"
 STEPS = ["image_preprocess", "resnet50_onnxruntime", "image_top5"]
-NARROW = resnet.Sizes(blocks=(1, 1, 1, 1), width=8)
 START_S = 90.0
 
 
-def narrow() -> Workload:
-    """ResNet-50 with its interface and few weights, so that the fast suite runs the pipeline unchanged."""
-
-    def build() -> nn.Module:
-        return classification.seeded_classifier("resnet50_narrow", resnet.network, NARROW, classification.samples)
-
-    parameters = sum(parameter.numel() for parameter in build().parameters())
-    return dataclasses.replace(workload.get("resnet50"), build=build, parameters=parameters)
+def write_narrow(repository: Path) -> None:
+    """Write a network of ResNet-50's interface with few weights: the fast suite runs the pipeline unchanged."""
+    entry = Entry(repository, "resnet50", "onnxruntime")
+    entry.version.mkdir(parents=True)
+    nodes = [
+        helper.make_node("AveragePool", ["image"], ["pooled"], kernel_shape=[32, 32], strides=[32, 32]),
+        helper.make_node("Flatten", ["pooled"], ["flat"]),
+        helper.make_node("MatMul", ["flat", "weight"], ["logits"]),
+    ]
+    weight = np.random.default_rng(0).standard_normal((3 * 7 * 7, 1000), np.float32)
+    image: list[str | int] = ["batch", 3, 224, 224]
+    onnx.save(model(nodes, {"image": image}, ["logits"], {"weight": weight / 10}), entry.version / "model.onnx")
+    names = {"model": entry.model, "engine": entry.engine, "artifact": "model.onnx"}
+    entry.config.write_text(render(workload.get("resnet50"), **names))
 
 
 @pytest.fixture(scope="module", params=["narrow", pytest.param("full", marks=pytest.mark.slow)])
@@ -52,7 +57,10 @@ def repository(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
     for name in (PIPELINE, *STEPS):
         if name != "resnet50_onnxruntime":
             shutil.copytree(MODEL_REPOSITORY / name, root / name)
-    exporters.export(narrow() if request.param == "narrow" else workload.get("resnet50"), "onnxruntime", root)
+    if request.param == "narrow":
+        write_narrow(root)
+    else:
+        exporters.export(workload.get("resnet50"), "onnxruntime", root)
     return root
 
 

@@ -16,7 +16,7 @@ FILES = sorted((CHECKOUT / "docs" / "results").glob("characterise_*.json"))
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_a_characterisation_is_that_of_today(file: Path) -> None:
     document = read_saved(file).of(Characterisation)
-    analysis, prediction = analyse(document)
+    analysis, prediction = analyse({**document, "seeds": 1})  # they change where t-SNE draws a workload, and no more
     if analysis is None or isinstance(analysis, Unknown):  # too few workloads
         assert document["analysis"] is None
         assert document["prediction"] is None

@@ -3,6 +3,7 @@
 No cluster is asked. `kubectl kustomize`, where it is installed, builds the overlays, which are then checked alike.
 """
 
+import functools
 import json
 import re
 import subprocess
@@ -39,11 +40,14 @@ CONTAINERFILE = CHECKOUT / "Containerfile"
 PACKAGES = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]["find"]["include"]
 VERSION = "1.31"
 """Of Kubernetes, whose schemas the manifests keep."""
+schema_contents = functools.cache(kubernetes_validate.utils.schema_contents)
+"""It would read a megabyte for each object."""
 every_folder = pytest.mark.parametrize("folder", [BASE, *OVERLAYS], ids=lambda folder: folder.name)
 
 
 @every_folder
-def test_schemas(folder: Path) -> None:
+def test_schemas(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kubernetes_validate.utils.schema_contents", schema_contents)
     for found in objects(folder):
         kubernetes_validate.validate(found, VERSION, strict=True)
     kinds = {found["kind"] for found in objects(folder)}
@@ -242,8 +246,8 @@ def test_the_dashboards_are_config_maps_that_grafana_s_sidecar_finds(folder: Pat
 
 PARSE = """
 import contextlib, io, json, sys
+import loadgen.__main__, loadgen.ranking
 from locust.argument_parser import get_parser
-import loadgen.ranking
 from loadgen.load.load_config import LoadConfig
 from servemark.documents.flags import from_locust
 found = {}

@@ -77,7 +77,7 @@ def test_a_command_s_processes_know_it_too(
     tiny = get("digits_mlp_tiny")
     monkeypatch.delenv(registry.WORKLOADS)
     load = ["--concurrency", "2", "--duration", "0.5", "--warmup", "0.1", "--out", str(tmp_path / "out"), "--json"]
-    with server_of(tiny) as server:
+    with server_of(tiny, delay_s=0.02) as server:
         done = servemark("run", tiny.name, "--workload-file", str(example), "-u", server.url, *load)
     result = json.loads(done.out)
     assert (result["workload"], result["task"]) == ("digits_mlp_tiny", "digit classification")
@@ -95,7 +95,8 @@ def test_one_may_have_no_tiny_variant(tmp_path: Path, monkeypatch: pytest.Monkey
     (tmp_path / "plugin.py").write_text(_BESIDE.format(folder=str(tmp_path / "models")))
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), str(CHECKOUT)]))
     tests = ["tests/servemark/models/test_models.py", "tests/loadgen/kserve/test_http_messages.py"]
-    flags = ["-p", "plugin", "-n", "0", "-q", "-rs", "-k", "digits_mlp"]
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # Locust's takes a second
+    flags = ["-p", "plugin", "-p", "pytest_timeout", "-q", "-rs", "-k", "digits_mlp"]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *flags, *tests], cwd=CHECKOUT, capture_output=True, text=True, check=False
     )

@@ -13,6 +13,7 @@ from kernels.measurement.case import Case, refusal
 from kernels.measurement.device import PRECISIONS, Device
 from kernels.measurement.kernel import families
 from kernels.measurement.measure import _bind, error_of
+from kernels.measurement.timing import Samples
 from tests.kernels.families.test_families import CASES
 from tests.support.command_line import BAD_INPUT, Servemark
 from tests.support.saved_documents import ceiling
@@ -75,6 +76,7 @@ def test_every_family_says_whether_others_have_it() -> None:
 
 def test_libraries_stand_side_by_side(servemark: Servemark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from kernels import running
+    from kernels.measurement import measure
     from servemark.machine import own_process
 
     def here(_: object, call: Any, *arguments: object, timeout_s: float) -> Any:  # noqa: ARG001
@@ -82,6 +84,7 @@ def test_libraries_stand_side_by_side(servemark: Servemark, tmp_path: Path, monk
 
     monkeypatch.setattr(own_process.OwnProcess, "run", here)
     monkeypatch.setattr(running, "ceiling_of", lambda *_: ceiling())
+    monkeypatch.setattr(measure, "time_on_cpu", lambda *_: Samples((1e-3,) * 30, calls=1))
     done = servemark("kernels", "softmax", "--library", "torch,onnxruntime", "--out", str(tmp_path))
     assert done.code == 0, done.err
     assert f"torch {version('torch')}, onnxruntime {version('onnxruntime')}" in done.out

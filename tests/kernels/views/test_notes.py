@@ -1,12 +1,11 @@
 """Notes on a kernels document: cases above their ceiling, and a GPU's data sheet."""
 
-from pathlib import Path
 from typing import Any
 
 from kernels.ceilings.ceiling import promised
 from kernels.views.notes import above, ceiling_lines, ceiling_words
 from servemark.results.schema.kernels import title
-from tests.support.saved_documents import documents
+from tests.support.saved_documents import kernels
 
 KEYS = ("vendor_tflops", "vendor_gbps")
 
@@ -31,8 +30,8 @@ def test_a_gpu_s_data_sheet_stands_beside_what_was_reached() -> None:
     assert "data sheet" not in ceiling_words(found)
 
 
-def test_the_device_is_named_by_its_own_processor(tmp_path: Path) -> None:
-    found: Any = documents(tmp_path)["kernels"].document
+def test_the_device_is_named_by_its_own_processor() -> None:
+    found: Any = kernels({"environment": {"cpu": "a CPU"}})
     cpu = found["environment"]["cpu"]
     assert title(found) == f"quick on cpu, {cpu}, 2 threads; torch 2; cache hot"
     found |= {"cache_mib": 50.0, "held_mib": 64.0}

@@ -12,7 +12,8 @@ import torch
 from servemark.errors import ArtifactError, OptionError, ServerError
 from servemark.frameworks.tensorflow import import_tensorflow
 from servemark.workload.engine import Engine
-from servers.engines import DeviceEngine, engine_names, load_engine
+from servers.engines import DeviceEngine, engine_module, engine_names, load_engine
+from tests.integration import test_scalar_tensors as classifier
 from tests.support.small_models import NAMES, affine, artifact_of, expected
 
 ENGINES = ["onnxruntime", "openvino", "pytorch", "tensorflow"]
@@ -55,6 +56,18 @@ def test_read_only_input_is_enough(repository: Path, engine: str, recwarn: pytes
     x.flags.writeable = False
     load(repository, engine).run({"X": x})
     assert not [warning for warning in recwarn if "writable" in str(warning.message)]
+
+
+def test_a_tensor_may_have_no_dimension(engine: str, tmp_path: Path) -> None:
+    """Triton knows no such tensor: its backend removes and adds one."""
+    artifact = classifier.write_alone(tmp_path, engine).version / engine_module(engine).ARTIFACT
+    loaded = load_engine(engine, artifact, inputs=["x", "t"], outputs=["label", "scores"])
+    assert list(loaded.scalars) == ["t"]
+    inputs = {"x": np.array([1, 2, 3], np.float32), "t": np.array(0.5, np.float32)}
+    answer = loaded.run(inputs)
+    for name, wanted in classifier.expected(inputs).items():
+        assert answer[name].shape == wanted.shape
+        np.testing.assert_allclose(answer[name].astype(np.float32), wanted, rtol=1e-6)
 
 
 @pytest.mark.parametrize(
