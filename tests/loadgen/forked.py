@@ -33,13 +33,13 @@ class Forked:
         self.returncode: int | None = None
         self._source, self._handle = source, os.pidfd_open(pid)
 
-    def wait(self, timeout_s: float) -> int:
+    def wait(self, timeout_s: float | None = None) -> int:
         """Return its exit code. Raises TimeoutExpired."""
         if self.returncode is None:
             waiting = select.poll()
             waiting.register(self._handle, select.POLLIN)
-            if not waiting.poll(1000 * timeout_s):
-                raise subprocess.TimeoutExpired(f"process {self.pid}", timeout_s)
+            if not waiting.poll(None if timeout_s is None else 1000 * timeout_s):
+                raise subprocess.TimeoutExpired(f"process {self.pid}", timeout_s or 0)
             self.returncode = os.waitstatus_to_exitcode(self._source.ask({"reap": self.pid}))
             os.close(self._handle)
         return self.returncode
