@@ -19,7 +19,7 @@ def counted(found: list[Case]) -> dict[str, int]:
 
 
 def kind(case: Case) -> tuple[object, ...]:
-    """The kind of a case, by what the converter tells apart: operators, what is there of inputs and attributes, types."""
+    """The kind of a case, by what the converter tells apart: operators, inputs and attributes that are there, types."""
     nodes, types = case.model.graph.node, [array.dtype.kind for array in case.inputs.values()]
     words = [(each.name, each.s if each.type == AttributeProto.STRING else b"") for each in nodes[0].attribute]
     return (*(node.op_type for node in nodes), *map(bool, nodes[0].input), *sorted(words), *types)
