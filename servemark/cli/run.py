@@ -22,6 +22,7 @@ from servemark.errors import ExitCode, NoResultError, OptionError, ResultError
 from servemark.output import note
 from servemark.paths import resumed, shown
 from servemark.quantities import duration_text
+from servemark.repository.entry import digest
 from servemark.results import directory
 from servemark.results.schema.run import Result
 from servemark.runs.in_process import Measure, engines_for
@@ -143,7 +144,8 @@ def _mix(request: RunRequest, *, report: bool, json: bool) -> int:
 def _search(config: LoadConfig, request: RunRequest, search: MaxRate, options: Run, *, json: bool) -> int:
     """Find the highest rate and report it; the exit code."""
     folder = resumed(options.resume) or directory.new_directory(config.out, f"{config.model}-max-rate")
-    asked = identity(config, kind="max-rate", bounds=search.bounds)
+    artifact = None if request.server.url else digest(config.entry.version)
+    asked = identity(config, kind="max-rate", bounds=search.bounds, **{"the model": artifact})
     title = f"{config.model}, {config.protocol}  |  the highest rate with {config.objectives.slo}"
     try:
         with (

@@ -36,6 +36,7 @@ from servemark.machine.scratch import scratch_folder
 from servemark.output import note
 from servemark.paths import shown
 from servemark.quantities import duration_text
+from servemark.repository.entry import digest
 from servemark.results import directory as results
 from servemark.results.schema.comparison import TunedFirst
 from servemark.results.schema.tuning import TuningDocument
@@ -224,6 +225,8 @@ class Preparation:
         self.tunings: Mapping[str, Tuned] = {}
         self.configurations: dict[str, str] = {}
         """The config.pbtxt of each label, where the server is our own."""
+        self.artifacts: dict[str, str] = {}
+        """The digest of the model of each label, where the server is our own."""
         self._entrants = Contestants(request.contenders(), may_leave_out=request.skip_unavailable)
         self._stack = contextlib.ExitStack()
 
@@ -258,6 +261,7 @@ class Preparation:
         self._entrants.export(config.workload, config.model_repository)
         contenders = self._entrants.contenders
         entries = {c.label: c.entry(config.workload, config.model_repository) for c in contenders}
+        self.artifacts = {label: digest(entry.version) for label, entry in entries.items()}
         of_triton = {c.label: entries[c.label] for c in contenders if c.server in {"", TRITON}}
         self.configurations = {c.label: configuration(c, entries[c.label], request.device) for c in contenders}
         if request.tune_budget_s is not None:

@@ -275,6 +275,7 @@ class Comparison:
             max_rate=request.max_rate,
             search=msgspec.to_builtins(request.search),
             server_per_turn=request.server_per_turn,
+            **{f"the model of {label}": found for label, found in self._prepared.artifacts.items()},
         )
 
     def _document(self, partial: str | None) -> ComparisonDocument:

@@ -19,6 +19,7 @@ from servemark.compare.interleaved.hosting import Hosted, Participant
 from servemark.compare.interleaved.preparation import Preparation
 from servemark.compare.interleaved.warm_up import EngineWarmUp
 from servemark.documents.load import ConstantRate
+from servemark.errors import OptionError
 from servemark.results import directory as results
 from servemark.search.max_rate.search import TOLERANCE
 from servemark.stats.unknown import unknown
@@ -81,6 +82,7 @@ class Compared:
         resume: Path | None = None,
         max_rate: bool = False,
         until_decided: bool = False,
+        artifact: str = "as before",
         **capacities: float,
     ) -> run.Comparison:
         self.engines = Engines(capacities or {"a": 100.0, "b": 100.0}, failures or {}, always=always)
@@ -108,6 +110,7 @@ class Compared:
             participants=found,
             tunings={},
             configurations={},
+            artifacts={each.label: artifact for each in found},
             left_out={},
             hosts=None,
             server=lambda _: contextlib.nullcontext(Hosted("http://127.0.0.1:9")),
@@ -194,6 +197,15 @@ def test_an_interrupted_comparison_keeps_its_rounds_and_goes_on(compared: Compar
     assert {ok for _, _, ok in valid(rest)} == {True}
     assert len(rest.turns) == 10
     assert saved(rest)["partial"] is False
+
+
+def test_a_comparison_does_not_go_on_with_another_model(compared: Compared) -> None:
+    """A change of the code, or another version of an engine, has a model exported anew before the rounds go on."""
+    cut = compared(stop_at=3)
+    with pytest.raises(KeyboardInterrupt):
+        cut.measure()
+    with pytest.raises(OptionError, match="was another campaign: the model of a was as before and is exported anew"):
+        compared(resume=cut.folder, artifact="exported anew")
 
 
 def test_all_engines_are_searched_and_then_take_turns(compared: Compared) -> None:
