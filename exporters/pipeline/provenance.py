@@ -92,11 +92,23 @@ def _is_text(statement: ast.stmt) -> bool:
 
 
 def _belongs(name: str, own: str, beside: Path) -> bool:
-    """Return True for a module of the zoo or of the workload's package, or for a file beside a lone workload file."""
-    package, first = own.rpartition(".")[0], name.partition(".")[0]
+    """Return True for a module of the zoo or of the workload's package, or for what lies beside a lone file."""
+    package = own.rpartition(".")[0]
     if any(f"{name}.".startswith(f"{each}.") for each in (ZOO, package) if each):
         return True
-    return not package and ((beside / f"{first}.py").is_file() or (beside / first / "__init__.py").is_file())
+    return not package and _lies_in(beside, name.partition(".")[0])
+
+
+def _lies_in(folder: Path, name: str) -> bool:
+    """Return True for a file, or a package with or without `__init__.py`, that Python takes from this folder."""
+    try:
+        spec = importlib.util.find_spec(name)
+    except ValueError:  # it was made without a file, like `__main__`
+        return False
+    if spec is None:
+        return False
+    places = [*([spec.origin] if spec.has_location and spec.origin else []), *(spec.submodule_search_locations or [])]
+    return any(Path(place).absolute().parent == folder.absolute() for place in places)
 
 
 def _imports(

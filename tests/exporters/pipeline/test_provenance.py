@@ -1,5 +1,6 @@
 """The digest of a workload's source: it changes with whatever changes the network, and with nothing else."""
 
+import itertools
 import sys
 from pathlib import Path
 
@@ -24,11 +25,19 @@ def test_a_file_that_takes_its_build_from_a_library_has_its_own_digest(tmp_path:
     assert narrow != digest(tmp_path / "c.py", 32)
 
 
-@pytest.mark.parametrize("edited", ["__init__.py", "nets.py"])
-@pytest.mark.parametrize("wanted", ["WIDTH", "nets"])
-@pytest.mark.parametrize("own", ["from .nets import WIDTH", "from . import nets\nWIDTH = nets.WIDTH"])
+@pytest.mark.parametrize(
+    ("own", "wanted", "edited"),
+    [
+        *itertools.product(
+            ["from .nets import WIDTH", "from . import nets\nWIDTH = nets.WIDTH"],
+            ["WIDTH", "nets"],
+            ["__init__.py", "nets.py"],
+        ),
+        (None, "nets", "nets.py"),  # a package without a file of its own
+    ],
+)
 def test_a_package_beside_the_file_counts_with_what_it_imports(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: str, wanted: str, edited: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: str | None, wanted: str, edited: str
 ) -> None:
     monkeypatch.setattr(sys, "path", [*sys.path])
     for name in ("mynets", "mynets.nets"):
@@ -36,7 +45,8 @@ def test_a_package_beside_the_file_counts_with_what_it_imports(
     package, file = tmp_path / "mynets", tmp_path / "a.py"
     package.mkdir()
     (package / "nets.py").write_text("WIDTH = 16\n")
-    (package / "__init__.py").write_text(f"{own}\n")
+    if own is not None:
+        (package / "__init__.py").write_text(f"{own}\n")
     file.write_text(written("made", None, (Dense(4, 16, 8),), ["given"], "") + f"\nfrom mynets import {wanted}\n")
     workload = load_file(file)
     before = source_digest(workload)
