@@ -190,7 +190,7 @@ def eager(model: "nn.Module", workload: Workload, inputs: Arrays) -> Golden:
             raise ArtifactError(
                 f"{workload.name} answers {tensor.name} as {found.dtype} {list(found.shape[1:])}, "
                 f"its interface says {tensor.dtype} {list(tensor.shape)}",
-                fix=f"fix the workload {workload.name} in servemark/models",
+                fix=f"mend the workload file of {workload.name}",
             )
     return Golden(inputs, outputs)
 

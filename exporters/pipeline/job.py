@@ -55,7 +55,7 @@ class Job:
         if self.workload.parameters not in {None, parameters}:
             raise ArtifactError(
                 f"{self.workload.name} has {parameters:,} parameters, its workload says {self.workload.parameters:,}",
-                fix=f"fix the workload {self.workload.name} in servemark/models",
+                fix=f"mend the workload file of {self.workload.name}",
             )
         if self.weights:
             self.weights.load_into(model, self.workload.name)

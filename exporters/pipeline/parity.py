@@ -79,7 +79,7 @@ def _run_batch(run: Run, inputs: Arrays, rows: Sequence[int], workload: Workload
     except Exception as error:  # the engines' exceptions share no other base
         raise ArtifactError(
             f"{workload.name}: the artifact cannot run a batch of {len(rows)}: {error}",
-            fix=FIX if workload.source else f"fix the exporter or the workload {workload.name} in servemark/models",
+            fix=FIX if _is_given(workload) else f"mend the exporter, or the workload file of {workload.name}",
         ) from error
 
 
@@ -125,6 +125,11 @@ def _disagreement(found: Discrepancy, workload: Workload, place: str, overflows:
 def _fix(workload: Workload) -> str:
     if workload.source and workload.source.random_requests:
         return f"{FIX}; or import the model with real requests (--input-data), if random ones make no sense for it"
-    if workload.source:
+    if _is_given(workload):
         return FIX
-    return f"the engine computes something else, or the agreement of {workload.name} in servemark/models is too narrow"
+    return f"the engine computes something else, or the agreement in the workload file of {workload.name} is too narrow"
+
+
+def _is_given(workload: Workload) -> bool:
+    """Return True for a model that was imported or is a library's: it has no workload file that could be mended."""
+    return bool(workload.source or workload.made_of)
