@@ -185,7 +185,9 @@ def troubles_of_the_result(trial: Trial, out: Path, received: int, code: int) ->
     # Python puts the default handlers back at its very end.
     if code not in {interrupts.EXIT_CODE, found[0]["verdict"]["exit_code"], -trial.number}:
         yield f"exit code {code}"
-    if not received <= accounted(found[0]) <= received + 3:
+    # Of what was in flight the server may not have got all; on busy cores some had not even a connection.
+    interrupted = found[0]["details"]["errors"]["by_kind"].get("interrupted", 0)
+    if not received <= accounted(found[0]) <= received + interrupted + 3:
         yield f"the server received {received} requests, the result knows of {accounted(found[0])}"
 
 

@@ -267,7 +267,7 @@ def test_a_real_search_loses_no_request_and_finds_no_rate_beyond_the_server(
     assert 0 < (value_of(probe, "throughput.requests") or 0) < CAPACITY * 1.05
     assert code == document["verdict"]["exit_code"]
     met = [point["rate"] for point in found["points"] if point["met"]]
-    assert (found["rate"] is None) == (not met)
+    assert met or found["rate"] is None  # nor is a rate quoted that one lucky run met
     # From a quarter above on, a hundred more wait every second: far too many for 25 ms, whoever is slow besides.
     assert not [rate for rate in met if rate > 1.25 * CAPACITY]
     for point in points:
