@@ -85,9 +85,10 @@ def test_three_times_too_much_is_bounded_and_not_re_anchored() -> None:
     assert log["connections"] <= limit + 1  # that of the log
     last = load.good[-1]
     assert last.done - last.scheduled >= 300 / 200 * S - schedule[-1]
-    # Each waited as long as the server's own log says: it went when one before it was answered.
-    for number, entry in enumerate(log["requests"]):
-        assert load.good[number].sent <= entry["arrival_ns"]
+    # Each waited as long as the server's own log says: it went when one before it was answered. A server that was late
+    # reads what has come on several connections in any order.
+    arrivals = sorted(entry["arrival_ns"] for entry in log["requests"])
+    assert all(one.sent <= arrival for one, arrival in zip(load.good, arrivals, strict=True))
 
 
 def test_an_overloaded_server_is_named_with_its_queue(tmp_path: Path) -> None:
