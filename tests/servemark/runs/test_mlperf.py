@@ -1,6 +1,5 @@
 """LoadGen's verdict among ours: its bound is named, and other work on the machine is not blamed on the load."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from servemark.runs.mlperf import from_bytes, loadgen_constraint, to_bytes
 from servemark.workload import Arrays, Tensor
 from tests.golden.server import GoldenServer
 from tests.support.command_line import Servemark
-from tests.support.digits import COUNT, RIGHT, flags, lay_out, served
+from tests.support.digits import COUNT, RIGHT, flags, served
 from tests.support.documents import validated
 from tests.support.locust_run import the_result
 
@@ -77,24 +76,6 @@ def test_an_interrupted_run_says_so() -> None:
 
 MLPERF = ("--scenario", "SingleStream", "--min-duration", "0.3", "--min-queries", "5")
 TENSORS = (Tensor("ids", "INT32", (-1,)), Tensor("score", "FP32", (1,)), Tensor("masks", "UINT8", (2, 2)))
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return lay_out(tmp_path_factory.mktemp("data"))
-
-
-@pytest.fixture(scope="module")
-def running(data: Path) -> Iterator[GoldenServer]:
-    with served(data) as found:
-        yield found
-
-
-@pytest.fixture
-def server(running: GoldenServer) -> GoldenServer:
-    """A server that knows three quarters of the digits, and has no request in its log."""
-    running.reset()
-    return running
 
 
 @pytest.fixture(autouse=True)

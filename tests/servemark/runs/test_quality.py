@@ -15,27 +15,9 @@ from servemark.results import directory
 from servemark.runs import quality
 from tests.golden.server import GoldenServer
 from tests.support.command_line import Servemark
-from tests.support.digits import COUNT, NAME, RIGHT, flags, lay_out, served, write_digits
+from tests.support.digits import COUNT, NAME, RIGHT, flags, served, write_digits
 from tests.support.documents import validated
 from tests.support.locust_run import the_result
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return lay_out(tmp_path_factory.mktemp("data"))
-
-
-@pytest.fixture(scope="module")
-def running(data: Path) -> Iterator[GoldenServer]:
-    with served(data) as found:
-        yield found
-
-
-@pytest.fixture
-def server(running: GoldenServer) -> GoldenServer:
-    """A server that knows three quarters of the digits, and has no request in its log."""
-    running.reset()
-    return running
 
 
 def test_every_digit_is_sent_once_and_scored(
