@@ -1,11 +1,13 @@
-"""Triton's Python backend interface over an engine; the model.py of every engine's backend is this class.
+"""Triton's Python backend interface over an engine; the model.py of every engine's backend is `Adapter`.
 
 Runs in the Python backend's stub, which calls `initialize`, `execute` and `finalize` (Triton's Python backend README,
 "Usage") and provides the module `triton_python_backend_utils`.
 """
 
+import copy
 import json
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -13,13 +15,15 @@ from typing import Any, Protocol
 import numpy as np
 import triton_python_backend_utils as triton
 
+from servemark.errors import ArtifactError
 from servemark.workload.engine import Engine
 from servers.engines import DeviceEngine, load_model, model_inputs
 from servers.triton_backend import tensors
-from servers.triton_backend.sequence_state import SequenceStates
 
 ENGINE_METRIC = "servemark_engine_info"
 """A metric that is always 1; its labels say which engine, device and provider really run a model."""
+DEFAULT_IDLE_US = 1_000_000
+"""Triton ends a sequence whose next request has not come by then, where the configuration does not say."""
 
 
 class TensorCodec(Protocol):
@@ -143,3 +147,58 @@ def _path(engine: Engine) -> tuple[TensorCodec, Callable[[Any], Mapping[str, Any
     if engine.device != "cpu" and isinstance(engine, DeviceEngine):
         return tensors.DeviceTensors(engine.device), engine.run_tensors
     return tensors, engine.run
+
+
+class SequenceStates:
+    """State that a model hands from one request of a sequence to the next: `sequence_batching { state ... }`.
+
+    Triton gives a model's first request of a sequence the initial state as further inputs. It takes the next state from
+    C++ backends alone, so for a Python-based backend it is kept here, by the sequence's id. Raises ArtifactError where
+    several instances would share a sequence.
+    Source: Triton's user guide, "Implicit State Management"; the Python backend's README, "Implicit Sequence Batching".
+    """
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        batching = config.get("sequence_batching") or {}
+        self._outputs = {each["input_name"]: each["output_name"] for each in batching.get("state") or []}
+        idle_us = int(batching.get("max_sequence_idle_microseconds") or DEFAULT_IDLE_US)
+        self._idle_s = max(idle_us, DEFAULT_IDLE_US) / 1e6
+        self._kept: dict[object, tuple[Mapping[str, Any], float]] = {}
+        """Sequence -> its state by the inputs that take it, and the time in s at which it was kept."""
+        groups = config.get("instance_group") or [{}]
+        instances = sum(int(group.get("count", 1)) * max(len(group.get("gpus") or ()), 1) for group in groups)
+        if self._outputs and "oldest" in batching and instances > 1:
+            raise ArtifactError(
+                f"with {instances} instances and the strategy `oldest` a sequence changes its instance, and with it "
+                "its process, which keeps its state",
+                fix="instance_group { count: 1 }, or the strategy `direct`",
+            )
+
+    def __bool__(self) -> bool:
+        return bool(self._outputs)
+
+    def fill(self, request: "triton.InferenceRequest", arrays: dict[str, Any]) -> None:
+        """Put the sequence's state into a request's inputs; the first request has the initial one."""
+        if request.flags() & triton.TRITONSERVER_REQUEST_FLAG_SEQUENCE_START:
+            self._forget_idle()
+            return
+        kept = self._kept.get(request.correlation_id())
+        if kept is None:
+            raise ValueError(f"the state of sequence {request.correlation_id()} is not here: it has been idle too long")
+        arrays.update(kept[0])
+
+    def keep(self, request: "triton.InferenceRequest", answer: Mapping[str, Any]) -> None:
+        """Keep the state for the sequence's next request, if there is one."""
+        sequence = request.correlation_id()
+        if request.flags() & triton.TRITONSERVER_REQUEST_FLAG_SEQUENCE_END:
+            self._kept.pop(sequence, None)
+            return
+        # A copy: it may lie in an engine's buffer, or be a part of a batch.
+        values = {name: copy.deepcopy(answer[output]) for name, output in self._outputs.items()}
+        self._kept[sequence] = values, time.monotonic()
+
+    def _forget_idle(self) -> None:
+        """Let go of sequences that Triton has ended by itself, of which it takes no further request."""
+        before_s = time.monotonic() - 2 * self._idle_s
+        for sequence in [each for each, (_, kept_s) in self._kept.items() if kept_s < before_s]:
+            del self._kept[sequence]

@@ -1,6 +1,6 @@
-"""Tensors on their way to an engine in Triton's backend: by numpy on the CPU, by DLPack on a GPU.
+"""Triton's backend without a Triton: tensors by numpy on the CPU and by DLPack on a GPU, and states of sequences.
 
-There is no GPU here: Triton's module is a fake, and PyTorch's CPU stands for the device. tests/gpu runs the real thing.
+Triton's module is a fake, and PyTorch's CPU stands for the GPU. tests/gpu runs the real thing.
 """
 
 import importlib
@@ -15,11 +15,14 @@ import numpy as np
 import pytest
 import torch
 
-from servemark.errors import OptionError, ServerError
+from servemark.errors import ArtifactError, OptionError, ServerError
 from servemark.repository.model_config import Settings, parse
 from servemark.workload import Arrays
-from servers.engines import engine_options, load_engine
+from servers.engines import engine_options, load_engine, model_inputs, model_outputs
 from tests.support.small_models import FloatArray, affine, expected
+
+STATE = {"input_name": "s", "output_name": "so"}
+START, END = 1, 2
 
 
 class Tensor:
@@ -102,6 +105,8 @@ def adapter(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
         ),
         TritonError=str,
         MetricFamily=Metrics,
+        TRITONSERVER_REQUEST_FLAG_SEQUENCE_START=START,
+        TRITONSERVER_REQUEST_FLAG_SEQUENCE_END=END,
     )
     monkeypatch.setitem(sys.modules, "triton_python_backend_utils", fake)
     ours = ("servers.triton_backend.tensors", "servers.triton_backend.adapter")
@@ -258,3 +263,57 @@ def test_no_compiler_is_a_clear_error(tmp_path: Path, monkeypatch: pytest.Monkey
     with pytest.raises(ServerError, match=r"needs a C\+\+ compiler") as error:
         load_engine("pytorch", artifact, inputs=["X"], outputs=["SCORES", "TOTAL"], options={"compile": "true"})
     assert "g++" in str(error.value.fix)
+
+
+def of_sequence(sequence: int, flags: int = 0) -> Any:
+    """A request of a sequence."""
+    return SimpleNamespace(correlation_id=lambda: sequence, flags=lambda: flags)
+
+
+def test_each_sequence_has_its_own_state(adapter: ModuleType) -> None:
+    states = adapter.SequenceStates({"sequence_batching": {"state": [STATE]}})
+    buffer = np.zeros((1, 1))
+    for sequence in (1, 2):
+        arrays = {"s": "initial"}
+        states.fill(of_sequence(sequence, START), arrays)
+        assert arrays == {"s": "initial"}
+        buffer[:] = sequence
+        states.keep(of_sequence(sequence, START), {"so": buffer})
+    for sequence in (1, 2):
+        later: dict[str, Any] = {}
+        states.fill(of_sequence(sequence), later)
+        assert later["s"].tolist() == [[sequence]]
+
+
+def test_an_ended_and_an_idle_sequence_are_forgotten(adapter: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(adapter.time, "monotonic", lambda: now[0])
+    states = adapter.SequenceStates(
+        {"sequence_batching": {"state": [STATE], "max_sequence_idle_microseconds": 5_000_000}}
+    )
+    states.keep(of_sequence(1, START), {"so": 1})
+    states.keep(of_sequence(1, END), {"so": 2})
+    states.keep(of_sequence(2, START), {"so": 3})
+    now[0] += 10.1
+    states.fill(of_sequence(3, START), {})
+    for sequence in (1, 2):
+        with pytest.raises(ValueError, match=f"the state of sequence {sequence} is not here"):
+            states.fill(of_sequence(sequence), {})
+
+
+def test_a_sequence_must_stay_with_its_instance(adapter: ModuleType) -> None:
+    batching = {"state": [STATE], "oldest": {}}
+    for group in ({"count": 2}, {"count": 1, "gpus": [0, 1]}, {"gpus": [0, 1]}):
+        with pytest.raises(ArtifactError, match="with 2 instances"):
+            adapter.SequenceStates({"sequence_batching": batching, "instance_group": [group]})
+    assert adapter.SequenceStates({"sequence_batching": batching, "instance_group": [{"count": 1}]})
+    assert not adapter.SequenceStates({"instance_group": [{"count": 2}]})
+
+
+def test_a_model_has_inputs_that_no_client_sends() -> None:
+    config = {
+        "input": [{"name": "x"}],
+        "output": [{"name": "y"}],
+        "sequence_batching": {"control_input": [{"name": "START"}], "state": [STATE]},
+    }
+    assert (model_inputs(config), model_outputs(config)) == (["x", "START", "s"], ["y", "so"])
