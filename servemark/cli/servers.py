@@ -40,7 +40,7 @@ def servers(options: Servers) -> None:
 
 def install(options: ServersInstall) -> None:
     """Install products."""
-    from servers.launch.environments import Environment
+    from servers.launch.product_server import Environment
     from servers.products import TRITON, product, version
 
     for name in options.names:
@@ -67,7 +67,7 @@ def _yes_or_no(value: bool | None) -> str:
 def _rows() -> list[dict[str, Any]]:
     """Describe each product, and what is here of it."""
     from servers import find_modes
-    from servers.launch.environments import Environment
+    from servers.launch.product_server import Environment
     from servers.products import ELSEWHERE, PRODUCTS, TRITON, version
 
     rows: list[dict[str, Any]] = []

@@ -18,8 +18,8 @@ from servemark.errors import ArtifactError, OptionError, ServerError, reason
 from servemark.monitoring import session_with
 from servemark.repository.entry import CONFIG, how_to_make
 from servemark.telemetry.scrape_targets import TARGETS
-from servers.launch import ports, readiness
-from servers.launch.process import Command, Process
+from servers.launch import readiness
+from servers.launch.process import Command, Process, claim_ports
 
 
 def export(folder: Path, *, generator: str = GENERATOR, triton: str = TRITON, force: bool = False) -> list[Path]:
@@ -101,7 +101,7 @@ def start(stack: Stack) -> Watching:
     if engine is None and prometheus is None:
         raise ServerError("neither a container engine with compose answers nor is prometheus on PATH", fix=INSTALL)
     asked = {"--prometheus-port": stack.prometheus_port} | ({"--grafana-port": stack.grafana_port} if engine else {})
-    taken = ports.claim(LOOPBACK, asked)
+    taken = claim_ports(LOOPBACK, asked)
     urls = {flag: f"http://{LOOPBACK}:{port}" for flag, port in taken.items()}
     if engine and not (stack.entry / CONFIG).is_file():
         raise ArtifactError(f"{stack.entry.name} is not in {stack.entry.parent}", fix=how_to_make(stack.entry))

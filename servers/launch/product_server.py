@@ -1,21 +1,116 @@
-"""A server of another product than Triton, as a guarded process of its own environment."""
+"""A server of another product than Triton: its environment, made by venv and pip, and its guarded process there."""
 
+import hashlib
 import json
 import os
 import shutil
-from dataclasses import asdict
+import subprocess
+import sys
+from dataclasses import asdict, dataclass
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any
 
+from servemark import interrupts
+from servemark.errors import ServerError
 from servemark.machine.scratch import Scratch
 from servemark.repository.names import in_path
-from servers.launch import ports, readiness
-from servers.launch.environments import Environment, own_variables
-from servers.launch.process import Command, GuardedServer, Process
-from servers.products import APPS, Deployment, Place, product
+from servers.launch import readiness
+from servers.launch.process import Command, GuardedServer, Process, claim_ports
+from servers.products import APPS, Deployment, Place, pins, product, version
 
 LOOPBACK = "127.0.0.1"
 PORTS = ("http_port", "grpc_port", "metrics_port")
+INSTALL_S = 1800.0
+"""Deadline of pip, which downloads hundreds of megabytes for some."""
+PYTHON = (3, 11)
+"""The version that the pins are for."""
+SHOWN_LINES = 8
+_DONE = "pins.sha256"
+_TAKEN = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
+"""Variables that would let another environment into this one."""
+
+
+@dataclass(frozen=True)
+class Environment:
+    """The environment of a product, from pins with hashes, in the user's cache."""
+
+    name: str
+
+    @property
+    def folder(self) -> Path:
+        """Its place, also before it is made: below XDG_CACHE_HOME, by default ~/.cache."""
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        return cache / "servemark" / "servers" / f"{self.name}-{version(self.name)}"
+
+    @property
+    def python(self) -> Path:
+        """Its interpreter."""
+        return self.folder / "bin" / "python"
+
+    @property
+    def installed(self) -> bool:
+        """Tell whether it holds what the pins say."""
+        done = self.folder / _DONE
+        return done.is_file() and done.read_text() == self._digest()
+
+    def require(self) -> Path:
+        """Return its interpreter. Raises ServerError where it is not installed."""
+        if not self.installed:
+            raise ServerError(
+                f"{self.name} {version(self.name)} is not installed", fix=f"servemark servers install {self.name}"
+            )
+        return self.python
+
+    def install(self) -> None:
+        """Make it anew. Raises ServerError with pip's last lines; what is half done is made again the next time."""
+        self.folder.parent.mkdir(parents=True, exist_ok=True)
+        log = self.folder.with_name(f"{self.folder.name}.log")
+        pip = [str(self.python), "-m", "pip", "install", "--no-deps", "--require-hashes", "--no-input"]
+        with log.open("wb") as said:
+            for command in (
+                [interpreter(), "-m", "venv", "--clear", str(self.folder)],
+                [*pip, "--disable-pip-version-check", "-r", str(pins(self.name))],
+            ):
+                self._run(command, log, said.fileno())
+        (self.folder / _DONE).write_text(self._digest())
+
+    def _run(self, command: list[str], log: Path, said: int) -> None:
+        try:
+            with interrupts.anywhere():
+                done = subprocess.run(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=said,
+                    stderr=subprocess.STDOUT,
+                    env=own_variables(),
+                    timeout=INSTALL_S,
+                    check=False,
+                )
+        except subprocess.TimeoutExpired as error:
+            raise ServerError(f"{self.name} is not installed after {INSTALL_S:g} s", fix=f"read {log}") from error
+        if done.returncode:
+            last = "\n".join(log.read_text(errors="replace").splitlines()[-SHOWN_LINES:])
+            raise ServerError(f"{self.name} cannot be installed; pip's last lines:\n{last}", fix=f"read {log}")
+
+    def _digest(self) -> str:
+        return hashlib.sha256(pins(self.name).read_bytes()).hexdigest()
+
+
+def own_variables() -> dict[str, str]:
+    """Return this process's variables without those that would let its packages into another environment."""
+    return {name: value for name, value in os.environ.items() if name not in _TAKEN}
+
+
+def interpreter() -> str:
+    """Find a Python of the version that the pins are for. Raises ServerError."""
+    wanted = ".".join(map(str, PYTHON))
+    found = sys.executable if sys.version_info[:2] == PYTHON else shutil.which(f"python{wanted}")
+    if found is None:
+        raise ServerError(
+            f"the pins of server products are for Python {wanted}, which is not on PATH", fix=f"install python{wanted}"
+        )
+    return found
 
 
 class ProductServer(GuardedServer):
@@ -30,7 +125,7 @@ class ProductServer(GuardedServer):
     def start(self) -> None:
         """Start the process. Raises ServerError where the product is not installed, or a port is in use."""
         python = Environment(self.name).require()
-        self._ports = ports.claim(LOOPBACK, self._ports)
+        self._ports = claim_ports(LOOPBACK, self._ports)
         self._scratch = Scratch("server")
         folder = self._scratch.path
         place = Place(python, folder, **self._ports)

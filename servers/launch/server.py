@@ -1,4 +1,4 @@
-"""A Triton that servemark starts itself: what every way of starting one has in common."""
+"""A Triton that servemark starts itself, whichever way, and the models that it loads anew."""
 
 import contextlib
 import json
@@ -6,6 +6,7 @@ import re
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from http import HTTPStatus
 from pathlib import Path
 
 import psutil
@@ -13,10 +14,12 @@ import psutil
 from servemark.errors import MAX_QUOTED, ArtifactError, ServerError
 from servemark.machine.scratch import Scratch
 from servemark.repository.entry import CONFIG, Entry, config_text
+from servemark.repository.names import in_path
 from servemark.telemetry import scrape_targets
+from servemark.telemetry.http_request import Reply
 from servers.engines import engine_names
-from servers.launch import ports, readiness
-from servers.launch.process import Command, GuardedServer, Process
+from servers.launch import readiness
+from servers.launch.process import Command, GuardedServer, Process, claim_ports
 
 _REFUSAL = re.compile(r"""E\d{4} .*?\] "?(?:Poll failed for model directory|failed to load model) '(.+?)': (.*)""")
 _PARSER = re.compile(r".*Error parsing text-format inference\.ModelConfig: (.*)")
@@ -24,6 +27,8 @@ _PARSER = re.compile(r".*Error parsing text-format inference\.ModelConfig: (.*)"
 ANY_HOST = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  where a client of this machine finds "every address"
 FREE_PORTS: Mapping[str, int] = {"--http-port": 0, "--grpc-port": 0, "--metrics-port": 0}
 EXIT_TIMEOUT_S = 3
+UNLOAD_TIMEOUT_S = 30.0
+"""Ten times what it takes as a rule; a model whose process was killed never goes."""
 NEVER_BY_ITSELF = 2**31 - 1
 """Of requests without a traceparent, one in this number is traced: none."""
 TRACES = "--trace-config"
@@ -80,7 +85,7 @@ class ServerJob:
     """Holds the models to serve and no others, each as a link."""
     models: Sequence[str]
     host: str
-    ports: dict[str, int]
+    ports: Mapping[str, int]
     """Flag -> port: --http-port, --grpc-port, --metrics-port."""
     scratch: Path
     """A directory of this server alone, for its log and for what it needs to start."""
@@ -167,11 +172,8 @@ class Server(GuardedServer):
         self.models = _with_steps(repository, models)
         self._command = command
         self._repository = repository.resolve()
-        self._host = host
-        self._ports = port_flags
-        self._reloadable = reloadable
-        self._otlp, self._more = otlp, more
-        self._job: ServerJob | None = None
+        self._job = ServerJob(self._repository, self.models, host, port_flags, Path(), reloadable, otlp, more)
+        """Its folders and ports are those of the process once it is started."""
         self._scraped: scrape_targets.ScrapeTarget | None = None
         self.version = ""
         """Triton's version, as it says itself; known once ready."""
@@ -183,8 +185,8 @@ class Server(GuardedServer):
 
     @property
     def key(self) -> Mapping[str, str]:
-        """The header field that model control asks for; none before the start."""
-        return {KEY_FIELD: self._job.key} if self._job else {}
+        """The header field that model control asks for."""
+        return {KEY_FIELD: self._job.key}
 
     @property
     def log(self) -> Path | None:
@@ -200,16 +202,14 @@ class Server(GuardedServer):
                 raise ArtifactError(
                     f"{model} is not in {self._repository}", fix=entry.export_command() if entry and known else None
                 )
-        self._ports = ports.claim(self._host, self._ports)
+        ports = claim_ports(self._job.host, self._job.ports)
         self._scratch = Scratch("triton")
         scratch = self._scratch.path
         served = scratch / "models"
         served.mkdir()
         for model in self.models:
             (served / model).symlink_to(self._repository / model)
-        self._job = ServerJob(
-            served, self.models, self._host, self._ports, scratch, self._reloadable, self._otlp, self._more
-        )
+        self._job = replace(self._job, repository=served, ports=ports, scratch=scratch)
         command = self._command(self._job)
         if any(argument.startswith(TRACES) for argument in self._job.arguments()):
             command = replace(command, environment=survives_tracing(command.environment))
@@ -244,9 +244,9 @@ class Server(GuardedServer):
         super().stop()
 
     def _endpoint(self, service: str) -> str:
-        host = ANY_HOST.get(self._host, self._host)
+        host = ANY_HOST.get(self._job.host, self._job.host)
         shown = f"[{host}]" if ":" in host else host
-        return f"{shown}:{self._ports[f'--{service}-port']}"
+        return f"{shown}:{self._job.ports[f'--{service}-port']}"
 
 
 def _with_steps(repository: Path, models: Sequence[str]) -> list[str]:
@@ -267,3 +267,45 @@ def _with_steps(repository: Path, models: Sequence[str]) -> list[str]:
     for model in models:
         add(model)
     return found
+
+
+def unload_model(server: Server, model: str) -> None:
+    """Have a model go from a reloadable server; returns when nothing of it is left. Raises ServerError.
+
+    KServe v2 calls this and `load_model` the model repository extension. A model is loaded anew, as its config.pbtxt
+    says by now, after the old one has gone: asked to load a model that is loaded, Triton keeps what it can. The same
+    configuration changes nothing then, also where the model's process has died, and another number of instances leaves
+    the old ones as they are, long since warm, beside new ones.
+    """
+    workers = server.workers()
+    try:
+        _post(server, f"models/{in_path(model)}/unload", UNLOAD_TIMEOUT_S)
+        readiness.wait_ready(lambda: _remains(server, model, workers), UNLOAD_TIMEOUT_S, server.check)
+    except OSError as error:
+        server.check()
+        raise ServerError(f"the server at {server.http} did not unload {model}: {error}") from error
+
+
+def load_model(server: Server, model: str, timeout_s: float) -> None:
+    """Load a model; returns when it answers. Raises ServerError, with Triton's own message where it has one."""
+    try:
+        reply = _post(server, f"models/{in_path(model)}/load", timeout_s)
+    except OSError as error:
+        server.check()
+        raise ServerError(f"the server at {server.http} did not load {model}: {error}") from error
+    if reply.status != HTTPStatus.OK:
+        raise readiness.load_failure(model, json.loads(reply.body).get("error", f"status {reply.status}"))
+
+
+def _remains(server: Server, model: str, workers: list[psutil.Process]) -> list[str]:
+    """List the remains of an unloaded model; a process ends about 2 s after the model has left the index."""
+    index = _post(server, "index", readiness.REQUEST_TIMEOUT_S)
+    states = {entry["name"]: entry.get("state") for entry in json.loads(index.body)}
+    left = [f"the end of {model}"] if states.get(model) in {"READY", "UNLOADING", "LOADING"} else []
+    return left + [f"the end of process {worker.pid}" for worker in workers if worker.is_running()]
+
+
+def _post(server: Server, path: str, timeout_s: float) -> Reply:
+    return readiness.request(
+        server.http, f"/v2/repository/{path}", body=b"", headers=server.key, timeout_s=timeout_s
+    )

@@ -19,7 +19,7 @@ from loadgen.kserve.grpc_control import GrpcControl
 from servemark.compare.saved.saved_runs import differing
 from servemark.results.served_config import recorded
 from servers import Server, open_server
-from servers.launch.reloading import load_model, unload_model
+from servers.launch.server import load_model, unload_model
 from tests.support.results import histogram_of, latencies, result_of
 from tests.support.small_models import affine
 from tests.support.triton import START_S, triton_only

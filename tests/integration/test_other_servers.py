@@ -16,8 +16,7 @@ from onnx import helper
 
 from servemark.figures.registry import count_of, value_of
 from servemark.workload import Tensor
-from servers.launch.environments import Environment
-from servers.launch.product_server import ProductServer
+from servers.launch.product_server import Environment, ProductServer
 from servers.products import PRODUCTS, TRITON, Deployment
 from tests.support.locust_run import run, the_result
 from tests.support.onnx_models import model

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from servers.launch import environments, product_server
-from servers.launch.environments import Environment
+from servers.launch import product_server
+from servers.launch.product_server import Environment
 from servers.products import APPS, PRODUCTS, Product
 
 NAME = "tiny"
@@ -71,5 +71,5 @@ def install(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     monkeypatch.setitem(PRODUCTS, NAME, PRODUCT)
     monkeypatch.setattr("servers.products.version", lambda _: "1")
     monkeypatch.setattr("servemark.compare.interleaved.hosting.version", lambda _: "1")
-    monkeypatch.setattr(environments, "version", lambda _: "1")
+    monkeypatch.setattr(product_server, "version", lambda _: "1")
     monkeypatch.setattr(Environment, "require", lambda _: Path(sys.executable))

@@ -23,8 +23,7 @@ from servemark.search.tuning.trial import Candidate
 from servemark.stats.ratios import mean_interval
 from servemark.stats.unknown import or_unknown
 from servemark.telemetry.processes import memory_bytes
-from servers.launch.environments import Environment
-from servers.launch.product_server import LOOPBACK, ProductServer
+from servers.launch.product_server import LOOPBACK, Environment, ProductServer
 from servers.products import TRITON, Deployment, product, version
 
 START_TIMEOUT_S = 300.0

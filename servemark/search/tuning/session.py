@@ -52,7 +52,7 @@ from servemark.search.tuning.trial import (
     Tuning,
 )
 from servemark.stats.unknown import explained, or_unknown, unknown
-from servers.launch.reloading import load_model, unload_model
+from servers.launch.server import load_model, unload_model
 
 SCREEN_S = 2.5
 SCREEN_WARMUP_S = 0.5

@@ -11,9 +11,8 @@ import requests
 
 from servemark.errors import ServerError
 from servemark.telemetry.processes import memory_bytes
-from servers.launch import environments
-from servers.launch.environments import Environment
-from servers.launch.product_server import ProductServer
+from servers.launch import product_server
+from servers.launch.product_server import Environment, ProductServer
 from servers.products import Deployment
 from tests.servers.products.test_onnx_model import OUTPUTS, X
 from tests.support import tiny_product
@@ -71,8 +70,8 @@ def test_an_environment_is_made_of_pins_and_made_anew_where_they_change(
     pinned = tmp_path / "pins.txt"
     pinned.write_text("mlserver==1\n")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(environments, "pins", lambda _: pinned)
-    monkeypatch.setattr(environments, "PYTHON", sys.version_info[:2])
+    monkeypatch.setattr(product_server, "pins", lambda _: pinned)
+    monkeypatch.setattr(product_server, "PYTHON", sys.version_info[:2])
     monkeypatch.setattr(Environment, "_run", run)
     MLSERVER.install()
     assert MLSERVER.installed
@@ -84,7 +83,7 @@ def test_an_environment_is_made_of_pins_and_made_anew_where_they_change(
 
 def test_pip_s_last_lines_are_the_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(environments, "interpreter", lambda: "/bin/false")
+    monkeypatch.setattr(product_server, "interpreter", lambda: "/bin/false")
     with pytest.raises(ServerError, match="mlserver cannot be installed"):
         MLSERVER.install()
     assert not MLSERVER.installed
@@ -92,4 +91,4 @@ def test_pip_s_last_lines_are_the_error(monkeypatch: pytest.MonkeyPatch, tmp_pat
 
 def test_packages_of_this_environment_stay_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", "/somewhere")
-    assert "PYTHONPATH" not in environments.own_variables()
+    assert "PYTHONPATH" not in product_server.own_variables()
