@@ -2,7 +2,7 @@
 
 The same engine is run in-process (the framework baseline, no server) and inside a Triton backend of its name
 (`servers/modes/embedded.py` writes it), so the difference between the two is the cost of serving. A module of this
-package is an engine when it has `ARTIFACT`, `PACKAGE` and `load` (see `EngineModule`).
+package is an engine when it has `ARTIFACT`, `PACKAGE`, `OPTIONS` and `load` (see `EngineModule`).
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -37,6 +37,8 @@ class EngineModule(Protocol):
     """The file name Triton expects in a model's version directory."""
     PACKAGE: str
     """The package that it runs on."""
+    OPTIONS: Sequence[str]
+    """Names of its options; others are refused."""
 
     def load(
         self, artifact: Path, device: str, inputs: Sequence[str], outputs: Sequence[str], options: Mapping[str, str]
@@ -72,12 +74,14 @@ def load_engine(
     engine, device or option, ServerError where a package or an asked-for device is missing, ArtifactError on a
     missing or damaged artifact.
     """
-    module = engine_module(name)
+    module, options = engine_module(name), options or {}
     if device != "cpu" and not (device.startswith("cuda:") and device[5:].isdecimal()):
         raise OptionError(f"device {device!r} is unknown", fix="use cpu or cuda:N, such as cuda:0")
     if not artifact.exists():  # a SavedModel is a directory
         raise ArtifactError(f"{artifact} is not there", fix=remedy(artifact, force=False))
-    return module.load(artifact, device, inputs, outputs, options or {})
+    if unknown := sorted(options.keys() - {*module.OPTIONS}):  # the engine would ignore it in silence
+        raise OptionError(f"unknown engine option {', '.join(unknown)}", fix=f"use: {', '.join(module.OPTIONS)}")
+    return module.load(artifact, device, inputs, outputs, options)
 
 
 def load_model(config: Mapping[str, Any], version: Path, device: str) -> Engine:
@@ -86,9 +90,11 @@ def load_model(config: Mapping[str, Any], version: Path, device: str) -> Engine:
     `version` is the model's version directory. Raises what `load_engine` does.
     """
     name = config["backend"]
+    usual = version / engine_module(name).ARTIFACT
+    named = version / (config.get("default_model_filename") or usual.name)
     return load_engine(
         name,
-        _artifact(version, config.get("default_model_filename", ""), engine_module(name).ARTIFACT),
+        named if named.exists() else usual,  # Triton fills in file names of its own, such as `model.pt`
         inputs=model_inputs(config),
         outputs=model_outputs(config),
         device=device,
@@ -121,12 +127,6 @@ def engine_options(config: Mapping[str, Any]) -> dict[str, str]:
     return options
 
 
-def _artifact(version: Path, configured: str, usual: str) -> Path:
-    """Find the model file: Triton fills in file names of its own (`model.pt`), so a configured one may not be there."""
-    named = version / (configured or usual)
-    return named if named.exists() else version / usual
-
-
 def remedy(artifact: Path, *, force: bool = True) -> str:
     """Advise how the artifact <repository>/<model>/<version>/<file> is made again."""
     return how_to_make(artifact.resolve().parent.parent, force=force)
@@ -150,13 +150,6 @@ def thread_count(options: Mapping[str, str], name: str = "intra_op_thread_count"
     if not text.isdecimal():
         raise OptionError(f"{name} is {text!r}", fix="give a whole number; 0 leaves it to the engine")
     return int(text)
-
-
-def check_options(options: Mapping[str, str], known: Sequence[str]) -> None:
-    """Refuse an option the engine does not know, which would otherwise be ignored in silence. Raises OptionError."""
-    unknown = sorted(set(options) - set(known))
-    if unknown:
-        raise OptionError(f"unknown engine option {', '.join(unknown)}", fix=f"use: {', '.join(known)}")
 
 
 def flag(options: Mapping[str, str], name: str) -> bool:

@@ -16,7 +16,7 @@ from servemark.errors import ArtifactError, OptionError, ServerError
 from servemark.frameworks.onnxruntime import FP16_ON_CPU, Session, operators
 from servemark.repository.entry import Entry
 from servemark.workload import Arrays
-from servers.engines import check_names, check_options, flag, remedy, thread_count
+from servers.engines import check_names, flag, remedy, thread_count
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -66,87 +66,6 @@ class Graph(NamedTuple):
     outputs: TorchTensors
 
 
-class DeviceSession:
-    """A session bound to device memory. Calls of `run` must not overlap."""
-
-    def __init__(
-        self,
-        session: "onnxruntime.InferenceSession",
-        device: str,
-        outputs: Sequence[str],
-        stream: "torch.cuda.Stream",
-        *,
-        graphs: bool,
-    ) -> None:
-        import torch
-
-        self._session, self._outputs, self._stream, self._torch = session, list(outputs), stream, torch
-        self.place = torch.device(device)
-        self._graphs: dict[Shapes, Graph] | None = {} if graphs else None
-
-    @property
-    def keeps_graphs(self) -> bool:
-        """Return True if it replays a CUDA graph for each combination of input shapes."""
-        return self._graphs is not None
-
-    def run(self, inputs: Mapping[str, "torch.Tensor"]) -> TorchTensors:
-        """Answer one batch; the tensors lie on the device and are complete when it returns."""
-        with self._torch.cuda.device(self.place), self._torch.cuda.stream(self._stream):
-            # what another stream is still writing must be there before this one reads it
-            self._stream.wait_stream(self._torch.cuda.default_stream(self.place))
-            placed = {name: tensor.contiguous() for name, tensor in inputs.items()}
-            shapes: Shapes = tuple(tuple(tensor.shape) for tensor in placed.values())
-            if self._graphs is not None and (shapes in self._graphs or len(self._graphs) < MAX_GRAPHS):
-                answer = self._replay(self._graphs, shapes, placed)
-            else:
-                answer = self._bound(placed)
-        self._stream.synchronize()
-        return answer
-
-    def _bound(self, inputs: TorchTensors, outputs: TorchTensors | None = None, graph: int = NO_GRAPH) -> TorchTensors:
-        """Run on these tensors; ONNX Runtime makes the outputs where none are given."""
-        import onnxruntime
-
-        binding = self._session.io_binding()
-        for name, tensor in inputs.items():
-            binding.bind_input(name, *self._memory(tensor))
-        for name in self._outputs:
-            if outputs is None:
-                binding.bind_output(name, self.place.type, self.place.index or 0)
-            else:
-                binding.bind_output(name, *self._memory(outputs[name]))
-        options = onnxruntime.RunOptions()
-        if self._graphs is not None:
-            options.add_run_config_entry("gpu_graph_id", str(graph))
-        self._session.run_with_iobinding(binding, options)
-        if outputs is not None:
-            return outputs
-        made = zip(self._outputs, binding.get_outputs(), strict=True)
-        # DLPack of this version has no booleans: they come as bytes
-        return {
-            name: tensor.bool() if value.data_type() == "tensor(bool)" else tensor
-            for name, value in made
-            for tensor in [self._torch.utils.dlpack.from_dlpack(value)]
-        }
-
-    def _memory(self, tensor: "torch.Tensor") -> tuple[Any, ...]:
-        """Say where a tensor lies, as ONNX Runtime's binding asks for it."""
-        kind = self._torch.empty(0, dtype=tensor.dtype).numpy().dtype.type
-        return self.place.type, self.place.index or 0, kind, tuple(tensor.shape), tensor.data_ptr()
-
-    def _replay(self, graphs: dict[Shapes, Graph], shapes: Shapes, placed: TorchTensors) -> TorchTensors:
-        """Replay the graph of these shapes, whose tensors stay where they are; ONNX Runtime captures it at first."""
-        if shapes not in graphs:
-            outputs = {name: self._torch.empty_like(tensor) for name, tensor in self._bound(placed).items()}
-            inputs = {name: tensor.clone() for name, tensor in placed.items()}
-            graphs[shapes] = Graph(len(graphs) + 1, inputs, outputs)  # 0 is ONNX Runtime's own
-        graph = graphs[shapes]
-        for name, tensor in placed.items():
-            graph.inputs[name].copy_(tensor, non_blocking=True)
-        self._bound(graph.inputs, graph.outputs, graph.number)
-        return {name: tensor.clone() for name, tensor in graph.outputs.items()}
-
-
 class OnnxRuntime:
     """One inference session."""
 
@@ -170,19 +89,29 @@ class OnnxRuntime:
 
 
 class OnnxRuntimeOnGpu(OnnxRuntime):
-    """One inference session on a GPU, on device memory and a stream of PyTorch's."""
+    """One inference session on a GPU, bound to device memory and a stream of PyTorch's. Calls must not overlap.
+
+    With `graphs` it replays a CUDA graph for each combination of input shapes.
+    """
 
     def __init__(
         self,
         session: "onnxruntime.InferenceSession",
         device: str,
         outputs: Sequence[str],
-        bound: DeviceSession,
+        stream: "torch.cuda.Stream",
+        *,
+        graphs: bool,
         search: str = "",
     ) -> None:
+        import torch
+
         super().__init__(session, device, outputs)
-        self._bound, self.keeps_graphs = bound, bound.keeps_graphs
-        self._how = " with CUDA graphs" if bound.keeps_graphs else f" with {CONVOLUTIONS}={search}" if search else ""
+        self._outputs, self._stream, self._torch = list(outputs), stream, torch
+        self._place = torch.device(device)
+        self._graphs: dict[Shapes, Graph] = {}
+        self.keeps_graphs = graphs
+        self._how = " with CUDA graphs" if graphs else f" with {CONVOLUTIONS}={search}" if search else ""
         self._on_host = _on_host(session)
 
     @property
@@ -191,16 +120,65 @@ class OnnxRuntimeOnGpu(OnnxRuntime):
         return super().provider + self._how + self._on_host
 
     def run(self, inputs: Arrays) -> Arrays:
-        import torch
+        tensors = {name: self._torch.from_numpy(array).to(self._place) for name, array in inputs.items()}
+        return {name: tensor.numpy(force=True) for name, tensor in self.run_tensors(tensors).items()}
 
-        answer = self.run_tensors(
-            {name: torch.from_numpy(array).to(self._bound.place) for name, array in inputs.items()}
-        )
-        return {name: tensor.numpy(force=True) for name, tensor in answer.items()}
-
-    def run_tensors(self, inputs: "Mapping[str, torch.Tensor]") -> "dict[str, torch.Tensor]":
+    def run_tensors(self, inputs: "Mapping[str, torch.Tensor]") -> TorchTensors:
         """Answer one batch with tensors on the engine's device, which are complete when it returns."""
-        return self._bound.run(inputs)
+        with self._torch.cuda.device(self._place), self._torch.cuda.stream(self._stream):
+            # what another stream is still writing must be there before this one reads it
+            self._stream.wait_stream(self._torch.cuda.default_stream(self._place))
+            placed = {name: tensor.contiguous() for name, tensor in inputs.items()}
+            shapes: Shapes = tuple(tuple(tensor.shape) for tensor in placed.values())
+            if self.keeps_graphs and (shapes in self._graphs or len(self._graphs) < MAX_GRAPHS):
+                answer = self._replay(shapes, placed)
+            else:
+                answer = self._bound(placed)
+        self._stream.synchronize()
+        return answer
+
+    def _bound(self, inputs: TorchTensors, outputs: TorchTensors | None = None, graph: int = NO_GRAPH) -> TorchTensors:
+        """Run on these tensors; ONNX Runtime makes the outputs where none are given."""
+        import onnxruntime
+
+        binding = self.session.io_binding()
+        for name, tensor in inputs.items():
+            binding.bind_input(name, *self._memory(tensor))
+        for name in self._outputs:
+            if outputs is None:
+                binding.bind_output(name, self._place.type, self._place.index or 0)
+            else:
+                binding.bind_output(name, *self._memory(outputs[name]))
+        options = onnxruntime.RunOptions()
+        if self.keeps_graphs:
+            options.add_run_config_entry("gpu_graph_id", str(graph))
+        self.session.run_with_iobinding(binding, options)
+        if outputs is not None:
+            return outputs
+        made = zip(self._outputs, binding.get_outputs(), strict=True)
+        # DLPack of this version has no booleans: they come as bytes
+        return {
+            name: tensor.bool() if value.data_type() == "tensor(bool)" else tensor
+            for name, value in made
+            for tensor in [self._torch.utils.dlpack.from_dlpack(value)]
+        }
+
+    def _memory(self, tensor: "torch.Tensor") -> tuple[Any, ...]:
+        """Say where a tensor lies, as ONNX Runtime's binding asks for it."""
+        kind = self._torch.empty(0, dtype=tensor.dtype).numpy().dtype.type
+        return self._place.type, self._place.index or 0, kind, tuple(tensor.shape), tensor.data_ptr()
+
+    def _replay(self, shapes: Shapes, placed: TorchTensors) -> TorchTensors:
+        """Replay the graph of these shapes, whose tensors stay where they are; ONNX Runtime captures it at first."""
+        if shapes not in self._graphs:
+            outputs = {name: self._torch.empty_like(tensor) for name, tensor in self._bound(placed).items()}
+            inputs = {name: tensor.clone() for name, tensor in placed.items()}
+            self._graphs[shapes] = Graph(len(self._graphs) + 1, inputs, outputs)  # 0 is ONNX Runtime's own
+        graph = self._graphs[shapes]
+        for name, tensor in placed.items():
+            graph.inputs[name].copy_(tensor, non_blocking=True)
+        self._bound(graph.inputs, graph.outputs, graph.number)
+        return {name: tensor.clone() for name, tensor in graph.outputs.items()}
 
 
 def load(
@@ -212,7 +190,6 @@ def load(
     convolutions that is asked for neither this nor a search (see `_for_changing_batches`). Raises ServerError where
     the package or the provider is missing: a session that falls back to the CPU is refused.
     """
-    check_options(options, OPTIONS)
     ways = _for_changing_batches(artifact, device, options)
     for way in ways[:-1]:
         with contextlib.suppress(NoGraphsError):
@@ -291,17 +268,20 @@ def _load(
     check_names(artifact, "outputs", outputs, [node.name for node in session.get_outputs()])
     if stream is None:
         return OnnxRuntime(session, device, outputs)
-    bound = DeviceSession(session, device, outputs, stream, graphs=graphs)
-    return OnnxRuntimeOnGpu(session, device, outputs, bound, options.get(CONVOLUTIONS, ""))
+    return OnnxRuntimeOnGpu(session, device, outputs, stream, graphs=graphs, search=options.get(CONVOLUTIONS, ""))
 
 
 def _stream(providers: list[tuple[str, dict[str, str]]], device: str, *, graphs: bool) -> "torch.cuda.Stream":
     """Let the providers use a stream of the instance's own. Raises ServerError without PyTorch, whose memory it is."""
+    import onnxruntime
+
     try:
         import torch
     except ImportError as error:
         raise ServerError(f"device memory is PyTorch's: {error}", fix="pip install -e '.[torch]'") from error
-    _preload()
+    # The CUDA provider finds the CUDA libraries of pip's packages only so, because PyTorch loads not all of them.
+    with contextlib.redirect_stdout(sys.stderr):  # it says what is missing
+        onnxruntime.preload_dlls()
     stream = torch.cuda.Stream(torch.device(device))
     for _, settings in providers:
         settings["user_compute_stream"] = str(stream.cuda_stream)
@@ -309,17 +289,6 @@ def _stream(providers: list[tuple[str, dict[str, str]]], device: str, *, graphs:
         name, settings = providers[0]
         settings["trt_cuda_graph_enable" if name.startswith("Tensorrt") else "enable_cuda_graph"] = "1"
     return stream
-
-
-def _preload() -> None:
-    """Load the CUDA libraries of pip's packages, which the CUDA provider finds only so; PyTorch loads not all of them.
-
-    What is missing is said on stderr.
-    """
-    import onnxruntime
-
-    with contextlib.redirect_stdout(sys.stderr):
-        onnxruntime.preload_dlls()
 
 
 def _on_host(session: "onnxruntime.InferenceSession") -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from servemark.errors import ArtifactError, ServerError
 from servemark.frameworks.openvino import PRECISION_INFO
 from servemark.workload import Arrays
-from servers.engines import check_options, remedy, thread_count
+from servers.engines import remedy, thread_count
 
 if TYPE_CHECKING:
     import openvino
@@ -54,7 +54,6 @@ def load(
     What an fp32 file computes in is always f32: left to itself OpenVINO takes bf16 where a CPU has it. Raises
     ServerError where the package, the device or the asked-for type is missing.
     """
-    check_options(options, OPTIONS)
     try:
         import openvino
     except ImportError as error:

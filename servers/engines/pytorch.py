@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from servemark.errors import ArtifactError, OptionError, ServerError
 from servemark.machine.own_process import words
 from servemark.workload import Arrays
-from servers.engines import check_options, flag, remedy, thread_count
+from servers.engines import flag, remedy, thread_count
 
 if TYPE_CHECKING:
     import torch
@@ -79,7 +79,6 @@ def load(
     replays CUDA graphs. Raises ServerError where torch, the device or a compiler is missing or the program cannot be
     compiled, ArtifactError on a damaged file.
     """
-    check_options(options, OPTIONS)
     provider = _provider(device, options)
     try:
         import torch

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from servemark.errors import ArtifactError, ServerError
 from servemark.frameworks.tensorflow import TensorNames, import_tensorflow, names_of
 from servemark.workload import Arrays
-from servers.engines import check_names, check_options, flag, remedy, thread_count
+from servers.engines import check_names, flag, remedy, thread_count
 
 if TYPE_CHECKING:
     import torch
@@ -92,7 +92,6 @@ def load(
     Raises ServerError where the package or the device is missing, or where this process has already started TensorFlow
     with other threads or devices: it has one setting for all its models.
     """
-    check_options(options, OPTIONS)
     intra, inter = thread_count(options), thread_count(options, "inter_op_thread_count")
     compiled = flag(options, "jit_compile")
     try:

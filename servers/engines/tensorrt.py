@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from servemark.errors import ServerError
 from servemark.frameworks.tensorrt import TENSORRT, Plan
 from servemark.workload import Arrays
-from servers.engines import check_options, flag
+from servers.engines import flag
 
 if TYPE_CHECKING:
     import torch
@@ -48,7 +48,6 @@ def load(
     artifact: Path, device: str, inputs: Sequence[str], outputs: Sequence[str], options: Mapping[str, str]
 ) -> TensorRT:
     """Load a plan; option `cuda_graph=true` replays CUDA graphs. Raises ServerError without a GPU, ArtifactError."""
-    check_options(options, OPTIONS)
     check_device(device, TENSORRT.title)
     graphs = flag(options, "cuda_graph")
     plan = Plan(TENSORRT, artifact, device, inputs, outputs, graphs=graphs)

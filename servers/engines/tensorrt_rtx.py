@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from servemark.frameworks.tensorrt_rtx import RTX, RtxPlan
-from servers.engines import check_options, flag
+from servers.engines import flag
 from servers.engines.tensorrt import TensorRT, check_device
 
 ARTIFACT = "model.plan"
@@ -19,7 +19,6 @@ def load(
 
     Raises ServerError without a GPU that TensorRT-RTX runs on, ArtifactError.
     """
-    check_options(options, OPTIONS)
     check_device(device, RTX.title)
     graphs, cache = flag(options, "cuda_graph"), flag({"runtime_cache": "true", **options}, "runtime_cache")
     plan = RtxPlan(artifact, device, inputs, outputs, graphs=graphs, cache=cache)

@@ -19,7 +19,7 @@ from onnx import helper
 from servemark.errors import ServerError
 from servemark.workload.engine import Engine
 from servers.engines import load_engine
-from servers.engines.onnxruntime import MAX_GRAPHS, DeviceSession, OnnxRuntimeOnGpu
+from servers.engines.onnxruntime import MAX_GRAPHS, OnnxRuntimeOnGpu
 from tests.support.onnx_models import model
 from tests.support.small_models import affine, expected
 
@@ -34,35 +34,34 @@ def loaded(tmp_path: Path) -> onnxruntime.InferenceSession:
 
 
 @pytest.fixture
-def session(loaded: onnxruntime.InferenceSession, monkeypatch: pytest.MonkeyPatch) -> Callable[..., DeviceSession]:
+def session(loaded: onnxruntime.InferenceSession, monkeypatch: pytest.MonkeyPatch) -> Callable[..., OnnxRuntimeOnGpu]:
     """A real ONNX Runtime session on memory of PyTorch's; without a GPU that is the host's, and the stream nobody's."""
     monkeypatch.setattr("torch.cuda.device", nullcontext)
     monkeypatch.setattr("torch.cuda.stream", nullcontext)
     monkeypatch.setattr("torch.cuda.default_stream", lambda _: None)
     stream: Any = SimpleNamespace(wait_stream=lambda _: None, synchronize=lambda: None, device=torch.device("cpu"))
 
-    def make(*, graphs: bool = False) -> DeviceSession:
-        return DeviceSession(loaded, "cpu", OUTPUTS, stream, graphs=graphs)
+    def make(*, graphs: bool = False) -> OnnxRuntimeOnGpu:
+        return OnnxRuntimeOnGpu(loaded, "cpu", OUTPUTS, stream, graphs=graphs)
 
     return make
 
 
 @pytest.mark.parametrize("graphs", [False, True])
-def test_onnxruntime_reads_and_writes_device_memory(session: Callable[..., DeviceSession], graphs: bool) -> None:
+def test_onnxruntime_reads_and_writes_device_memory(session: Callable[..., OnnxRuntimeOnGpu], graphs: bool) -> None:
     bound = session(graphs=graphs)
     batches = [
         np.random.default_rng(i).standard_normal((rows, 8), dtype=np.float32) for i, rows in enumerate((1, 5, 1))
     ]
-    answers = [bound.run({"X": torch.from_numpy(x)}) for x in batches]
+    answers = [bound.run_tensors({"X": torch.from_numpy(x)}) for x in batches]
     for x, answer in zip(batches, answers, strict=True):  # a later batch has overwritten none of them
         for name, wanted in expected(x).items():
             np.testing.assert_allclose(answer[name].numpy(), wanted, rtol=1e-5, atol=1e-5)
-    kept = bound._graphs
-    assert kept is None if not graphs else list(kept or {}) == [((1, 8),), ((5, 8),)]
+    assert list(bound._graphs) == ([((1, 8),), ((5, 8),)] if graphs else [])
 
 
 def test_every_graph_has_a_number_that_onnxruntime_leaves_to_its_users(
-    session: Callable[..., DeviceSession], monkeypatch: pytest.MonkeyPatch
+    session: Callable[..., OnnxRuntimeOnGpu], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """0 is its own, and -1 asks for no graph (onnxruntime_run_options_config_keys.h)."""
     numbers: list[tuple[str, str]] = []
@@ -75,24 +74,23 @@ def test_every_graph_has_a_number_that_onnxruntime_leaves_to_its_users(
     monkeypatch.setattr(onnxruntime, "RunOptions", Options)
     bound = session(graphs=True)
     for rows in (1, 5, 1):
-        bound.run({"X": torch.ones(rows, 8)})
+        bound.run_tensors({"X": torch.ones(rows, 8)})
     assert numbers == [("gpu_graph_id", number) for number in ("-1", "1", "-1", "2", "1")]
 
 
-def test_graphs_are_kept_for_so_many_shapes(session: Callable[..., DeviceSession]) -> None:
+def test_graphs_are_kept_for_so_many_shapes(session: Callable[..., OnnxRuntimeOnGpu]) -> None:
     bound = session(graphs=True)
     for rows in range(1, MAX_GRAPHS + 3):
         x = np.full((rows, 8), rows, np.float32)
-        answer = bound.run({"X": torch.from_numpy(x)})
+        answer = bound.run_tensors({"X": torch.from_numpy(x)})
         np.testing.assert_allclose(answer["SCORES"].numpy(), expected(x)["SCORES"], rtol=1e-5)
-    assert bound._graphs is not None
     assert len(bound._graphs) == MAX_GRAPHS
 
 
 def test_onnxruntime_on_a_gpu_takes_numpy_too(
-    loaded: onnxruntime.InferenceSession, session: Callable[..., DeviceSession]
+    loaded: onnxruntime.InferenceSession, session: Callable[..., OnnxRuntimeOnGpu]
 ) -> None:
-    engine: Any = OnnxRuntimeOnGpu(loaded, "cpu", OUTPUTS, session(graphs=True))
+    engine = session(graphs=True)
     x = np.ones((3, 8), np.float32)
     np.testing.assert_allclose(engine.run({"X": x})["SCORES"], expected(x)["SCORES"], rtol=1e-5)
     operators = len(loaded.get_provider_graph_assignment_info())
@@ -224,14 +222,14 @@ def test_what_is_asked_for_is_done(tmp_path: Path, sessions: list[Asked], option
 
 
 def test_a_change_of_the_batch_size_costs_once_for_each_size_with_graphs(
-    session: Callable[..., DeviceSession], monkeypatch: pytest.MonkeyPatch
+    session: Callable[..., OnnxRuntimeOnGpu], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The double's convolutions are chosen anew at each change, unless a graph that is there is replayed."""
-    bound = DeviceSession._bound
+    bound = OnnxRuntimeOnGpu._bound
     searches: list[int] = []
     before, captured = [0], set[int]()
 
-    def run(self: DeviceSession, inputs: Any, outputs: Any = None, graph: int = -1) -> Any:
+    def run(self: OnnxRuntimeOnGpu, inputs: Any, outputs: Any = None, graph: int = -1) -> Any:
         rows = len(inputs["X"])
         if graph not in captured and rows != before[0]:
             searches.append(rows)
@@ -239,12 +237,12 @@ def test_a_change_of_the_batch_size_costs_once_for_each_size_with_graphs(
         captured.update({graph} - {-1})
         return bound(self, inputs, outputs, graph)
 
-    monkeypatch.setattr(DeviceSession, "_bound", run)
+    monkeypatch.setattr(OnnxRuntimeOnGpu, "_bound", run)
     sizes = [1, 5, 1, 5, 1, 5, 1, 5]
     for graphs, wanted in ((False, sizes), (True, [1, 5])):
         searches.clear()
         before[0] = 0
         loaded = session(graphs=graphs)
         for rows in sizes:
-            loaded.run({"X": torch.ones(rows, 8)})
+            loaded.run_tensors({"X": torch.ones(rows, 8)})
         assert searches == wanted
