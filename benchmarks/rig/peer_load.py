@@ -9,8 +9,7 @@ import numpy as np
 from benchmarks.rig import cpu_meter
 from benchmarks.rig.load import VECTOR, Endpoints, Figures, Load
 from loadgen.kserve import grpc_inference, http_messages
-from loadgen.peers.peer import Peer, PeerLoad
-from loadgen.peers.programs import PEERS, H2load, PerfAnalyzer
+from loadgen.peers.programs import PEERS, H2load, Peer, PeerLoad, PerfAnalyzer
 from servemark.machine.idle_states import hold_awake
 from servemark.workload import Tensor
 

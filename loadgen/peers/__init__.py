@@ -1,1 +1,1 @@
-"""Other load generators, to compare with: where each is found, how it is told a load, and what it reports."""
+"""Other load generators on the same server: programs, and MLCommons' LoadGen over our driver. Imports no Locust."""

@@ -18,8 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import psutil
 
-from loadgen.peers.peer import Peer, PeerError, PeerFigures, PeerLoad
-from loadgen.peers.programs import PEERS, PerfAnalyzer
+from loadgen.peers.programs import PEERS, Peer, PeerError, PeerFigures, PeerLoad, PerfAnalyzer
 from servemark import interrupts
 from servemark.calibration.cases import CASES, PACED_IN_FLIGHT, Case
 from servemark.calibration.golden.behaviour import Behaviour

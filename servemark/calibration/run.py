@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from loadgen.peers.peer import Peer
+from loadgen.peers.programs import Peer
 from servemark.calibration.cases import Case
 from servemark.calibration.measure import SUBJECT, able, measure, serving, unseen_ms
 from servemark.campaign import Campaign, Turn, interleaved

@@ -1,6 +1,6 @@
 """`servemark calibrate`: how wrong a load generator is, against a server whose delays are known."""
 
-from loadgen.peers.peer import Peer
+from loadgen.peers.programs import Peer
 from servemark.calibration.cases import CASES
 from servemark.calibration.measure import METERS, OWN
 from servemark.calibration.run import calibrate as run

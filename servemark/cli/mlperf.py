@@ -5,7 +5,7 @@ import sys
 
 import msgspec
 
-from loadgen.mlperf.official_loadgen import require_loadgen
+from loadgen.peers.official_loadgen import require_loadgen
 from servemark import interrupts
 from servemark.cli._load import resolved
 from servemark.cli._report import conclude

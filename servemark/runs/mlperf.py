@@ -14,7 +14,7 @@ from loadgen.load.load_config import LoadConfig
 from loadgen.measurement.machine_use import MachineUse
 from loadgen.measurement.output_agreement import check
 from loadgen.measurement.probe import probe
-from loadgen.mlperf.official_loadgen import (
+from loadgen.peers.official_loadgen import (
     LIBRARY,
     LoadGenOutcomes,
     first_of,

@@ -4,8 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from loadgen.peers.peer import PeerFigures
-from loadgen.peers.programs import PEERS
+from loadgen.peers.programs import PEERS, PeerFigures
 from servemark.calibration.cases import CASES, Case
 from servemark.calibration.measure import METERS, SUBJECT, compare, row
 from servemark.calibration.run import begun, judged

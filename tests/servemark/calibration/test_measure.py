@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from loadgen.peers.peer import PeerFigures
+from loadgen.peers.programs import PeerFigures
 from servemark.calibration.cases import CASES
 from servemark.calibration.measure import compare
 from tests.golden.behaviour import Behaviour

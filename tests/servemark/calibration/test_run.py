@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import pytest
 
-from loadgen.peers.peer import Peer, PeerFigures, PeerLoad
+from loadgen.peers.programs import Peer, PeerFigures, PeerLoad
 from servemark.calibration import run
 from servemark.calibration.cases import CASES
 from servemark.calibration.golden.behaviour import Behaviour

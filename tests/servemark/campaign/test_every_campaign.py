@@ -16,7 +16,7 @@ from exporters.pipeline import isolated
 from kernels.measurement.case import Method, blank
 from kernels.measurement.device import Device
 from kernels.suites import cases_of
-from loadgen.peers.peer import Peer
+from loadgen.peers.programs import Peer
 from servemark.calibration import run as calibration
 from servemark.calibration.measure import METERS, row
 from servemark.characterise import run as characterise

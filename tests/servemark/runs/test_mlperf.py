@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from loadgen.mlperf import official_loadgen
+from loadgen.peers import official_loadgen
 from servemark.documents.commands.measure import MlperfScenario
 from servemark.errors import InputDataError
 from servemark.figures.registry import count_of

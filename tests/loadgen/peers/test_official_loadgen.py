@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from loadgen.measurement.probe import probe
-from loadgen.mlperf.official_loadgen import (
+from loadgen.peers.official_loadgen import (
     LIBRARY,
     MULTI_STREAM_SAMPLES,
     LoadGenOutcomes,

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from loadgen.peers.peer import PeerError, PeerFigures, PeerLoad
-from loadgen.peers.programs import PEERS, H2load, PerfAnalyzer
+from loadgen.peers.programs import PEERS, H2load, PeerError, PeerFigures, PeerLoad, PerfAnalyzer
 
 HEAD = b"POST /v2/models/identity/infer HTTP/1.1\r\nHost: h\r\nContent-Type: application/octet-stream\r\n"
 HTTP = HEAD + b"Inference-Header-Content-Length: 2\r\nContent-Length: 6\r\n\r\n{}\x00\r\n\r"

@@ -1,1 +1,0 @@
-"""MLPerf's own LoadGen on a target. LoadGen is imported when it runs; imports no `evaluation`."""
