@@ -12,8 +12,7 @@ from gevent import GreenletExit
 from gevent.event import Event
 from locust.runners import STATE_MISSING, MasterRunner
 
-from loadgen.distributed.messages import MESSAGE, Message, fingerprint, merged
-from loadgen.distributed.untrusted import Expected
+from loadgen.distributed.messages import MESSAGE, Expected, Message, fingerprint, merged
 from loadgen.distributed.worker_view import ClockOffset, WorkerView
 from loadgen.load.arrivals import Share
 from loadgen.load.load_config import LoadConfig

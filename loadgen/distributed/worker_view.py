@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from loadgen.distributed.messages import Message, State
-from loadgen.distributed.untrusted import Expected, MalformedMessage, check_message
+from loadgen.distributed.messages import Expected, MalformedMessage, Message, State, check_message
 from servemark.errors import ExitCode, WorkerError
 from servemark.results.schema.run import Worker
 from servemark.stats.histogram import Histogram

@@ -15,7 +15,7 @@ from servemark.results import directory as results
 from servemark.workload.golden_check import GoldenCheck
 from tests.fuzz.damage import ODD_VALUES, damaged, places
 from tests.fuzz.target import Target
-from tests.loadgen.distributed.test_untrusted import EXPECTED, INTERVAL, WARM_UP, honest
+from tests.loadgen.distributed.test_messages import EXPECTED, INTERVAL, WARM_UP, honest
 
 S = 1_000_000_000
 _HONEST = honest()

@@ -3,8 +3,7 @@
 import random
 from typing import Any
 
-from loadgen.distributed.messages import state_of
-from loadgen.distributed.untrusted import Expected
+from loadgen.distributed.messages import Expected, state_of
 from loadgen.distributed.worker_view import ClockOffset, RoundTrip, WorkerView
 from loadgen.measurement.recorder import Recorder
 from loadgen.measurement.windows import Interval
