@@ -22,7 +22,7 @@ from loadgen.load.arrivals import Share
 from loadgen.load.load_config import LoadConfig, Lookup
 from loadgen.measurement.interval_edges import Boundaries
 from loadgen.measurement.output_agreement import require_fit
-from loadgen.measurement.sender import ActiveLoad, OpenLoad, PreparedLoad, Sender, Statistics
+from loadgen.measurement.sender import ActiveLoad, PreparedLoad, Sender, Statistics
 from loadgen.sut.target import Target
 from loadgen.targets.open import open_target
 from servemark import interrupts
@@ -165,19 +165,19 @@ class Worker:
         target = open_target(config)
         prepared, parts = _in_thread(self._prepare, first, config, target)
         try:
-            with contextlib.closing(prepared.sender.target), contextlib.closing(prepared.open()) as opened:
+            with contextlib.closing(prepared.sender.target), contextlib.closing(prepared.open()) as connections:
                 self._report("ready", host=socket.gethostname(), pid=os.getpid(), fingerprint=parts)
-                self._send(opened, self._wait_for("begin", BEGIN_TIMEOUT_S)["start_ns"])
+                start_ns = self._wait_for("begin", BEGIN_TIMEOUT_S)["start_ns"]
+                self._decided = config.open_loop
+                self._send(ActiveLoad(prepared, connections, start_ns))
         finally:
             # Last of all: the master may end, and this process with it, when it has heard that.
             if self._last:
                 self._report("state", **self._last)
 
-    def _send(self, opened: OpenLoad, start_ns: int) -> None:
-        """Send the share from the ordered time on, until the master or a signal ends it."""
-        self._decided = opened.config.open_loop
-        # The master knows when the warm-up is over, and when a closed loop has enough.
-        sending = self._sending = opened.begin(start_ns, alone=False)
+    def _send(self, sending: ActiveLoad) -> None:
+        """Send the share from its start on, until the master or a signal ends it."""
+        self._sending = sending
         try:
             sending.run(functools.partial(self._tick, sending, Boundaries(*sending.readings)))
         finally:
@@ -213,7 +213,7 @@ class Worker:
     def _tick(self, sending: ActiveLoad, boundaries: Boundaries, now: int) -> None:
         """Follow the master's orders and report, while requests are sent."""
         interrupts.check()
-        boundaries.tick(now, sending)
+        boundaries.tick(now, sending.interval.start, over=sending.is_over(now))
         while not self._orders.empty():
             order = self._orders.get()
             if order["run"] != self._run:

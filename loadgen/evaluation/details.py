@@ -2,7 +2,7 @@
 
 from loadgen.evaluation.evidence import Scored
 from loadgen.kserve.server_statistics import batch_sizes, composing_models
-from loadgen.measurement.machine_use import SERVER
+from loadgen.measurement.interval_edges import SERVER
 from loadgen.measurement.measurement import Measured, Measurement
 from loadgen.measurement.recorder import Recorder
 from loadgen.variants.servers import ServerRecorder

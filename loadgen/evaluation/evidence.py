@@ -7,7 +7,7 @@ from loadgen.driver.observers import LabelledAnswers
 from loadgen.inputs.sources import labelled_set, metric_of
 from loadgen.kserve.control import TIMEOUT_S
 from loadgen.load.load_config import LoadConfig
-from loadgen.measurement.machine_use import MachineUse
+from loadgen.measurement.interval_edges import MachineUse
 from loadgen.measurement.measurement import Measured, Measurement
 from loadgen.measurement.recorder import Recorder
 from loadgen.transport.server_url import is_secure

@@ -1,18 +1,24 @@
-"""Readings at the boundaries of the measured interval: CPU time, the target's counters, the energy meter."""
+"""Readings at the boundaries of the measured interval: CPU time, the target's counters, the energy, who used the cores.
+"""
 
 import contextlib
 import itertools
 import math
+import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from threading import Thread
 from typing import Any, Protocol
 
+import gevent
 from gevent import GreenletExit
+from gevent.event import AsyncResult
 
-from loadgen.measurement.windows import Interval
 from loadgen.sut.target import Target
 from servemark import interrupts
+from servemark.machine.addresses import in_path
+from servemark.machine.cpu_time import CannotTell, CpuUse, Watch
+from servemark.machine.processes import generator_roots
 from servemark.telemetry.energy import BOUNDARY_OF_DEVICE, Boundary, EnergyReading, Meter, PowerCommand, open_meter
 
 IDLE_S = 2.0
@@ -21,6 +27,10 @@ READ_TIMEOUT_S = 10.0
 """Maximum wait for the target's counters at the end of a run."""
 INTERRUPTED_READ_TIMEOUT_S = 2.0
 """The same where a signal ends it."""
+USE_TIMEOUT_S = 5.0
+"""Maximum wait for the use of the cores."""
+GENERATOR, SERVER = "generator", "server"
+_NOT_BEGUN = "the run was cut short before its measured interval began"
 
 
 class Reading(Protocol):
@@ -33,17 +43,6 @@ class Reading(Protocol):
         """Read it at the end."""
 
 
-class Timed(Protocol):
-    """Owner of the measured interval's times."""
-
-    @property
-    def interval(self) -> Interval:
-        """The measured interval, as it is known now."""
-
-    def is_over(self, now: int) -> bool:
-        """Return True if the measured interval has passed."""
-
-
 class Boundaries:
     """Has readings taken, once each, when the measured interval begins and when it ends."""
 
@@ -51,11 +50,11 @@ class Boundaries:
         self._readings = readings
         self._begun = self._finished = False
 
-    def tick(self, now: int, timed: Timed) -> None:
-        """Take the readings whose time has come."""
-        if now >= timed.interval.start:
+    def tick(self, now: int, start: int, *, over: bool) -> None:
+        """Take the readings whose time has come: of an interval that begins at `start`, and is `over` or not."""
+        if now >= start:
             self._begin()
-        if timed.is_over(now):
+        if over:
             self.finish()
 
     def finish(self) -> None:
@@ -81,11 +80,9 @@ class CpuTime:
         self._end: tuple[float, float] | None = None
 
     def begin(self) -> None:
-        """Note the times of the thread and of the clock."""
         self._start = _thread_and_clock_s()
 
     def finish(self) -> None:
-        """Note them again."""
         self._end = _thread_and_clock_s()
 
     @property
@@ -111,11 +108,9 @@ class Statistics:
         self._readers: list[Thread] = []
 
     def begin(self) -> None:
-        """Ask for them at the start."""
         self._ask("before")
 
     def finish(self) -> None:
-        """Ask for them at the end."""
         self._ask("after")
 
     def wait(self) -> None:
@@ -164,12 +159,10 @@ class Energy:
             raise
 
     def begin(self) -> None:
-        """Start the meter."""
         if self._meter is not None:
             self._meter.start()
 
     def finish(self) -> None:
-        """Stop the meter."""
         if self._meter is not None:
             self.reading = self._meter.stop()
 
@@ -198,6 +191,83 @@ class Energy:
         """End the user's command."""
         if self.command is not None:
             self.command.close()
+
+
+class MachineUse:
+    """Readings at both boundaries. They take some 10 ms, so a thread of the operating system takes them.
+
+    `workers` says which processes of this machine send the load beside this one's own tree. Raises LookupError where
+    one runs on another machine.
+    """
+
+    def __init__(self, target: Target, workers: Callable[[], Iterable[int]]) -> None:
+        self.use: CpuUse | None = None
+        self.reason = _NOT_BEGUN
+        """Reason why there is no figure."""
+        self._workers = workers
+        self._senders: list[int] = []
+        self._watch: Watch | None = None
+        self._reading: AsyncResult[None] | None = None
+        self._servers: list[int] = []
+        self._unknown: str | None = None
+        self._threads = gevent.get_hub().threadpool  # made now: connections may use up the descriptors that it needs
+        try:
+            self._servers = target.processes()
+        except LookupError as error:
+            self._unknown = str(error)
+
+    @property
+    def server_elsewhere(self) -> bool:
+        """Return True if no process of this machine serves: other work here cannot slow the server down."""
+        return self._unknown is None and not self._servers
+
+    def begin(self) -> None:
+        self._reading = self._threads.spawn(self._begin)
+
+    def finish(self) -> None:
+        self._reading = self._threads.spawn(self._finish)
+
+    def wait(self) -> None:
+        """Wait for the last reading."""
+        start = time.monotonic()
+        while self._reading is not None and not self._reading.ready() and time.monotonic() - start < USE_TIMEOUT_S:
+            try:
+                gevent.sleep(interrupts.POLL_S / 10)
+            except GreenletExit:
+                return
+
+    def discard(self) -> None:
+        """Forget both readings: the interval had not begun, and they may be of a moment between two threads."""
+        self.use, self.reason = None, _NOT_BEGUN
+
+    def _begin(self) -> None:
+        try:
+            if self._unknown is not None:
+                raise CannotTell(self._unknown)
+            # Once, before they have figures: to work these out imports what starts a process, which no thread can.
+            self._senders = [*self._workers()]
+            watch = Watch({SERVER: self._servers, GENERATOR: [*generator_roots(), *self._senders]})
+            self._look_behind(watch)
+            self._watch = watch
+        except (CannotTell, LookupError, OSError) as error:
+            self.reason = str(error)
+
+    def _look_behind(self, watch: Watch) -> None:
+        """Count what stands behind a proxy, too.
+
+        At both ends: a proxy connects when requests come, and closes its connections when ours are closed.
+        """
+        watch.add(SERVER, in_path(self._servers, {*generator_roots(), os.getpid(), *self._senders}))
+
+    def _finish(self) -> None:
+        if self._watch is None:
+            return
+        try:
+            last = self._watch.snapshot()
+            self._look_behind(self._watch)
+            self.use = self._watch.use(last)
+        except (CannotTell, LookupError, OSError) as error:
+            self.reason = str(error)
 
 
 def _thread_and_clock_s() -> tuple[float, float]:

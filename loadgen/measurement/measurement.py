@@ -15,8 +15,7 @@ from loadgen.driver.timed_commands import TimedCommands
 from loadgen.inputs.sources import golden_of
 from loadgen.load.load_config import LoadConfig
 from loadgen.load.warm_up import WarmUpOutcome
-from loadgen.measurement.interval_edges import Boundaries, Energy, Reading, Statistics, Timed
-from loadgen.measurement.machine_use import MachineUse
+from loadgen.measurement.interval_edges import Boundaries, Energy, MachineUse, Reading, Statistics
 from loadgen.measurement.output_agreement import require_fit
 from loadgen.measurement.recorder import Recorder
 from loadgen.measurement.windows import Interval, Traffic
@@ -44,18 +43,6 @@ FEWEST_TO_ABORT = 20
 """Requests below which a share of errors is not judged."""
 
 
-class Recorded(Protocol):
-    """Owner of the measured interval and of the counts in it."""
-
-    @property
-    def interval(self) -> Interval:
-        """The measured interval, as it is known now."""
-
-    @property
-    def recorder(self) -> Recorder:
-        """The counts so far."""
-
-
 class ServerWindows:
     """Reads the counters when a window begins: 0.2 ms of CPU each. One question at a time.
 
@@ -70,7 +57,7 @@ class ServerWindows:
         self._asked = -1
         self._reader: Thread | None = None
 
-    def tick(self, now: int, load: Recorded) -> None:
+    def tick(self, now: int, load: "ActiveLoad") -> None:
         """Ask if a window has begun since the last question, and none waits for its answer."""
         if not self._available or now < load.interval.start:
             return
@@ -140,7 +127,7 @@ class PreparedLoad(Protocol):
         """
 
 
-class ActiveLoad(Timed, Protocol):
+class ActiveLoad(Protocol):
     """A load that is on its way."""
 
     interrupted: str | None
@@ -149,6 +136,13 @@ class ActiveLoad(Timed, Protocol):
     """Readings that it wants at the boundaries of the interval."""
     warmed: WarmUpOutcome | None
     """Result of a warm-up that ends by itself, None until then."""
+
+    @property
+    def interval(self) -> Interval:
+        """The measured interval, as it is known now."""
+
+    def is_over(self, now: int) -> bool:
+        """Return True if the measured interval has passed."""
 
     def run(self, on_tick: Callable[[int], None]) -> None:
         """Send until every request has its outcome; `on_tick` is called with the time now and then."""
@@ -341,7 +335,7 @@ class Measurement:
     ) -> None:
         self._last_tick = now
         interrupts.check()
-        boundaries.tick(now, sending)
+        boundaries.tick(now, sending.interval.start, over=sending.is_over(now))
         commands.tick((now - sending.interval.start) / 1e9)
         if measured.server_windows is not None:
             measured.server_windows.tick(now, sending)

@@ -69,7 +69,7 @@ def _unseen(_outcome: Outcome, _words: str) -> None:
 
 
 class Sender:
-    """One process's load. Each step gives what has the next one: `prepare`, `open`, `begin`, `run`.
+    """One process's load. Each step gives what has the next one: `prepare`, `start` and `run`.
 
     `statistics` are somebody else's, which are told what becomes of the requests.
     """
@@ -117,11 +117,12 @@ class PreparedLoad:
     """Requests that were sent before the load."""
 
     def start(self, directory: Path) -> "ActiveLoad":
-        """Open and begin, for a process that waits for no other."""
-        return self.open(directory).begin()
+        """Open and begin soon, or when --start-file says, for a process that waits for no other."""
+        connections = self.open()
+        return ActiveLoad(self, connections, start_time(self.sender.config.start_file), directory)
 
-    def open(self, directory: Path | None = None) -> "OpenLoad":
-        """Open connections ahead, in the thread that will send; --request-log keeps every request in `directory`."""
+    def open(self) -> Connections:
+        """Open connections ahead, in the thread that will send."""
         config, share = self.sender.config, self.sender.share
         most = share.count(config.most_in_flight)
         connect, servers = self.sender.target.connect, len(config.urls)
@@ -133,45 +134,23 @@ class PreparedLoad:
         )
         if not config.server.no_connection_reuse:
             connections.open_ahead(CONNECT_AHEAD if config.open_loop else most)
-        return OpenLoad(self, connections, directory)
-
-
-@dataclass(frozen=True)
-class OpenLoad:
-    """Connections are open; what is left is to say when."""
-
-    prepared: PreparedLoad
-    connections: Connections
-    directory: Path | None
-    """The result's, for what is kept of each request; None for one of several processes."""
-
-    @property
-    def config(self) -> LoadConfig:
-        """The run."""
-        return self.prepared.sender.config
-
-    def begin(self, start_ns: int | None = None, *, alone: bool = True) -> "ActiveLoad":
-        """Set the time at which the schedule begins: by default soon, or when --start-file says.
-
-        What is `alone` decides when its warm-up is over, and that the interval of a closed loop holds one outcome for
-        each connection, however slow the model is.
-        """
-        start = start_time(self.config.start_file) if start_ns is None else start_ns
-        return ActiveLoad(self, start, alone=alone)
-
-    def close(self) -> None:
-        """Close the connections."""
-        self.connections.close()
+        return connections
 
 
 class ActiveLoad:
-    """One process's load on its way, from the first request to the last answer. `OpenLoad.begin` gives it."""
+    """One process's load on its way, from the first request to the last answer, by a schedule that begins at `start`.
 
-    def __init__(self, opened: OpenLoad, start: int, *, alone: bool) -> None:
-        prepared = opened.prepared
-        sender, self.config = prepared.sender, opened.config
-        config, interval = self.config, interval_from(self.config, start)
-        self._connections = opened.connections
+    A process that sends alone has the result's `directory`, for what is kept of each request. It decides when its
+    warm-up is over, and that the interval of a closed loop holds one outcome for each connection, however slow the
+    model is. Of several processes the master decides both.
+    """
+
+    def __init__(
+        self, prepared: PreparedLoad, connections: Connections, start: int, directory: Path | None = None
+    ) -> None:
+        sender, config = prepared.sender, prepared.sender.config
+        interval, alone = interval_from(config, start), directory is not None
+        self.config, self._connections, self._alone = config, connections, alone
         self._golden, self._schedule = prepared.golden, prepared.schedule
         self._cancellation = sender.cancellation
         self._priority, self._cpu_latency, self._tracing = sender.priority, sender.cpu_latency, sender.tracing
@@ -179,18 +158,18 @@ class ActiveLoad:
         self.readings: Sequence[Reading] = (self._cpu,)
         self._failures, self._pauses = Failures(config.access), Pauses()
         self.interrupted: str | None = None
-        self._alone = alone
         self.warm_up = WarmUp(start, config.warmup_s) if config.scenario.auto_warmup else None
         self.warmed: WarmUpOutcome | None = None
+        self.workers: list[Worker] = []
+        """None: this process sends all of it."""
         self._next_look = 0
         self.labelled = LabelledAnswers() if config.quality else None
-        log = opened.directory if config.live.request_log else None
-        self._log = RequestLog(log, interval.start) if log is not None else None
+        self._log: RequestLog | None = None
         self._stamps: Stamps | None = None
-        if opened.directory is not None and isinstance(opened.connections, TimedConnections):
-            self._stamps = Stamps(opened.directory, opened.connections)
-        connections = config.concurrency or 0
-        least = connections if alone or config.open_loop else float("inf")
+        if directory is not None:
+            self._log = RequestLog(directory, interval.start) if config.live.request_log else None
+            self._stamps = Stamps(directory, connections) if isinstance(connections, TimedConnections) else None
+        least = config.concurrency or 0 if alone or config.open_loop else float("inf")
         self.recorder = Recorder(interval, least, self._waited, self.warm_up)
         self.recorder.outside = prepared.probed
         length, most = config.server.sequence_length, config.most_in_flight
@@ -205,7 +184,7 @@ class ActiveLoad:
             self.recorder.on_counted = self._statistics.good
         self._on_request = self._observers()
         self._driver = Driver(
-            opened.connections,
+            connections,
             prepared.requests,
             timeout_s=config.limits.request_timeout_s,
             on_outcome=self._outcome,
@@ -251,7 +230,7 @@ class ActiveLoad:
                 self._log.close()
             if self._stamps is not None:
                 self._stamps.write(self.interval.start, self.interval.end)
-            self.close()
+            self._connections.close()
 
     def stop(self, reason: str) -> None:
         """Send nothing more, not even what waits; the run is marked as cut short."""
@@ -267,27 +246,20 @@ class ActiveLoad:
             if self._log is not None:
                 self._log.origin = start_ns
 
-    def close(self) -> None:
-        """Close the connections."""
-        self._connections.close()
-
     @property
     def waiting_since(self) -> int | None:
         """When the oldest request without an outcome was due."""
         return self._driver.waiting_since
 
     def is_over(self, now: int) -> bool:
-        """Return True if the measured interval has passed."""
         return self.recorder.is_over(now)
 
     @property
     def interval(self) -> Interval:
-        """The measured interval, as it is known now."""
         return self.recorder.interval
 
     @property
     def peak_in_flight(self) -> int:
-        """Most requests in flight at one time."""
         return self._driver.peak_in_flight
 
     def traffic(self, now: int) -> Traffic:
@@ -303,7 +275,6 @@ class ActiveLoad:
         return Traffic(scheduled, sent, driver.in_flight, len(driver.backlog))
 
     def spans(self) -> list[Span]:
-        """The traced requests that have ended since the last call."""
         return self._tracing.taken() if self._tracing else []
 
     @property
@@ -313,21 +284,13 @@ class ActiveLoad:
 
     @property
     def granted(self) -> GrantedPriority:
-        """The priority of the thread that sends."""
         return self._priority.granted
 
     @property
     def cpu_latency(self) -> Value:
-        """Describe how cores were kept out of idle states, as the result holds it."""
         return self._cpu_latency.figure
 
-    @property
-    def workers(self) -> list[Worker]:
-        """None: this process sent all of it."""
-        return []
-
     def checked(self) -> GoldenCheck | None:
-        """Compare the sampled answers with the golden ones; None if there are none."""
         if self._golden is None:
             return None
         workload, limits = self.config.workload, self.config.workload.agreement.at(self.config.precision)

@@ -11,7 +11,7 @@ from loadgen.evaluation.details import cpu_details, output_details
 from loadgen.evaluation.evidence import cpu_use
 from loadgen.inputs.sources import golden_of
 from loadgen.load.load_config import LoadConfig
-from loadgen.measurement.machine_use import MachineUse
+from loadgen.measurement.interval_edges import MachineUse
 from loadgen.measurement.output_agreement import check
 from loadgen.measurement.probe import probe
 from loadgen.peers.official_loadgen import (

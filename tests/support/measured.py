@@ -9,8 +9,7 @@ from typing import Any, cast
 from loadgen.evaluation.measured_run import complete, header
 from loadgen.load.load_config import LoadConfig
 from loadgen.load.order import Startup
-from loadgen.measurement.interval_edges import Energy, Statistics
-from loadgen.measurement.machine_use import GENERATOR, SERVER, MachineUse
+from loadgen.measurement.interval_edges import GENERATOR, SERVER, Energy, MachineUse, Statistics
 from loadgen.measurement.measurement import Measured, Measurement
 from loadgen.measurement.recorder import Recorder
 from loadgen.measurement.windows import interval_from

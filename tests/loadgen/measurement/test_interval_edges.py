@@ -1,7 +1,14 @@
-"""Readings at the edges of the measured interval: the energy of the target, idle and under load."""
+"""Readings at the edges of the measured interval: energy, idle and under load, counters, CPU time, and whose cores."""
 
+import contextlib
+import errno
+import http.client
+import os
+import re
+import subprocess
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -12,15 +19,19 @@ from gevent import GreenletExit
 from loadgen.evaluation.evidence import _energy, evidence_of_recorder
 from loadgen.load.load_config import LoadConfig
 from loadgen.measurement import interval_edges
+from loadgen.measurement.interval_edges import GENERATOR, SERVER, MachineUse
 from loadgen.measurement.measurement import Measured
 from loadgen.measurement.recorder import Recorder
 from loadgen.measurement.windows import Interval
 from loadgen.sut.target import Target
+from servemark import interrupts
 from servemark.figures.registry import figures_of, number
 from servemark.figures.value import Figures
 from servemark.telemetry.energy import Meter
 from servemark.telemetry.energy.meter import Sample
+from tests.golden.server import GoldenServer
 from tests.support.load_config import config
+from tests.support.proxy import proxy_to
 
 S = 1_000_000_000
 STILL = "rapl: it did not move within"
@@ -106,16 +117,6 @@ def test_each_figure_that_is_not_known_has_its_own_reason(
         assert figures[tag]["reason"].startswith(why)
 
 
-class Timed:
-    """An interval of one second that may go on."""
-
-    interval = Interval(S, 2 * S, 1)
-    over = False
-
-    def is_over(self, now: int) -> bool:
-        return self.over and now >= self.interval.end
-
-
 class Noted:
     """A reading that notes when it was taken."""
 
@@ -129,25 +130,15 @@ class Noted:
         self.taken.append("finish")
 
 
-def test_each_reading_is_taken_once_at_each_boundary() -> None:
-    timed, noted = Timed(), Noted()
+def test_each_reading_is_taken_once_at_each_boundary_also_of_a_run_that_is_cut_short() -> None:
+    noted, cut_short = Noted(), Noted()
     boundaries = interval_edges.Boundaries(noted)
-    boundaries.tick(S - 1, timed)
-    assert noted.taken == []
-    boundaries.tick(S, timed)
-    boundaries.tick(2 * S, timed)  # it goes on
-    assert noted.taken == ["begin"]
-    timed.over = True
-    boundaries.tick(2 * S + 1, timed)
-    boundaries.tick(2 * S + 2, timed)
+    for now, over, taken in ((S - 1, False, 0), (S, False, 1), (2 * S, False, 1), (2 * S, True, 2), (3 * S, True, 2)):
+        boundaries.tick(now, S, over=over)
+        assert noted.taken == ["begin", "finish"][:taken]
     boundaries.finish()
-    assert noted.taken == ["begin", "finish"]
-
-
-def test_a_run_that_is_cut_short_has_its_readings_too() -> None:
-    noted = Noted()
-    interval_edges.Boundaries(noted).finish()
-    assert noted.taken == ["begin", "finish"]
+    interval_edges.Boundaries(cut_short).finish()
+    assert noted.taken == cut_short.taken == ["begin", "finish"]
 
 
 def test_cpu_time_is_this_thread_s_share_of_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,3 +193,95 @@ def test_the_interval_is_that_of_the_runs_windows(monkeypatch: pytest.MonkeyPatc
     assert figures["energy.per_inference"]["value"] == pytest.approx(value)
     assert low < value < high
     assert high / low == pytest.approx(1 + 2 * 2.26 * 0.077 / 10**0.5, rel=0.03)
+
+
+class Served:
+    """A target whose server's processes a test chooses."""
+
+    def __init__(self, *pids: int, unknown: str | None = None) -> None:
+        self.pids, self.unknown = pids, unknown
+
+    def processes(self) -> list[int]:
+        if self.unknown:
+            raise LookupError(self.unknown)
+        return [*self.pids]
+
+
+def measured(target: Served, workers: Callable[[], Iterable[int]] = tuple) -> MachineUse:
+    use = MachineUse(cast(Target, target), workers)
+    use.begin()
+    use.wait()
+    sum(number**2 for number in range(500_000))
+    use.finish()
+    use.wait()
+    return use
+
+
+def test_this_process_is_the_generator(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interrupts, "owner", lambda: None)
+    use = measured(Served()).use
+    assert use is not None
+    assert use.groups[GENERATOR] > 0 == use.groups[SERVER]
+
+
+def test_the_command_s_whole_tree_is_the_generator_but_for_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        monkeypatch.setattr(interrupts, "owner", os.getppid)
+        use: Any = measured(Served(busy.pid)).use
+    finally:
+        busy.kill()
+        busy.wait()
+    assert use.groups[GENERATOR] > 0
+    assert use.groups[SERVER] > 0
+
+
+def test_the_server_behind_a_proxy_is_the_server_and_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The proxy connects to it when the first request comes; what it used before the interval is not counted."""
+    monkeypatch.setattr(interrupts, "owner", lambda: None)
+    with GoldenServer() as server, proxy_to(server.port) as proxy:
+        use = MachineUse(cast(Target, Served(proxy.pid)), tuple)
+        use.begin()
+        use.wait()
+        connection = http.client.HTTPConnection("127.0.0.1", proxy.port, timeout=30)
+        with contextlib.closing(connection):
+            for _ in range(20):
+                connection.request("GET", "/v2/health/ready")
+                connection.getresponse().read()
+            use.finish()
+            use.wait()
+    assert use.use is not None, use.reason
+    assert {f"(pid {pid})" for pid in (proxy.pid, server.pid)} == {*re.findall(r"\(pid \d+\)", use.use.members[SERVER])}
+
+
+def without_descriptors() -> Iterable[int]:
+    raise OSError(errno.EMFILE, "Too many open files", "/proc/stat")
+
+
+def elsewhere() -> Iterable[int]:
+    raise LookupError("worker 1 runs on another machine")
+
+
+@pytest.mark.parametrize(
+    ("target", "workers", "reason"),
+    [
+        (Served(unknown="this is a container"), tuple, "this is a container"),
+        (Served(99_999_999), tuple, "process 99999999: No such process"),
+        (Served(), without_descriptors, "[Errno 24] Too many open files: '/proc/stat'"),
+        (Served(), elsewhere, "worker 1 runs on another machine"),
+    ],
+)
+def test_why_it_is_not_known(target: Served, workers: Callable[[], Iterable[int]], reason: str) -> None:
+    found = measured(target, workers)
+    assert (found.use, found.reason) == (None, reason)
+
+
+def test_before_it_begins() -> None:
+    assert "before its measured interval" in MachineUse(cast(Target, Served()), tuple).reason
+
+
+def test_readings_of_an_interval_that_did_not_begin_are_forgotten() -> None:
+    use = measured(Served())
+    use.discard()
+    assert use.use is None
+    assert "before its measured interval began" in use.reason
