@@ -121,7 +121,7 @@ install_packages() {
 missing_libpython() { # the shared libpython that Triton's Python stub asks for and the linker does not find
     local site=$VENV/lib/python$1/site-packages libdir
     libdir=$($VENV/bin/python -c 'import sysconfig; print(sysconfig.get_config_var("LIBDIR") or "")')
-    # The path that servers/modes/embedded.py gives Triton; the wheel brings the library of Python 3.13 itself.
+    # The path that servers/modes.py gives Triton; the wheel brings the library of Python 3.13 itself.
     LD_LIBRARY_PATH=$site/nvidia_pytriton.libs:$libdir \
         ldd "$site/pytriton/tritonserver/python_backend_stubs/$1/triton_python_backend_stub" |
         awk '/libpython.*not found/ {print $1}'

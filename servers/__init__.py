@@ -2,8 +2,6 @@
 
     with open_server("auto", repository, ["resnet50_onnxruntime"], http_port=8000) as server:
         ...                         # started and ready; server.http is "127.0.0.1:8000"
-
-A mode is a module with `NAME`, `missing` (why it cannot be used here) and `command` (how a Triton is started).
 """
 
 from collections.abc import Sequence
@@ -12,6 +10,7 @@ from pathlib import Path
 
 from servemark.errors import OptionError, ServerError
 from servers.launch.server import Server
+from servers.modes import MODES
 
 __all__ = ["Mode", "Server", "find_modes", "open_server"]
 
@@ -26,9 +25,7 @@ class Mode:
 
 def find_modes() -> list[Mode]:
     """Find out which ways there are here, the preferred first (for `servemark doctor`)."""
-    from servers.modes import docker, embedded, native
-
-    return [Mode(module.NAME, module.missing()) for module in (embedded, native, docker)]
+    return [Mode(name, starter.missing()) for name, starter in MODES.items()]
 
 
 def open_server(
@@ -52,18 +49,15 @@ def open_server(
     have spans at the collector `otlp`; Triton gets `more` flags. Raises OptionError on an unknown mode,
     ServerError where it, or each one, cannot be used here.
     """
-    from servers.modes import docker, embedded, native
-
-    modules = {module.NAME: module for module in (embedded, native, docker)}
-    if mode not in {"auto", *modules}:
-        raise OptionError(f"no server mode is called {mode!r}", fix=f"use one of: auto, {', '.join(modules)}")
+    if mode not in {"auto", *MODES}:
+        raise OptionError(f"no server mode is called {mode!r}", fix=f"use one of: auto, {', '.join(MODES)}")
     reasons: dict[str, ServerError] = {}
-    for name in modules if mode == "auto" else [mode]:
-        reason = modules[name].missing()
+    for name in MODES if mode == "auto" else [mode]:
+        reason = MODES[name].missing()
         if reason is None:
             return Server(
                 name,
-                modules[name].command,
+                MODES[name].command,
                 repository,
                 models,
                 host=host,

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from dashboards import FOLDER
-from servers.modes import docker
+from servers.modes import IMAGE
 from tests.support.manifests import BASE, containers, workloads
 
 COMPOSE = FOLDER / "compose.yaml"
@@ -28,7 +28,7 @@ def test_the_services_are_triton_prometheus_and_grafana() -> None:
 def test_images_are_those_of_kubernetes_of_serve_and_of_the_checked_schema() -> None:
     in_kubernetes = {container["image"] for workload in workloads(BASE).values() for container in containers(workload)}
     assert {SERVICES["triton"]["image"], SERVICES["prometheus"]["image"]} <= in_kubernetes
-    assert SERVICES["triton"]["image"] == docker.IMAGE
+    assert SERVICES["triton"]["image"] == IMAGE
     schema = json.loads((Path(__file__).parent / "grafana" / "schema.json").read_text())
     assert SERVICES["grafana"]["image"] == f"grafana/grafana:{schema['grafana']}"
 

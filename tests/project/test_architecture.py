@@ -35,7 +35,6 @@ TOGETHER = {
     "servemark/models/blocks": "tests/servemark/models/test_models.py",
     "servemark/models/synthesis": "tests/servemark/models/test_models.py",
     "servemark/views/plots": "tests/servemark/views/render/test_html.py",
-    "servers/modes": "tests/servers/launch/test_launch.py",
     "servers/products/apps": "tests/servers/products/test_onnx_model.py",
 }
 """Packages that are tested by what their modules make together: graphs, requests, servers, documents, panels."""

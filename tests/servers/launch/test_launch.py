@@ -1,6 +1,5 @@
 """Start and end of servers: obstacles to a start, the order of ends, the remains of a dead server."""
 
-import csv
 import os
 import signal
 import socket
@@ -9,17 +8,15 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
 import psutil
 import pytest
 
-from servemark.errors import ArtifactError, OptionError, ServerError
+from servemark.errors import ArtifactError, ServerError
 from servemark.repository.entry import Entry
-from servers import find_modes, open_server
+from servers import open_server
 from servers.launch.process import Command
-from servers.launch.server import Server, ServerJob
-from servers.modes import docker, embedded, native
+from servers.launch.server import Server
 from tests.support.locust_run import DEADLINE_S, alive, until
 from tests.support.small_models import affine, artifact_of
 from tests.support.triton import START_S, triton_only
@@ -96,22 +93,6 @@ def test_model_that_is_not_there(repository: Path) -> None:
     with pytest.raises(ArtifactError) as error:
         open_server("embedded", repository, ["resnet50_onnxruntime"]).start()
     assert error.value.fix == "servemark export resnet50 --engine onnxruntime"
-
-
-def test_unknown_mode() -> None:
-    with pytest.raises(OptionError, match="podman"):
-        open_server("podman", Path(), [])
-
-
-def test_a_mode_that_is_missing_says_why(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ServerError, match="no tritonserver on PATH"):
-        open_server("native", tmp_path, [])
-    assert {mode.name: bool(mode.missing) for mode in find_modes()} == {
-        "embedded": False,
-        "native": True,
-        "docker": True,
-    }
 
 
 def test_server_that_never_gets_ready_is_ended(repository: Path) -> None:
@@ -202,93 +183,6 @@ def test_dead_server_is_noticed_and_cleared(repository: Path) -> None:
         assert server.log is not None
         assert "Started HTTPService" in server.log.read_text()
         assert set(regions(os.getpid())) == before
-
-
-GUARDED = """
-import sys
-from pathlib import Path
-from servers.launch.guard import lock
-lock(Path(sys.argv[1]))
-print("locked", flush=True)
-sys.stdin.read()
-"""
-
-
-def test_regions_of_a_dead_servemark_are_swept_at_the_next_start(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """Whose guard is gone, not whose number is: containers with a /dev/shm in common count their processes from 1."""
-    monkeypatch.setattr(embedded, "SHARED_MEMORY", tmp_path)
-    claim = tmp_path / "servemark_1_0a_claim"
-    others = {"servemark_load_system_1_0b", "servemark_notes", "psm_1"}
-    for name in ("servemark_1_0a_region", "servemark_1_0b_region", *others):
-        (tmp_path / name).touch()
-    command = [sys.executable, "-c", GUARDED, str(claim)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as guard:
-        assert guard.stdout is not None
-        assert guard.stdout.readline() == b"locked\n"
-        embedded._sweep()
-        assert {path.name for path in tmp_path.iterdir()} == {"servemark_1_0a_region", claim.name, *others}
-        guard.kill()
-    embedded._sweep()
-    assert {path.name for path in tmp_path.iterdir()} == others
-
-
-def test_regions_of_another_user_stay(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(embedded, "SHARED_MEMORY", tmp_path)
-    (tmp_path / "servemark_1_0a_region").touch()
-    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
-    embedded._sweep()
-    assert len(list(tmp_path.iterdir())) == 1
-
-
-def test_what_cannot_be_swept_does_not_stop_a_start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Another user's region in a sticky directory."""
-
-    def refuse(_: Path, **__: object) -> None:
-        raise PermissionError
-
-    (tmp_path / "servemark_1_0a_region").touch()
-    monkeypatch.setattr(embedded, "SHARED_MEMORY", tmp_path)
-    monkeypatch.setattr(Path, "unlink", refuse)
-    embedded._sweep()
-    assert len(list(tmp_path.iterdir())) == 1
-
-
-def job(folder: Path, *, reloadable: bool = False) -> ServerJob:
-    """A job as the server makes it: a repository of links."""
-    (folder / "a,b" / MODELS[0]).mkdir(parents=True)
-    (folder / "models").mkdir()
-    (folder / "models" / MODELS[0]).symlink_to(folder / "a,b" / MODELS[0])
-    ports = {"--http-port": 1, "--grpc-port": 2, "--metrics-port": 3}
-    return ServerJob(folder / "models", MODELS, "127.0.0.1", ports, folder, reloadable)
-
-
-@pytest.mark.parametrize("mode", [native, docker])
-def test_other_modes_serve_the_same_models_on_the_same_ports(mode: ModuleType, tmp_path: Path) -> None:
-    planned = mode.command(job(tmp_path))
-    argv = planned.argv
-    assert planned.contained == (mode is docker)
-    assert {"--http-port=1", "--grpc-port=2", "--metrics-port=3", "--http-address=127.0.0.1"} <= set(argv)
-    repository = next(flag for flag in argv if flag.startswith("--model-repository=")).partition("=")[2]
-    if mode is native:
-        assert Path(repository, MODELS[0]).is_dir()
-    else:
-        mounts = [next(csv.reader([flag.removeprefix("--mount=")])) for flag in argv if flag.startswith("--mount=")]
-        source, target = tmp_path / "a,b" / MODELS[0], f"{repository}/{MODELS[0]}"
-        assert mounts == [["type=bind", f"source={source}", f"target={target}", "readonly"]]
-
-
-@pytest.mark.parametrize("mode", [native, docker])
-def test_other_modes_restrict_model_control(mode: ModuleType, tmp_path: Path) -> None:
-    fixed, reloadable = (job(tmp_path / name, reloadable=name == "tune") for name in ("serve", "tune"))
-    assert "--model-control-mode=none" in mode.command(fixed).argv
-    assert f"--http-restricted-api=trace,logging:servemark-key={fixed.key}" in mode.command(fixed).argv
-    restricted = f"model-repository,trace,logging:servemark-key={reloadable.key}"
-    wanted = {"--model-control-mode=explicit", f"--load-model={MODELS[0]}", f"--http-restricted-api={restricted}"}
-    assert wanted | {f"--grpc-restricted-protocol={restricted}"} <= set(mode.command(reloadable).argv)
-    assert fixed.key != reloadable.key
-    assert fixed.key not in repr(fixed)
 
 
 @pytest.mark.parametrize(

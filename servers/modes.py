@@ -1,4 +1,4 @@
-"""The Triton in the wheel `nvidia-pytriton`: no Docker, no root; models run in servemark's Python-based backends."""
+"""Ways to start a Triton: the one in the wheel `nvidia-pytriton`, one on PATH, one in Docker."""
 
 import contextlib
 import fcntl
@@ -11,15 +11,15 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from servemark.errors import OptionError, ServerError
 from servers.engines import engine_names
 from servers.launch.process import Command
-from servers.launch.server import ServerJob
+from servers.launch.server import TUNABLES, ServerJob
 
-NAME = "embedded"
 BACKEND = "from servers.triton_backend.adapter import Adapter as TritonPythonModel\n"
 """The file of each engine's Python-based backend, by whose folder's name Triton finds it."""
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  where the Python backend makes its regions (shm_open)
@@ -32,10 +32,21 @@ CANNOT_EXECUTE = 127
 _PREFIX = re.compile(r"servemark_[0-9]+_[0-9a-f]+_")
 """Start of the names of one server's regions: servemark's process id, and a random word of the server's."""
 _CLAIM = "claim"
+IMAGE = "nvcr.io/nvidia/tritonserver:26.09-py3"
+"""Triton 2.73. NVIDIA's security bulletins ask for 26.07 or later. SERVEMARK_TRITON_IMAGE names another."""
+ENGINE_TIMEOUT_S = 5
 
 
-def missing() -> ServerError | None:
-    """Say why this mode cannot be used here; None where it can."""
+class Starter(NamedTuple):
+    """A way to start a Triton."""
+
+    missing: Callable[[], ServerError | None]
+    """Says why it cannot be used here, with the remedy; None where it can."""
+    command: Callable[[ServerJob], Command]
+    """Plans the start. Raises ServerError, and OptionError for a model's name that it cannot take."""
+
+
+def _embedded_missing() -> ServerError | None:
     try:
         wheel = _wheel()
     except ServerError as error:
@@ -55,12 +66,12 @@ def missing() -> ServerError | None:
     return None
 
 
-def command(job: ServerJob) -> Command:
-    """Plan the start: a backend directory in the scratch directory, the wheel's libraries, this Python for the stubs.
+def _embedded_command(job: ServerJob) -> Command:
+    """Plan a backend directory in the scratch directory, the wheel's libraries, this Python for the stubs.
 
     Raises ServerError where the wheel or a library is missing, OptionError for a name that its backend cannot take.
     """
-    if reason := missing():
+    if reason := _embedded_missing():
         raise reason
     for model in job.models:
         _require_word(model)
@@ -168,3 +179,68 @@ def _unclaimed(claim: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def _native_missing() -> ServerError | None:
+    if shutil.which("tritonserver"):
+        return None
+    return ServerError(
+        "no tritonserver on PATH", fix="run inside nvcr.io/nvidia/tritonserver, or use the embedded Triton"
+    )
+
+
+def _docker_missing() -> ServerError | None:
+    program = shutil.which("docker")
+    if not program:
+        return ServerError("no docker on PATH", fix="install Docker, or use the embedded Triton")
+    try:
+        answer = subprocess.run(
+            [program, "version", "--format", "{{.Server.Version}}"],
+            capture_output=True,
+            text=True,
+            timeout=ENGINE_TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return ServerError(
+            f"the Docker engine did not answer within {ENGINE_TIMEOUT_S} s", fix="systemctl restart docker"
+        )
+    if answer.returncode:
+        return ServerError(f"no Docker engine answers: {answer.stderr.strip()}", fix="systemctl start docker")
+    return None
+
+
+def _docker_command(job: ServerJob) -> Command:
+    """Plan the use of the host's network, so that the same loopback addresses hold, and its GPUs where it has any."""
+    name, user = job.scratch.name, f"{os.getuid()}:{os.getgid()}"
+    gpus = ["--gpus", "all"] if Path("/dev/nvidiactl").exists() else []
+    container = ["--rm", "--init", "--name", name, "--network", "host", "--shm-size", "1g", *gpus]
+    passed = ["--env", TUNABLES]  # none where this process has none
+    locked = ["--user", user, "--cap-drop", "ALL", "--security-opt", "no-new-privileges"]
+    image = os.environ.get("SERVEMARK_TRITON_IMAGE", IMAGE)
+    # Docker reads a mount as a line of CSV, in which a path may hold commas.
+    mounts = [
+        f"--mount=type=bind,{_field('source', model.resolve())},{_field('target', f'/models/{model.name}')},readonly"
+        for model in sorted(job.repository.iterdir())
+    ]
+    return Command(
+        argv=["docker", "run", *container, *passed, *locked, *mounts, image, "tritonserver", *job.arguments("/models")],
+        # The container is the engine's child, not ours: it outlives the killed client unless it is removed by name.
+        afterwards=["docker", "rm", "--force", name],
+        contained=True,
+    )
+
+
+def _field(key: str, value: object) -> str:
+    """Quote a field of a line of CSV."""
+    return '"{}={}"'.format(key, str(value).replace('"', '""'))
+
+
+embedded = Starter(_embedded_missing, _embedded_command)
+"""No Docker, no root; models run in servemark's Python-based backends."""
+native = Starter(_native_missing, lambda job: Command(argv=["tritonserver", *job.arguments()]))
+"""As inside NVIDIA's container: its own C++ backends serve the same repository."""
+docker = Starter(_docker_missing, _docker_command)
+"""Where a Docker engine answers; the models are mounted read-only."""
+MODES = {"embedded": embedded, "native": native, "docker": docker}
+"""By name, the preferred first."""
