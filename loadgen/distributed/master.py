@@ -14,9 +14,8 @@ from locust.runners import STATE_MISSING, MasterRunner
 
 from loadgen.distributed.messages import MESSAGE, Expected, Message, fingerprint, merged
 from loadgen.distributed.worker_view import ClockOffset, WorkerView
-from loadgen.load.arrivals import Share
+from loadgen.load.arrivals import Share, start_time
 from loadgen.load.load_config import LoadConfig
-from loadgen.load.order import start_time
 from loadgen.load.warm_up import WarmUp, WarmUpOutcome
 from loadgen.measurement.interval_edges import Reading
 from loadgen.measurement.measurement import worker_name

@@ -3,16 +3,25 @@
 import heapq
 import itertools
 import random
+import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import length_hint
+from pathlib import Path
 from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from servemark import interrupts
 from servemark.documents.load import NO_PAUSE, Distribution, Stage
+from servemark.errors import ServerError
+
+START_IN_S = 0.05
+"""The schedule begins this long after the connections are open."""
+START_TIMEOUT_S = 900.0
+"""Maximum wait of a run that is ready for others that begin with it."""
 
 Seed = int | Sequence[int]
 """Of numpy's generator; several numbers are one seed."""
@@ -67,6 +76,18 @@ def _unit(distribution: Distribution, until: float, cv: float, rng: np.random.Ge
         gaps = rng.gamma(shape, 1 / shape, size) if gamma else rng.standard_exponential(size)
         arrivals = np.concatenate([arrivals, last + np.cumsum(gaps)])
     return arrivals
+
+
+def start_time(file: Path | None, ahead_s: float = START_IN_S) -> int:
+    """Return when the schedule begins: soon, or at the time that its caller writes when several runs are ready."""
+    if file is None:
+        return time.monotonic_ns() + int(ahead_s * 1e9)
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while not (file.exists() and (text := file.read_text())):
+        if time.monotonic() > deadline:
+            raise ServerError(f"{file} did not come within {START_TIMEOUT_S:g} s: the caller has not begun the run")
+        interrupts.sleep(0.01)
+    return int(text)
 
 
 class Arrivals(Protocol):

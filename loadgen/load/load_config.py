@@ -1,4 +1,4 @@
-"""A run as it is made: its request, and what the request names: the workload, the server, a trace, a language model."""
+"""A run as it is made: its request with the workload, server, trace and language model that it names; and its order."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from msgspec import Struct
 
 from loadgen.load.arrivals import Share, Users
-from loadgen.load.order import Order, Startup
 from loadgen.load.scenario import Scenario, scenario_of
 from loadgen.transport.access import Access
 from loadgen.transport.server_url import METRICS, metrics_url, normal_urls, protocol_of
@@ -25,6 +25,7 @@ from servemark.quality.ctc import LanguageModel
 from servemark.quantities import EXACT_FLOATS, text_of
 from servemark.repository.entry import Entry
 from servemark.repository.names import checked_name
+from servemark.results.directory import ORDER_FILE
 from servemark.results.objectives import Objectives, parse_objectives
 from servemark.results.schema.run import Resolved
 from servemark.telemetry.energy.command import words_of
@@ -41,6 +42,44 @@ Lookup = Callable[[RunRequest], Workload]
 def in_zoo(request: RunRequest) -> Workload:
     """The workload of the zoo that a request names. Raises OptionError."""
     return get(request.workload)
+
+
+class Startup(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The start of a server of our own, which has answered no request yet."""
+
+    load_s: float
+    """Time from the start of its process until its models were ready."""
+    ready_ns: int
+    """The time at which they were (monotonic ns)."""
+
+
+class Order(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One run to make: the file that its process gets, with the request and what the caller has resolved of it."""
+
+    request: RunRequest
+    address: str
+    """The server that is really asked, as --url names it."""
+    result_dir: str
+    """The result directory, made by the caller."""
+    server_root: int | None = None
+    """The process from which the server's descend, where the caller has started it."""
+    startup: Startup | None = None
+    """The start of that server, where its caller has just started it for a cold start."""
+    start_file: str = ""
+    """Begin at the time (monotonic ns) in this file."""
+
+    def place(self) -> Path:
+        """Write it into the result directory; its path."""
+        path = Path(self.result_dir, ORDER_FILE)
+        path.write_bytes(msgspec.json.encode(self))
+        return path
+
+    @classmethod
+    def take(cls, path: Path) -> "Order":
+        """Read it, and remove the file."""
+        order = msgspec.json.decode(path.read_bytes(), type=cls)
+        path.unlink()
+        return order
 
 
 @dataclass(frozen=True, repr=False)
@@ -111,13 +150,12 @@ class LoadConfig:
     def ordered(cls, order: Order, lookup: Lookup) -> "LoadConfig":
         """Resolve what a caller has ordered. Raises as `of`."""
         config = cls.of(order.request, lookup, address=order.address)
-        start_file = Path(order.start_file) if order.start_file else None
         return replace(
             config,
             server_root=order.server_root,
             startup=order.startup,
             result_dir=Path(order.result_dir),
-            start_file=start_file,
+            start_file=Path(order.start_file) if order.start_file else None,
         )
 
     @property
@@ -322,18 +360,14 @@ def out_of_range(tensor: Tensor, least: float, most: float) -> str | None:
         return f"is not a range of {tensor.datatype}"
     if tensor.dtype.kind in "iu":
         limits = np.iinfo(tensor.datatype.lower())
-        if not (_is_exact(least) and _is_exact(most)):
+        exact = [isinstance(each, int) or (each.is_integer() and abs(each) < EXACT_FLOATS) for each in (least, most)]
+        if not all(exact):  # a float this large is not the very number that was written
             return f"has no whole numbers, and {tensor.name} is {tensor.datatype}"
         if least < limits.min or most > limits.max:
             return f"is beyond {tensor.datatype} ({limits.min} to {limits.max})"
     elif max(abs(least), abs(most), most - least) > np.finfo(tensor.dtype.char).max:
         return f"is beyond {tensor.datatype}"
     return None
-
-
-def _is_exact(value: float) -> bool:
-    """Tell whether a number is whole, and the very one that was written."""
-    return isinstance(value, int) or (value.is_integer() and abs(value) < EXACT_FLOATS)
 
 
 def server_addresses(request: RunRequest) -> tuple[tuple[str, ...], str | None]:

@@ -25,8 +25,7 @@ from loadgen.distributed.worker import Worker
 from loadgen.evaluation.details import error_details
 from loadgen.evaluation.evidence import so_far
 from loadgen.evaluation.measured_run import record
-from loadgen.load.load_config import LoadConfig, Lookup
-from loadgen.load.order import Order
+from loadgen.load.load_config import LoadConfig, Lookup, Order
 from loadgen.locust_bridge.locust_internals import (
     count_heartbeats_steadily,
     pass_over_garbage,

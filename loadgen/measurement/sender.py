@@ -19,9 +19,8 @@ from loadgen.driver.event_loop import Driver, Pauses
 from loadgen.driver.failures import Failures
 from loadgen.driver.observers import LabelledAnswers, RequestLog, Stamps, TimedConnections, Tracing
 from loadgen.driver.priority import SendersPriority
-from loadgen.load.arrivals import ALL, ClosedLoopArrivals, OpenLoopArrivals, Share, closed_loop
+from loadgen.load.arrivals import ALL, ClosedLoopArrivals, OpenLoopArrivals, Share, closed_loop, start_time
 from loadgen.load.load_config import LoadConfig
-from loadgen.load.order import start_time
 from loadgen.load.warm_up import WarmUp, WarmUpOutcome
 from loadgen.measurement.interval_edges import CpuTime, Reading
 from loadgen.measurement.output_agreement import check

@@ -7,8 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from loadgen.load.load_config import LoadConfig
-from loadgen.load.order import Startup
+from loadgen.load.load_config import LoadConfig, Startup
 from loadgen.targets.http import control_of
 from loadgen.transport.server_url import METRICS
 from servemark.documents.request import RunRequest

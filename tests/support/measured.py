@@ -7,8 +7,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from loadgen.evaluation.measured_run import complete, header
-from loadgen.load.load_config import LoadConfig
-from loadgen.load.order import Startup
+from loadgen.load.load_config import LoadConfig, Startup
 from loadgen.measurement.interval_edges import GENERATOR, SERVER, Energy, MachineUse, Statistics
 from loadgen.measurement.measurement import Measured, Measurement
 from loadgen.measurement.recorder import Recorder

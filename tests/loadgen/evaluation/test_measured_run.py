@@ -3,7 +3,7 @@
 import pytest
 
 from loadgen.evaluation.measured_run import histograms
-from loadgen.load.order import Startup
+from loadgen.load.load_config import Startup
 from servemark.figures.registry import count_of, value_of
 from servemark.results import directory as results
 from servemark.stats.histogram import Histogram

@@ -11,7 +11,7 @@ from scipy import stats
 
 from loadgen.evaluation.mix import Part, parse_mix, requests_of, total
 from loadgen.load.arrivals import schedule
-from loadgen.load.order import start_time
+from loadgen.load.arrivals import start_time
 from servemark.documents.load import ConstantRate, Distribution
 from servemark.documents.request import RunRequest
 from servemark.errors import OptionError

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 
-from loadgen.load.order import Order
+from loadgen.load.load_config import Order
 from servemark.cli import explain
 from servemark.cli import run as command
 from servemark.documents.files import read_request, text_of

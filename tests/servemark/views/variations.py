@@ -4,7 +4,7 @@ import copy
 from pathlib import Path
 from typing import Any
 
-from loadgen.load.order import Startup
+from loadgen.load.load_config import Startup
 from loadgen.load.warm_up import WarmUpOutcome
 from servemark.results import directory
 from servemark.results.saved import Saved
