@@ -361,7 +361,7 @@ def out_of_range(tensor: Tensor, least: float, most: float) -> str | None:
     if tensor.dtype.kind in "iu":
         limits = np.iinfo(tensor.datatype.lower())
         exact = [isinstance(each, int) or (each.is_integer() and abs(each) < EXACT_FLOATS) for each in (least, most)]
-        if not all(exact):  # a float this large is not the very number that was written
+        if not all(exact):  # each whole, and the very number that was written
             return f"has no whole numbers, and {tensor.name} is {tensor.datatype}"
         if least < limits.min or most > limits.max:
             return f"is beyond {tensor.datatype} ({limits.min} to {limits.max})"

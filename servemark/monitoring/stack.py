@@ -18,8 +18,7 @@ from servemark.errors import ArtifactError, OptionError, ServerError, reason
 from servemark.monitoring import session_with
 from servemark.repository.entry import CONFIG, how_to_make
 from servemark.telemetry.scrape_targets import TARGETS
-from servers.launch import readiness
-from servers.launch.process import Command, Process, claim_ports
+from servers.launch.process import Command, Process, claim_ports, request, wait_until_ready
 
 
 def export(folder: Path, *, generator: str = GENERATOR, triton: str = TRITON, force: bool = False) -> list[Path]:
@@ -112,7 +111,7 @@ def start(stack: Stack) -> Watching:
     if engine:
         ready["Grafana"] = (urls["--grafana-port"], "/api/health")
     try:
-        readiness.wait_ready(lambda: _waiting(ready), PULL_TIMEOUT_S if engine else START_TIMEOUT_S, process.check)
+        wait_until_ready(lambda: _waiting(ready), PULL_TIMEOUT_S if engine else START_TIMEOUT_S, process.check)
     except BaseException:
         process.stop()
         raise
@@ -156,7 +155,7 @@ def native(prometheus: str, stack: Stack, taken: dict[str, int]) -> Command:
 
 def _waiting(ready: dict[str, tuple[str, str]]) -> list[str]:
     """Name what does not answer yet. Raises OSError where nothing listens."""
-    pages = {name: readiness.request(url.removeprefix("http://"), path).status for name, (url, path) in ready.items()}
+    pages = {name: request(url.removeprefix("http://"), path).status for name, (url, path) in ready.items()}
     return [name for name, status in pages.items() if status != HTTPStatus.OK]
 
 

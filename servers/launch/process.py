@@ -1,4 +1,4 @@
-"""A server's process: its ports, its start under guard and its end, and what all servers of servemark's own share."""
+"""A server's process: its ports, its start under guard, questions until it is ready, and its end."""
 
 import abc
 import contextlib
@@ -9,21 +9,26 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from http.client import HTTPException
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 import psutil
 
+from servemark import interrupts
 from servemark.errors import ServerError
 from servemark.machine.scratch import Scratch
+from servemark.telemetry.http_request import Reply, ask
 from servers.launch.guard import AFTERWARDS_S
 
 GUARD = Path(__file__).with_name("guard.py")
 GRACE_S = 5.0
 TAIL_BYTES = 16_384
+POLL_S = 0.05
+REQUEST_TIMEOUT_S = 5.0
 
 
 def claim_ports(host: str, ports: Mapping[str, int]) -> dict[str, int]:
@@ -56,6 +61,43 @@ def _holder(port: int) -> str:
             if local and local.port == port and connection.status == psutil.CONN_LISTEN and connection.pid:
                 return f"; held by {psutil.Process(connection.pid).name()} (pid {connection.pid})"
     return ""
+
+
+def request(
+    endpoint: str,
+    path: str,
+    *,
+    body: bytes | None = None,
+    headers: Mapping[str, str] | None = None,
+    timeout_s: float = REQUEST_TIMEOUT_S,
+) -> Reply:
+    """Ask "host:port", by POST where there is a body. Raises OSError, and KeyboardInterrupt on a signal."""
+    try:
+        with interrupts.anywhere():
+            return ask(endpoint, path, body=body, headers=headers, timeout_s=timeout_s)
+    except HTTPException as error:
+        raise OSError(f"no HTTP server: {error!r}") from error
+
+
+def wait_until_ready(probe: Callable[[], list[str]], timeout_s: float, check: Callable[[], None]) -> None:
+    """Return as soon as nothing is waiting any more.
+
+    `probe` names what is not ready yet, or raises OSError where nothing listens yet. `check` is asked at every turn
+    and raises when the server has ended. Raises ServerError as soon as a model fails to load, with Triton's own
+    message, and when `timeout_s` has passed.
+    """
+    deadline = time.monotonic() + timeout_s
+    while True:
+        check()
+        try:
+            waiting = probe()
+        except OSError as error:
+            waiting = [f"the server ({error})"]
+        if not waiting:
+            return
+        if time.monotonic() > deadline:
+            raise ServerError(f"not ready after {timeout_s:g} s: {', '.join(waiting)}")
+        interrupts.sleep(POLL_S)
 
 
 @dataclass(frozen=True)

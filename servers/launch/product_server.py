@@ -15,8 +15,7 @@ from servemark import interrupts
 from servemark.errors import ServerError
 from servemark.machine.scratch import Scratch
 from servemark.repository.names import in_path
-from servers.launch import readiness
-from servers.launch.process import Command, GuardedServer, Process, claim_ports
+from servers.launch.process import Command, GuardedServer, Process, claim_ports, request, wait_until_ready
 from servers.products import APPS, Deployment, Place, pins, product, version
 
 LOOPBACK = "127.0.0.1"
@@ -143,12 +142,12 @@ class ProductServer(GuardedServer):
     def wait_ready(self, timeout_s: float) -> None:
         """Return once the model can be asked. Raises ServerError where it ends, or is not ready in time."""
         assert self._process
-        readiness.wait_ready(self._waiting, timeout_s, self.check)
+        wait_until_ready(self._waiting, timeout_s, self.check)
         self.startup_s = self._process.age_s
 
     def _waiting(self) -> list[str]:
         path = product(self.name).ready.format(model=in_path(self._deployment.model))
-        return [] if readiness.request(self.http, path).status == HTTPStatus.OK else [self.name]
+        return [] if request(self.http, path).status == HTTPStatus.OK else [self.name]
 
     def _endpoint(self, service: str) -> str:
         return f"{LOOPBACK}:{self._ports[f'{service}_port']}"

@@ -14,13 +14,21 @@ import psutil
 from servemark.errors import MAX_QUOTED, ArtifactError, ServerError
 from servemark.machine.scratch import Scratch
 from servemark.repository.entry import CONFIG, Entry, config_text
-from servemark.repository.names import in_path
+from servemark.repository.names import in_path, spellings
 from servemark.telemetry import scrape_targets
 from servemark.telemetry.http_request import Reply
 from servers.engines import engine_names
-from servers.launch import readiness
-from servers.launch.process import Command, GuardedServer, Process, claim_ports
+from servers.launch.process import (
+    REQUEST_TIMEOUT_S,
+    Command,
+    GuardedServer,
+    Process,
+    claim_ports,
+    request,
+    wait_until_ready,
+)
 
+_NO_GPU = re.compile(r"invalid or unsupported gpu id (\d+)")
 _REFUSAL = re.compile(r"""E\d{4} .*?\] "?(?:Poll failed for model directory|failed to load model) '(.+?)': (.*)""")
 _PARSER = re.compile(r".*Error parsing text-format inference\.ModelConfig: (.*)")
 """Protobuf's own line, which comes before Triton's and says more."""
@@ -176,7 +184,7 @@ class Server(GuardedServer):
         """Its folders and ports are those of the process once it is started."""
         self._scraped: scrape_targets.ScrapeTarget | None = None
         self.version = ""
-        """Triton's version, as it says itself; known once ready."""
+        """Triton's version, as it says itself, "" where it says none; known once ready."""
 
     @property
     def metrics(self) -> str:
@@ -227,11 +235,11 @@ class Server(GuardedServer):
             said.check(self.models)
 
         try:
-            readiness.wait_ready(lambda: readiness.not_ready(self.http, self.models, self.key), timeout_s, check)
+            wait_until_ready(lambda: _not_ready(self.http, self.models, self.key), timeout_s, check)
         except ServerError as error:
             raise ServerError(error.what, fix=error.fix or f"read {self.log}") from error
         self.startup_s = self._process.age_s
-        self.version = readiness.version(self.http)
+        self.version = str(json.loads(request(self.http, "/v2").body).get("version", ""))
 
     def workers(self) -> list[psutil.Process]:
         """The processes in which models run, of Python-based backends; none can be seen in a container."""
@@ -247,6 +255,40 @@ class Server(GuardedServer):
         host = ANY_HOST.get(self._job.host, self._job.host)
         shown = f"[{host}]" if ":" in host else host
         return f"{shown}:{self._job.ports[f'--{service}-port']}"
+
+
+def _not_ready(endpoint: str, models: Sequence[str], key: Mapping[str, str]) -> list[str]:
+    """Name what is not ready yet; `key` opens the repository index.
+
+    Raises OSError when unreachable, ServerError when a model failed to load.
+    """
+    paths = {"the server": ["/v2/health/ready"]}
+    paths |= {model: [f"/v2/models/{each}/ready" for each in spellings(model)] for model in models}
+    waiting = [
+        name for name, known in paths.items() if all(request(endpoint, path).status != HTTPStatus.OK for path in known)
+    ]
+    if waiting:
+        _raise_load_failure(endpoint, models, key)
+    return waiting
+
+
+def _raise_load_failure(endpoint: str, models: Sequence[str], key: Mapping[str, str]) -> None:
+    """Ask Triton's repository index why a model is not there; other servers have no such page."""
+    index = request(endpoint, "/v2/repository/index", body=b"", headers=key)
+    if index.status != HTTPStatus.OK:
+        return
+    for entry in json.loads(index.body):
+        if entry["name"] in models and entry.get("state") == "UNAVAILABLE" and entry.get("reason"):
+            raise load_failure(entry["name"], entry["reason"])
+
+
+def load_failure(model: str, reason: str) -> ServerError:
+    """Triton's reason as an error: a Python traceback follows "At:", and an error of ours carries its own fix."""
+    what, _, fix = reason.partition("\n\nAt:")[0].partition("\n  fix: ")
+    if wanted := _NO_GPU.search(what):
+        what = f"it is to run on GPU {wanted[1]}, and Triton sees no such GPU here"
+        fix = "name a GPU that `servemark doctor` shows, or an engine for CPUs and --device cpu"
+    return ServerError(f"Triton cannot load {model}: {what}", fix=fix or None)
 
 
 def _with_steps(repository: Path, models: Sequence[str]) -> list[str]:
@@ -280,7 +322,7 @@ def unload_model(server: Server, model: str) -> None:
     workers = server.workers()
     try:
         _post(server, f"models/{in_path(model)}/unload", UNLOAD_TIMEOUT_S)
-        readiness.wait_ready(lambda: _remains(server, model, workers), UNLOAD_TIMEOUT_S, server.check)
+        wait_until_ready(lambda: _remains(server, model, workers), UNLOAD_TIMEOUT_S, server.check)
     except OSError as error:
         server.check()
         raise ServerError(f"the server at {server.http} did not unload {model}: {error}") from error
@@ -294,18 +336,18 @@ def load_model(server: Server, model: str, timeout_s: float) -> None:
         server.check()
         raise ServerError(f"the server at {server.http} did not load {model}: {error}") from error
     if reply.status != HTTPStatus.OK:
-        raise readiness.load_failure(model, json.loads(reply.body).get("error", f"status {reply.status}"))
+        raise load_failure(model, json.loads(reply.body).get("error", f"status {reply.status}"))
 
 
 def _remains(server: Server, model: str, workers: list[psutil.Process]) -> list[str]:
     """List the remains of an unloaded model; a process ends about 2 s after the model has left the index."""
-    index = _post(server, "index", readiness.REQUEST_TIMEOUT_S)
+    index = _post(server, "index", REQUEST_TIMEOUT_S)
     states = {entry["name"]: entry.get("state") for entry in json.loads(index.body)}
     left = [f"the end of {model}"] if states.get(model) in {"READY", "UNLOADING", "LOADING"} else []
     return left + [f"the end of process {worker.pid}" for worker in workers if worker.is_running()]
 
 
 def _post(server: Server, path: str, timeout_s: float) -> Reply:
-    return readiness.request(
+    return request(
         server.http, f"/v2/repository/{path}", body=b"", headers=server.key, timeout_s=timeout_s
     )

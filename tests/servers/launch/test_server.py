@@ -6,7 +6,7 @@ import pytest
 
 from servemark.errors import ArtifactError
 from servers.launch.process import Command
-from servers.launch.server import Server, TritonLog
+from servers.launch.server import Server, TritonLog, load_failure
 
 POLL = 'E1127 12:19:24.555813 532 model_repository_manager.cc:1460] "Poll failed for model directory'
 LOAD = 'E1127 12:19:32.538709 616 model_repository_manager.cc:724] "failed to load model'
@@ -74,3 +74,32 @@ def test_an_address_of_ipv6_stands_in_brackets(tmp_path: Path, host: str, shown:
     ports = {"--http-port": 1, "--grpc-port": 2, "--metrics-port": 3}
     server = Server("own", lambda _: Command([]), tmp_path, [], host=host, port_flags=ports)
     assert (server.http, server.grpc, server.metrics) == (f"{shown}:1", f"{shown}:2", f"{shown}:3")
+
+
+NO_GPU = (
+    "Invalid argument: instance group m_0 of model m specifies invalid or unsupported gpu id 3. GPUs with at least the "
+    "minimum required CUDA compute compatibility of 6.000000 are: "
+)
+
+
+@pytest.mark.parametrize(
+    ("reason", "what", "fix"),
+    [
+        (
+            "Internal: ValueError: no such file\n\nAt:\n  model.py(7): <module>",
+            "Internal: ValueError: no such file",
+            None,
+        ),
+        (
+            "Internal: ServerError: torch is missing\n  fix: install it",
+            "Internal: ServerError: torch is missing",
+            "install it",
+        ),
+        (NO_GPU, "it is to run on GPU 3, and Triton sees no such GPU here", "name a GPU that `servemark doctor` shows"),
+    ],
+)
+def test_a_reason_is_what_went_wrong_and_its_fix(reason: str, what: str, fix: str | None) -> None:
+    error = load_failure("m", reason)
+    assert error.what == f"Triton cannot load m: {what}"
+    assert (error.fix or "").startswith(fix or "")
+    assert (error.fix is None) == (fix is None)
