@@ -5,11 +5,14 @@ import functools
 import inspect
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any, NoReturn
 
 import gevent
+import numpy as np
+import numpy.typing as npt
 from locust import argument_parser, log, runners, stats
 from locust.argument_parser import LocustArgumentParser
 from locust.env import Environment
@@ -17,8 +20,14 @@ from locust.exception import RPCError, RPCSendError
 from locust.rpc import Message
 from locust.rpc.zmqrpc import BaseSocket
 from locust.runners import MasterRunner, Runner
+from locust.stats import StatsEntry
 
+from loadgen.sut.channel import Outcome
 from servemark.errors import ExitCode
+
+METHOD = "infer"
+"""Name that Locust shows as the type of a request."""
+_usual_buckets = stats.bucket_response_time
 
 
 def leave_with_own_code(parser: LocustArgumentParser) -> None:
@@ -137,7 +146,72 @@ def _of_requests(print_table: Callable[..., None]) -> Callable[..., None]:
     return print_where_some
 
 
-def request_listeners(environment: Environment) -> tuple[list[Callable[..., Any]], list[Callable[..., Any]]]:
-    """Return the listeners of Locust's request event (`EventHook._handlers`), a list that grows, and Locust's own."""
-    listeners: list[Callable[..., Any]] = environment.events.request._handlers
-    return listeners, [each for each in listeners if getattr(each, "__module__", "") == "locust.runners"]
+class LocustStatistics:
+    """Tells the statistics of one Locust process, behind its tables, web UI, CSV files and master, of every request.
+
+    Locust's request event takes 4.6 µs for each, more than everything else that Python does for a request here. While
+    nobody but Locust's own runner listens to it, the right answers of 50 ms are added together, as Locust's master adds
+    a worker's report. While anybody else listens each request is an event; failed ones always are.
+    """
+
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
+        self._name = ""
+        self._fire: Callable[..., None] = environment.events.request.fire
+        self._listeners: list[Callable[..., Any]] = environment.events.request._handlers
+        """A list that grows."""
+        self._own = [each for each in self._listeners if getattr(each, "__module__", "") == "locust.runners"]
+
+    def begin(self, name: str) -> None:
+        """Give requests this name from now on."""
+        self._name = name
+
+    def failed(self, outcome: Outcome, words: str) -> None:
+        """Take a failed request and the server's words about it."""
+        # Locust keeps a counter for each text: of all messages but the first it gets the kind alone.
+        said = ": ".join(filter(None, (outcome.error, words)))
+        size = outcome.response.size if outcome.response is not None else 0
+        self._tell((outcome.done - outcome.scheduled) / 1e6, size, said)
+
+    def good(self, times: npt.NDArray[np.int64]) -> None:
+        """Take right answers: rows of when they were scheduled, sent and done, in ns, and of their bytes."""
+        latencies_ms, sizes = (times[:, 2] - times[:, 0]) / 1e6, times[:, 3]
+        if self._listeners == self._own:
+            self._add(latencies_ms, int(sizes.sum()))
+        else:
+            for latency_ms, size in zip(latencies_ms.tolist(), sizes.tolist(), strict=True):
+                self._tell(latency_ms, size, None)
+
+    def _tell(self, latency_ms: float, size: int, exception: str | None) -> None:
+        """Fire Locust's event of one request."""
+        self._fire(
+            request_type=METHOD,
+            name=self._name,
+            response_time=latency_ms,
+            response_length=size,
+            exception=exception,
+            context={},
+        )
+
+    def _add(self, latencies_ms: npt.NDArray[np.float64], size: int) -> None:
+        """Add answers together."""
+        kept, now = self._environment.stats, time.time()
+        batch: Any = StatsEntry(kept, self._name, METHOD)  # Locust's own hints say int where its events give float
+        batch.num_requests = len(latencies_ms)
+        batch.num_reqs_per_sec = {int(now): len(latencies_ms)}
+        batch.last_request_timestamp = now
+        batch.total_response_time = float(latencies_ms.sum())
+        batch.min_response_time, batch.max_response_time = float(latencies_ms.min()), float(latencies_ms.max())
+        batch.response_times = _buckets(latencies_ms)
+        batch.total_content_length = size
+        kept.total.extend(batch)
+        kept.entries[self._name, METHOD].extend(batch)
+
+
+def _buckets(latencies_ms: npt.NDArray[np.float64]) -> dict[int, int]:
+    """Count them as Locust does: by two significant digits, unless its user has put another function in the place."""
+    if stats.bucket_response_time is not _usual_buckets:
+        return Counter(map(stats.bucket_response_time, latencies_ms.tolist()))
+    steps = np.array([1, 10, 100, 1000])[np.searchsorted([100, 1000, 10000], latencies_ms, side="right")]
+    values, counts = np.unique(np.rint(latencies_ms / steps) * steps, return_counts=True)
+    return dict(zip(values.astype(int).tolist(), counts.tolist(), strict=True))

@@ -27,11 +27,11 @@ from loadgen.evaluation.evidence import so_far
 from loadgen.evaluation.measured_run import record
 from loadgen.load.load_config import LoadConfig, Lookup, Order
 from loadgen.locust_bridge.locust_internals import (
+    LocustStatistics,
     count_heartbeats_steadily,
     pass_over_garbage,
     remember_default_options,
 )
-from loadgen.locust_bridge.locust_statistics import LocustStatistics
 from loadgen.locust_bridge.result_page import ResultPage, SoFar, guard
 from loadgen.measurement.measurement import Load, Measurement
 from loadgen.measurement.sender import Sender, Statistics
