@@ -1,4 +1,7 @@
-"""The evidence that a measurement gathered, from which its figures are computed, and the quality of its answers."""
+"""The evidence that a measurement gathered, from which its figures are computed, and what is not a number.
+
+Details are kinds of failure, the energy meter, the clock, a pipeline's models, and the quality of the answers.
+"""
 
 import time
 from dataclasses import dataclass, replace
@@ -6,23 +9,48 @@ from dataclasses import dataclass, replace
 from loadgen.driver.observers import LabelledAnswers
 from loadgen.inputs.sources import labelled_set, metric_of
 from loadgen.kserve.control import TIMEOUT_S
+from loadgen.kserve.server_statistics import batch_sizes, composing_models
 from loadgen.load.load_config import LoadConfig
-from loadgen.measurement.interval_edges import MachineUse
+from loadgen.measurement.interval_edges import SERVER, MachineUse
 from loadgen.measurement.measurement import Measured, Measurement
 from loadgen.measurement.recorder import Recorder
 from loadgen.transport.server_url import is_secure
+from loadgen.variants.servers import ServerRecorder
 from servemark.errors import InputDataError
 from servemark.figures.evidence import Energy, Evidence, Generator
+from servemark.figures.latency import LATENCY
 from servemark.figures.registry import figures_of
 from servemark.figures.server import Statistics
-from servemark.figures.value import FigureValue, Value
+from servemark.figures.value import COUNT, SHARE, FigureValue, Value
 from servemark.machine.cpu_time import CpuUse
 from servemark.quality.document import score, weights_of
 from servemark.quality.scoring import NO_ANSWER, Answers, rows_of
 from servemark.repository.entry import Golden
 from servemark.results.objectives import latency_objective
-from servemark.results.schema.details import OutputAgreement, QualityScore
+from servemark.results.schema.details import (
+    BOTH,
+    KERNEL,
+    PROCESS,
+    CpuDetails,
+    Details,
+    EnergyDetails,
+    ErrorDetails,
+    OneOfSeveral,
+    OutputAgreement,
+    OutputDetails,
+    QualityDetails,
+    QualityScore,
+    ServerDetails,
+)
+from servemark.stats.unknown import explained, or_unknown, unknown
 from servemark.workload.golden_check import agreement_figures, unchecked
+
+MAX_UNSTAMPED_SHARE = 0.01
+"""Up to this share of readings without a stamp that holds, a run counts as timed by the kernel."""
+_NO_COUNTERS = f"the server did not give its counters within {TIMEOUT_S:g} s when the interval began or ended"
+WRONG_EXPORT = "export again with --force; if that does not help, the engine computes something else"
+WRONG_FILE = "correct the file, or the model"
+"""Advice if answers differ from those in a user's file."""
 
 
 @dataclass(frozen=True)
@@ -41,15 +69,15 @@ class Scored:
         if answers is None:
             return cls(Value.unknown("a load run scores its answers where it is asked to: --quality"), target)
         try:
-            score = quality_of(config, answers)
+            found = _score(config, answers)
         except (InputDataError, ValueError) as error:
             return cls(Value.unknown(str(error)), target)
-        if score is None:
+        if found is None:
             return cls(Value.unknown("no labelled example was answered in the measured interval"), target)
-        return cls(Value.of(score["figures"][0]["value"], "these examples do not tell it"), target, score)
+        return cls(Value.of(found["figures"][0]["value"], "these examples do not tell it"), target, found)
 
 
-def quality_of(config: LoadConfig, answers: LabelledAnswers) -> QualityScore | None:
+def _score(config: LoadConfig, answers: LabelledAnswers) -> QualityScore | None:
     """Score what was kept, by the labels of the data set; None where nothing was. Raises InputDataError."""
     if not answers.kept:
         return None
@@ -77,12 +105,6 @@ def quality_of(config: LoadConfig, answers: LabelledAnswers) -> QualityScore | N
         seed=config.seed,
         continued=0,
     )
-
-
-_NO_COUNTERS = f"the server did not give its counters within {TIMEOUT_S:g} s when the interval began or ended"
-WRONG_EXPORT = "export again with --force; if that does not help, the engine computes something else"
-WRONG_FILE = "correct the file, or the model"
-"""Advice if answers differ from those in a user's file."""
 
 
 def evidence_of(measurement: Measurement, measured: Measured, agreement: OutputAgreement, scored: Scored) -> Evidence:
@@ -212,3 +234,110 @@ def agreement_of(config: LoadConfig, measured: Measured, golden: Golden | None) 
     if mismatch:
         mismatch += f"; {WRONG_FILE if golden and golden.origin else WRONG_EXPORT}"
     return agreement, mismatch
+
+
+@explained
+def details_of(
+    measurement: Measurement, measured: Measured, evidence: Evidence, agreement: OutputAgreement, scored: Scored
+) -> Details:
+    """Collect what is not a number."""
+    recorder = measured.recorder
+    found: Details = {
+        "errors": error_details(recorder),
+        "outputs": output_details(agreement),
+        "quality": _quality_details(measurement, scored),
+        "energy": _energy_details(measured),
+        "server": _server_details(evidence),
+        "generator": measured.granted.to_dict(),
+        "clock": {"receive": receive_clock(recorder)},
+        "cpu": cpu_details(evidence),
+    }
+    if recorder.cancelled is not None:
+        found["cancellation"] = {"failed": dict(recorder.cancelled.failed)}
+    if recorder.servers is not None:
+        found["servers"] = _servers(recorder.servers)
+    return found
+
+
+def error_details(recorder: Recorder) -> ErrorDetails:
+    """Return the failed requests by kind, also while the run goes on."""
+    return {"by_kind": dict(recorder.errors), "messages": dict(recorder.messages)}
+
+
+def receive_clock(recorder: Recorder) -> str:
+    """Name the clock of the answers' times: the kernel's, the process's, or both where stamps were missing at times."""
+    clock = recorder.clock
+    if clock is None or clock.missing >= recorder.answered:
+        return PROCESS
+    return KERNEL if clock.missing + clock.refused <= MAX_UNSTAMPED_SHARE * recorder.answered else BOTH
+
+
+def output_details(agreement: OutputAgreement) -> OutputDetails:
+    """Return what the agreement was judged by."""
+    found: OutputDetails = {}
+    if "tolerance" in agreement:
+        found["tolerance"] = agreement["tolerance"]
+    if "weights" in agreement:
+        found["weights"] = agreement["weights"]
+    return found
+
+
+def cpu_details(evidence: Evidence) -> CpuDetails:
+    """Name the processes that were counted as the server, and those of the other work that used most."""
+    use = evidence.cpu
+    found: CpuDetails = {}
+    if isinstance(use, str):
+        return found
+    if served := use.members.get(SERVER):
+        found["server_processes"] = served
+    if use.largest:
+        found["largest_other"] = use.largest
+    return found
+
+
+def _quality_details(measurement: Measurement, scored: Scored) -> QualityDetails:
+    workload = measurement.config.workload
+    found: QualityDetails = {
+        "metric": or_unknown(workload.quality.metric if workload.quality else None, "the workload names none"),
+        "dataset": or_unknown(workload.dataset, "the workload has no data set of its own"),
+    }
+    if scored.score is not None:
+        found["score"] = scored.score
+    return found
+
+
+def _energy_details(measured: Measured) -> EnergyDetails:
+    reading, command = measured.energy.reading, measured.energy.command
+    reason = measured.energy.reason or "nothing was metered"
+    found: EnergyDetails = {
+        "source": reading.source if reading else unknown(reason),
+        "boundary": reading.boundary if reading else unknown(reason),
+    }
+    if command is not None:
+        found["garbage_lines"] = command.lines.garbage
+    return found
+
+
+def _server_details(evidence: Evidence) -> ServerDetails:
+    if isinstance(evidence.statistics, str):
+        return {"batch_sizes": unknown(evidence.statistics)}
+    found: ServerDetails = {"batch_sizes": batch_sizes(*evidence.statistics)}
+    if models := composing_models(*evidence.statistics):
+        found["composing"] = models
+    return found
+
+
+def _servers(found: ServerRecorder) -> list[OneOfSeveral]:
+    return [
+        {
+            "url": url,
+            "figures": {
+                **LATENCY.values(latency),
+                "requests.answered": Value(latency.count).to_dict(COUNT),
+                "errors.count": Value(errors.total()).to_dict(COUNT),
+                "errors.share": Value(errors.total() / latency.total if latency.total else None).to_dict(SHARE),
+            },
+            "errors_by_kind": dict(errors),
+        }
+        for url, latency, errors in zip(found.urls, found.latency, found.errors, strict=True)
+    ]

@@ -5,8 +5,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from loadgen.evaluation.details import details_of
-from loadgen.evaluation.evidence import Scored, agreement_of, evidence_of, evidence_of_recorder
+from loadgen.evaluation.evidence import Scored, agreement_of, details_of, evidence_of, evidence_of_recorder
 from loadgen.evaluation.live import Live, descriptor, feed
 from loadgen.evaluation.observations import observe, windows_of_stages
 from loadgen.load.load_config import LoadConfig

@@ -5,7 +5,7 @@ import math
 from collections.abc import Sequence
 
 from loadgen.driver.event_loop import GENERATOR_ERROR
-from loadgen.evaluation.details import receive_clock
+from loadgen.evaluation.evidence import receive_clock
 from loadgen.kserve.server_statistics import BACKEND_DIED, restarted
 from loadgen.load.load_config import LoadConfig
 from loadgen.measurement.measurement import Measured, worker_name

@@ -22,8 +22,7 @@ from locust.util.timespan import parse_timespan
 from loadgen.distributed.master import Master
 from loadgen.distributed.messages import MESSAGE
 from loadgen.distributed.worker import Worker
-from loadgen.evaluation.details import error_details
-from loadgen.evaluation.evidence import so_far
+from loadgen.evaluation.evidence import error_details, so_far
 from loadgen.evaluation.measured_run import record
 from loadgen.load.load_config import LoadConfig, Lookup, Order
 from loadgen.locust_bridge.locust_internals import (

@@ -7,8 +7,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from loadgen.evaluation.details import cpu_details, output_details
-from loadgen.evaluation.evidence import cpu_use
+from loadgen.evaluation.evidence import cpu_details, cpu_use, output_details
 from loadgen.inputs.sources import golden_of
 from loadgen.load.load_config import LoadConfig
 from loadgen.measurement.interval_edges import MachineUse

@@ -2,7 +2,7 @@
 
 import pytest
 
-from loadgen.evaluation.details import receive_clock
+from loadgen.evaluation.evidence import receive_clock
 from loadgen.measurement.recorder import Recorder
 from loadgen.measurement.windows import Interval
 from loadgen.sut.kernel_clock import KernelClock
