@@ -1,6 +1,5 @@
 """Master of a distributed run: the workers send the load, and their records are merged."""
 
-import functools
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -145,7 +144,7 @@ class Master:
         for count in range(1, PINGS + 1):
             for worker in self._trusted():
                 self._order(worker, "ping", sent_ns=time.monotonic_ns())
-            self._wait(functools.partial(_answered, count), PING_TIMEOUT_S, "answer")
+            self._wait(lambda worker, count=count: len(worker.trips) >= count, PING_TIMEOUT_S, "answer")
         start = start_time(self.config.start_file, START_IN_S)
         self._interval = interval_from(self.config, start)
         self._warm_up = WarmUp(start, self.config.warmup_s) if self.config.scenario.auto_warmup else None
@@ -163,7 +162,8 @@ class Master:
             while not self._ended(now := time.monotonic_ns()):
                 self._warm(now)
                 self._decide(now)
-                self._watch(now)
+                for worker in self._workers.values():
+                    worker.watch(self._absence(worker), now / 1e9)
                 on_tick(now)
                 self._heard.wait(POLL_S)
                 self._heard.clear()
@@ -199,10 +199,8 @@ class Master:
         return self._recorder
 
     def traffic(self, now: int) -> Traffic:
-        scheduled = None
-        if self._schedule is not None:
-            elapsed_ns = min(now, self._interval.end) - self._interval.start
-            scheduled = scheduled_by(self._schedule, int(self.config.warmup_s * 1e9), elapsed_ns)
+        schedule, warmup_s = self._schedule, self.config.warmup_s
+        scheduled = None if schedule is None else scheduled_by(now, schedule, warmup_s, self._interval)
         reports = [worker.report["traffic"] for worker in self._workers.values() if worker.report]
         return Traffic.of_workers(reports, scheduled)
 
@@ -310,10 +308,6 @@ class Master:
         for worker in here:
             self._order(worker, "end", length_ns=self._interval.end - self._interval.start)
 
-    def _watch(self, now: int) -> None:
-        for worker in self._workers.values():
-            worker.watch(self._absence(worker), now / 1e9)
-
     def _ended(self, now: int) -> bool:
         """Return True if nothing more is to come: each request ends at most two time-outs after its schedule."""
         timeouts = 2 if self._decided else 3
@@ -332,8 +326,3 @@ class Master:
         ):
             self._heard.wait(POLL_S)
             self._heard.clear()
-
-
-def _answered(count: int, worker: WorkerView) -> bool:
-    """Return True if a worker has answered `count` pings."""
-    return len(worker.trips) >= count

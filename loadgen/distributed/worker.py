@@ -251,7 +251,7 @@ class Worker:
             "cpu_utilization": sending.cpu_utilization,
             "granted": asdict(sending.granted),
             "max_in_flight": sending.peak_in_flight,
-            "traffic": sending.traffic(time.monotonic_ns()).to_dict(),
+            "traffic": asdict(sending.traffic(now)),
             "interrupted": sending.interrupted,
             "checked": asdict(checked) if checked else None,
         }

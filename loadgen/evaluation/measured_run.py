@@ -12,7 +12,7 @@ from loadgen.load.load_config import LoadConfig
 from loadgen.load.warm_up import WarmUpOutcome
 from loadgen.measurement.measurement import Measured, Measurement, PreparedLoad
 from loadgen.measurement.recorder import Recorder
-from loadgen.measurement.windows import Window
+from loadgen.measurement.windows import Window, window_figures
 from servemark import interrupts
 from servemark.errors import ResultError
 from servemark.figures.latency import LATENCY
@@ -253,7 +253,11 @@ def _counted(config: LoadConfig, measured: Measured) -> list[WindowFigures]:
     if measured.recorder.seconds is not None:
         return measured.recorder.seconds.figures(measured_s, limit_ms)
     placed = [(*interval.window(index), window) for index, window in enumerate(measured.recorder.windows)]
-    return [w.to_dict(s, min(length_s, measured_s - s), limit_ms) for s, length_s, w in placed if s < measured_s]
+    return [
+        window_figures(s, min(length_s, measured_s - s), w.latency, w.completed, w.errors, limit_ms)
+        for s, length_s, w in placed
+        if s < measured_s
+    ]
 
 
 def _commands(config: LoadConfig, measured: Measured) -> list[CommandRun]:

@@ -129,11 +129,9 @@ class OpenLoopArrivals:
         return None if offset is None else self._start + offset
 
     def next_due(self) -> int | None:
-        """Time of the next arrival."""
         return self._next
 
     def pop(self) -> int:
-        """Take it."""
         assert self._next is not None
         due, self._next = self._next, self._advance()
         return due
@@ -178,16 +176,13 @@ class ClosedLoopArrivals:
         return None
 
     def pop(self) -> int:
-        """Never called: nothing is scheduled."""
         raise IndexError("a closed loop has no schedule")
 
     def wanted(self, in_flight: int, now: int) -> int:
-        """Return the number of requests that are missing to the concurrency."""
         missing = self.concurrency - in_flight
         return 0 if missing <= 0 or now < self._start or self._over(now) else missing
 
     def finished(self, now: int) -> bool:
-        """Return True if the time is up."""
         return self._over(now)
 
     def cut(self, first_ns: int, until_ns: int) -> tuple[int, int]:  # noqa: ARG002 - nothing is scheduled
@@ -228,7 +223,6 @@ class ThinkingUsers(ClosedLoopArrivals):
         return self._due[0] if self._due else None
 
     def pop(self) -> int:
-        """Take it."""
         return heapq.heappop(self._due)
 
     def wanted(self, in_flight: int, now: int) -> int:
@@ -245,7 +239,6 @@ class ThinkingUsers(ClosedLoopArrivals):
         return 0
 
     def stop(self) -> None:
-        """Send no more."""
         super().stop()
         self._due.clear()
 

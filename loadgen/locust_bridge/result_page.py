@@ -152,8 +152,10 @@ def guard(web_ui: "WebUI", options: Namespace) -> None:
 
     @web_ui.app.before_request
     def refuse() -> tuple[Response, int] | Response | None:
-        if why := _foreign(options.web_host) or _no_form():
+        if why := _foreign(options.web_host):
             return jsonify(error=why), 403
+        if request.data:  # Locust's /user takes JSON and sets any attribute of a user class by it, for all later runs
+            return jsonify(error="the web UI takes forms alone: the command line says what a user does"), 403
         if why := _wrong_field(published, host, options):
             return jsonify(success=False, message=why, host=host)  # as Locust's page expects it
         return None
@@ -178,14 +180,6 @@ def _foreign(web_host: str) -> str | None:
     if request.headers.get("Sec-Fetch-Site", "none") not in {"none", "same-origin"} and not followed_a_link:
         return "a page of another site may not use this web UI"
     return None
-
-
-def _no_form() -> str | None:
-    """Say why a request is refused whose body is not a form; None where it is one, or where it has none.
-
-    Locust's /user takes JSON and sets any attribute of a user class by it, for all later runs.
-    """
-    return "the web UI takes forms alone: the command line says what a user does" if request.data else None
 
 
 def _wrong_field(published: frozenset[str], host: str, options: Namespace) -> str | None:

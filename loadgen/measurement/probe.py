@@ -3,6 +3,7 @@
 import itertools
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 
 from loadgen.driver.connections import Connections
@@ -64,13 +65,10 @@ def require_answer(
     deadline = time.monotonic() + config.limits.request_timeout_s
     while not seen or (seen[-1].error and len(seen) < TRIES and time.monotonic() < deadline):
         tried.append(next(requests))
-        connections, request = Connections(target.connect, 1), replace(tried[-1], alone=True)
-        timeout_s = config.limits.request_timeout_s
-        driver = Driver(connections, iter([request]), timeout_s=timeout_s, on_outcome=seen.append)
-        try:
+        request, timeout_s = replace(tried[-1], alone=True), config.limits.request_timeout_s
+        with closing(Connections(target.connect, 1)) as connections:
+            driver = Driver(connections, iter([request]), timeout_s=timeout_s, on_outcome=seen.append)
             driver.run(OpenLoopArrivals([0], time.monotonic_ns()), on_tick)
-        finally:
-            connections.close()
     if seen[-1].error:
         failed, _ = Failures(config.access).named(seen[0])
         kind, words = str(failed.error), failed.message
@@ -126,17 +124,14 @@ def probe(
     Raises ServerError where no request was answered.
     """
     seen: list[Outcome] = []
-    connections = Connections(target.connect, concurrency)
-    driver = Driver(connections, requests, timeout_s=timeout_s, on_outcome=seen.append)
-    try:
+    with closing(Connections(target.connect, concurrency)) as connections:
+        driver = Driver(connections, requests, timeout_s=timeout_s, on_outcome=seen.append)
         connections.open_ahead(concurrency)
         start = time.monotonic_ns()
         end = start + int(least_s * 1e9)
         arrivals = ClosedLoopArrivals(concurrency, lambda now: now >= end and len(seen) >= concurrency)
         driver.run(arrivals, lambda _now: interrupts.check())
         passed_s = (time.monotonic_ns() - start) / 1e9
-    finally:
-        connections.close()
     good = [outcome.done - outcome.scheduled for outcome in seen if outcome.error is None]
     if not good:
         failed, _ = Failures(access).named(seen[0])
@@ -182,10 +177,7 @@ def answer_each(
         on_tick(now)
 
     loop = OneShotLoop(requests, count, concurrency)
-    connections = Connections(target.connect, concurrency)
-    driver = Driver(connections, loop.payloads(), timeout_s=timeout_s, on_outcome=on_outcome)
-    try:
+    with closing(Connections(target.connect, concurrency)) as connections:
+        driver = Driver(connections, loop.payloads(), timeout_s=timeout_s, on_outcome=on_outcome)
         connections.open_ahead(concurrency)
         driver.run(loop, tick)
-    finally:
-        connections.close()

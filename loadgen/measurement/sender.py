@@ -267,10 +267,8 @@ class ActiveLoad:
         interval, driver = self.interval, self._driver
         apart = self.recorder.cancelled.requests if self.recorder.cancelled is not None else 0
         sent = self.recorder.scheduled - self.recorder.unsent + apart + driver.sent_since(interval.start)
-        scheduled = sent
-        if self._schedule is not None:
-            elapsed_ns = min(now, interval.end) - interval.start
-            scheduled = scheduled_by(self._schedule, int(self.config.warmup_s * 1e9), elapsed_ns)
+        schedule, warmup_s = self._schedule, self.config.warmup_s
+        scheduled = sent if schedule is None else scheduled_by(now, schedule, warmup_s, interval)
         return Traffic(scheduled, sent, driver.in_flight, len(driver.backlog))
 
     def spans(self) -> list[Span]:

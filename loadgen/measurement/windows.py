@@ -1,7 +1,7 @@
 """The measured interval and its windows: where they lie, what was counted in each, and what is on its way in it."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 import numpy as np
@@ -90,10 +90,6 @@ class Window:
         """Half as many, twice as long."""
         return [cls.joined(windows[first : first + 2]) for first in range(0, len(windows), 2)]
 
-    def to_dict(self, start_s: float, length_s: float, limit_ms: float | None) -> WindowFigures:
-        """As result.json holds it; `limit_ms` is the latency objective's."""
-        return window_figures(start_s, length_s, self.latency, self.completed, self.errors, limit_ms)
-
 
 @explained
 def window_figures(
@@ -134,10 +130,6 @@ class Traffic:
     in_flight: int
     backlog: int
 
-    def to_dict(self) -> dict[str, int]:
-        """As msgpack can hold it."""
-        return asdict(self)
-
     @classmethod
     def of_workers(cls, reports: Iterable[dict[str, int]], scheduled: int | None) -> Self:
         """Add up the workers' reports; `scheduled` replaces theirs if a schedule is more exact."""
@@ -150,7 +142,8 @@ class Traffic:
         )
 
 
-def scheduled_by(schedule: npt.NDArray[np.int64], warmup_ns: int, elapsed_ns: int) -> int:
-    """Count the arrivals due until a time after the warm-up's end; a schedule counts from its start."""
-    first, last = np.searchsorted(schedule, [warmup_ns, warmup_ns + max(elapsed_ns, 0)])
+def scheduled_by(now: int, schedule: npt.NDArray[np.int64], warmup_s: float, interval: Interval) -> int:
+    """Count the arrivals of the interval that are due by now; a schedule counts from the start of the warm-up."""
+    warmup_ns, elapsed_ns = int(warmup_s * 1e9), max(min(now, interval.end) - interval.start, 0)
+    first, last = np.searchsorted(schedule, [warmup_ns, warmup_ns + elapsed_ns])
     return int(last - first)

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from loadgen.load.scenario import Scenario, same_warmup, scenario_of
-from loadgen.measurement.windows import Interval
 from servemark.documents.load import Distribution, Stage, Stages
 from servemark.documents.saved_load import load_of
 from servemark.errors import OptionError
@@ -83,13 +82,6 @@ def test_the_measured_arrivals_are_the_same_after_any_warmup(load: list[str]) ->
         np.testing.assert_array_equal(arrivals[len(before) :], measured + int(found.warmup_s * 1e9))
         assert len(before) == pytest.approx(100 * found.warmup_s, abs=100)
         assert not len(before) or not np.array_equal(before[:20], measured[:20])
-
-
-def test_windows_of_stages_have_their_own_lengths() -> None:
-    interval = Interval(100, 200, 3, (100, 120, 130, 200))
-    times = np.array([100, 119, 120, 129, 130, 199])
-    assert interval.window_of(times).tolist() == [0, 0, 1, 1, 2, 2]
-    assert interval.window(1) == (20 / 1e9, 10 / 1e9)
 
 
 def test_gamma_is_bursty_by_default() -> None:

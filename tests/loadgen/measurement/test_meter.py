@@ -15,7 +15,6 @@ from loadgen.measurement.windows import Interval
 from loadgen.sut.channel import Outcome, Payload
 from servemark.documents.load import Distribution
 from servemark.stats.histogram import Histogram
-from servemark.stats.trend import FEWEST
 from tests.golden.behaviour import Behaviour
 from tests.golden.load import Load, constant_ns, payloads
 from tests.golden.server import GoldenServer
@@ -242,16 +241,6 @@ def test_what_was_sent_while_the_interval_was_not_yet_prolonged_belongs_to_it() 
     recorder.flush()
     assert (recorder.interval.end, recorder.scheduled, recorder.outside) == (3 * S, 3, 0)
     assert [(w.scheduled, w.errors) for w in recorder.windows] == [(0, 0), (0, 0), (3, 1)]
-
-
-@pytest.mark.parametrize("windows", range(1, 11))
-def test_a_prolonged_interval_never_has_fewer_windows_than_steadiness_needs(windows: int) -> None:
-    interval = Interval(0, windows * S, windows)
-    for _ in range(100):
-        longer = interval.prolonged
-        assert longer.windows > min(interval.windows, FEWEST)
-        assert (longer.end - interval.end, longer.window_ns / S) == (longer.window_ns, round(longer.window_ns / S))
-        interval = longer
 
 
 def test_windows_of_a_long_prolonged_interval_are_joined_and_lose_nothing() -> None:
