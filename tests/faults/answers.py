@@ -1,7 +1,6 @@
 """Answers over HTTP that are late, cut, lying, endless, deep, or none."""
 
 import contextlib
-import itertools
 import json
 import socket
 import time
@@ -22,18 +21,27 @@ PIECE = bytes(1 << 20)
 DEEP = b"[" * 200_000
 OBJECTS = b'{"a":' * 100_000
 ERROR = "500 Internal Server Error"
-Bad = Callable[[socket.socket], bytes]
+Bad = Callable[[socket.socket, bytes], bytes]
+"""Gets a connection and the right answer, and returns what is sent; nothing where the connection is over."""
 
 
-def now_and_then(rig: Rig, bad: Bad, *flags: str, command: Sequence[str] = LOCUST) -> Seen:
+def now_and_then(
+    rig: Rig, bad: Bad, *, every: int = EVERY, command: Sequence[str] = LOCUST, counted: bool = True
+) -> Seen:
     """A run to whose every tenth request a bad answer comes; none is lost, and none counted twice."""
     workload = "ranking_tiny" if command is SERVEMARK else ""
 
     def answer(connection: socket.socket, number: int) -> bytes:
-        return front.good if number % EVERY else bad(connection)
+        return front.good if number % every else bad(connection, front.good)
 
     with Front(answer, workload=workload) as front:
-        return rig.run(front.url, *flags, command=command, received=front.received)
+        return rig.run(front.url, command=command, received=front.received if counted else None)
+
+
+def nearly_always(rig: Rig, bad: Callable[[int], bytes]) -> Seen:
+    """A run to nine of whose ten requests a bad answer comes, made of the request's number."""
+    with Front(lambda _, number: bad(number) if number % EVERY != 1 else front.good) as front:
+        return rig.run(front.url, "--concurrency", "16", "--duration", "4", received=front.received)
 
 
 def golden(rig: Rig, *flags: str, **behaviour: float) -> Seen:
@@ -109,11 +117,11 @@ def _delay(rig: Rig) -> Seen:
 @fault(6, "garbage", "bytes that are no HTTP", "raw server, every 10th request",
        Expected(kinds=("malformed_response",)))  # fmt: skip
 def _garbage(rig: Rig) -> Seen:
-    return now_and_then(rig, lambda _: b"SSH-2.0-OpenSSH_9.6\r\n\r\n" + bytes(range(256)))
+    return now_and_then(rig, lambda *_: b"SSH-2.0-OpenSSH_9.6\r\n\r\n" + bytes(range(256)))
 
 
 def _announced(length: str) -> Bad:
-    def bad(connection: socket.socket) -> bytes:
+    def bad(connection: socket.socket, _good: bytes) -> bytes:
         connection.sendall(f"HTTP/1.1 200 OK\r\nContent-Length: {length}".encode() + HEAD_END + bytes(100))
         time.sleep(0.01)
         return bytes(100)
@@ -142,11 +150,11 @@ def _length_lies_to_servemark(rig: Rig) -> Seen:
 @fault(7, "length-short", "a body longer than its Content-Length", "raw server, every 10th answer",
        Expected(kinds=("malformed_response",), also=("wrong_shape", "http_200", "malformed_tensors")))  # fmt: skip
 def _length_short(rig: Rig) -> Seen:
-    return now_and_then(rig, lambda _: reply(b"{}") + b"more than was announced")
+    return now_and_then(rig, lambda *_: reply(b"{}") + b"more than was announced")
 
 
 def _endless(head: bytes, piece: bytes) -> Bad:
-    def bad(connection: socket.socket) -> bytes:
+    def bad(connection: socket.socket, _good: bytes) -> bytes:
         connection.sendall(head)
         with contextlib.suppress(OSError):
             for _ in range(4 << 10):
@@ -170,12 +178,8 @@ def _endless_body(rig: Rig) -> Seen:
 @fault(8, "unasked", "4 GiB that nobody asked for follow an answer", "raw server, every 10th answer",
        Expected(codes=ANY, kinds=None))  # fmt: skip
 def _unasked(rig: Rig) -> Seen:
-    def answer(connection: socket.socket, number: int) -> bytes:
-        return front.good if number % EVERY else _endless(front.good, PIECE)(connection)
-
-    with Front(answer) as front:
-        # A request that comes while the server sends is read by nobody: the server cannot count.
-        seen = rig.run(front.url)
+    # A request that comes while the server sends is read by nobody: the server cannot count.
+    seen = now_and_then(rig, lambda connection, good: _endless(good, PIECE)(connection, good), counted=False)
     # What comes together with the answer spoils it; what comes later spoils the connection alone.
     others = seen.kinds.keys() - {"malformed_response", "connection_closed", "connection_reset"}
     seen.troubles += [f"also {kind}" for kind in others]
@@ -185,14 +189,13 @@ def _unasked(rig: Rig) -> Seen:
 @fault(9, "interim", "103 and 100 before each answer", "raw server", Expected(codes=ANY))
 def _interim(rig: Rig) -> Seen:
     interim = b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n"
-    with Front(lambda _connection, _number: interim + front.good) as front:
-        return rig.run(front.url, received=front.received)
+    return now_and_then(rig, lambda _, good: interim + good, every=1)
 
 
 @fault(10, "deep", "200 with 200 kB of `[`", "raw server, every 10th answer",
        Expected(kinds=("malformed_response",)))  # fmt: skip
 def _deep(rig: Rig) -> Seen:
-    return now_and_then(rig, lambda _: reply(DEEP))
+    return now_and_then(rig, lambda *_: reply(DEEP))
 
 
 for _name, _body in (("deep-error", DEEP), ("deep-objects", OBJECTS)):
@@ -200,21 +203,18 @@ for _name, _body in (("deep-error", DEEP), ("deep-objects", OBJECTS)):
     @fault(10, _name, f"500 with {len(_body) // 1000} kB of `{_body[:5].decode()}`", "raw server, every 10th answer",
            Expected(kinds=("http_500",)))  # fmt: skip
     def _deep_error(rig: Rig, body: bytes = _body) -> Seen:
-        return now_and_then(rig, lambda _: reply(body, status=ERROR))
+        return now_and_then(rig, lambda *_: reply(body, status=ERROR))
 
 
 @fault(25, "words", "each failure has other words, as of a gateway with its request's number",
        "raw server, every answer but one in ten is a 503",
        Expected(kinds=("http_503",)))  # fmt: skip
 def _words(rig: Rig) -> Seen:
-    serial = itertools.count()
+    def bad(number: int) -> bytes:
+        message = json.dumps({"error": f"request {number:032x} cannot be served"}).encode()
+        return reply(message, status="503 Unavailable")
 
-    def answer(_connection: socket.socket, number: int) -> bytes:
-        message = json.dumps({"error": f"request {next(serial):032x} cannot be served"}).encode()
-        return reply(message, status="503 Unavailable") if number % EVERY != 1 else front.good
-
-    with Front(answer) as front:
-        seen = rig.run(front.url, "--concurrency", "16", "--duration", "4", received=front.received)
+    seen = nearly_always(rig, bad)
     if seen.result and len(seen.result["details"]["errors"]["messages"]["http_503"]) > 5:
         seen.troubles.append("more than five messages kept")
     if (listed := seen.output.count("http_503: ")) > 30:
@@ -225,11 +225,7 @@ def _words(rig: Rig) -> Seen:
 @fault(25, "statuses", "each failure has another status", "raw server, every answer but one in ten",
        Expected(kinds=None))  # fmt: skip
 def _statuses(rig: Rig) -> Seen:
-    def answer(_connection: socket.socket, number: int) -> bytes:
-        return reply(b"{}", status=f"{300 + number % 600} Strange") if number % EVERY != 1 else front.good
-
-    with Front(answer) as front:
-        seen = rig.run(front.url, "--concurrency", "16", "--duration", "4", received=front.received)
+    seen = nearly_always(rig, lambda number: reply(b"{}", status=f"{300 + number % 600} Strange"))
     if not 50 <= len(seen.kinds) <= 60 or not seen.kinds["other"]:
         seen.troubles.append(f"{len(seen.kinds)} kinds")
     return seen
@@ -238,7 +234,7 @@ def _statuses(rig: Rig) -> Seen:
 @fault(26, "long-words", "an error message of 20 MB", "raw server, every 10th answer", Expected(kinds=None))
 def _long_words(rig: Rig) -> Seen:
     message = json.dumps({"error": "x" * 20_000_000}).encode()
-    seen = now_and_then(rig, lambda _: reply(message, status=ERROR))
+    seen = now_and_then(rig, lambda *_: reply(message, status=ERROR))
     seen.troubles += [f"also {kind}" for kind in seen.kinds.keys() - {"http_500", "too_large"}]
     if len(seen.output) > 100_000:
         seen.troubles.append(f"{len(seen.output)} characters of output")
@@ -248,7 +244,7 @@ def _long_words(rig: Rig) -> Seen:
 @fault(27, "surrogate", "a lone surrogate and terminal codes in an error's words", "raw server, every 10th answer",
        Expected(kinds=("http_500",)))  # fmt: skip
 def _surrogate(rig: Rig) -> Seen:
-    seen = now_and_then(rig, lambda _: reply(rb'{"error":"bad \ud800 \u001b[2J\u001b]0;title\u0007"}', status=ERROR))
+    seen = now_and_then(rig, lambda *_: reply(rb'{"error":"bad \ud800 \u001b[2J\u001b]0;title\u0007"}', status=ERROR))
     if "\x1b[2J" in seen.output or "\x1b]0;" in seen.output:
         seen.troubles.append("terminal codes came out raw")
     return seen
@@ -263,24 +259,19 @@ def _negative(rig: Rig) -> Seen:
     extra = {"name": "MORE", "datatype": "FP32", "shape": [1, 1], "parameters": {"binary_data_size": -256}}
     header["outputs"].insert(0, extra)
     text = json.dumps(header).encode()
-    return now_and_then(rig, lambda _: reply(text + values, f"Inference-Header-Content-Length: {len(text)}"))
+    return now_and_then(rig, lambda *_: reply(text + values, f"Inference-Header-Content-Length: {len(text)}"))
 
 
 @fault(29, "one-shot", "a server that closes after each answer", "raw server", Expected(codes=ANY))
 def _one_shot(rig: Rig) -> Seen:
-    def answer(connection: socket.socket, _number: int) -> bytes:
-        connection.sendall(front.good.replace(b"\r\n", b"\r\nConnection: close\r\n", 1))
+    def close(connection: socket.socket, good: bytes) -> bytes:
+        connection.sendall(good.replace(b"\r\n", b"\r\nConnection: close\r\n", 1))
         return b""
 
-    with Front(answer) as front:
-        return rig.run(front.url, received=front.received)
+    return now_and_then(rig, close, every=1)
 
 
 @fault(30, "half", "half of the connections are reset at once, before a request is read", "raw server",
        Expected(kinds=("connection_reset",), also=("connection_closed",)))  # fmt: skip
 def _half(rig: Rig) -> Seen:
-    def answer(connection: socket.socket, number: int) -> bytes:
-        return front.good if number % 2 else reset(connection)
-
-    with Front(answer) as front:
-        return rig.run(front.url, received=front.received)
+    return now_and_then(rig, lambda connection, _: reset(connection), every=2)

@@ -10,9 +10,31 @@ from dataclasses import dataclass, field
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
-from tests.fuzz.registry import TARGETS
+from tests.fuzz import (
+    control_plane,
+    endpoint_answers,
+    files,
+    grpc_answers,
+    http_answers,
+    method_answers,
+    model_files,
+    reruns,
+    worker_states,
+)
 from tests.fuzz.target import Target
 
+MODULES = (
+    http_answers,
+    endpoint_answers,
+    grpc_answers,
+    method_answers,
+    control_plane,
+    files,
+    model_files,
+    reruns,
+    worker_states,
+)
+TARGETS = {target.name: target for module in MODULES for target in module.TARGETS}
 ROUND = 200
 """Inputs of one target before the next one has its turn."""
 MAX_TRIES = 400

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from tests.fuzz.registry import TARGETS
+from tests.fuzz.__main__ import TARGETS
 from tests.fuzz.target import CORPUS
 
 ALL_CHECKS = list(HealthCheck)
