@@ -55,19 +55,15 @@ def over_the_wire(recorder: Recorder) -> dict[str, Any]:
 
 @pytest.mark.parametrize("edges", [(), (0, S, 2 * S, 2 * S + S // 2, 5 * S)])
 def test_merged_recorders_equal_one_that_recorded_everything(edges: tuple[int, ...]) -> None:
-    rng = random.Random(7)  # noqa: S311 - no secret
-    windows = len(edges) - 1 if edges else 5
-    given = outcomes(3000, rng)
-    one = recorded(given, Interval(0, 5 * S, windows, edges))
+    given = outcomes(3000, random.Random(7))  # noqa: S311 - no secret
+    interval = Interval(0, 5 * S, len(edges) - 1 if edges else 5, edges, by_second=True)
+    one = recorded(given, interval)
     # each worker has a clock of its own
     clocks = [0, 17 * S, 123_456_789]
     states = [
-        over_the_wire(
-            recorded(given[index::3], Interval(at, at + 5 * S, windows, tuple(edge + at for edge in edges)), start=at)
-        )
-        for index, at in enumerate(clocks)
+        over_the_wire(recorded(given[index::3], interval.begun_at(at), start=at)) for index, at in enumerate(clocks)
     ]
-    all_of_them = merged(Interval(0, 5 * S, windows, edges), states)
+    all_of_them = merged(interval, states)
     for name in ("latency", "service_time", "schedule_delay", "waited_delay"):
         theirs, ours = getattr(one, name), getattr(all_of_them, name)
         assert np.array_equal(theirs.counts, ours.counts), name
@@ -83,6 +79,10 @@ def test_merged_recorders_equal_one_that_recorded_everything(edges: tuple[int, .
     for theirs, ours in zip(one.windows, all_of_them.windows, strict=True):
         assert np.array_equal(theirs.latency.counts, ours.latency.counts)
         assert (theirs.scheduled, theirs.completed, theirs.errors) == (ours.scheduled, ours.completed, ours.errors)
+    assert one.seconds is not None
+    assert all_of_them.seconds is not None
+    assert all_of_them.seconds.figures(5, 20.0) == one.seconds.figures(5, 20.0)
+    assert state_of(one, final=False)["seconds"] is None
 
 
 def test_a_worker_that_was_lost_before_the_interval_was_prolonged_is_merged_too() -> None:

@@ -1,6 +1,5 @@
 """The meter against servers whose latency is known: counts, percentiles, and a stall that only an open loop sees."""
 
-import time
 import zlib
 from typing import Any
 
@@ -8,11 +7,10 @@ import numpy as np
 import pytest
 
 from loadgen.driver.connections import MS
-from loadgen.driver.failures import MAX_MESSAGES
 from loadgen.load.arrivals import schedule
-from loadgen.measurement.recorder import MAX_SAMPLED_RESPONSES, Recorder
+from loadgen.measurement.recorder import Recorder
 from loadgen.measurement.windows import Interval
-from loadgen.sut.channel import Outcome, Payload
+from loadgen.sut.channel import Outcome
 from servemark.documents.load import Distribution
 from servemark.stats.histogram import Histogram
 from tests.golden.behaviour import Behaviour
@@ -33,8 +31,8 @@ def histogram(latencies_ns: list[int]) -> Histogram:
     return found
 
 
-def recorded(outcomes: list[Outcome], start_ns: int, duration_s: float = DURATION_S, windows: int = 10) -> Recorder:
-    recorder = Recorder(Interval(start_ns, start_ns + round(duration_s * S), windows))
+def recorded(outcomes: list[Outcome], start_ns: int, duration_s: float = DURATION_S) -> Recorder:
+    recorder = Recorder(Interval(start_ns, start_ns + round(duration_s * S), 10))
     for each in outcomes:
         recorder.outcome(each)
     recorder.flush()
@@ -109,7 +107,7 @@ def test_a_closed_loop_hides_the_stall_and_so_does_a_clock_that_starts_at_sendin
     assert from_schedule.percentile(99) > 400
 
 
-@pytest.mark.parametrize(("delay_ms", "count"), [(1, 300), (10, 100), (100, 12)])
+@pytest.mark.parametrize(("delay_ms", "count"), [(1, 300), (100, 12)])
 @pytest.mark.parametrize("loop", ["open", "closed"])
 def test_every_request_encloses_what_the_server_did(delay_ms: int, count: int, loop: str) -> None:
     """On one clock a request is sent, received, answered and done, in this order, and not much more happens."""
@@ -154,126 +152,3 @@ def test_errors_are_counted_by_kind_and_stay_out_of_the_latencies() -> None:
     assert 50 * MS <= recorder.latency.min_ns <= recorder.latency.max_ns < 4 * S
     assert sum(window.errors for window in recorder.windows) == recorder.errors.total()
     assert recorder.messages["timeout"] == ["no response within 4 s"]
-
-
-def test_a_few_different_messages_of_each_kind_are_kept() -> None:
-    recorder = Recorder(Interval(0, S, 1))
-    for number in range(100):
-        recorder.outcome(outcome(number, 0, S, "http_500", f"message {number // 10}"))
-    recorder.flush()
-    assert (recorder.errors, recorder.messages) == ({"http_500": 100}, {"http_500": MESSAGES})
-
-
-MESSAGES = [f"message {number}" for number in range(MAX_MESSAGES)]
-
-
-def test_a_request_belongs_to_the_interval_it_was_scheduled_in() -> None:
-    interval = Interval(10 * S, 20 * S, 10)
-    recorder = Recorder(interval)
-    for scheduled, done in [(9, 11), (9, 9), (10, 10), (12, 13), (19, 25), (20, 21), (8, 30)]:
-        recorder.outcome(outcome(scheduled * S, scheduled * S + 5, done * S + 7))
-    recorder.outcome(outcome(9 * S, 0, 12 * S, "timeout"))
-    recorder.outcome(outcome(15 * S, 0, 16 * S, "timeout"))
-    recorder.outcome(outcome(20 * S, 0, 21 * S, "timeout"))
-    recorder.flush()
-    recorder.flush()
-    assert (recorder.scheduled, recorder.latency.count, recorder.errors) == (4, 3, {"timeout": 1})
-    assert (recorder.completed, recorder.in_flight_at_start, recorder.outside) == (3, 2, 6)
-    assert recorder.latency.max_ns == 6 * S + 7
-    assert recorder.service_time.max_ns == 6 * S + 2
-    assert (recorder.schedule_delay.min_ns, recorder.schedule_delay.max_ns, recorder.late) == (5, 5, 0)
-    assert [w.scheduled for w in recorder.windows] == [1, 0, 1, 0, 0, 1, 0, 0, 0, 1]
-    assert [w.completed for w in recorder.windows] == [1, 1, 0, 1, 0, 0, 0, 0, 0, 0]
-    assert [w.errors for w in recorder.windows] == [0, 0, 0, 0, 0, 1, 0, 0, 0, 0]
-
-
-def test_every_request_is_in_exactly_one_window() -> None:
-    start = time.monotonic_ns()
-    recorder = Recorder(Interval(start, start + 7 * S + 3, 7))
-    scheduled = np.random.default_rng(0).integers(start, start + 7 * S + 3, 5000)
-    for number, at in enumerate([start, start + 7 * S + 2, *scheduled.tolist()]):
-        recorder.outcome(outcome(at, at + 2 * MS, at + 3 * MS, "timeout" if number % 9 == 5 else None))
-        if number % 100 == 0:
-            recorder.tick(number * S)
-    recorder.flush()
-    assert recorder.scheduled == 5002 == sum(window.scheduled for window in recorder.windows)
-    assert sum(window.latency.count for window in recorder.windows) == recorder.latency.count == recorder.late
-    assert sum(window.completed for window in recorder.windows) == recorder.completed
-
-
-def test_an_interval_is_prolonged_by_windows_until_it_holds_enough_outcomes() -> None:
-    recorder = Recorder(Interval(10 * S, 15 * S, 5), least=2)
-
-    def over(now: int) -> bool:
-        recorder.extend_if_short(now)
-        return recorder.is_over(now)
-
-    assert not over(15 * S - 1)
-    recorder.outcome(outcome(9 * S, 9 * S, 15 * S))  # scheduled in the warm-up: no outcome of the interval
-    assert not recorder.is_over(15 * S)
-    assert recorder.interval == Interval(10 * S, 15 * S, 5)  # asking changes nothing
-    assert not over(15 * S)
-    assert recorder.interval == Interval(10 * S, 16 * S, 6)
-    assert not over(16 * S)
-    assert not over(17 * S)
-    recorder.outcome(outcome(15 * S, 15 * S, 17 * S + 1))
-    recorder.outcome(outcome(15 * S, 15 * S, 17 * S + 2, "timeout"))
-    recorder.tick(17 * S + 3)
-    assert not over(18 * S - 1)
-    assert recorder.is_over(18 * S)
-    assert over(18 * S)
-    recorder.outcome(outcome(17 * S, 17 * S, 30 * S))
-    assert over(30 * S)
-    recorder.flush()
-    assert recorder.interval == Interval(10 * S, 18 * S, 8)
-    assert [w.scheduled for w in recorder.windows] == [0, 0, 0, 0, 0, 2, 0, 1]
-    assert [w.completed for w in recorder.windows] == [0, 0, 0, 0, 0, 1, 0, 1]
-    assert (recorder.scheduled, recorder.completed, recorder.in_flight_at_start) == (3, 2, 1)
-
-
-def test_what_was_sent_while_the_interval_was_not_yet_prolonged_belongs_to_it() -> None:
-    recorder = Recorder(Interval(0, 2 * S, 2), least=3)
-    for error in (None, "timeout"):
-        recorder.outcome(outcome(2 * S + 1, 2 * S + 1, 2 * S + 2, error))
-    recorder.tick(2 * S + 3)
-    recorder.outcome(outcome(2 * S + 4, 2 * S + 4, 2 * S + 5))
-    recorder.tick(3 * S)
-    recorder.flush()
-    assert (recorder.interval.end, recorder.scheduled, recorder.outside) == (3 * S, 3, 0)
-    assert [(w.scheduled, w.errors) for w in recorder.windows] == [(0, 0), (0, 0), (3, 1)]
-
-
-def test_windows_of_a_long_prolonged_interval_are_joined_and_lose_nothing() -> None:
-    recorder = Recorder(Interval(0, 4 * S, 4), least=1000)
-    seconds = 300
-    for second in range(seconds):
-        recorder.tick(second * S)
-        recorder.outcome(outcome(second * S, second * S, (second + 1) * S - 1, "timeout" if second % 7 == 0 else None))
-    recorder.flush()
-    length = recorder.interval.window_ns / S
-    assert length in (1, 2, 4, 8, 16, 32)
-    assert 7 < len(recorder.windows) == recorder.interval.windows <= 14
-    assert 0 < recorder.interval.end / S - seconds + 1 <= length
-    whole, part = divmod(seconds, round(length))
-    assert [w.scheduled for w in recorder.windows] == [length] * whole + [part] * bool(part)
-    assert sum(w.errors for w in recorder.windows) == recorder.errors.total() == 43
-    assert sum(w.completed for w in recorder.windows) == recorder.completed == seconds - 43
-    assert sum(w.latency.count for w in recorder.windows) == recorder.latency.count == seconds - 43
-
-
-def test_an_interval_that_has_to_hold_nothing_ends_on_time() -> None:
-    recorder = Recorder(Interval(0, S, 1))
-    assert (recorder.is_over(S - 1), recorder.is_over(S), recorder.interval.end) == (False, True, S)
-
-
-def test_golden_answers_are_sampled_over_the_whole_run() -> None:
-    with GoldenServer() as server:
-        response = Load(server.port).open([0]).outcomes[0].response
-    recorder = Recorder(Interval(0, S, 1))
-    for number in range(20 * MAX_SAMPLED_RESPONSES):
-        recorder.outcome(Outcome(Payload(b"", (number,)), 1, 1, 1, None, "", response))
-    kept = sorted(rows[0] for rows, _ in recorder.sampled)
-    assert len(set(kept)) == MAX_SAMPLED_RESPONSES
-    # the mean of an even sample, within four standard errors
-    span = 20 * MAX_SAMPLED_RESPONSES
-    assert np.mean(kept) == pytest.approx(span / 2, abs=4 * span / np.sqrt(12 * MAX_SAMPLED_RESPONSES))
