@@ -51,25 +51,14 @@ def test_the_ks_test_can_fail() -> None:
     assert stats.kstest(gaps, "expon", args=(0, 1 / 100)).pvalue < 1e-6
 
 
-def test_poisson_counts_have_the_mean_and_the_variance_of_poisson() -> None:
-    counts = [len(schedule(Distribution.POISSON, 100, 1, seed)) for seed in range(2000)]
-    # four standard errors: sqrt(100 / 2000) of the mean, 100 * sqrt(2 / 2000) of the variance
-    assert np.mean(counts) == pytest.approx(100, abs=4 * 0.224)
-    assert np.var(counts) == pytest.approx(100, abs=4 * 3.2)
-
-
 @pytest.mark.parametrize(
-    ("rate", "duration_s", "count"), [(10, 1, 10), (3, 1, 3), (1, 2.5, 3), (0.2, 1, 1), (7, 3, 21)]
+    ("rate", "duration_s", "count"),
+    [(10, 1, 10), (3, 1, 3), (1, 2.5, 3), (0.2, 1, 1), (7, 3, 21), (300, 600, 180_000)],
 )
-def test_constant_arrivals_are_exactly_spaced(rate: float, duration_s: float, count: int) -> None:
+def test_constant_arrivals_are_exactly_spaced_and_do_not_drift(rate: float, duration_s: float, count: int) -> None:
     arrivals = schedule(Distribution.CONSTANT, rate, duration_s, seed=0)
     assert len(arrivals) == count
-    np.testing.assert_allclose(arrivals, np.arange(count) * 1e9 / rate, atol=1)
-
-
-def test_constant_spacing_does_not_drift() -> None:
-    arrivals = schedule(Distribution.CONSTANT, 300, 600, seed=0)
-    assert abs(int(arrivals[-1]) - round((len(arrivals) - 1) * 1e9 / 300)) <= 1
+    np.testing.assert_allclose(arrivals, np.arange(count) * 1e9 / rate, rtol=0, atol=1)
 
 
 @pytest.mark.parametrize("cv", [0.5, 1.0, 2.0, 4.0])
@@ -92,17 +81,6 @@ def test_a_short_gamma_schedule_has_the_asked_rate_on_average(cv: float) -> None
     counts = [len(schedule(Distribution.GAMMA, 10, 10, seed, cv=cv)) for seed in range(2000)]
     # four standard errors; begun at an arrival, cv 4 would give 7.6 % too many
     assert np.mean(counts) == pytest.approx(100, abs=4 * np.std(counts) / np.sqrt(len(counts)))
-
-
-@pytest.mark.parametrize("cv", [0.5, 2.0])
-def test_gamma_arrivals_have_the_mean_rate_and_burstiness(cv: float) -> None:
-    gaps = gaps_s(schedule(Distribution.GAMMA, 1000, 50, 2, cv=cv))
-    # four standard errors of the mean, and a tenth of the coefficient of variation
-    assert gaps.mean() == pytest.approx(1e-3, rel=4 * cv / np.sqrt(len(gaps)))
-    assert gaps.std() / gaps.mean() == pytest.approx(cv, rel=0.1)
-    # counts of seconds vary cv^2 times as much as Poisson's (the renewal process's index of dispersion)
-    counts = np.histogram(np.cumsum(gaps), bins=50, range=(0, 50))[0]
-    assert counts.var() / counts.mean() == pytest.approx(cv**2, rel=0.8)
 
 
 STAGES = [Stage(10, 100), Stage(5, 0), Stage(2.5, 400), Stage(10, 20)]
