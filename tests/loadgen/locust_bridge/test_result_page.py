@@ -20,8 +20,7 @@ from servemark.paths import CHECKOUT
 from servemark.results.directory import read
 from servemark.workload import get
 from tests.support import browser
-from tests.support.locust_run import accounted, command, results_in, server_of, until
-from tests.support.result_checks import constraint
+from tests.support.locust_run import accounted, command, server_of, until
 from tests.support.web import FORM, Web, forked_workers, web_ui
 
 DELAY_MS = 10.0
@@ -63,6 +62,8 @@ def test_figures_of_a_run_and_its_result(tmp_path: Path) -> None:
 
         web.swarm(slo="soon")
         failed = standing_when(web, "failed")
+        until(lambda: "--slo 'soon' is not pXX:LIMIT" in web.log.read_text(), "the message")
+        received, log = len(web.server.requests()), web.log.read_text()
     shown, figures = live["result"], {tag: found["value"] for tag, found in live["result"]["figures"].items()}
     percentiles = [figures[f"latency.{key}"] for key in PERCENTILES]
     supported = [value for value in percentiles if value is not None]
@@ -84,11 +85,14 @@ def test_figures_of_a_run_and_its_result(tmp_path: Path) -> None:
     assert failed_constraints.keys() >= {"completed", "error_rate"}
     assert last["result"]["verdict"]["objective"] == "missed"
     assert all(failed_constraints.values())
+    assert "stopped before its end" in failed_constraints["completed"]
+    assert (last["result"]["partial"], accounted(last["result"])) == (True, received)
     assert "energy.per_inference" in last["result"]["figures"]
     assert "boundary" in last["result"]["details"]["energy"]
     # another run forgets it
     assert failed["result"] is None
     assert "--slo 'soon' is not pXX:LIMIT" in failed["error"]
+    assert "Traceback" not in log
 
 
 def test_the_workers_figures_come_together(tmp_path: Path) -> None:
@@ -341,25 +345,6 @@ def test_our_flags_are_fields_and_runs_are_measured(tmp_path: Path) -> None:
     assert not any(result["partial"] for result in (closed, opened, last))
     assert count_of(opened, "requests.answered") == 100
     assert sum(accounted(result) for result in (closed, opened, last)) == received
-
-
-def test_stopping_and_bad_values(tmp_path: Path) -> None:
-    with web_ui(tmp_path) as web:
-        web.swarm(slo="soon")
-        until(lambda: "--slo 'soon' is not pXX:LIMIT" in web.log.read_text(), "the message")
-        until(web.stopped, "the end of the run")
-        assert results_in(web.out) == []
-
-        web.swarm(slo="p90:100", duration="60")
-        until(lambda: len(web.server.requests()) > 100, "load")
-        assert requests.post(f"{web.url}/stop", timeout=30).ok
-        [stopped] = web.finished(1)
-        received, log = len(web.server.requests()), web.log.read_text()
-    assert stopped["partial"] is True
-    assert accounted(stopped) == received
-    assert count_of(stopped, "requests.answered") > 50
-    assert "stopped before its end" in constraint(stopped, "completed")["remedy"]
-    assert "Traceback" not in log
 
 
 def test_a_taken_port_is_told() -> None:

@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 import torch
 
-from servemark.errors import ArtifactError, OptionError, ServerError
+from servemark.errors import ArtifactError
 from servemark.repository.model_config import Settings, parse
 from servemark.workload import Arrays
-from servers.engines import engine_options, load_engine, model_inputs, model_outputs
-from tests.support.small_models import FloatArray, affine, expected
+from servers.engines import engine_options, model_inputs, model_outputs
+from tests.support.small_models import FloatArray, expected
 
 STATE = {"input_name": "s", "output_name": "so"}
 START, END = 1, 2
@@ -225,16 +225,6 @@ def expected_of(inputs: Arrays) -> Arrays:
     return dict(expected(x.astype(np.float32)))
 
 
-@pytest.mark.parametrize(
-    ("engine", "options"),
-    [("onnxruntime", {"cuda_graph": "true"}), ("pytorch", {"cuda_graph": "true", "compile": "true"})],
-)
-def test_cuda_graphs_need_a_gpu(tmp_path: Path, engine: str, options: dict[str, str]) -> None:
-    artifact = affine(tmp_path, engine)
-    with pytest.raises(OptionError, match="cuda_graph needs"):
-        load_engine(engine, artifact, inputs=["X"], outputs=["SCORES", "TOTAL"], options=options)
-
-
 CONFIG = 'name: "affine" parameters { key: "intra_op_thread_count" value: { string_value: "1" } }'
 
 
@@ -250,19 +240,6 @@ def test_tritons_own_parameters_are_no_options_of_the_engine() -> None:
     parameters = {"FORCE_CPU_ONLY_INPUT_TENSORS": "no", "intra_op_thread_count": "1"}
     config = {"parameters": {key: {"string_value": value} for key, value in parameters.items()}}
     assert engine_options(config) == {"intra_op_thread_count": "1"}
-
-
-def test_no_compiler_is_a_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from torch._inductor import cpp_builder, exc
-
-    def missing() -> str:
-        raise exc.InvalidCxxCompiler
-
-    monkeypatch.setattr(cpp_builder, "get_cpp_compiler", missing)
-    artifact = affine(tmp_path, "pytorch")
-    with pytest.raises(ServerError, match=r"needs a C\+\+ compiler") as error:
-        load_engine("pytorch", artifact, inputs=["X"], outputs=["SCORES", "TOTAL"], options={"compile": "true"})
-    assert "g++" in str(error.value.fix)
 
 
 def of_sequence(sequence: int, flags: int = 0) -> Any:
