@@ -168,8 +168,7 @@ for _name, _body in STATISTICS.items():
 
     @fault(17, _name, f"statistics are `{_body[:44].decode()}`", "raw server", Expected(codes=ANY))
     def _statistics(rig: Rig, body: bytes = _body) -> Seen:
-        with Front(documents={"stats": body}) as front:
-            seen = rig.run(front.url, received=front.received)
+        seen = rig.answered(documents={"stats": body})
         if seen.result and value_of(seen.result, "server.queue") is not None:
             seen.troubles.append("figures of a server that has none")
         return seen
@@ -180,8 +179,7 @@ for _name, _config in CONFIGS.items():
 
     @fault(17, _name, f"the configuration is `{json.dumps(_config)}`", "raw server", Expected(codes=ANY))
     def _configuration(rig: Rig, config: object = _config) -> Seen:
-        with Front(documents={"config": json.dumps(config).encode()}) as front:
-            return rig.run(front.url, received=front.received)
+        return rig.answered(documents={"config": json.dumps(config).encode()})
 
 
 @fault(17, "metrics", "metrics without the labels of Triton's", "raw server after `#metrics=`", Expected(codes=ANY))
@@ -193,8 +191,8 @@ def _metrics(rig: Rig) -> Seen:
 
 @fault(31, "metadata", "metadata of another shape", "raw server", not_begun("cannot be read"))
 def _metadata(rig: Rig) -> Seen:
-    with Front(documents={"golden": b'{"name": "golden", "inputs": [7], "outputs": {}}'}) as front:
-        return rig.run(front.url)
+    described = b'{"name": "golden", "inputs": [7], "outputs": {}}'
+    return rig.answered(documents={"golden": described}, received=None)
 
 
 @fault(31, "control-length", "the control plane announces 10^19 bytes", "raw server", not_begun(""))

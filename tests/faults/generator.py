@@ -35,6 +35,11 @@ ENOUGH = 40
 """Requests after which a run counts as under way."""
 
 
+def workload_of(command: Sequence[str]) -> str:
+    """The workload that a command drives; Locust's is described by its server alone."""
+    return "ranking_tiny" if command is SERVEMARK else ""
+
+
 @dataclass
 class Run:
     """A generator that is running."""
@@ -133,6 +138,19 @@ class Rig:
         _read(seen, out)
         return seen
 
+    def answered(
+        self,
+        *flags: str,
+        command: Sequence[str] = LOCUST,
+        documents: Mapping[str, bytes] | None = None,
+        **how: Any,
+    ) -> Seen:
+        """One run against a server that answers right and counts; `documents` are of `Front`, and `how` is of `run`."""
+        with Front(workload=workload_of(command), documents=documents) as front:
+            return self.run(
+                front.url, *flags, command=command, **{"received": front.received, "loaded": front.loaded, **how}
+            )
+
     def new_folder(self) -> Path:
         """An empty one."""
         self._count += 1
@@ -150,8 +168,7 @@ class Rig:
             length = LONG_S
         if (program, length) not in self._usual:
             self._usual[program, length] = 0.0
-            with Front(workload="ranking_tiny" if program == "servemark" else "") as front:
-                seen = self.run(front.url, "--duration", f"{length:g}", command=command)
+            seen = self.answered("--duration", f"{length:g}", command=command, received=None)
             if not seen.good or seen.left:
                 raise SystemExit(f"a run without a fault failed ({seen.words()} {seen.left}):\n{seen.output}")
             self._usual[program, length] = seen.growth_mib

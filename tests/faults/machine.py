@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import psutil
 
@@ -21,7 +21,6 @@ from servers.launch.server import Server
 from tests.faults.answers import ANY, EVERY
 from tests.faults.generator import LOCUST, SERVEMARK, SHARED_MEMORY, Rig, Run
 from tests.faults.proxy import Proxy
-from tests.faults.raw_http import Front
 from tests.faults.registry import INTERRUPTED, INVALID, Expected, Seen, fault
 from tests.golden.server import GoldenServer
 from tests.support.locust_run import alive, server_of
@@ -35,9 +34,8 @@ JUDGED_MIB = 64.0
 AFTER_WARMUP_S = 0.8
 
 
-def interrupted(rig: Rig, *numbers: signal.Signals, command: list[str] = LOCUST) -> Seen:
+def interrupted(rig: Rig, *numbers: signal.Signals, command: Sequence[str] = LOCUST) -> Seen:
     """A long run that gets signals 20 ms apart; all that was measured until then is in its result."""
-    workload = "ranking_tiny" if command is SERVEMARK else ""
 
     def send(run: Run) -> None:
         time.sleep(AFTER_WARMUP_S)
@@ -45,8 +43,7 @@ def interrupted(rig: Rig, *numbers: signal.Signals, command: list[str] = LOCUST)
             run.signal(number)
             time.sleep(0.02)
 
-    with Front(workload=workload) as front:
-        return rig.run(front.url, *LONG, command=command, received=front.received, loaded=front.loaded, during=send)
+    return rig.answered(*LONG, command=command, during=send)
 
 
 CUT_SHORT = Expected(codes=(INVALID, INTERRUPTED), kinds=(), also=("interrupted",), result="partial")
@@ -69,20 +66,11 @@ for _name, _numbers in SIGNALS.items():
 @fault(22, "sigkill", "SIGKILL of `servemark run`; its generator ends with it", "to the parent alone",
        Expected(codes=(-signal.SIGKILL,), also=("interrupted",), result="partial"))  # fmt: skip
 def _sigkill(rig: Rig) -> Seen:
-    with Front(workload="ranking_tiny") as front:
-        return rig.run(
-            front.url,
-            *LONG,
-            command=SERVEMARK,
-            received=front.received,
-            loaded=front.loaded,
-            during=_kill_parent,
-        )
+    def kill_parent(run: Run) -> None:
+        time.sleep(AFTER_WARMUP_S)
+        run.process.kill()
 
-
-def _kill_parent(run: Run) -> None:
-    time.sleep(AFTER_WARMUP_S)
-    run.process.kill()
+    return rig.answered(*LONG, command=SERVEMARK, during=kill_parent)
 
 
 OWNER = """
@@ -210,9 +198,8 @@ def _triton_restarts(rig: Rig) -> Seen:
 @fault(18, "descriptors", "64 connections, and descriptors for fewer", "`ulimit -n 64`",
        Expected(kinds=("too_many_open_files",), also=("timeout",)))  # fmt: skip
 def _descriptors(rig: Rig) -> Seen:
-    with Front() as front:
-        line = ["bash", "-c", 'ulimit -n 64; exec "$@"', "bash"]
-        return rig.run(front.url, "--concurrency", "64", before=line)
+    line = ["bash", "-c", 'ulimit -n 64; exec "$@"', "bash"]
+    return rig.answered("--concurrency", "64", before=line, received=None)
 
 
 CLOCK = """
@@ -230,14 +217,11 @@ for _step in (3600, -3600):
     def _clock(rig: Rig, step: int = _step) -> Seen:
         folder = rig.new_folder()
         (folder / "sitecustomize.py").write_text(CLOCK.replace("STEP", str(step)))
-        with Front(workload="ranking_tiny") as front:
-            return rig.run(
-                front.url,
-                *("--workers", "2", "--duration", "10", "--request-rate", "100"),
-                command=SERVEMARK,
-                environment={"PYTHONPATH": f"{folder}:{CHECKOUT}"},
-                received=front.received,
-            )
+        return rig.answered(
+            *("--workers", "2", "--duration", "10", "--request-rate", "100"),
+            command=SERVEMARK,
+            environment={"PYTHONPATH": f"{folder}:{CHECKOUT}"},
+        )
 
 
 def _workers(run: Run) -> list[psutil.Process]:
@@ -253,29 +237,25 @@ for _name, _number, _what in (
     @fault(24, _name, _what, f"{_number.name} to one of two",
            Expected(kinds=None, within_s=120, growth_mib=JUDGED_MIB, fails=Kind.WORKERS))  # fmt: skip
     def _worker(rig: Rig, number: signal.Signals = _number) -> Seen:
-        with Front(workload="ranking_tiny") as front:
-            return rig.run(
-                front.url,
-                *("--workers", "2", "--duration", "6", "--request-rate", "100"),
-                command=SERVEMARK,
-                loaded=front.loaded,
-                during=lambda run: _workers(run)[0].send_signal(number),
-            )
+        return rig.answered(
+            *("--workers", "2", "--duration", "6", "--request-rate", "100"),
+            command=SERVEMARK,
+            received=None,
+            during=lambda run: _workers(run)[0].send_signal(number),
+        )
+
+
+def _stop(run: Run, for_s: float) -> None:
+    """Have a run stand still."""
+    run.signal(signal.SIGSTOP)
+    time.sleep(for_s)
+    run.signal(signal.SIGCONT)
 
 
 @fault(32, "stopped", "the generator stands still for a second", "SIGSTOP, SIGCONT",
        Expected(kinds=(), also=("timeout",), fails=Kind.GENERATOR_PAUSE))  # fmt: skip
 def _stopped(rig: Rig) -> Seen:
-    def stop(run: Run) -> None:
-        run.signal(signal.SIGSTOP)
-        time.sleep(1)
-        run.signal(signal.SIGCONT)
-
-    with Front() as front:
-        seen = rig.run(
-            front.url, "--request-rate", "200", "--duration", "3",
-            received=front.received, loaded=front.loaded, during=stop,
-        )  # fmt: skip
+    seen = rig.answered("--request-rate", "200", "--duration", "3", during=lambda run: _stop(run, 1))
     if seen.result and (value_of(seen.result, "schedule_delay.max") or 0) < 500:
         seen.troubles.append("the delay is not in the figures")
     return seen
@@ -288,14 +268,9 @@ for _stop_s in (0.2, 1.0):
     def _stopped_closed(rig: Rig, stop_s: float = _stop_s) -> Seen:
         def stop(run: Run) -> None:
             time.sleep(AFTER_WARMUP_S)
-            run.signal(signal.SIGSTOP)
-            time.sleep(stop_s)
-            run.signal(signal.SIGCONT)
+            _stop(run, stop_s)
 
-        with Front() as front:
-            return rig.run(
-                front.url, "--duration", "4", received=front.received, loaded=front.loaded, during=stop
-            )  # fmt: skip
+        return rig.answered("--duration", "4", during=stop)
 
 
 @fault(33, "server-stopped", "the server stands still for a second", "SIGSTOP, SIGCONT of the golden server",

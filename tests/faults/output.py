@@ -9,7 +9,6 @@ from pathlib import Path
 
 from tests.faults.answers import ANY
 from tests.faults.generator import Rig
-from tests.faults.raw_http import Front
 from tests.faults.registry import BAD_INPUT, INVALID, Expected, Seen, fault
 
 
@@ -33,15 +32,15 @@ def _fill(folder: Path, leave: int = 0) -> None:
 @fault(19, "disk", "the disk is full before the run", "a file system of 64 KiB as `--out`",
        Expected(codes=(BAD_INPUT,), result="none", says="No space left"))  # fmt: skip
 def _disk(rig: Rig) -> Seen:
-    with disk(rig, "64k") as out, Front() as front:
-        return rig.run(front.url, out=out / "out")
+    with disk(rig, "64k") as out:
+        return rig.answered(out=out / "out", received=None)
 
 
 @fault(19, "disk-later", "the disk fills up during the run; the figures are printed", "a file system of 3 MiB",
        Expected(codes=(BAD_INPUT,), result="partial", figures=False, says="No space left"))  # fmt: skip
 def _disk_later(rig: Rig) -> Seen:
-    with disk(rig, "3m") as out, Front() as front:
-        seen = rig.run(front.url, out=out / "out", loaded=front.loaded, during=lambda _: _fill(out))
+    with disk(rig, "3m") as out:
+        seen = rig.answered(out=out / "out", received=None, during=lambda _: _fill(out))
     if not re.search(r"latency +[0-9]", seen.output):
         seen.troubles.append("the figures are not printed")
     return seen
@@ -50,12 +49,10 @@ def _disk_later(rig: Rig) -> Seen:
 @fault(19, "disk-log", "the request log fills the disk; the log is lost, the result is not", "a file system of 3 MiB",
        Expected(codes=ANY, says="no requests.csv: No space left"))  # fmt: skip
 def _disk_log(rig: Rig) -> Seen:
-    with disk(rig, "3m") as out, Front() as front:
-        return rig.run(
-            *(front.url, "--request-log", "--concurrency", "16", "--duration", "6"),
+    with disk(rig, "3m") as out:
+        return rig.answered(
+            *("--request-log", "--concurrency", "16", "--duration", "6"),
             out=out / "out",
-            received=front.received,
-            loaded=front.loaded,
             during=lambda _: _fill(out, leave=64 << 10),
         )
 
@@ -68,5 +65,4 @@ for _name, _shell, _what in (
 
     @fault(20, _name, _what, f"`{_shell}`", Expected(codes=(0, INVALID, BAD_INPUT, 1), kinds=()))
     def _output(rig: Rig, shell: str = _shell) -> Seen:
-        with Front() as front:
-            return rig.run(front.url, "--duration", "3", shell=shell, received=front.received)
+        return rig.answered("--duration", "3", shell=shell)

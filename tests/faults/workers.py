@@ -14,7 +14,6 @@ from servemark.results.constraint_kinds import Kind
 from tests.faults.answers import ANY
 from tests.faults.generator import SERVEMARK, Rig, Run
 from tests.faults.machine import JUDGED_MIB
-from tests.faults.raw_http import Front
 from tests.faults.registry import Expected, Seen, fault
 
 GARBAGE = [b"", b"\xc1", b"\x93", b"\x90", b"GET / HTTP/1.1", msgpack.dumps(["client_ready", 7, "stranger"])]
@@ -56,17 +55,15 @@ def _garbage(rig: Rig) -> Seen:
                     with contextlib.suppress(zmq.Again):
                         dealer.send(packet, zmq.NOBLOCK)
 
-    with Front(workload="ranking_tiny") as front:
-        try:
-            return rig.run(
-                *(front.url, "--workers", "2", "--duration", "4", "--concurrency", "4"),
-                command=SERVEMARK,
-                received=front.received,
-                loaded=lambda: True,
-                during=send,
-            )
-        finally:
-            over.set()
+    try:
+        return rig.answered(
+            *("--workers", "2", "--duration", "4", "--concurrency", "4"),
+            command=SERVEMARK,
+            loaded=lambda: True,
+            during=send,
+        )
+    finally:
+        over.set()
 
 
 LIAR = """
@@ -109,9 +106,9 @@ for _name, _lie in LIES.items():
         folder = rig.new_folder()
         text = LIAR.replace("LIE", lie).replace("TOKEN", repr(str(folder / "liar")))
         (folder / "sitecustomize.py").write_text(text)
-        with Front(workload="ranking_tiny") as front:
-            return rig.run(
-                *(front.url, "--workers", "2", "--duration", "4", "--request-rate", "100"),
-                command=SERVEMARK,
-                environment={"PYTHONPATH": f"{folder}:{CHECKOUT}"},
-            )
+        return rig.answered(
+            *("--workers", "2", "--duration", "4", "--request-rate", "100"),
+            command=SERVEMARK,
+            received=None,
+            environment={"PYTHONPATH": f"{folder}:{CHECKOUT}"},
+        )
