@@ -124,7 +124,6 @@ class OnnxRuntimeOnGpu(OnnxRuntime):
         return {name: tensor.numpy(force=True) for name, tensor in self.run_tensors(tensors).items()}
 
     def run_tensors(self, inputs: "Mapping[str, torch.Tensor]") -> TorchTensors:
-        """Answer one batch with tensors on the engine's device, which are complete when it returns."""
         with self._torch.cuda.device(self._place), self._torch.cuda.stream(self._stream):
             # what another stream is still writing must be there before this one reads it
             self._stream.wait_stream(self._torch.cuda.default_stream(self._place))

@@ -54,7 +54,6 @@ class PyTorch:
         return {name: tensor.numpy(force=True) for name, tensor in answer.items()}
 
     def run_tensors(self, inputs: Mapping[str, "torch.Tensor"]) -> "dict[str, torch.Tensor]":
-        """Answer one batch with tensors on the engine's device, which are complete when it returns."""
         with self._torch.inference_mode(), self._torch.cuda.stream(self._stream) if self._stream else nullcontext():
             if self._stream:  # what another stream is still writing must be there before this one reads it
                 self._stream.wait_stream(self._torch.cuda.default_stream(self._place))

@@ -61,7 +61,6 @@ class TensorFlow:
         return {name: answer[name].numpy() for name in self._outputs}
 
     def run_tensors(self, inputs: "Mapping[str, torch.Tensor]") -> "dict[str, torch.Tensor]":
-        """Answer one batch with tensors on the engine's device, which are complete when it returns."""
         import torch
 
         place, dlpack = torch.device(self.device), self._tf.experimental.dlpack

@@ -34,7 +34,6 @@ class TensorRT:
         return {name: answer[name].numpy(force=True) for name in self._outputs}
 
     def run_tensors(self, inputs: "Mapping[str, torch.Tensor]") -> "dict[str, torch.Tensor]":
-        """Answer one batch with tensors on the engine's device, which are complete when it returns."""
         return self.plan.run(inputs)
 
 

@@ -167,49 +167,48 @@ def test_failed_requests_are_the_longest_also_of_a_workload_that_had_no_answer()
     assert value_of(document, "latency.p90") is None
 
 
-def test_runs_that_share_a_start_file_begin_at_its_time(tmp_path: Path) -> None:
+def test_runs_that_share_a_start_file_begin_at_the_time_in_it(tmp_path: Path) -> None:
+    """One that is still empty is not read."""
     file = tmp_path / "begin"
+    file.touch()
     writer = Timer(0.05, directory.write_atomically, [file, "12345\n"])
     writer.start()
     assert (start_time(file), start_time(file)) == (12345, 12345)
-
-
-def test_a_start_file_is_read_when_something_is_in_it(tmp_path: Path) -> None:
-    file = tmp_path / "start"
-    file.touch()
-    writer = Timer(0.1, lambda: file.write_text("678"))
-    writer.start()
-    assert start_time(file) == 678
-    writer.join()
     writer.join()
 
 
 def test_a_mix_drives_each_workload_at_its_share_and_together(servemark: Servemark, tmp_path: Path) -> None:
-    """Two names of one model on the golden server, whose log has what each received."""
+    """Two names of one model on the golden server, whose log has what each received; one has batches of four."""
     with server_of(get("ranking_tiny"), aliases=["ranking_onnxruntime"]) as server:
         flags = ["--request-rate", "120", "--duration", "2", "--warmup", "0.2", "--seed", "3", "--json"]
         flags += ["--model-repository", str(tmp_path / "none"), "--out", str(tmp_path / "out")]
-        code, out, err = servemark("run", "ranking_tiny=3,ranking=1", "-u", server.url, *flags)
+        code, out, err = servemark("run", "ranking_tiny:batch=4=3,ranking=1", "-u", server.url, *flags)
         log = server.log()
     assert code in {0, 2}, err
     document = json.loads(out)
     [folder] = (tmp_path / "out").iterdir()
     assert document == directory.read(folder)
-    received = {name: log["paths"][INFER.format(name)] for name in ("ranking_tiny", "ranking")}
-    for entry in document["mix"]:
+    for entry, model, seed in zip(document["mix"], ("ranking_tiny", "ranking"), (3, 4), strict=True):
         rate = 120 * entry["share"]
-        seed = 3 if entry["workload"] == "ranking_tiny" else 4
         alone = config("ranking_tiny", "--request-rate", str(rate), "--duration", "2", "--warmup", "0.2")
         arrivals = alone.scenario.schedule(seed)
         assert arrivals is not None
         expected = len(arrivals) + 1  # the first one alone
         outside = count_of(entry, "generator.requests_outside_interval")
         assert count_of(entry, "requests.answered") + outside == expected
-        assert received[entry["workload"]] == expected
+        assert log["paths"][INFER.format(model)] == expected
         assert directory.read(folder / entry["directory"])["verdict"] == entry["verdict"]
-    assert [entry["share"] for entry in document["mix"]] == [0.75, 0.25]
+    parts = [(entry["share"], entry["batch_size"], entry["directory"]) for entry in document["mix"]]
+    assert parts == [(0.75, 4, "ranking_tiny_onnxruntime-batch-4"), (0.25, 1, "ranking_onnxruntime")]
     assert value_of(document, "requests.answered") == sum(count_of(e, "requests.answered") for e in document["mix"])
-    assert {c["name"].partition(".")[0] for c in document["verdict"]["constraints"]} == {"ranking_tiny", "ranking"}
+    requests, samples = (
+        [entry["figures"][f"throughput.{what}"]["value"] for entry in document["mix"]]
+        for what in ("requests", "inferences")
+    )
+    assert samples == pytest.approx([4 * requests[0], requests[1]])
+    assert value_of(document, "throughput.inferences") == pytest.approx(sum(samples))
+    names = {c["name"].partition(".")[0] for c in document["verdict"]["constraints"]}
+    assert names == {"ranking_tiny:batch=4", "ranking"}
     assert not (folder / "begin").exists()
 
 
@@ -219,20 +218,3 @@ def test_a_workload_that_the_server_does_not_have_ends_the_mix(servemark: Servem
         code, _, err = servemark(*line, "--out", str(tmp_path))
         assert (code, server.requests()) == (BAD_INPUT, [])
     assert "does not serve 'ranking_onnxruntime'" in err
-
-
-def test_a_mix_of_two_batch_sizes_of_one_workload(servemark: Servemark, tmp_path: Path) -> None:
-    with server_of(get("ranking_tiny")) as server:
-        flags = ["--request-rate", "80", "--duration", "1.5", "--warmup", "0.2", "--json"]
-        flags += ["--model-repository", str(tmp_path / "none"), "--out", str(tmp_path / "out")]
-        code, out, err = servemark("run", "ranking_tiny:batch=1=1,ranking_tiny:batch=4=1", "-u", server.url, *flags)
-    assert code in {0, 2}, err
-    document = json.loads(out)
-    assert [part["batch_size"] for part in document["mix"]] == [1, 4]
-    assert {part["directory"] for part in document["mix"]} == {
-        "ranking_tiny_onnxruntime-batch-1",
-        "ranking_tiny_onnxruntime-batch-4",
-    }
-    samples = [part["figures"]["throughput.inferences"]["value"] for part in document["mix"]]
-    assert samples[1] == pytest.approx(4 * document["mix"][1]["figures"]["throughput.requests"]["value"])
-    assert value_of(document, "throughput.inferences") == pytest.approx(sum(samples))
