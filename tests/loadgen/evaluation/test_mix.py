@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from threading import Timer
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,6 @@ from scipy import stats
 
 from loadgen.evaluation.mix import Part, parse_mix, requests_of, total
 from loadgen.load.arrivals import schedule
-from loadgen.load.arrivals import start_time
 from servemark.documents.load import ConstantRate, Distribution
 from servemark.documents.request import RunRequest
 from servemark.errors import OptionError
@@ -165,16 +163,6 @@ def test_failed_requests_are_the_longest_also_of_a_workload_that_had_no_answer()
     document = total([part("a", [], errors=100), part("b", [1.0] * 300)], request(40.0))
     assert value_of(document, "latency.p50") == pytest.approx(1, rel=1e-3)
     assert value_of(document, "latency.p90") is None
-
-
-def test_runs_that_share_a_start_file_begin_at_the_time_in_it(tmp_path: Path) -> None:
-    """One that is still empty is not read."""
-    file = tmp_path / "begin"
-    file.touch()
-    writer = Timer(0.05, directory.write_atomically, [file, "12345\n"])
-    writer.start()
-    assert (start_time(file), start_time(file)) == (12345, 12345)
-    writer.join()
 
 
 def test_a_mix_drives_each_workload_at_its_share_and_together(servemark: Servemark, tmp_path: Path) -> None:

@@ -3,14 +3,25 @@
 import itertools
 from itertools import count
 from pathlib import Path
+from threading import Timer
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 from scipy import stats
 
-from loadgen.load.arrivals import ClosedLoopArrivals, OpenLoopArrivals, Share, Users, closed_loop, schedule, staged
+from loadgen.load.arrivals import (
+    ClosedLoopArrivals,
+    OpenLoopArrivals,
+    Share,
+    Users,
+    closed_loop,
+    schedule,
+    staged,
+    start_time,
+)
 from servemark.documents.load import Distribution, Stage
+from servemark.results import directory
 from tests.support.load_config import config
 
 MS = 1_000_000
@@ -243,3 +254,13 @@ def test_connections_are_split_evenly(of: int) -> None:
         parts = [Share(index, of).count(whole) for index in range(of)]
         assert sum(parts) == whole
         assert max(parts) - min(parts) <= 1
+
+
+def test_runs_that_share_a_start_file_begin_at_the_time_in_it(tmp_path: Path) -> None:
+    """One that is still empty is not read."""
+    file = tmp_path / "begin"
+    file.touch()
+    writer = Timer(0.05, directory.write_atomically, [file, "12345\n"])
+    writer.start()
+    assert (start_time(file), start_time(file)) == (12345, 12345)
+    writer.join()
