@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from loadgen.distributed.messages import Expected, MalformedMessage, Message, State, check_message
 from servemark.errors import ExitCode, WorkerError
@@ -14,18 +15,12 @@ GONE_S = 2.0
 """A worker that has left may still have its last report on the way."""
 
 
-@dataclass(frozen=True)
-class RoundTrip:
+class RoundTrip(NamedTuple):
     """A message there and back, in ns: sent and received by our clock, answered by theirs."""
 
     sent: int
     answered: int
     received: int
-
-    @property
-    def length(self) -> int:
-        """Return the duration of the round trip."""
-        return self.received - self.sent
 
 
 @dataclass(frozen=True)
@@ -38,9 +33,9 @@ class ClockOffset:
     @classmethod
     def estimate(cls, trips: Sequence[RoundTrip]) -> "ClockOffset":
         """Take the shortest trip, as NTP does (RFC 5905, section 10): its answer lies half-way, give or take half."""
-        best = min(trips, key=lambda trip: trip.length)
-        half = (best.length + 1) // 2
-        return cls(best.answered - (best.sent + half), half)
+        sent, answered, received = min(trips, key=lambda trip: trip.received - trip.sent)
+        half = (received - sent + 1) // 2
+        return cls(answered - (sent + half), half)
 
     def theirs(self, our_ns: int) -> int:
         """Our time by their clock."""

@@ -1,5 +1,4 @@
-"""Readings at the boundaries of the measured interval: CPU time, the target's counters, the energy, who used the cores.
-"""
+"""Readings at the boundaries of the measured interval: CPU time, the target's counters, energy, use of the cores."""
 
 import contextlib
 import itertools

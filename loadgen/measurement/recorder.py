@@ -62,23 +62,19 @@ class Seconds:
     def __init__(self, interval: Interval) -> None:
         self._start, whole_ns = interval.start, interval.end - interval.start
         self._length_ns = S * max(1, -(-whole_ns // (MAX_SECONDS * S)))
-        self._count = -(-whole_ns // self._length_ns)
-        self._latencies_us = [array("I") for _ in range(self._count)]
-        self._completed, self._errors = np.zeros((2, self._count), np.int64)
-
-    @property
-    def count(self) -> int:
-        """Return the number of its windows."""
-        return self._count
+        self.count = -(-whole_ns // self._length_ns)
+        """Number of its windows."""
+        self._latencies_us = [array("I") for _ in range(self.count)]
+        self._completed, self._errors = np.zeros((2, self.count), np.int64)
 
     @property
     def starts_ns(self) -> list[int]:
         """Return the start of each of its windows, from the start of the interval."""
-        return [place * self._length_ns for place in range(self._count)]
+        return [place * self._length_ns for place in range(self.count)]
 
     def came(self, done: Ns) -> None:
         """Count good answers by the time at which they came, inside the interval."""
-        self._completed += np.bincount(self._of(done), minlength=self._count)
+        self._completed += np.bincount(self._of(done), minlength=self.count)
 
     def failed(self, scheduled: int) -> None:
         """Count a failed request by its scheduled time."""
@@ -126,10 +122,10 @@ class Seconds:
         self._hold(-(-(end - self._start) // self._length_ns))
 
     def _hold(self, count: int) -> None:
-        more = max(count - self._count, 0)
+        more = max(count - self.count, 0)
         self._latencies_us += [array("I") for _ in range(more)]
         self._completed, self._errors = (np.pad(each, (0, more)) for each in (self._completed, self._errors))
-        self._count += more
+        self.count += more
 
     def _of(self, times: Ns) -> Ns:
         return (times - self._start) // self._length_ns
