@@ -265,14 +265,10 @@ def check_message(message: Any, expected: Expected | None) -> None:
     if isinstance(found, _State):
         if expected is None:
             raise MalformedMessage("a report before the run")
-        _check_warm_up(found.warm_up, expected.warm_up_windows)
+        if found.warm_up is not None:
+            _require({*map(len, found.warm_up.windows)} == {expected.warm_up_windows}, "warm_up.windows")
         _check_compared(found.checked, expected)
         _check_recorded(found.recorder, expected)
-
-
-def _check_warm_up(warm_up: _WarmUp | None, windows: int | None) -> None:
-    if warm_up is not None:
-        _require(all(len(part) == windows for part in warm_up.windows), "warm_up.windows")
 
 
 def _check_compared(compared: _Compared | None, expected: Expected) -> None:

@@ -278,24 +278,22 @@ class Worker:
 def _in_thread(function: Callable[..., T], *arguments: Any) -> T:
     """Call a function in a thread of the operating system, for what takes seconds: Locust's heartbeats go on meanwhile.
 
-    It must not import, and not start a process (loadgen/distributed/worker.py).
+    It must not import, and not start a process (see `EventLoop`).
     """
+    found: list[T] = []
 
-    def call() -> Callable[[], T]:
+    def call() -> Exception | None:
         try:
-            found = function(*arguments)
+            found.append(function(*arguments))
         except KeyboardInterrupt:
             raise GreenletExit from None  # what a thread of gevent's raises and nobody prints
         except Exception as error:  # gevent prints what else its threads raise, beside who handles it
-            return functools.partial(_raise, error)
-        return lambda: found
+            return error
+        return None
 
-    outcome: Callable[[], T] = gevent.get_hub().threadpool.apply(call)
-    return outcome()
-
-
-def _raise(error: Exception) -> NoReturn:
-    raise error
+    if (error := gevent.get_hub().threadpool.apply(call)) is not None:
+        raise error
+    return found[0]
 
 
 def _cut_short(sending: ActiveLoad, reason: str) -> NoReturn:
