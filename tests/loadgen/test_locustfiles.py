@@ -165,17 +165,11 @@ def test_wrong_values_are_seen_by_the_golden_samples(
     assert "differs" in constraint(result, "output_agreement")["remedy"]
 
 
-@pytest.mark.parametrize(
-    ("text", "words"), [(None, "no such file or folder"), ("x = 5", "does not set WORKLOAD"), ("x = ", "SyntaxError")]
-)
-def test_a_workload_file_that_is_none_is_bad_input(
-    text: str | None, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_workload_file_that_is_none_is_bad_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "own.py"
-    if text is not None:
-        file.write_text(text)
+    file.write_text("x = ")
     monkeypatch.setenv(WORKLOADS, str(file))
     done = run("ranking", "-H", "http://h:1")
     assert done.returncode == ExitCode.BAD_INPUT
-    assert words in done.stderr
+    assert "SyntaxError" in done.stderr
     assert "Traceback" not in done.stderr
