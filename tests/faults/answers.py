@@ -8,8 +8,7 @@ from collections.abc import Callable, Sequence
 
 from servemark.results.constraint_kinds import Kind
 from tests.faults.generator import LOCUST, SERVEMARK, Rig, workload_of
-from tests.faults.proxy import Mode, Proxy
-from tests.faults.raw_http import HEAD_END, Front, reply, reset
+from tests.faults.raw_http import HEAD_END, Front, Mode, Proxy, reply, reset
 from tests.faults.registry import INVALID, Expected, Seen, fault
 from tests.golden.server import GoldenServer
 

@@ -13,9 +13,8 @@ from servemark.figures.registry import value_of
 from servemark.results.constraint_kinds import Kind
 from tests.faults.answers import ANY, EVERY
 from tests.faults.generator import LOCUST, SERVEMARK, Rig
-from tests.faults.proxy import Proxy
 from tests.faults.raw_grpc import Caller, GrpcFront, good
-from tests.faults.raw_http import HEAD_END, Front
+from tests.faults.raw_http import HEAD_END, Front, Proxy
 from tests.faults.registry import BAD_INPUT, Expected, Seen, fault
 from tests.golden.server import GoldenServer
 from tests.support.certificates import Authority

@@ -20,7 +20,7 @@ from servemark.workload import get
 from servers.launch.server import Server
 from tests.faults.answers import ANY, EVERY
 from tests.faults.generator import LOCUST, SERVEMARK, SHARED_MEMORY, Rig, Run
-from tests.faults.proxy import Proxy
+from tests.faults.raw_http import Proxy
 from tests.faults.registry import INTERRUPTED, INVALID, Expected, Seen, fault
 from tests.golden.server import GoldenServer
 from tests.support.locust_run import alive, server_of

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.faults.__main__ import MODULES
+from tests.faults.__main__ import MODULES, ROWS, Outcome, page
 from tests.faults.generator import LOAD, Rig
 from tests.faults.registry import FAULTS, Expected, Fault, Seen
-from tests.faults.report import ROWS, Outcome, page
 
 MEASURED = {
     "figures": {"requests.answered": {"value": 90}, "generator.requests_outside_interval": {"value": 7}},
