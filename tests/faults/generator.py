@@ -147,9 +147,8 @@ class Rig:
     ) -> Seen:
         """One run against a server that answers right and counts; `documents` are of `Front`, and `how` is of `run`."""
         with Front(workload=workload_of(command), documents=documents) as front:
-            return self.run(
-                front.url, *flags, command=command, **{"received": front.received, "loaded": front.loaded, **how}
-            )
+            known: dict[str, Any] = {"received": front.received, "loaded": front.loaded}
+            return self.run(front.url, *flags, command=command, **known | how)
 
     def new_folder(self) -> Path:
         """An empty one."""
