@@ -1,7 +1,7 @@
 """Inference servers: Triton (embedded, on PATH, in Docker) and the engines that it runs.
 
-    with open_server("auto", repository, ["resnet50_onnxruntime"], http_port=8000) as server:
-        ...                         # started and ready; server.http is "127.0.0.1:8000"
+with open_server("auto", repository, ["resnet50_onnxruntime"], http_port=8000) as server:
+...                         # started and ready; server.http is "127.0.0.1:8000"
 """
 
 from collections.abc import Sequence

@@ -131,6 +131,7 @@ def _windows(state: State, interval: Interval) -> list[Window]:
         windows = Window.paired(windows)
     return windows
 
+
 MAX_COUNT = 1 << 53
 """The largest number of requests, or of ns (104 days), that a sum of several workers' holds exactly."""
 MAX_CLOCK_NS = 1 << 62

@@ -348,6 +348,4 @@ def _remains(server: Server, model: str, workers: list[psutil.Process]) -> list[
 
 
 def _post(server: Server, path: str, timeout_s: float) -> Reply:
-    return request(
-        server.http, f"/v2/repository/{path}", body=b"", headers=server.key, timeout_s=timeout_s
-    )
+    return request(server.http, f"/v2/repository/{path}", body=b"", headers=server.key, timeout_s=timeout_s)

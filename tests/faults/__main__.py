@@ -7,7 +7,6 @@ Exit code 1 where a run did not survive.
 """
 
 import argparse
-
 import functools
 import json
 import multiprocessing.util

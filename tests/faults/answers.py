@@ -35,15 +35,18 @@ def now_and_then(
     with Front(answer, workload=workload_of(command)) as front:
         return rig.run(front.url, command=command, received=front.received if counted else None)
 
+
 def nearly_always(rig: Rig, bad: Callable[[int], bytes]) -> Seen:
     """A run to nine of whose ten requests a bad answer comes, made of the request's number."""
     with Front(lambda _, number: bad(number) if number % EVERY != 1 else front.good) as front:
         return rig.run(front.url, "--concurrency", "16", "--duration", "4", received=front.received)
 
+
 def golden(rig: Rig, *flags: str, **behaviour: float) -> Seen:
     """A run against the golden server, whose log counts the requests."""
     with GoldenServer(**behaviour) as server:
         return rig.run(server.url, *flags, received=lambda: len(server.requests()))
+
 
 def through(rig: Rig, mode: Mode, *flags: str) -> Seen:
     """A run through the proxy, which is itself once the control plane has been asked."""
@@ -60,21 +63,25 @@ def through(rig: Rig, mode: Mode, *flags: str) -> Seen:
             during=begin,
         )
 
+
 @fault(2, "reset", "the server resets connections", "golden server, every 10th request",
        Expected(kinds=("connection_reset",)))  # fmt: skip
 def _reset(rig: Rig) -> Seen:
     return golden(rig, reset_every=EVERY)
+
 
 @fault(2, "truncate", "a connection closes in the middle of an answer", "golden server, every 10th request",
        Expected(kinds=("connection_closed",)))  # fmt: skip
 def _truncate(rig: Rig) -> Seen:
     return golden(rig, truncate_every=EVERY)
 
+
 @fault(2, "cut", "answers are cut by RST on their way", "proxy before the golden server",
        Expected(kinds=("connection_reset",), also=("connection_closed", "timeout"),
                 may_fail=(Kind.SERVER_ALIVE,)))  # fmt: skip
 def _cut(rig: Rig) -> Seen:
     return through(rig, "reset")
+
 
 for _other in ("model", "version"):
 
@@ -83,27 +90,33 @@ for _other in ("model", "version"):
     def _other_name(rig: Rig, other: str = _other) -> Seen:
         return golden(rig, **{f"other_{other}_every": EVERY})
 
+
 @fault(3, "silence", "requests are never answered", "golden server, every 10th request", Expected(kinds=("timeout",)))
 def _silence(rig: Rig) -> Seen:
     return golden(rig, "--request-timeout", "0.3", never_every=EVERY)
+
 
 @fault(3, "swallow", "no answer comes through any more", "proxy before the golden server",
        Expected(kinds=("timeout",), fails=Kind.SERVER_ALIVE))  # fmt: skip
 def _swallow(rig: Rig) -> Seen:
     return through(rig, "swallow", "--request-timeout", "0.3")
 
+
 @fault(4, "slow", "answers come in ten pieces over 0.1 s", "golden server, every 10th request", Expected(codes=ANY))
 def _slow(rig: Rig) -> Seen:
     return golden(rig, slow_every=EVERY, slow_s=0.1)
+
 
 @fault(4, "delay", "each piece of an answer is 50 ms late", "proxy before the golden server", Expected(codes=ANY))
 def _delay(rig: Rig) -> Seen:
     return through(rig, "delay")
 
+
 @fault(6, "garbage", "bytes that are no HTTP", "raw server, every 10th request",
        Expected(kinds=("malformed_response",)))  # fmt: skip
 def _garbage(rig: Rig) -> Seen:
     return now_and_then(rig, lambda *_: b"SSH-2.0-OpenSSH_9.6\r\n\r\n" + bytes(range(256)))
+
 
 def _announced(length: str) -> Bad:
     def bad(connection: socket.socket, _good: bytes) -> bytes:
@@ -112,6 +125,7 @@ def _announced(length: str) -> Bad:
         return bytes(100)
 
     return bad
+
 
 for _length, _kind in (
     ("10000000000000000000", "malformed_response"),
@@ -124,15 +138,18 @@ for _length, _kind in (
     def _length_lies(rig: Rig, length: str = _length) -> Seen:
         return now_and_then(rig, _announced(length))
 
+
 @fault(7, "length-run", "`Content-Length: 10000000000000000000` to `servemark run`", "raw server, every 10th answer",
        Expected(kinds=("malformed_response",)))  # fmt: skip
 def _length_lies_to_servemark(rig: Rig) -> Seen:
     return now_and_then(rig, _announced("10000000000000000000"), command=SERVEMARK)
 
+
 @fault(7, "length-short", "a body longer than its Content-Length", "raw server, every 10th answer",
        Expected(kinds=("malformed_response",), also=("wrong_shape", "http_200", "malformed_tensors")))  # fmt: skip
 def _length_short(rig: Rig) -> Seen:
     return now_and_then(rig, lambda *_: reply(b"{}") + b"more than was announced")
+
 
 def _endless(head: bytes, piece: bytes) -> Bad:
     def bad(connection: socket.socket, _good: bytes) -> bytes:
@@ -144,14 +161,17 @@ def _endless(head: bytes, piece: bytes) -> Bad:
 
     return bad
 
+
 @fault(8, "head", "a head without an end", "raw server, every 10th answer", Expected(kinds=("malformed_response",)))
 def _endless_head(rig: Rig) -> Seen:
     return now_and_then(rig, _endless(b"HTTP/1.1 200 OK\r\n", b"X-More: " + b"x" * 1000 + b"\r\n"))
+
 
 @fault(8, "body", "a body of 4 GiB, announced and sent", "raw server, every 10th answer",
        Expected(kinds=("too_large",)))  # fmt: skip
 def _endless_body(rig: Rig) -> Seen:
     return now_and_then(rig, _endless(f"HTTP/1.1 200 OK\r\nContent-Length: {4 << 30}".encode() + HEAD_END, PIECE))
+
 
 @fault(8, "unasked", "4 GiB that nobody asked for follow an answer", "raw server, every 10th answer",
        Expected(codes=ANY, kinds=None))  # fmt: skip
@@ -163,15 +183,18 @@ def _unasked(rig: Rig) -> Seen:
     seen.troubles += [f"also {kind}" for kind in others]
     return seen
 
+
 @fault(9, "interim", "103 and 100 before each answer", "raw server", Expected(codes=ANY))
 def _interim(rig: Rig) -> Seen:
     interim = b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n"
     return now_and_then(rig, lambda _, good: interim + good, every=1)
 
+
 @fault(10, "deep", "200 with 200 kB of `[`", "raw server, every 10th answer",
        Expected(kinds=("malformed_response",)))  # fmt: skip
 def _deep(rig: Rig) -> Seen:
     return now_and_then(rig, lambda *_: reply(DEEP))
+
 
 for _name, _body in (("deep-error", DEEP), ("deep-objects", OBJECTS)):
 
@@ -179,6 +202,7 @@ for _name, _body in (("deep-error", DEEP), ("deep-objects", OBJECTS)):
            Expected(kinds=("http_500",)))  # fmt: skip
     def _deep_error(rig: Rig, body: bytes = _body) -> Seen:
         return now_and_then(rig, lambda *_: reply(body, status=ERROR))
+
 
 @fault(25, "words", "each failure has other words, as of a gateway with its request's number",
        "raw server, every answer but one in ten is a 503",
@@ -195,6 +219,7 @@ def _words(rig: Rig) -> Seen:
         seen.troubles.append(f"Locust lists {listed} different failures")
     return seen
 
+
 @fault(25, "statuses", "each failure has another status", "raw server, every answer but one in ten",
        Expected(kinds=None))  # fmt: skip
 def _statuses(rig: Rig) -> Seen:
@@ -202,6 +227,7 @@ def _statuses(rig: Rig) -> Seen:
     if not 50 <= len(seen.kinds) <= 60 or not seen.kinds["other"]:
         seen.troubles.append(f"{len(seen.kinds)} kinds")
     return seen
+
 
 @fault(26, "long-words", "an error message of 20 MB", "raw server, every 10th answer", Expected(kinds=None))
 def _long_words(rig: Rig) -> Seen:
@@ -212,6 +238,7 @@ def _long_words(rig: Rig) -> Seen:
         seen.troubles.append(f"{len(seen.output)} characters of output")
     return seen
 
+
 @fault(27, "surrogate", "a lone surrogate and terminal codes in an error's words", "raw server, every 10th answer",
        Expected(kinds=("http_500",)))  # fmt: skip
 def _surrogate(rig: Rig) -> Seen:
@@ -219,6 +246,7 @@ def _surrogate(rig: Rig) -> Seen:
     if "\x1b[2J" in seen.output or "\x1b]0;" in seen.output:
         seen.troubles.append("terminal codes came out raw")
     return seen
+
 
 @fault(28, "negative", "an output more, with a negative size", "raw server, every 10th answer",
        Expected(kinds=("malformed_response",), also=("wrong_outputs",)))  # fmt: skip
@@ -231,6 +259,7 @@ def _negative(rig: Rig) -> Seen:
     text = json.dumps(header).encode()
     return now_and_then(rig, lambda *_: reply(text + values, f"Inference-Header-Content-Length: {len(text)}"))
 
+
 @fault(29, "one-shot", "a server that closes after each answer", "raw server", Expected(codes=ANY))
 def _one_shot(rig: Rig) -> Seen:
     def close(connection: socket.socket, good: bytes) -> bytes:
@@ -238,6 +267,7 @@ def _one_shot(rig: Rig) -> Seen:
         return b""
 
     return now_and_then(rig, close, every=1)
+
 
 @fault(30, "half", "half of the connections are reset at once, before a request is read", "raw server",
        Expected(kinds=("connection_reset",), also=("connection_closed",)))  # fmt: skip

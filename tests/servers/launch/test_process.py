@@ -11,6 +11,7 @@ from servers.launch.process import Command, Process, request
 from tests.support.locust_run import until
 from tests.support.raw_server import raw_server
 
+
 def test_what_is_run_afterwards_has_its_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Such as `docker compose down`."""
     monkeypatch.setattr(process, "GRACE_S", 0.1)
