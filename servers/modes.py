@@ -237,10 +237,10 @@ def _field(key: str, value: object) -> str:
 
 
 embedded = Starter(_embedded_missing, _embedded_command)
-"""No Docker, no root; models run in servemark's Python-based backends."""
+"""Needs neither Docker nor root; models run in servemark's Python-based backends."""
 native = Starter(_native_missing, lambda job: Command(argv=["tritonserver", *job.arguments()]))
-"""As inside NVIDIA's container: its own C++ backends serve the same repository."""
+"""Works as inside NVIDIA's container: its own C++ backends serve the same repository."""
 docker = Starter(_docker_missing, _docker_command)
-"""Where a Docker engine answers; the models are mounted read-only."""
+"""Needs a Docker engine that answers; the models are mounted read-only."""
 MODES = {"embedded": embedded, "native": native, "docker": docker}
 """By name, the preferred first."""
