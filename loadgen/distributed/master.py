@@ -1,5 +1,6 @@
 """Master of a distributed run: the workers send the load, and their records are merged."""
 
+import functools
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -144,7 +145,7 @@ class Master:
         for count in range(1, PINGS + 1):
             for worker in self._trusted():
                 self._order(worker, "ping", sent_ns=time.monotonic_ns())
-            self._wait(lambda worker, count=count: len(worker.trips) >= count, PING_TIMEOUT_S, "answer")
+            self._wait(functools.partial(_answered, count), PING_TIMEOUT_S, "answer")
         start = start_time(self.config.start_file, START_IN_S)
         self._interval = interval_from(self.config, start)
         self._warm_up = WarmUp(start, self.config.warmup_s) if self.config.scenario.auto_warmup else None
@@ -326,3 +327,8 @@ class Master:
         ):
             self._heard.wait(POLL_S)
             self._heard.clear()
+
+
+def _answered(count: int, worker: WorkerView) -> bool:
+    """Return True if a worker has answered `count` pings."""
+    return len(worker.trips) >= count

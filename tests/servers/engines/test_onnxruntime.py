@@ -90,7 +90,7 @@ def test_graphs_are_kept_for_so_many_shapes(session: Callable[..., OnnxRuntimeOn
 def test_onnxruntime_on_a_gpu_takes_numpy_too(
     loaded: onnxruntime.InferenceSession, session: Callable[..., OnnxRuntimeOnGpu]
 ) -> None:
-    engine = session(graphs=True)
+    engine: Any = session(graphs=True)
     x = np.ones((3, 8), np.float32)
     np.testing.assert_allclose(engine.run({"X": x})["SCORES"], expected(x)["SCORES"], rtol=1e-5)
     operators = len(loaded.get_provider_graph_assignment_info())
