@@ -9,7 +9,7 @@ from loadgen.endpoints.endpoint import Endpoint, filled
 from loadgen.kserve.control import Control
 from loadgen.kserve.served_model import ServedModel, declared_model
 from loadgen.sut.target import Placement
-from loadgen.transport.request_fields import CONTENT_TYPE
+from loadgen.transport.access import CONTENT_TYPE
 from servemark.documents.server import Tensors
 from servemark.errors import OptionError
 from servemark.repository.names import in_path

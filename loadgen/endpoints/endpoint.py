@@ -9,7 +9,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from loadgen.transport.request_fields import fault_of, twice
+from loadgen.transport.access import fault_of
 from servemark import files
 from servemark.errors import InputDataError, OptionError
 
@@ -85,8 +85,9 @@ class Endpoint(Struct, frozen=True, forbid_unknown_fields=True):
         for name, value in request.headers.items():
             if wrong := fault_of(name, value, may_give_type=not request.method):
                 raise ValueError(f"request.headers: {name!r}: {wrong}")
-        if again := twice(request.headers):
-            raise ValueError(f"request.headers: {again} is there twice")
+        names = [name.lower() for name in request.headers]
+        if again := [name for name in names if names.count(name) > 1]:
+            raise ValueError(f"request.headers: {again[0]} is there twice")
 
 
 def _check_method(request: RequestForm, *, only_outputs: bool, ready: str) -> None:

@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from loadgen.endpoints.endpoint import AnswerForm, Endpoint, at_pointer, filled, places
 from loadgen.kserve.http_messages import REMEMBERED, ResponseChecker, lead_of
-from loadgen.sut.mismatch import Mismatch
+from loadgen.sut.channel import Mismatch
+from loadgen.transport.access import lines_of, merged
 from loadgen.transport.http1_head import HEAD_END, Head
 from loadgen.transport.limits import MAX_REMEMBERED_BYTES
-from loadgen.transport.request_fields import lines_of, merged
 from servemark.errors import InputDataError, OptionError
 from servemark.repository.names import in_path
 from servemark.workload import Arrays, Tensor, Workload, numbers

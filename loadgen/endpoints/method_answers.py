@@ -16,7 +16,7 @@ from loadgen.endpoints.message_fields import BY_FIELD, DYNAMIC, WRAPPERS, is_kno
 from loadgen.kserve.grpc_call import PREFIX_BYTES, MessageReader
 from loadgen.kserve.http_messages import lead_of
 from loadgen.kserve.tensors import BYTES, from_bytes
-from loadgen.sut.mismatch import Mismatch
+from loadgen.sut.channel import Mismatch
 from servemark.errors import OptionError
 from servemark.protobuf import Fields
 from servemark.workload import Arrays, Tensor, numbers

@@ -17,7 +17,7 @@ from loadgen.kserve.grpc_inference import arrays_of
 from loadgen.kserve.http_messages import judge_output, lead_of
 from loadgen.kserve.tensors import BYTES, to_bytes
 from loadgen.load.load_config import LoadConfig
-from loadgen.sut.mismatch import judge_outputs
+from loadgen.sut.channel import judge_outputs
 from servemark.errors import OptionError
 from servemark.protobuf import Fields, Messages
 from servemark.workload import Arrays

@@ -2,16 +2,17 @@
 
 import functools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from google.protobuf.message import DecodeError
+from hpack import Decoder, Encoder, HPACKError, NeverIndexedHeaderTuple
 
 from loadgen.kserve.http_messages import Asked
 from loadgen.sut.target import Volume
-from loadgen.transport.compression import compress
-from loadgen.transport.http2_frames import (
+from loadgen.transport.access import HOST
+from loadgen.transport.http2_channel import (
     DATA,
     END_HEADERS,
     END_STREAM,
@@ -19,12 +20,9 @@ from loadgen.transport.http2_frames import (
     HEADERS,
     MAX_WINDOW_SIZE,
     WINDOW_UPDATE,
-    FieldDecoder,
-    encode_fields,
     unpack_head,
 )
-from loadgen.transport.limits import MAX_REMEMBERED_BYTES
-from loadgen.transport.request_fields import HOST
+from loadgen.transport.limits import MAX_REMEMBERED_BYTES, MalformedResponse, compress
 from servemark.protobuf import Fields, contents
 from servemark.workload import Arrays, Tensor
 
@@ -40,8 +38,10 @@ UNIMPLEMENTED = "grpc_unimplemented"
 """Kind of failure of a call whose method the server does not have."""
 RESET_STATUS = {7: "unavailable", 8: "cancelled", 11: "resource_exhausted", 12: "permission_denied"}
 """gRPC statuses of HTTP/2's error codes; all other codes are "internal"."""
-_REMEMBERED, _MOST_PARTS = 1024, 64
-"""Lengths of which a good answer is remembered; an answer of more contents is parsed each time, which is faster."""
+_REMEMBERED = 1024
+"""Maximum number of lengths of good answers, and of distinct header blocks, remembered; others are read each time."""
+_MOST_PARTS = 64
+"""An answer of more contents is parsed each time, which is faster."""
 
 
 def enclose(message: bytes) -> bytes:
@@ -54,6 +54,32 @@ def enclose_compressed(message: bytes, volume: Volume) -> bytes:
     packed = compress(message)
     volume.request(len(message), len(packed))
     return b"\1" + len(packed).to_bytes(4, "big") + packed
+
+
+def encode_fields(fields: Iterable[tuple[str, str]]) -> bytes:
+    """Encode a header block that neither needs nor changes the dynamic table: the same bytes for every request."""
+    return bytes(Encoder().encode([NeverIndexedHeaderTuple(*field) for field in fields], huffman=False))
+
+
+class FieldDecoder:
+    """Decodes a server's header blocks (HPACK, RFC 7541); each distinct one once, for a server repeats itself."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, dict[str, str]] = {}
+
+    def decode(self, block: bytes) -> dict[str, str]:
+        """The fields of a block. Raises MalformedResponse."""
+        known = self._known.get(block)
+        if known is None:
+            decoder = Decoder()
+            decoder.header_table_size = decoder.max_allowed_table_size = 0
+            try:
+                known = {str(name): str(value) for name, value in decoder.decode(block)}
+            except HPACKError as error:
+                raise MalformedResponse(f"a header block that cannot be decoded: {error}") from error
+            if len(self._known) < _REMEMBERED and len(block) <= MAX_REMEMBERED_BYTES:
+                self._known[block] = known
+        return known
 
 
 @dataclass(frozen=True)

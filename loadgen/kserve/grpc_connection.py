@@ -10,18 +10,16 @@ from urllib.parse import unquote
 
 from loadgen.kserve.grpc_call import PREFIX_BYTES, RESET_STATUS, Form, GrpcAnswer, Method, enclose, status_name
 from loadgen.sut.channel import ConnectionFailed, State
-from loadgen.transport.compression import GZIP, decompress
-from loadgen.transport.http2_channel import Http2Channel
-from loadgen.transport.http2_frames import (
+from loadgen.transport.http2_channel import (
     END_HEADERS,
     END_STREAM,
     HEADERS,
     MAX_STREAM_ID,
-    ProtocolViolation,
+    Http2Channel,
     frame,
     window_update,
 )
-from loadgen.transport.limits import TooLarge
+from loadgen.transport.limits import GZIP, MalformedResponse, TooLarge, decompress
 from loadgen.transport.tcp import Address
 
 _REMEMBERED = 1024
@@ -87,7 +85,7 @@ class GrpcConnection(Http2Channel):
         return self._fields is not None
 
     def readable(self) -> GrpcAnswer | None:
-        """Take what has come; the answer once it is complete. Raises ConnectionFailed, ProtocolViolation."""
+        """Take what has come; the answer once it is complete. Raises ConnectionFailed."""
         data = self._receive()
         if data is None:
             return None
@@ -147,9 +145,9 @@ class GrpcConnection(Http2Channel):
             self._on_end({})
 
     def _keep(self, piece: bytes) -> None:
-        """Hold a part of the answer. Raises ProtocolViolation, TooLarge."""
+        """Hold a part of the answer. Raises MalformedResponse, TooLarge."""
         if self.state is not _BUSY or self._answer is not None:
-            raise ProtocolViolation("data for no request")
+            raise MalformedResponse("data for no request")
         self._pieces.append(piece)
         self._have += len(piece)
         if self._have > self._method.max_bytes:
@@ -171,7 +169,7 @@ class GrpcConnection(Http2Channel):
     def _complete(self, body: bytes, error: str | None, status_message: str = "") -> None:
         """The call has its answer."""
         if self.state is not State.BUSY or self._answer is not None:
-            raise ProtocolViolation("an answer to no request")
+            raise MalformedResponse("an answer to no request")
         self.done = self.came
         if self._pieces:
             self._pieces = []
@@ -181,7 +179,7 @@ class GrpcConnection(Http2Channel):
         self._answer = GrpcAnswer(body, error, status_message, self._method)
 
     def _message(self) -> bytes:
-        """The one message that a call is answered with, still enclosed. Raises ProtocolViolation."""
+        """The one message that a call is answered with, still enclosed. Raises MalformedResponse."""
         body = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
         size = len(body) - PREFIX_BYTES
         # The first byte says whether it is compressed.
@@ -193,19 +191,19 @@ class GrpcConnection(Http2Channel):
         """Return an enclosed message that came as a gzip. Raises ConnectionFailed."""
         volume, size = self._method.volume, len(body) - PREFIX_BYTES
         if size < 0 or body[0] != 1 or int.from_bytes(body[1:PREFIX_BYTES], "big") != size:
-            raise ProtocolViolation(f"{len(body)} bytes that are not one message")
+            raise MalformedResponse(f"{len(body)} bytes that are not one message")
         if volume is None or (self._fields or {}).get("grpc-encoding") != GZIP:
-            raise ProtocolViolation("a compressed message, which was not asked for (--response-compression gzip)")
+            raise MalformedResponse("a compressed message, which was not asked for (--response-compression gzip)")
         plain = decompress(body[PREFIX_BYTES:], self._method.max_bytes)
         volume.answer(size, len(plain))
         return enclose(plain)
 
     def _without_status(self, trailers: dict[str, str]) -> tuple[str, str]:
-        """Classify an answer without grpc-status, perhaps from a proxy. Raises ProtocolViolation."""
+        """Classify an answer without grpc-status, perhaps from a proxy. Raises MalformedResponse."""
         fields = self._fields or trailers
         status = fields.get(":status", "")
         if status == "200" or not re.fullmatch("[1-9][0-9][0-9]", status):
-            raise ProtocolViolation(f"an answer without grpc-status, content-type {fields.get('content-type')!r}")
+            raise MalformedResponse(f"an answer without grpc-status, content-type {fields.get('content-type')!r}")
         words = b"".join(self._pieces)[:200].decode(errors="replace")
         return f"http_{status}", f"HTTP {status}: {words or 'no message'}"
 

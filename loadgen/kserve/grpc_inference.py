@@ -13,7 +13,7 @@ from loadgen.kserve.grpc_call import PREFIX_BYTES, MessageReader, enclose
 from loadgen.kserve.grpc_messages import SERVICE, message, parameters_of, parse
 from loadgen.kserve.http_messages import NOTHING, as_declared, judge_output, lead_of
 from loadgen.kserve.tensors import from_bytes, from_json, to_bytes
-from loadgen.sut.mismatch import judge_outputs
+from loadgen.sut.channel import judge_outputs
 from servemark.protobuf import Fields
 from servemark.workload import Arrays, Tensor
 

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 from loadgen.kserve.http_messages import ResponseChecker, decode_outputs, error_message
 from loadgen.sut.channel import READ, WRITE, Answer, State
-from loadgen.transport.http1_head import HEAD_END, Chunks, Head, MalformedResponse
-from loadgen.transport.limits import MAX_HEAD_BYTES
+from loadgen.transport.http1_head import HEAD_END, Chunks, Head
+from loadgen.transport.limits import MAX_HEAD_BYTES, MalformedResponse
 from loadgen.transport.tcp import Address, TcpChannel, failed
 from servemark.workload import Arrays, Tensor
 

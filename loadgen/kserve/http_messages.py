@@ -16,12 +16,19 @@ import numpy as np
 import numpy.typing as npt
 
 from loadgen.kserve.tensors import from_bytes, from_json, json_count, raw_size_fits, to_bytes, to_json
-from loadgen.sut.mismatch import Mismatch, judge_outputs
+from loadgen.sut.channel import Mismatch, judge_outputs
 from loadgen.sut.target import Volume
-from loadgen.transport.compression import GZIP, compress, decompress
-from loadgen.transport.http1_head import HEAD_END, Head, MalformedResponse, parse_head
-from loadgen.transport.limits import MAX_REMEMBERED_BYTES, TooLarge, max_message_bytes
-from loadgen.transport.request_fields import lines_of
+from loadgen.transport.access import lines_of
+from loadgen.transport.http1_head import HEAD_END, Head, parse_head
+from loadgen.transport.limits import (
+    GZIP,
+    MAX_REMEMBERED_BYTES,
+    MalformedResponse,
+    TooLarge,
+    compress,
+    decompress,
+    max_message_bytes,
+)
 from servemark.repository.names import in_path
 from servemark.workload import Arrays, Tensor
 

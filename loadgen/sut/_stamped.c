@@ -1,4 +1,4 @@
-/* Receiving that says when the bytes had come, by the kernel's stamp: loadgen/sut/stamped.py does the same in Python.
+/* Receiving that says when the bytes had come, by the kernel's stamp: loadgen/sut/kernel_clock.py does the same in Python.
 
    Python's own recvmsg makes a list, tuples and bytes of the control messages for each answer, and takes memory for all
    that may come; putting the stamp on the monotonic clock takes a call of a Python function: together a tenth of what
@@ -26,7 +26,7 @@ static PyMemberDef offset_members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 static PyType_Slot offset_slots[] = {
-    {Py_tp_doc, "Like ClockOffset of loadgen.sut.stamped."},
+    {Py_tp_doc, "Like ClockOffset of loadgen.sut.kernel_clock."},
     {Py_tp_members, offset_members},
     {0, NULL},
 };
@@ -109,7 +109,7 @@ static PyObject *receiver(PyObject *module, PyObject *bound)
 }
 
 static PyMethodDef methods[] = {
-    {"receiver", receiver, METH_VARARGS, "Like receiver_in_python of loadgen.sut.stamped, of a file descriptor."},
+    {"receiver", receiver, METH_VARARGS, "Like receiver_in_python of loadgen.sut.kernel_clock, of a file descriptor."},
     {NULL, NULL, 0, NULL},
 };
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_stamped", NULL, -1, methods, NULL, NULL, NULL, NULL};

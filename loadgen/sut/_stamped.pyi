@@ -1,6 +1,6 @@
 """Compiled from _stamped.c, where a C compiler was there; it takes 64 KiB at most."""
 
-from loadgen.sut.stamped import Receive, Stamped
+from loadgen.sut.kernel_clock import Receive, Stamped
 
 class ClockOffset:
     offset: int

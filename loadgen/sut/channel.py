@@ -1,11 +1,10 @@
 """The driver's view of the system under test: channels that carry one request at a time, and their answers."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, Self
 
-from loadgen.sut.mismatch import Mismatch
 from servemark.workload import Arrays, Tensor
 
 PREFIX = "servemark"
@@ -15,6 +14,8 @@ PLACE_OF_NUMBER = PREFIX + "#" * DIGITS
 _PLACE = PLACE_OF_NUMBER.encode()
 READ, WRITE = 0x001, 0x004
 """Events that a channel waits for: epoll's EPOLLIN and EPOLLOUT."""
+MAX_CHARACTERS = 300
+"""Of the words about an output that is not as described."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,51 @@ class Answer(Protocol):
 
     def arrays(self, outputs: Sequence[Tensor]) -> Arrays:
         """The outputs of an answer that is right, each with the batch dimension."""
+
+
+class Mismatch(str):
+    """A kind of failure, as other kinds a text, with `words` about the first output that is not as described.
+
+    They are made where the answer is judged, and kept with the judgement where that is remembered.
+    """
+
+    __slots__ = ("words",)
+    words: str
+
+    def __new__(cls, kind: str, words: str) -> Self:
+        made = super().__new__(cls, kind)
+        made.words = words[:MAX_CHARACTERS]
+        return made
+
+    @classmethod
+    def of(cls, kind: str, tensor: Tensor, lead: Sequence[int], seen: str) -> Self:
+        """Name an output of a batch of `lead`, as it is expected, and what was seen."""
+        return cls(kind, f"output {tensor.name!r} is expected as {_form(tensor, lead)}, and the answer has {seen}")
+
+    @classmethod
+    def missing(cls, tensor: Tensor, lead: Sequence[int], listed: Iterable[object]) -> Self:
+        """Name an output that an answer does not have, and those that it has."""
+        has = ", ".join(map(str, listed)) or "none"
+        return cls("missing_output", f"output {tensor.name!r} {_form(tensor, lead)} is missing; the answer has {has}")
+
+
+def judge_outputs(
+    described: Mapping[str, Any],
+    outputs: Iterable[Tensor],
+    lead: Sequence[int],
+    judge: Callable[[Any, Tensor], str | None],
+) -> str | None:
+    """Return the kind of error of the first output that is missing or judged wrong; None if all are right."""
+    for tensor in outputs:
+        output = described.get(tensor.name)
+        error = Mismatch.missing(tensor, lead, described) if output is None else judge(output, tensor)
+        if error:
+            return error
+    return None
+
+
+def _form(tensor: Tensor, lead: Sequence[int]) -> str:
+    return f"{tensor.datatype}{[*lead, *tensor.shape]}"
 
 
 Times = tuple[int, int, int, int]

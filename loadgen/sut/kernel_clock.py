@@ -2,20 +2,21 @@
 
 A process learns of an answer when it is woken, on a busy machine milliseconds after the answer lay in its socket. The
 kernel stamps each packet when it enters the stack, and `recvmsg` hands the stamp out with the bytes (SO_TIMESTAMPING in
-socket(7) and the kernel's networking/timestamping.rst). Sources: Kogias, Mallon and Bugnion, "Lancet: A self-correcting
-Latency Measuring Tool" (USENIX ATC 2019), section 4; Zhang, Meisner, Mars and Tang, "Treadmill" (ISCA 2016), on what
-waiting in the client does to tails.
+socket(7) and the kernel's networking/timestamping.rst), here in C where that could be compiled. Sources: Kogias, Mallon
+and Bugnion, "Lancet: A self-correcting Latency Measuring Tool" (USENIX ATC 2019), section 4; Zhang, Meisner, Mars and
+Tang, "Treadmill" (ISCA 2016), on what waiting in the client does to tails.
 """
 
+import contextlib
 import socket
+import struct
 import time
 from array import array
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from loadgen.sut.stamped import ClockOffset, Stamped, ask_for_stamps
 from servemark.stats.histogram import Histogram
 
 FOLLOW_NS = 1_000_000
@@ -33,6 +34,50 @@ DISTRUST_NS = 100_000_000
 """Time after a step in which no stamp is taken: answers that came before it may still be read."""
 ROUNDING_NS = 2_000
 """A stamp so little before the sending or after the reading is taken as that moment: it is the reading's own error."""
+SO_TIMESTAMPING = 37
+"""Option and control message on x86-64 and ARM; Python's socket module has no name for it."""
+RECEIVE = 1 << 3 | 1 << 4 | 1 << 11
+"""SOF_TIMESTAMPING_RX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE | SOF_TIMESTAMPING_OPT_TSONLY: the error queue holds no copy
+of what was sent. Such copies take the place of answers, so that the server may send no more of them; they come also
+after SEND was taken away, for packets that were under way."""
+SEND = 1 << 1
+"""SOF_TIMESTAMPING_TX_SOFTWARE."""
+STAMP_ROOM = socket.CMSG_SPACE(48) if hasattr(socket, "CMSG_SPACE") else 64
+"""Bytes of a control message with the kernel's three timespecs, of which the first is the software's."""
+ERROR_ROOM = 256
+"""Bytes of the error queue's control messages: a stamp, and a sock_extended_err with an address."""
+_timespec = struct.Struct("qq").unpack_from
+Receive = Callable[[int, int], tuple[bytes, int]]
+"""Takes the most bytes to receive and when the request was sent, and returns the bytes and when the last of them had
+come (ns of the monotonic clock); b"" and 0 where the other side has closed."""
+
+
+class Stamped(Protocol):
+    """A channel whose bytes the kernel stamps."""
+
+    @property
+    def sent(self) -> int:
+        """When its request was sent, in ns of the monotonic clock."""
+
+    def stamp_next_request(self) -> None:
+        """Have the kernel stamp the sending of the next request."""
+
+
+class OffsetInPython:
+    """By how much the time of day is ahead of the monotonic clock (`offset`), and when that is `due` to be measured."""
+
+    offset = due = 0
+
+
+if TYPE_CHECKING:
+    ClockOffset = OffsetInPython
+    compiled: Callable[[int, Any, Stamped], Receive] | None
+else:
+    try:
+        from loadgen.sut._stamped import ClockOffset
+        from loadgen.sut._stamped import receiver as compiled
+    except ImportError:
+        ClockOffset, compiled = OffsetInPython, None
 
 
 class KernelClock(ClockOffset):
@@ -81,7 +126,10 @@ class KernelClock(ClockOffset):
         came = stamp - self.offset
         if channel.sent <= came <= now:
             return came
-        return self._doubtful(came, channel.sent, now)
+        if channel.sent - ROUNDING_NS <= came <= now + ROUNDING_NS:
+            return min(max(came, channel.sent), now)
+        self.refused += 1
+        return now
 
     def went(self, stamp: int, sent: int) -> bool:
         """Take the kernel's stamp (ns) of a request that the process sent at `sent`; False where it is an older one's.
@@ -142,8 +190,59 @@ class KernelClock(ClockOffset):
         after = self._monotonic()
         return real - (before + after) // 2, after - before
 
-    def _doubtful(self, came: int, sent: int, now: int) -> int:
-        if sent - ROUNDING_NS <= came <= now + ROUNDING_NS:
-            return min(max(came, sent), now)
-        self.refused += 1
-        return now
+
+def ask_for_stamps(connected: socket.socket, flags: int = RECEIVE) -> bool:
+    """Have the kernel stamp what a socket receives, with SEND also what it sends; False where there are no stamps.
+
+    Unix sockets have none. Some containers (gVisor) refuse the option, others take it and hand out nothing.
+    """
+    if connected.family == socket.AF_UNIX:
+        return False
+    with contextlib.suppress(OSError):
+        connected.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPING, flags)
+        return True
+    return False
+
+
+def receiver(connected: socket.socket, clock: KernelClock, channel: Stamped) -> Receive:
+    """Return a function that receives for a channel, in C where that was compiled.
+
+    In C it takes 64 KiB at most, from the socket's file descriptor as it is now. It raises OSError, and BlockingIOError
+    where nothing has come.
+    """
+    if compiled is None:
+        return receiver_in_python(lambda most: receive(connected, most), clock, channel)
+    return compiled(connected.fileno(), clock, channel)
+
+
+def receiver_in_python(take: Callable[[int], tuple[bytes, int]], clock: KernelClock, channel: Stamped) -> Receive:
+    """Return a function that receives what `take` returns: the bytes, and the stamp of the last of them."""
+
+    def receiving(most: int, _sent: int) -> tuple[bytes, int]:
+        data, stamp = take(most)
+        return data, clock.came(channel, stamp) if data else 0
+
+    return receiving
+
+
+def receive(connected: socket.socket, most: int) -> tuple[bytes, int]:
+    """Return at most so many bytes, b"" where the other side has closed, and the stamp of the last of them.
+
+    A stamp is of CLOCK_REALTIME (ns), 0 where there is none. Raises OSError, and BlockingIOError where nothing has
+    come.
+    """
+    data, ancillary, _, _ = connected.recvmsg(most, STAMP_ROOM)
+    return data, _stamp_of(ancillary)
+
+
+def sending_stamp(connected: socket.socket) -> int:
+    """Take a stamp from the error queue: when the kernel sent something, 0 for another message. Raises OSError."""
+    return _stamp_of(connected.recvmsg(0, ERROR_ROOM, socket.MSG_ERRQUEUE)[1])
+
+
+def _stamp_of(ancillary: Sequence[tuple[int, int, bytes]]) -> int:
+    for level, kind, data in ancillary:
+        if (level, kind) == (socket.SOL_SOCKET, SO_TIMESTAMPING):
+            seconds, ns = _timespec(data)
+            return int(seconds * 1_000_000_000 + ns)
+    return 0

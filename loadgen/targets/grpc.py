@@ -11,8 +11,7 @@ from loadgen.load.load_config import LoadConfig
 from loadgen.sut.channel import PLACE_OF_NUMBER
 from loadgen.sut.target import Placement
 from loadgen.targets.http import HttpTarget, in_sequences
-from loadgen.transport.compression import GZIP
-from loadgen.transport.limits import max_message_bytes
+from loadgen.transport.limits import GZIP, max_message_bytes
 from loadgen.transport.server_url import authority, is_secure
 from loadgen.variants.decoupled import DecoupledStream, asking_for_final
 from loadgen.variants.sequences import stamp_grpc

@@ -21,7 +21,7 @@ from loadgen.sut.kernel_clock import KernelClock
 from loadgen.sut.target import ConnectionTimes, Placement, Volume
 from loadgen.targets.payloads import payloads
 from loadgen.transport.access import Access
-from loadgen.transport.compression import GZIP
+from loadgen.transport.limits import GZIP
 from loadgen.transport.server_url import authority, path_of, protocol_of
 from loadgen.transport.tcp import Address
 from loadgen.variants.sequences import Sequences, Stamp, carrying, reserved_http, stamp_http

@@ -17,8 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loadgen.load.load_config import LoadConfig
-from loadgen.sut.channel import READ, WRITE, ConnectionFailed, Payload, State
-from loadgen.sut.mismatch import Mismatch, judge_outputs
+from loadgen.sut.channel import READ, WRITE, ConnectionFailed, Mismatch, Payload, State, judge_outputs
 from loadgen.sut.target import Placement
 from loadgen.targets.payloads import payloads
 from servemark import interrupts

@@ -4,22 +4,13 @@ import re
 from dataclasses import dataclass
 from http import HTTPStatus
 
-from loadgen.sut.channel import ConnectionFailed
-from loadgen.transport.limits import MAX_HEAD_BYTES, TooLarge
+from loadgen.transport.limits import MAX_HEAD_BYTES, MalformedResponse, TooLarge
 
 _SIZE = re.compile(rb"([0-9A-Fa-f]{1,20})[ \t]*(?:;[^\r\n]*)?")
 """Size of a chunk. Extensions say nothing to us, and some servers pad the size with blanks."""
 _LINE_END = b"\r\n"
 HEAD_END = b"\r\n\r\n"
 _NO_BODY = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
-_PLAIN = (b"", b"identity")
-
-
-class MalformedResponse(ConnectionFailed):
-    """Bytes that are not an HTTP/1.1 response with a KServe v2 body."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__("malformed_response", message)
 
 
 @dataclass(frozen=True)
@@ -62,7 +53,10 @@ def parse_head(head: bytes) -> Head:
     interim = Head(status, 0, None, keep_alive=True)
     if interim.interim:
         return interim
-    chunked = _chunked(fields.get(b"transfer-encoding", b"").lower())
+    coding = fields.get(b"transfer-encoding", b"").lower()
+    if coding not in (b"chunked", b"", b"identity"):
+        raise MalformedResponse(f"the transfer coding {coding[:80]!r}, which was not asked for")
+    chunked = coding == b"chunked"
     try:
         json_length = fields.get(b"inference-header-content-length")
         return Head(
@@ -79,13 +73,6 @@ def parse_head(head: bytes) -> Head:
         raise MalformedResponse("a response with neither a Content-Length nor chunks") from error
     except ValueError as error:
         raise MalformedResponse(f"a length that is not a number: {error}") from error
-
-
-def _chunked(coding: bytes) -> bool:
-    """Return True if the body comes in chunks. Raises MalformedResponse for any other transfer coding."""
-    if coding not in (b"chunked", *_PLAIN):
-        raise MalformedResponse(f"the transfer coding {coding[:80]!r}, which was not asked for")
-    return coding == b"chunked"
 
 
 def _length(digits: bytes) -> int:

@@ -1,42 +1,30 @@
-"""An HTTP/2 connection below a channel: one stream at a time, and whatever else the server says."""
+"""An HTTP/2 connection (RFC 9113) below a channel: one stream at a time, and whatever else the server says."""
 
+import struct
 from abc import ABC, abstractmethod
 from collections import deque
+from collections.abc import Mapping
 from typing import ClassVar
 
 from loadgen.sut.channel import READ, WRITE, ConnectionFailed, State
-from loadgen.transport.http2_frames import (
-    ACK,
-    CANCEL,
-    CONTINUATION,
-    DATA,
-    DEFAULT_FRAME,
-    DEFAULT_WINDOW,
-    END_HEADERS,
-    GOAWAY,
-    HEAD_BYTES,
-    HEADERS,
-    INITIAL_WINDOW_SIZE,
-    MAX_FRAME_SIZE,
-    MAX_WINDOW_SIZE,
-    PADDED,
-    PING,
-    PREFACE,
-    PRIORITY,
-    PUSH_PROMISE,
-    RECEIVED_FRAME,
-    RST_STREAM,
-    SETTINGS,
-    WINDOW_UPDATE,
-    ProtocolViolation,
-    frame,
-    read_settings,
-    unpack_head,
-    window_update,
-)
-from loadgen.transport.limits import MAX_HEAD_BYTES, MAX_UNSENT_FRAMES
+from loadgen.transport.limits import MAX_HEAD_BYTES, MAX_UNSENT_FRAMES, MalformedResponse
 from loadgen.transport.tcp import Address, TcpChannel, failed
 
+DATA, HEADERS, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = 0, 1, 3, 4, 5, 6, 7, 8, 9
+END_STREAM = ACK = 0x01
+END_HEADERS, PADDED, PRIORITY = 0x04, 0x08, 0x20
+
+CANCEL = (8).to_bytes(4, "big")
+"""RST_STREAM's code of a request that nobody waits for any more (RFC 9113, section 7)."""
+
+HEAD_BYTES = 9
+DEFAULT_WINDOW = 65535
+DEFAULT_FRAME = 16384
+MAX_WINDOW_SIZE = MAX_STREAM_ID = (1 << 31) - 1
+RECEIVED_FRAME = 1 << 20
+"""The longest frame that we take; fewer and longer frames cost less."""
+
+_HEADER_TABLE_SIZE, _ENABLE_PUSH, INITIAL_WINDOW_SIZE, MAX_FRAME_SIZE = 1, 2, 4, 5
 _BUFFERS = 512
 """Most pieces handed to the operating system at once (Linux takes 1024)."""
 _AHEAD = 1 << 20
@@ -46,11 +34,64 @@ _PASSED_OVER = 1 << 8
 _SIZES = {RST_STREAM: 4, PING: 8, WINDOW_UPDATE: 4}
 """Frames of one size (RFC 9113, sections 6.4, 6.7 and 6.9)."""
 
+unpack_head = struct.Struct(">IBI").unpack_from
+"""(length << 8 | kind, flags, stream) of the 9 bytes at an offset."""
+_SETTING = struct.Struct(">HI")
 
-class Http2Sender(TcpChannel):
-    """Whole frames wait in `_unsent`; what a window holds back of a message waits in `_left`."""
 
-    __slots__ = ("_frame", "_initial", "_last_flag", "_left", "_stream", "_stream_window", "_unsent", "_window")
+def frame(kind: int, flags: int, stream: int, body: bytes = b"") -> bytes:
+    """Lay out one frame."""
+    return struct.pack(">IBI", len(body) << 8 | kind, flags, stream) + body
+
+
+def window_update(stream: int, increment: int) -> bytes:
+    """Allow the peer to send this number of further bytes; stream 0 is the whole connection."""
+    return frame(WINDOW_UPDATE, 0, stream, increment.to_bytes(4, "big"))
+
+
+def settings(values: Mapping[int, int]) -> bytes:
+    """Lay out a SETTINGS frame."""
+    return frame(SETTINGS, 0, 0, b"".join(_SETTING.pack(*item) for item in values.items()))
+
+
+def read_settings(body: bytes) -> dict[int, int]:
+    """Read a SETTINGS frame's body. Raises MalformedResponse."""
+    if len(body) % _SETTING.size:
+        raise MalformedResponse(f"a SETTINGS frame of {len(body)} bytes")
+    found = dict(_SETTING.iter_unpack(body))
+    if not DEFAULT_FRAME <= found.get(MAX_FRAME_SIZE, DEFAULT_FRAME) < 1 << 24:
+        raise MalformedResponse(f"a maximum frame size of {found[MAX_FRAME_SIZE]}")
+    if found.get(INITIAL_WINDOW_SIZE, 0) > MAX_WINDOW_SIZE:
+        raise MalformedResponse(f"an initial window of {found[INITIAL_WINDOW_SIZE]}")
+    return found
+
+
+# No dynamic table for the server's header blocks: equal bytes mean equal fields, whatever came before. Windows as large
+# as can be: the load generator takes all responses at once and never wants to slow the server down.
+PREFACE = (
+    b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+    + settings(
+        {_HEADER_TABLE_SIZE: 0, _ENABLE_PUSH: 0, INITIAL_WINDOW_SIZE: MAX_WINDOW_SIZE, MAX_FRAME_SIZE: RECEIVED_FRAME}
+    )
+    + window_update(0, MAX_WINDOW_SIZE - DEFAULT_WINDOW)
+)
+"""First bytes that a client sends."""
+
+
+class Http2Channel(TcpChannel, ABC):
+    """The transport: a subclass sends with `_send_data`, and learns through `_on_headers`, `_on_data` and `_on_reset`.
+
+    Requests go out on odd streams, one after the other. Whole frames wait in `_unsent`; what a window holds back of a
+    message waits in `_left`. Every frame that the server may send is understood; one that it may not send raises
+    MalformedResponse. The server gets its window back after `REFILL_BYTES`.
+    """
+
+    __slots__ = (
+        "_block", "_block_flags", "_cancelled", "_consumed", "_data_flags", "_data_left", "_frame", "_goaway",
+        "_greeted", "_initial", "_last_flag", "_left", "_rest", "_stream", "_stream_window", "_unsent", "_window",
+    )  # fmt: skip
+
+    REFILL_BYTES: ClassVar[int] = 1 << 29
 
     def __init__(self, address: Address) -> None:
         super().__init__(address)
@@ -64,6 +105,25 @@ class Http2Sender(TcpChannel):
         self._left = memoryview(b"")
         self._last_flag = 0
         self._unsent: deque[bytes | memoryview] = deque()
+        self._goaway = ""
+        self._greeted = False
+        self._rest = b""
+        self._data_left = self._data_flags = 0
+        self._block = bytearray()
+        self._block_flags = 0
+        self._consumed = 0
+        self._cancelled = 0
+        """The last stream that was cancelled: what comes on it, or on one before, is late."""
+
+    def connected(self) -> None:
+        """Say the preface; requests need not wait for the server's. Raises ConnectionFailed."""
+        super().connected()
+        if self.state is State.CONNECTING:
+            return
+        self._unsent.append(PREFACE)
+        self._advance()
+        # The server's settings may have come with the end of the TLS handshake: epoll says no more of them.
+        self.on_unsolicited_data()
 
     def writable(self) -> None:
         self._advance()
@@ -135,44 +195,6 @@ class Http2Sender(TcpChannel):
                 self._unsent[0] = memoryview(self._unsent[0])[count:]
         return True
 
-
-class Http2Channel(Http2Sender, ABC):
-    """The transport: a subclass sends with `_send_data`, and learns through `_on_headers`, `_on_data` and `_on_reset`.
-
-    Requests go out on odd streams, one after the other. Every frame that the server may send is understood; one that it
-    may not send raises ProtocolViolation. The server gets its window back after `REFILL_BYTES`.
-    """
-
-    __slots__ = (
-        "_block", "_block_flags", "_cancelled", "_consumed", "_data_flags", "_data_left", "_goaway", "_greeted",
-        "_rest",
-    )  # fmt: skip
-
-    REFILL_BYTES: ClassVar[int] = 1 << 29
-
-    def _forget(self) -> None:
-        """Everything as on a new connection."""
-        super()._forget()
-        self._goaway = ""
-        self._greeted = False
-        self._rest = b""
-        self._data_left = self._data_flags = 0
-        self._block = bytearray()
-        self._block_flags = 0
-        self._consumed = 0
-        self._cancelled = 0
-        """The last stream that was cancelled: what comes on it, or on one before, is late."""
-
-    def connected(self) -> None:
-        """Say the preface; requests need not wait for the server's. Raises ConnectionFailed."""
-        super().connected()
-        if self.state is State.CONNECTING:
-            return
-        self._unsent.append(PREFACE)
-        self._advance()
-        # The server's settings may have come with the end of the TLS handshake: epoll says no more of them.
-        self.on_unsolicited_data()
-
     def on_unsolicited_data(self) -> bool:
         """Take settings, pings and windows; False once the server wants no more requests here."""
         data = self._receive()
@@ -235,18 +257,18 @@ class Http2Channel(Http2Sender, ABC):
             self._refill()
 
     def _check(self, kind: int, size: int, data: bytes) -> None:
-        """Detect early a server that does not speak HTTP/2. Raises ProtocolViolation."""
+        """Detect early a server that does not speak HTTP/2. Raises MalformedResponse."""
         if not self._greeted and kind != SETTINGS:
-            raise ProtocolViolation(f"no HTTP/2 server: it begins with {data[:40]!r}")
+            raise MalformedResponse(f"no HTTP/2 server: it begins with {data[:40]!r}")
         if size > (RECEIVED_FRAME if kind == DATA else MAX_HEAD_BYTES):
-            raise ProtocolViolation(f"a frame of kind {kind} and {size} bytes, longer than may be")
+            raise MalformedResponse(f"a frame of kind {kind} and {size} bytes, longer than may be")
         if size != _SIZES.get(kind, size):
-            raise ProtocolViolation(f"a frame of kind {kind} and {size} bytes")
+            raise MalformedResponse(f"a frame of kind {kind} and {size} bytes")
 
     def _other(self, kind: int, flags: int, stream: int, body: bytes) -> None:
-        """Handle what is not in every response. Raises ProtocolViolation, ConnectionFailed."""
+        """Handle what is not in every response. Raises MalformedResponse, ConnectionFailed."""
         if bool(self._block_flags) != (kind == CONTINUATION):
-            raise ProtocolViolation(f"a frame of kind {kind} inside or outside of a header block")
+            raise MalformedResponse(f"a frame of kind {kind} inside or outside of a header block")
         if kind == CONTINUATION:
             self._continue(flags, body)
         elif 0 < stream <= self._cancelled:
@@ -266,7 +288,7 @@ class Http2Channel(Http2Sender, ABC):
         elif kind == GOAWAY:
             self._go_away(body)
         elif kind == PUSH_PROMISE:
-            raise ProtocolViolation("a pushed response, which was forbidden")
+            raise MalformedResponse("a pushed response, which was forbidden")
 
     def _late(self, kind: int, flags: int, body: bytes) -> None:
         """Pass over a frame that the server sent before it knew that its stream was cancelled."""
@@ -278,14 +300,14 @@ class Http2Channel(Http2Sender, ABC):
     def _padded(self, kind: int, flags: int, stream: int, body: bytes) -> None:
         """Unwrap DATA and HEADERS frames with padding or a priority, and the first part of a long header block."""
         if stream != self._stream:
-            raise ProtocolViolation(f"a response on stream {stream}, the request was on {self._stream}")
+            raise MalformedResponse(f"a response on stream {stream}, the request was on {self._stream}")
         first, last = 0, len(body)
         if flags & PADDED:
             first, last = 1, last - body[0] if body else 0
         if kind == HEADERS and flags & PRIORITY:
             first += 5
         if first > last:
-            raise ProtocolViolation("a frame that is all padding")
+            raise MalformedResponse("a frame that is all padding")
         if kind == DATA:
             self._consumed += len(body)
             self._on_data(body[first:last], flags)
@@ -298,7 +320,7 @@ class Http2Channel(Http2Sender, ABC):
     def _continue(self, flags: int, body: bytes) -> None:
         self._block += body
         if len(self._block) > MAX_HEAD_BYTES:
-            raise ProtocolViolation("an endless header block")
+            raise MalformedResponse("an endless header block")
         if flags & END_HEADERS:
             block, block_flags = bytes(self._block), self._block_flags
             self._block_flags = 0
@@ -318,9 +340,9 @@ class Http2Channel(Http2Sender, ABC):
         self._reply(frame(SETTINGS, ACK, 0))
 
     def _reply(self, reply: bytes) -> None:
-        """Answer a frame, unless too many answers wait already. Raises ProtocolViolation."""
+        """Answer a frame, unless too many answers wait already. Raises MalformedResponse."""
         if len(self._unsent) >= MAX_UNSENT_FRAMES:
-            raise ProtocolViolation("a server that asks on and reads nothing")
+            raise MalformedResponse("a server that asks on and reads nothing")
         self._unsent.append(reply)
 
     def _open_window(self, stream: int, increment: int) -> None:
@@ -329,7 +351,7 @@ class Http2Channel(Http2Sender, ABC):
         elif stream == self._stream:
             self._stream_window += increment
         if self._window > MAX_WINDOW_SIZE or self._stream_window > MAX_WINDOW_SIZE or not increment:
-            raise ProtocolViolation(f"a window is opened by {increment} bytes")
+            raise MalformedResponse(f"a window is opened by {increment} bytes")
 
     def _go_away(self, body: bytes) -> None:
         last, code = int.from_bytes(body[:4], "big") & MAX_WINDOW_SIZE, int.from_bytes(body[4:8], "big")

@@ -1,5 +1,9 @@
-"""Limits on the memory that a server can make the generator hold; docs/explanation/architecture.md lists all."""
+"""Limits on the memory that a server can make the generator hold; docs/explanation/architecture.md lists all.
 
+Gzip (RFC 1952) is here because an answer is unpacked within its limit. Requests are packed before the run.
+"""
+
+import zlib
 from collections.abc import Iterable
 
 from loadgen.sut.channel import ConnectionFailed
@@ -15,6 +19,11 @@ MAX_BYTES_PER_VALUE_BYTE = 16
 """JSON spells a value of 2 bytes with 22 characters, and one of 1 byte with 6."""
 MAX_VARIABLE_SIZE = 4096
 """Size assumed for an axis of variable size, and bytes assumed for an element of BYTES."""
+GZIP = "gzip"
+_LEVEL = 6
+"""zlib's own choice between size and time, which gRPC has as well."""
+_GZIP_WINDOW = 31
+"""The largest window, and 16 for gzip's header and trailer (zlib's manual, deflateInit2)."""
 
 
 class TooLarge(ConnectionFailed):
@@ -22,6 +31,13 @@ class TooLarge(ConnectionFailed):
 
     def __init__(self, size: int, limit: int) -> None:
         super().__init__("too_large", f"an answer of {size} bytes or more, the limit is {limit}")
+
+
+class MalformedResponse(ConnectionFailed):
+    """Bytes that are not what a server may send."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("malformed_response", message)
 
 
 def max_message_bytes(outputs: Iterable[Tensor], batch_size: int) -> int:
@@ -33,3 +49,23 @@ def max_message_bytes(outputs: Iterable[Tensor], batch_size: int) -> int:
             size *= MAX_VARIABLE_SIZE if axis == -1 else axis
         total += size
     return MAX_BYTES_PER_VALUE_BYTE * total + (1 << 20)
+
+
+def compress(data: bytes) -> bytes:
+    """Return a gzip of some data, always the same: it holds no time."""
+    packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, _GZIP_WINDOW)
+    return packer.compress(data) + packer.flush()
+
+
+def decompress(data: bytes, most: int) -> bytes:
+    """Return what a gzip holds, `most` bytes at most: no more memory is taken. Raises MalformedResponse, TooLarge."""
+    unpacker = zlib.decompressobj(_GZIP_WINDOW)
+    try:
+        plain = unpacker.decompress(data, most + 1)
+    except zlib.error as error:
+        raise MalformedResponse(f"an answer that is not gzip: {error}") from error
+    if len(plain) > most:
+        raise TooLarge(len(plain), most)
+    if not unpacker.eof or unpacker.unused_data:
+        raise MalformedResponse("a gzip that ends too early, or bytes after it")
+    return plain

@@ -9,8 +9,17 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from loadgen.sut.channel import READ, WRITE, ConnectionFailed, Payload, State
-from loadgen.sut.kernel_clock import KernelClock
-from loadgen.sut.stamped import RECEIVE, SEND, Clock, Receive, Stamped, ask_for_stamps, receive, receiver, sending_stamp
+from loadgen.sut.kernel_clock import (
+    RECEIVE,
+    SEND,
+    KernelClock,
+    Receive,
+    Stamped,
+    ask_for_stamps,
+    receive,
+    receiver,
+    sending_stamp,
+)
 from loadgen.transport.server_url import socket_path
 from servemark.errors import ServerError
 from servemark.machine.addresses import is_loopback, listeners, places, socket_listeners
@@ -61,7 +70,7 @@ class Socket(_OriginalSocket):
         """Return bytes that have come, b"" where the server has closed, with the kernel's stamp. Raises OSError."""
         return receive(self, most)
 
-    def receiver(self, clock: Clock, channel: Stamped) -> Receive:
+    def receiver(self, clock: KernelClock, channel: Stamped) -> Receive:
         """Return a function that receives RECEIVE_BYTES at most: it takes no memory that it does not need."""
         return receiver(self, clock, channel)
 

@@ -10,7 +10,7 @@ import ssl
 from typing import Any
 
 from loadgen.sut.channel import READ, WRITE, ConnectionFailed
-from loadgen.sut.stamped import Clock, Receive, Stamped, receiver_in_python
+from loadgen.sut.kernel_clock import KernelClock, Receive, Stamped, receiver_in_python
 from loadgen.transport.tcp import Socket
 
 HTTP, HTTP2 = "http/1.1", "h2"
@@ -91,7 +91,7 @@ class TlsSocket(Socket):
         """Send the pieces as one: alone each would be a record."""
         return self.send(b"".join(buffers))
 
-    def receiver(self, clock: Clock, channel: Stamped) -> Receive:
+    def receiver(self, clock: KernelClock, channel: Stamped) -> Receive:
         """Return a function that receives with `take`: what comes is decrypted before anything is known of it."""
         return receiver_in_python(self.take, clock, channel)
 

@@ -14,7 +14,8 @@ from loadgen.kserve.grpc_call import PREFIX_BYTES, GrpcAnswer, enclose
 from loadgen.kserve.grpc_connection import GrpcStream
 from loadgen.kserve.grpc_messages import parse
 from loadgen.sut.channel import Outcome
-from loadgen.transport.http2_frames import END_STREAM, ProtocolViolation
+from loadgen.transport.http2_channel import END_STREAM
+from loadgen.transport.limits import MalformedResponse
 from loadgen.variants.sequences import with_parameters
 from servemark.stats.histogram import Histogram
 
@@ -64,19 +65,19 @@ class DecoupledStream(GrpcStream):
             self._on_end({})
 
     def _next_size(self) -> int:
-        """Bytes of the message that has begun; 0 where its length has not come yet. Raises ProtocolViolation."""
+        """Bytes of the message that has begun; 0 where its length has not come yet. Raises MalformedResponse."""
         if self._have < PREFIX_BYTES:
             return 0
         if len(self._pieces[0]) < PREFIX_BYTES:
             self._pieces = [b"".join(self._pieces)]
         if self._answer is not None:
-            raise ProtocolViolation("an answer after the last one")
+            raise MalformedResponse("an answer after the last one")
         return PREFIX_BYTES + int.from_bytes(self._pieces[0][1:PREFIX_BYTES], "big")
 
     def _take_message(self, enclosed: bytes) -> None:
         """Take one message: an answer, the word that it was the last, or both."""
         if enclosed[0]:
-            raise ProtocolViolation("a compressed message, which was not asked for")
+            raise MalformedResponse("a compressed message, which was not asked for")
         try:
             found = parse("ModelStreamInferResponse", enclosed[PREFIX_BYTES:])
         except DecodeError:
@@ -93,7 +94,7 @@ class DecoupledStream(GrpcStream):
 
     def _complete(self, body: bytes, error: str | None, status_message: str = "") -> None:
         if self._answer is not None:
-            raise ProtocolViolation("an answer after the last one")
+            raise MalformedResponse("an answer after the last one")
         self.done = self.came
         answers = Answers(body, error, status_message, self._method)
         answers.came = tuple(self._came)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from loadgen.sut.channel import Answer, Channel, ConnectionFailed, Payload, State
-from loadgen.sut.stamped import Clock, Receive, Stamped, receiver_in_python
+from loadgen.sut.kernel_clock import KernelClock, Receive, Stamped, receiver_in_python
 from loadgen.transport.tcp import MAX_RECEIVE_BYTES, Address
 from servemark.workload import Arrays, Tensor
 
@@ -47,7 +47,7 @@ class Wire:
     def take(self, most: int) -> tuple[bytes, int]:
         return self._received(most), 0
 
-    def receiver(self, clock: Clock, channel: Stamped) -> Receive:
+    def receiver(self, clock: KernelClock, channel: Stamped) -> Receive:
         return receiver_in_python(self.take, clock, channel)
 
     def sending_stamp(self) -> int:

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from loadgen.sut.channel import State
-from loadgen.sut.kernel_clock import KernelClock
-from loadgen.sut.stamped import ERROR_ROOM, ask_for_stamps
+from loadgen.sut.kernel_clock import ERROR_ROOM, KernelClock, ask_for_stamps
 from loadgen.targets.open import open_target
 from loadgen.transport import tcp
 from loadgen.transport.tcp import Address, TcpChannel

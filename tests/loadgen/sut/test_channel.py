@@ -2,7 +2,7 @@
 
 import pytest
 
-from loadgen.sut.mismatch import MAX_CHARACTERS, Mismatch, judge_outputs
+from loadgen.sut.channel import MAX_CHARACTERS, Mismatch, judge_outputs
 from servemark.workload import Tensor
 
 Y, Z = Tensor("y", "FP32", (4,)), Tensor("z", "INT64", ())
