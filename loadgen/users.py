@@ -21,7 +21,7 @@ from loadgen.locust_bridge.locust_internals import (
     watch_on_without_descriptors,
 )
 from loadgen.locust_bridge.session import Session, WorkerSession, add_own_arguments
-from loadgen.targets.any_model import workload_of
+from loadgen.targets.open import workload_of
 from servemark import interrupts
 from servemark.documents.flags import locust_arguments
 from servemark.documents.request import RunRequest

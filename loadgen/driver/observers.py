@@ -1,4 +1,4 @@
-"""Observers of each outcome beside the recorder: scored answers, spans of traced requests, stamps, a line of a log.
+"""Observers of each outcome beside the recorder: bounded failures, scored answers, spans, stamps, lines of a log.
 
 A span is of a request that carries a W3C `traceparent`, so that a server's trace joins ours. Stamps are for an
 explanation: absolute, as a server's own beside them are.
@@ -7,6 +7,7 @@ explanation: absolute, as a server's own beside them are.
 import contextlib
 import os
 import random
+import re
 import time
 from array import array
 from collections.abc import Callable, Iterator
@@ -18,9 +19,11 @@ import numpy as np
 
 from loadgen.driver.connections import Connections
 from loadgen.sut.channel import Answer, Channel, NumberedPayload, Outcome, Payload
+from loadgen.transport.access import NO_ACCESS, Access
+from loadgen.transport.http1_head import HEAD_END
 from servemark.errors import ResultError
 from servemark.library.requests import CSV_FILE, HEAD
-from servemark.output import note
+from servemark.output import note, printable
 from servemark.telemetry.metrics.catalog import Span, traceparent
 
 FILE = "stamps.npy"
@@ -28,8 +31,54 @@ COLUMNS = ("number", "due", "begun", "sent", "done", "good")
 """Columns of the file: times in ns of the monotonic clock, `good` 1 for a right answer."""
 MAX_SPANS = 10_000
 """Spans that are kept until they are taken, which is once a second."""
-_HEAD_END = b"\r\n\r\n"
 INTERRUPTED = "interrupted"
+MAX_KINDS = 50
+"""Kinds whose names hold a number of the server's; what comes beyond them is `other`."""
+MAX_MESSAGES = 5
+"""Maximum number of different messages kept of each kind of error."""
+MAX_WORDS = 500
+"""Characters that are kept of what a server says about one failed request."""
+OTHER = "other"
+_NUMBERED = re.compile("(http|grpc_status)_[0-9]+")
+BACKEND_DIED = "backend_died"
+"""The kind of failure where the process that runs the model is gone, which Triton 2.51 never starts again."""
+_STUB_DIED = re.compile(r"Stub process '.*' is not healthy")
+
+
+class Failures:
+    """The kinds and messages of failures that were seen in one run; both bounded, whatever a server answers.
+
+    Secrets of `access` are taken out of the messages.
+    """
+
+    def __init__(self, access: Access = NO_ACCESS) -> None:
+        self._access = access
+        self._numbered: set[str] = set()
+        self._messages: dict[str, set[str]] = {}
+
+    def named(self, outcome: Outcome) -> tuple[Outcome, str]:
+        """A failed request's outcome with kind and message as they are kept; and the message, if it is to be told.
+
+        A dead backend answers as any error does: only the words tell it.
+        """
+        message = printable(self._access.redact(outcome.words())[:MAX_WORDS])
+        kind = BACKEND_DIED if _STUB_DIED.search(message) else self.kind(str(outcome.error or ""))
+        return outcome._replace(message=message, error=kind), self.words(kind, message)
+
+    def kind(self, kind: str) -> str:
+        """The kind as it is counted."""
+        if _NUMBERED.fullmatch(kind) and kind not in self._numbered:
+            if len(self._numbered) == MAX_KINDS:
+                return OTHER
+            self._numbered.add(kind)
+        return kind
+
+    def words(self, kind: str, message: str) -> str:
+        """The message, if it is one of the first that its kind came with; "" otherwise."""
+        known = self._messages.setdefault(kind, set())
+        if len(known) < MAX_MESSAGES:
+            known.add(message)
+        return message if message in known else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +120,7 @@ class Tracing:
     def _marked(self, payload: Payload) -> TracedPayload:
         # An id of zeros is none (Trace Context, section 3.2.2).
         trace_id, span_id = self._random.randrange(1, 1 << 128), self._random.randrange(1, 1 << 64)
-        head, end, body = payload.request.partition(_HEAD_END)
+        head, end, body = payload.request.partition(HEAD_END)
         field = f"\r\ntraceparent: {traceparent(trace_id, span_id)}".encode()
         return TracedPayload(head + field + end + body, payload.golden_rows, payload.examples, trace_id, span_id)
 

@@ -1,19 +1,26 @@
-"""Control plane of a server that tells only if it is ready."""
+"""Control planes of servers that tell only if they are ready, and what each of their protocols over gRPC tells."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Protocol
 
-from loadgen.endpoints.endpoint import Endpoint, filled
+from google.protobuf.message import DecodeError
+
+from loadgen.endpoints.endpoint import Endpoint, endpoint_of, filled
 from loadgen.kserve.control import Control
-from loadgen.kserve.served_model import ServedModel, declared_model
+from loadgen.kserve.grpc_call import MessageReader
+from loadgen.kserve.grpc_control import OverGrpc
+from loadgen.kserve.model_documents import ServedModel, declared_model
+from loadgen.load.load_config import LoadConfig
 from loadgen.sut.target import Placement
 from loadgen.transport.access import CONTENT_TYPE
 from servemark.documents.server import Tensors
-from servemark.errors import OptionError
+from servemark.errors import OptionError, ServerError
 from servemark.repository.names import in_path
-from servemark.workload import Workload
+from servemark.workload import Arrays, Workload
+
+TENSORFLOW_SERVING = "tensorflow-serving"
 
 
 @dataclass(frozen=True)
@@ -66,3 +73,55 @@ class HttpEndpointControl(EndpointControl):
         if reply.status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
             raise self._refused(f"HTTP {reply.status}", reply.body.decode(errors="replace"))
         return not self.endpoint.ready or reply.status == HTTPStatus.OK
+
+
+class Spoken(Protocol):
+    """A protocol of unary calls. Each method may ask the server, and raises ServerError and OptionError."""
+
+    path: str
+    """The method that answers requests, as it travels."""
+    metadata: Sequence[tuple[str, str]]
+    """Metadata of each call."""
+
+    def is_ready(self, control: OverGrpc, model: str, fix: str) -> bool:
+        """Return True if the model can be asked; `fix` is that of a server that does not answer."""
+
+    def reader(self, control: OverGrpc, config: LoadConfig) -> MessageReader:
+        """Make what judges and decodes the answers."""
+
+    def encoder(self, control: OverGrpc, config: LoadConfig) -> Callable[[Arrays], bytes]:
+        """Make what serialises a batch as an enclosed message."""
+
+
+def spoken_over_grpc(named: str) -> Spoken:
+    """Return the protocol that --endpoint-type names. Raises OptionError, InputDataError."""
+    if named == TENSORFLOW_SERVING:
+        from loadgen.endpoints.tensorflow_serving import TensorFlowServing
+
+        return TensorFlowServing()
+    endpoint = endpoint_of(named)
+    if not endpoint.request.method:
+        raise OptionError(
+            f"--endpoint-type {named} is spoken over HTTP, and --url is gRPC",
+            fix=f"--url http://HOST:PORT; over gRPC: {TENSORFLOW_SERVING}, or a file with request.method",
+        )
+    from loadgen.endpoints.method import UnaryMethod
+
+    return UnaryMethod(endpoint, named)
+
+
+@dataclass(frozen=True)
+class GrpcEndpointControl(OverGrpc, EndpointControl):
+    """Control plane of a server over gRPC of which only readiness may be asked."""
+
+    spoken: Spoken = field(kw_only=True)
+
+    @property
+    def metadata(self) -> Sequence[tuple[str, str]]:
+        return self.spoken.metadata
+
+    def _ready(self, model: str, fix: str) -> bool:
+        try:
+            return self.spoken.is_ready(self, model, fix)
+        except DecodeError as error:
+            raise ServerError(f"{self.url}: what it answers of {model!r} cannot be read: {error}") from error

@@ -148,7 +148,6 @@ class AnswerChecker(ResponseChecker):
         self._names_differ = len(stripped) == len(outputs)
 
     def judge(self, head: Head, body: bytes) -> str | None:
-        """Return the kind of error of a complete answer, None where it is right."""
         if head.status != 200:
             return f"http_{head.status}"
         form = body.translate(None, NUMBER)

@@ -12,8 +12,7 @@ from typing import Any
 from urllib.parse import urljoin
 
 from loadgen.kserve.http_messages import model_path
-from loadgen.kserve.served_model import ServedModel, declared_model, read_served_model
-from loadgen.kserve.server_statistics import is_whole
+from loadgen.kserve.model_documents import ServedModel, declared_model, is_whole, read_served_model
 from loadgen.sut.target import Placement
 from loadgen.transport.access import NO_ACCESS, Access
 from loadgen.transport.server_url import authority, is_secure, path_of, socket_path

@@ -85,7 +85,6 @@ class GrpcConnection(Http2Channel):
         return self._fields is not None
 
     def readable(self) -> GrpcAnswer | None:
-        """Take what has come; the answer once it is complete. Raises ConnectionFailed."""
         data = self._receive()
         if data is None:
             return None

@@ -104,7 +104,6 @@ class GrpcControl(OverGrpc):
         self._asked(f"{kind.capitalize()}SharedMemoryRegister", NOT_SHARED, name=name, **place)
 
     def unregister_memory(self, kind: str, name: str) -> None:
-        """Let the server forget a region; one that it does not know is forgotten already. Raises ServerError."""
         self._asked(f"{kind.capitalize()}SharedMemoryUnregister", NOT_SHARED, name=name)
 
     def _asked(self, method: str, fix: str | None = None, /, **fields: Any) -> GrpcAnswer:

@@ -100,7 +100,6 @@ class Connection(TcpChannel):
         return bool(self._pieces)
 
     def readable(self) -> Answer | None:
-        """Take what has come; the response once it is complete. Raises ConnectionFailed."""
         data = self._receive(self._missing)
         if data is None:
             return None
@@ -192,7 +191,6 @@ class Connection(TcpChannel):
         return self._receive() is None
 
     def close(self) -> None:
-        """Close the socket and forget what was in flight."""
         super().close()
         self._unsent = None
         self._forget()

@@ -8,10 +8,9 @@ from dataclasses import replace
 
 from loadgen.driver.connections import Connections
 from loadgen.driver.event_loop import Driver
-from loadgen.driver.failures import Failures
+from loadgen.driver.observers import BACKEND_DIED, Failures
 from loadgen.kserve.grpc_call import UNIMPLEMENTED
 from loadgen.kserve.grpc_control import NOT_KSERVE
-from loadgen.kserve.server_statistics import BACKEND_DIED
 from loadgen.load.arrivals import ClosedLoopArrivals, OpenLoopArrivals
 from loadgen.load.load_config import LoadConfig
 from loadgen.sut.channel import Outcome, Payload

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loadgen.driver.connections import MS
-from loadgen.driver.failures import MAX_MESSAGES
+from loadgen.driver.observers import MAX_MESSAGES
 from loadgen.load.warm_up import WarmUp
 from loadgen.measurement.windows import Interval, Window, window_figures
 from loadgen.sut.channel import Answer, Outcome, Times

@@ -28,15 +28,12 @@ class DescribedAnswer:
 
     @property
     def size(self) -> int:
-        """Bytes of its body."""
         return self.response.size
 
     def message(self) -> str:
-        """The server's error message, as far as it can be read."""
         return self.response.message()
 
     def arrays(self, outputs: Sequence[Tensor]) -> Arrays:
-        """The outputs of an answer that is right."""
         return self.checker.decoded(self.response.body, outputs)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from loadgen.endpoints.over_grpc import GrpcEndpointControl
+from loadgen.endpoints.control import GrpcEndpointControl
 from loadgen.kserve.grpc_call import PREFIX_BYTES, MessageReader, Method, enclose_compressed
 from loadgen.kserve.grpc_connection import GrpcConnection, GrpcStream
 from loadgen.kserve.grpc_inference import INFER, STREAM_INFER, AnswerReader, encode_request

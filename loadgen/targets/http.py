@@ -14,7 +14,7 @@ from loadgen.kserve.control import Control
 from loadgen.kserve.grpc_call import MessageReader
 from loadgen.kserve.http_connection import Connection
 from loadgen.kserve.http_messages import BINARY, Asked, Formats, ResponseChecker, compressed, encode_request
-from loadgen.kserve.server_statistics import COMPOSING
+from loadgen.kserve.model_documents import COMPOSING
 from loadgen.load.load_config import LoadConfig
 from loadgen.sut.channel import PLACE_OF_NUMBER, Answer, Channel, Payload, State
 from loadgen.sut.kernel_clock import KernelClock
@@ -298,16 +298,13 @@ def control_of(config: LoadConfig) -> Control:
 
 def control_at(url: str, access: Access, server: Server) -> Control:
     """The control plane of the server that a request names, at this URL."""
-    version = server.model_version
-    over_grpc = protocol_of(url) == "grpc"
-    if server.endpoint_type and over_grpc:
-        from loadgen.endpoints.over_grpc import GrpcEndpointControl, spoken_over_grpc
-
-        return GrpcEndpointControl(url, access, version, spoken=spoken_over_grpc(server.endpoint_type))
+    version, over_grpc = server.model_version, protocol_of(url) == "grpc"
     if server.endpoint_type:
-        from loadgen.endpoints.control import HttpEndpointControl
+        from loadgen.endpoints.control import GrpcEndpointControl, HttpEndpointControl, spoken_over_grpc
         from loadgen.endpoints.endpoint import over_http
 
+        if over_grpc:
+            return GrpcEndpointControl(url, access, version, spoken=spoken_over_grpc(server.endpoint_type))
         return HttpEndpointControl(url, access, version, endpoint=over_http(server.endpoint_type))
     if over_grpc:
         from loadgen.kserve.grpc_control import GrpcControl

@@ -7,13 +7,15 @@ from typing import Any
 
 from loadgen.kserve.tensors import BYTES, to_bytes
 from loadgen.load.load_config import LoadConfig
-from loadgen.shared_memory.region import CudaRegion, PosixRegion, Region, abandoned, new_name, require_gpu
-from loadgen.shared_memory.slots import (
+from loadgen.targets.shared_region import CudaRegion, PosixRegion, Region, abandoned, new_name, require_gpu
+from loadgen.targets.shared_slots import (
     Layout,
     RequestEncoding,
     SharedChannel,
     SharedChecker,
+    SharedGrpc,
     SharedHttp,
+    SharedReader,
     SharedTensor,
     Slots,
 )
@@ -57,11 +59,9 @@ class SharedMemoryTarget:
 
     @property
     def local(self) -> bool:
-        """Return True if the server listens on this machine's loopback."""
         return self._target.local
 
     def processes(self) -> list[int]:
-        """The server's processes on this machine. Raises LookupError."""
         return self._target.processes()
 
     def prepare(self) -> Placement:
@@ -156,7 +156,6 @@ class SharedMemoryTarget:
 def _target_over(config: LoadConfig) -> tuple[HttpTarget, RequestEncoding]:
     """The server over its protocol, whose connections judge answers without tensors, and how it names slots."""
     if config.protocol == "grpc":
-        from loadgen.shared_memory.slots import SharedGrpc, SharedReader
         from loadgen.targets.grpc import GrpcTarget
 
         return GrpcTarget(config, SharedReader), SharedGrpc(config)

@@ -129,7 +129,6 @@ class Http2Channel(TcpChannel, ABC):
         self._advance()
 
     def close(self) -> None:
-        """Close the socket and forget what was in flight."""
         super().close()
         self._forget()
 

@@ -2,7 +2,7 @@
 
 from loadgen.inputs.sources import samples_of, scorable
 from loadgen.load.load_config import LoadConfig
-from loadgen.targets.any_model import workload_of
+from loadgen.targets.open import workload_of
 from servemark.documents.request import RunRequest
 
 

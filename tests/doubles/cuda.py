@@ -1,6 +1,6 @@
 """A double of the module cuda.bindings.runtime: device memory is a mapped file, whose path is the interprocess handle.
 
-Functions return (error, value) as NVIDIA's do; tests/loadgen/shared_memory/test_region.py compares the two.
+Functions return (error, value) as NVIDIA's do; tests/loadgen/targets/test_shared_memory.py compares the two.
 """
 
 # ruff: noqa: N802, N815 - the names are NVIDIA's

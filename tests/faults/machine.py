@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 import psutil
 
 import servers
-from loadgen.shared_memory.region import PREFIX
+from loadgen.targets.shared_region import PREFIX
 from servemark.figures.registry import value_of
 from servemark.paths import CHECKOUT
 from servemark.results.constraint_kinds import Kind

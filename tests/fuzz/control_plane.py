@@ -11,7 +11,7 @@ from tritonclient.grpc import service_pb2
 
 from loadgen.kserve import control, grpc_control
 from loadgen.kserve.grpc_call import GrpcAnswer, enclose
-from loadgen.kserve.server_statistics import batch_sizes, composing_models, restarted
+from loadgen.kserve.model_documents import batch_sizes, composing_models, restarted
 from loadgen.sut.target import Placement
 from loadgen.targets.http import placement_in
 from servemark.errors import ServerError

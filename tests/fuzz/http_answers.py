@@ -12,7 +12,7 @@ from tritonclient.http import InferResult
 
 from loadgen.kserve.http_connection import Connection, Response
 from loadgen.kserve.http_messages import Asked, ResponseChecker
-from loadgen.shared_memory.slots import SharedChecker
+from loadgen.targets.shared_slots import SharedChecker
 from servemark.workload import Tensor
 from tests.fuzz.damage import ODD_VALUES, damaged
 from tests.fuzz.target import Target

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper, save
 
-from loadgen.targets.any_model import served_workload
+from loadgen.targets.open import served_workload
 from loadgen.targets.http import control_at
 from loadgen.transport.access import NO_ACCESS
 from servemark.documents.request import RunRequest

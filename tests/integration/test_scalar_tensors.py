@@ -16,7 +16,7 @@ import pytest
 
 import exporters
 from exporters.pipeline.config_pbtxt import render
-from loadgen.targets.any_model import served_workload
+from loadgen.targets.open import served_workload
 from loadgen.targets.http import control_at
 from loadgen.transport.access import NO_ACCESS
 from servemark.documents.request import RunRequest

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from loadgen.kserve.control import Control
-from loadgen.shared_memory.region import FOLDER
-from loadgen.shared_memory.slots import ALIGNMENT
+from loadgen.targets.shared_region import FOLDER
+from loadgen.targets.shared_slots import ALIGNMENT
 from loadgen.targets.open import open_target
 from servemark.errors import OptionError, ServerError
 from servemark.figures.registry import count_of, value_of
@@ -107,7 +107,7 @@ def test_triton_says_why_it_cannot_map_a_region(
     server: Server, wire: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As where the server has a /dev/shm of its own: on another machine, in a container.
-    monkeypatch.setattr("loadgen.shared_memory.region.FOLDER", tmp_path)
+    monkeypatch.setattr("loadgen.targets.shared_region.FOLDER", tmp_path)
     under_test = target(server, PASSTHROUGH, wire, "system")
     try:
         with pytest.raises(

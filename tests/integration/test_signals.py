@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from loadgen.kserve.control import Control
-from loadgen.shared_memory.region import FOLDER, PREFIX
+from loadgen.targets.shared_region import FOLDER, PREFIX
 from servemark import interrupts
 from servemark.figures.registry import count_of, value_of
 from servemark.paths import CHECKOUT

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from loadgen.driver.connections import MS
-from loadgen.driver.failures import MAX_MESSAGES
+from loadgen.driver.observers import MAX_MESSAGES
 from loadgen.measurement.recorder import (
     COUNTING_NS,
     FLUSH_NS,

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from loadgen.load.load_config import LoadConfig
-from loadgen.targets.any_model import workload_of
+from loadgen.targets.open import workload_of
 from servemark.errors import OptionError, ServerError
 from servemark.figures.registry import value_of
 from servemark.workload import Tensor, get

@@ -9,7 +9,7 @@ import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
 from loadgen.load.load_config import LoadConfig
-from loadgen.targets.any_model import workload_of
+from loadgen.targets.open import workload_of
 from servemark.errors import ServemarkError
 from tests.golden.load import Load, answers
 from tests.golden.methods import GoldenMethods, item_file, ranker_file

@@ -11,7 +11,7 @@ import pytest
 
 from loadgen.load.load_config import LoadConfig
 from loadgen.sut.target import ConnectionTimes, Placement
-from loadgen.targets.any_model import workload_of
+from loadgen.targets.open import workload_of
 from loadgen.targets.http import read_placement, server_processes
 from loadgen.targets.open import open_target
 from loadgen.transport.tcp import Address

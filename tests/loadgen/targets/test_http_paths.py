@@ -15,7 +15,7 @@ from loadgen.driver.event_loop import Driver
 from loadgen.kserve.control import Control
 from loadgen.load.arrivals import ClosedLoopArrivals
 from loadgen.sut.channel import Outcome
-from loadgen.targets.any_model import served_workload
+from loadgen.targets.open import served_workload
 from loadgen.targets.open import open_target
 from loadgen.transport.access import NO_ACCESS
 from servemark.documents.request import RunRequest

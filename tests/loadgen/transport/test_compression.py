@@ -9,7 +9,7 @@ import pytest
 
 from loadgen.load.load_config import LoadConfig
 from loadgen.sut.channel import ConnectionFailed
-from loadgen.targets.any_model import workload_of
+from loadgen.targets.open import workload_of
 from loadgen.targets.open import open_target
 from loadgen.transport.compression import compress, decompress
 from loadgen.transport.limits import TooLarge

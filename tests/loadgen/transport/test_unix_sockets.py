@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from loadgen.load.load_config import LoadConfig
-from loadgen.targets.any_model import workload_of
+from loadgen.targets.open import workload_of
 from loadgen.targets.open import open_target
 from loadgen.transport.server_url import normal_url
 from servemark.errors import OptionError, ServerError

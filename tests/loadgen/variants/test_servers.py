@@ -8,7 +8,7 @@ import pytest
 
 from loadgen.load.load_config import LoadConfig
 from loadgen.sut.channel import Outcome
-from loadgen.targets.any_model import workload_of
+from loadgen.targets.open import workload_of
 from loadgen.targets.open import open_target
 from loadgen.transport.server_url import normal_urls
 from loadgen.variants.servers import OfServer, RoundRobin, ServerRecorder

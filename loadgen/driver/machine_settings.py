@@ -1,32 +1,32 @@
-"""The sending thread's priority: an open loop asks to run as soon as a request is due, within a bound."""
+"""Settings of the machine for the load, within bounds: a thread that sends in time, and cores that wake at once."""
 
 import contextlib
+import os
 import time
 from collections.abc import Callable
-from types import TracebackType
 from typing import Self
 
+from loadgen.sut.target import Target
 from servemark.documents.load import AUTO
+from servemark.documents.request import ON
 from servemark.errors import OptionError
-from servemark.machine.scheduling import (
-    Attributes,
-    GrantedPriority,
-    Priority,
-    is_realtime,
-    named,
-    ordinary,
-    refusal,
-    schedule,
-)
+from servemark.figures.value import Value
+from servemark.machine import idle_states, scheduling
+from servemark.machine.environment import virtual_machine
+from servemark.machine.scheduling import Attributes, GrantedPriority, Priority, is_realtime, named, ordinary
 from servemark.telemetry import os_threads
+from servemark.telemetry.energy.meter import UnavailableError
+from servemark.telemetry.energy.sources import rapl_meter
 
 MOST_SHARE = 0.5
 """Of a core, in real time. A fair scheduler gives a thread as much beside one other, so up to here real time changes
 when the generator runs, and takes nothing from the server that it would have had otherwise."""
 WATCHED_S = 1.0
 """Over which the share is taken: a generator that catches up after a stall may use a core for a moment."""
-_CLOSED = "a closed loop waits for answers, not for a schedule"
 _CLOCKS = (time.monotonic, time.thread_time)
+_SAME_MACHINE = "the server is on this machine, or it is not known: it would answer sooner (--cpu-latency-qos on)"
+_METERED = "cores that do not idle would use energy that is metered"
+_BARE_METAL = "no virtual machine: cores in deep idle states leave power for the clocks of the busy ones"
 
 
 class SendersPriority:
@@ -56,7 +56,7 @@ class SendersPriority:
         """Check that a priority asked for by name can be had. Raises OptionError."""
         if self._asked == AUTO:
             return
-        why = refusal(Priority(self._asked))
+        why = scheduling.refusal(Priority(self._asked))
         if why is not None:
             raise OptionError(
                 f"--sender-priority {self._asked}: {why}",
@@ -75,9 +75,7 @@ class SendersPriority:
         os_threads.at_start.append(self._join)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with contextlib.suppress(OSError):
             if self._before is not None:
                 os_threads.at_start.remove(self._join)
@@ -112,7 +110,7 @@ class SendersPriority:
 
     def _schedule(self, priority: Priority, before: Attributes) -> None:
         """Schedule this thread, and those of the meters, so. Raises OSError where this one is refused."""
-        schedule(priority, before)
+        scheduling.schedule(priority, before)
         self._now = priority
         for thread in os_threads.running.copy():
             self._join(thread)
@@ -121,7 +119,7 @@ class SendersPriority:
         """Schedule a meter's thread as this one."""
         with contextlib.suppress(OSError):  # it has ended meanwhile
             if self._before is not None:
-                schedule(self._now, self._before, thread)
+                scheduling.schedule(self._now, self._before, thread)
 
     def _wanted(self, before: Attributes, reasons: list[str]) -> list[Priority]:
         """List the priorities to try, in order, and append the reasons against the others."""
@@ -131,6 +129,65 @@ class SendersPriority:
             reasons.append(f"left as it was started: {named(before)}")
             return [Priority.NORMAL]
         if not self._open_loop:
-            reasons.append(_CLOSED)
+            reasons.append("a closed loop waits for answers, not for a schedule")
             return [Priority.NORMAL]
         return list(Priority)
+
+
+class CpuLatency:
+    """Keeps all cores of this machine out of idle states from entering to leaving it.
+
+    `asked` is a value of --cpu-latency-qos. `auto` changes nothing that is measured: it holds only where the server is
+    on another machine, in a virtual machine, where it is permitted and nothing meters the energy of the cores.
+    `power_command` says that the user's command does.
+    """
+
+    def __init__(self, asked: str, *, power_command: bool) -> None:
+        self._asked, self._power_command = asked, power_command
+        self._held: int | None = None
+        self._server_elsewhere = False
+        self.figure = Value.unknown("nothing was sent")
+        """Within which idle cores had to wake up (us)."""
+
+    def require(self, target: Target) -> None:
+        """Check that it can be had where it was asked for, and where the server is. Raises OptionError."""
+        if self._asked == AUTO:
+            with contextlib.suppress(LookupError):
+                self._server_elsewhere = not target.local and not target.processes()
+        if self._asked == ON and (why := idle_states.refusal()):
+            raise OptionError(f"--cpu-latency-qos on: {why}", fix="run as root, or leave out --cpu-latency-qos")
+
+    def __enter__(self) -> Self:
+        why = self._unwanted()
+        if why is None:
+            try:
+                self._held = idle_states.hold_awake()
+            except OSError as error:
+                why = f"{error.filename}: {error.strerror}"
+        self.figure = Value.unknown(why) if why else Value(0)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._held is not None:
+            with contextlib.suppress(OSError):
+                os.close(self._held)
+            self._held = None
+
+    def _unwanted(self) -> str | None:
+        """Return the reason why the lock is not held; None if it is wanted."""
+        if self._asked == ON:
+            return None
+        if self._asked != AUTO:
+            return f"--cpu-latency-qos {self._asked}"
+        if not self._server_elsewhere:
+            return _SAME_MACHINE
+        if virtual_machine() is None:
+            return _BARE_METAL
+        return _METERED if self._power_command or _has_rapl() else None
+
+
+def _has_rapl() -> bool:
+    with contextlib.suppress(UnavailableError):
+        rapl_meter("cpu_package")
+        return True
+    return False

@@ -1,4 +1,4 @@
-"""Description of a served model's inputs and outputs: its metadata and, if there is one, Triton's configuration."""
+"""Documents that a server has of a model: its metadata with Triton's configuration, and Triton's counters."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,6 +6,9 @@ from typing import Any
 
 from servemark.documents.server import Tensors
 from servemark.errors import MAX_QUOTED, ServerError
+from servemark.figures.server import NONE_EXECUTED, Statistics, of_model
+from servemark.figures.value import COUNT, Value
+from servemark.results.schema.details import ComposingModel
 from servemark.workload import Tensor
 from servemark.workload.tensor import NUMPY_DTYPES
 
@@ -15,6 +18,11 @@ MAX_NAME, MAX_TENSORS = 500, 1000
 MAX_AXES = 32
 """More dimensions than that no array of ours has."""
 _TYPE = "TYPE_"
+COUNTED_SHARE = 0.98
+"""A server that counts less than this share of the answers it gave in the interval alone has forgotten some."""
+COMPOSING = "composing"
+"""Key for the statistics and figures of the models that a pipeline calls."""
+_MAX_COUNTER = 1 << 64
 
 
 @dataclass(frozen=True)
@@ -45,7 +53,8 @@ def read_served_model(where: str, metadata: Mapping[str, Any], config: Mapping[s
     else:
         batched = all(shape[:1] == (-1,) for _, _, shape in (*inputs, *outputs))
         max_batch = UNKNOWN_MAX_BATCH if batched else 0
-    optional = {str(each.get("name")) for each in _dictionaries(config.get("input")) if each.get("optional") is True}
+    listed = config.get("input") if isinstance(config.get("input"), list) else []
+    optional = {str(each.get("name")) for each in listed if isinstance(each, dict) and each.get("optional") is True}
     for name, _, shape in (*inputs, *outputs):
         if max_batch and shape[:1] != (-1,):
             raise ServerError(
@@ -106,9 +115,56 @@ def _whole(what: str, value: Any, least: int) -> int:
     return int(text)
 
 
-def _dictionaries(listed: Any) -> list[dict[str, Any]]:
-    return [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
-
-
 def _quoted(value: object) -> str:
     return repr(value)[:MAX_QUOTED]
+
+
+def is_whole(statistics: Any) -> bool:
+    """Return True if the statistics have every counter that is read, because half of them would mislead."""
+    try:
+        steps = ("success", "queue", "compute_input", "compute_infer", "compute_output")
+        durations = [statistics["inference_stats"][key] for key in steps]
+        counters = [statistics["inference_count"], statistics["execution_count"]]
+        counters += [duration[key] for duration in durations for key in ("count", "ns")]
+        for batch in statistics.get("batch_stats", []):
+            counters += [batch["batch_size"], batch["compute_infer"]["count"]]
+    except (AttributeError, KeyError, TypeError):
+        return False
+    return all(type(counter) is int and 0 <= counter < _MAX_COUNTER for counter in counters)
+
+
+def composing_models(before: Statistics, after: Statistics) -> dict[str, ComposingModel]:
+    """Return the figures of the models that a pipeline calls, between two readings of the statistics; empty: none."""
+    parts, ended, asked = before.get(COMPOSING, {}), after.get(COMPOSING, {}), _requests(before, after)
+    found: dict[str, ComposingModel] = {}
+    for name, first in parts.items():
+        if (last := ended.get(name)) is not None:
+            calls = Value(_requests(first, last) / asked) if asked > 0 else Value.unknown(NONE_EXECUTED)
+            figures = {**of_model(first, last), "server.calls": calls.to_dict(COUNT)}
+            found[name] = {"figures": figures, "batch_sizes": batch_sizes(first, last)}
+    return found
+
+
+def batch_sizes(before: Statistics, after: Statistics) -> dict[str, int]:
+    """Return how often each size of batch was executed between two readings."""
+    counts = {b["batch_size"]: b["compute_infer"]["count"] for b in after.get("batch_stats", [])}
+    for batch in before.get("batch_stats", []):
+        counts[batch["batch_size"]] = counts.get(batch["batch_size"], 0) - batch["compute_infer"]["count"]
+    return {str(size): count for size, count in sorted(counts.items()) if count > 0}
+
+
+def _requests(before: Statistics, after: Statistics) -> int:
+    """Requests that succeeded."""
+    first, last = (statistics["inference_stats"]["success"]["count"] for statistics in (before, after))
+    return int(last - first)
+
+
+def restarted(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None, answered: int) -> bool:
+    """Return True if the model was loaded again: its counter fell, or is below its answers in the interval.
+
+    Not the counter's growth: a busy server may answer the first reading so late that much of the interval is over.
+    """
+    if before is None or after is None:
+        return False
+    counted = int(after["inference_stats"]["success"]["count"])
+    return _requests(before, after) < 0 or counted < COUNTED_SHARE * answered

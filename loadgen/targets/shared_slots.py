@@ -19,7 +19,7 @@ from loadgen.kserve.grpc_messages import message, parameters_of
 from loadgen.kserve.http_messages import ResponseChecker, judge_description, remember, request_head
 from loadgen.kserve.tensors import from_bytes
 from loadgen.load.load_config import LoadConfig
-from loadgen.shared_memory.region import Region
+from loadgen.targets.shared_region import Region
 from loadgen.sut.channel import Answer, Channel, Payload, State
 from loadgen.transport.http1_head import HEAD_END, Head
 from loadgen.transport.server_url import authority, path_of
@@ -191,7 +191,6 @@ class SharedChannel:
         return answer
 
     def on_unsolicited_data(self) -> bool:
-        """Take what came while no request was in flight. Raises ConnectionFailed."""
         usable = self._carrier.on_unsolicited_data()
         self._follow()
         return usable
@@ -214,7 +213,6 @@ class SharedReader(AnswerReader):
     """Judges answers whose outputs lie elsewhere: Triton leaves their contents empty."""
 
     def judge_tensor(self, output: Any, tensor: Tensor) -> str | None:
-        """The kind of error of one described output, None where it is right."""
         return judge_description(output, tensor, self.batch_size)
 
 
@@ -225,7 +223,6 @@ class SharedGrpc:
         self._model, self._version = config.model, config.server.model_version
 
     def inputs(self, tensors: Sequence[SharedTensor]) -> bytes:
-        """The part of a request that names the model and its inputs."""
         described = [
             message(
                 "InferInputTensor",
@@ -261,7 +258,6 @@ class SharedChecker(ResponseChecker):
     """Judges answers whose outputs lie elsewhere: the text only describes them, and repeats itself."""
 
     def judge(self, head: Head, body: bytes) -> str | None:
-        """The kind of error of a complete response, None where it is right."""
         if head.status != 200:
             return f"http_{head.status}"
         known = self._headers.get(body)
@@ -271,7 +267,6 @@ class SharedChecker(ResponseChecker):
         return known[0]
 
     def judge_tensor(self, output: Any, tensor: Tensor) -> str | None:
-        """The kind of error of one described output, None where it is right."""
         return judge_description(output, tensor, self.batch_size)
 
 
@@ -289,7 +284,6 @@ class SharedHttp:
         return request_head(authority(url), path, fields).removesuffix(HEAD_END)
 
     def inputs(self, tensors: Sequence[SharedTensor]) -> bytes:
-        """The part of a request that names the model and its inputs."""
         listed: list[dict[str, Any]] = [
             {
                 "name": p.tensor.name,

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from loadgen.kserve.control import Control
-from loadgen.shared_memory import region as memory_region
-from loadgen.shared_memory.region import GRANULE, CudaRegion, PosixRegion, abandoned, new_name
-from loadgen.shared_memory.slots import (
+from loadgen.targets import shared_region as memory_region
+from loadgen.targets.shared_region import GRANULE, CudaRegion, PosixRegion, abandoned, new_name
+from loadgen.targets.shared_slots import (
     Layout,
     RequestEncoding,
     SharedChannel,
@@ -42,7 +42,7 @@ from tests.support.shared_load import IDENTITY, answers, batches, drive
 
 KILLED = """
 import os, signal
-from loadgen.shared_memory.region import PosixRegion
+from loadgen.targets.shared_region import PosixRegion
 PosixRegion({name!r}, 64)
 os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -81,8 +81,8 @@ def test_memory_that_is_not_there_is_an_error_and_leaves_no_file(folder: Path) -
 
 def test_only_what_a_killed_process_left_is_abandoned(folder: Path) -> None:
     ours, name = PosixRegion(new_name("system"), 64), new_name("system")
-    imports = "from pathlib import Path; from loadgen.shared_memory import region"
-    code = f"{imports}; region.FOLDER = Path({str(folder)!r})"
+    imports = "from pathlib import Path; from loadgen.targets import shared_region"
+    code = f"{imports}; shared_region.FOLDER = Path({str(folder)!r})"
     subprocess.run([sys.executable, "-c", f"{code}\n{KILLED.format(name=name)}"], timeout=60, check=False)
     assert {path.name for path in folder.iterdir()} == {ours.name, name}
     assert list(abandoned()) == [("system", name)]
