@@ -87,16 +87,16 @@ class Method:
     """A method of a service on one server, and what judges its answers: shared by all connections that call it.
 
     `judge` gives the kind of error of a serialised answer, None where it is right; `decode` gives its output
-    arrays, `error_message` what it says about its failure.
+    arrays, `error_message` what it says about its failure. Without them only the status of a call is looked at.
     """
 
     path: str
     authority: str
-    judge: Callable[[bytes], str | None]
-    decode: Callable[[bytes, Sequence[Tensor]], Arrays]
-    error_message: Callable[[bytes], str]
     max_bytes: int
     """The longest message that is taken."""
+    judge: Callable[[bytes], str | None] = lambda _: None
+    decode: Callable[[bytes, Sequence[Tensor]], Arrays] = lambda *_: {}
+    error_message: Callable[[bytes], str] = lambda _: ""
     volume: Volume | None = None
     """Counts the answers that come compressed; None: no answer may."""
     scheme: str = "http"

@@ -51,9 +51,6 @@ class OverGrpc(Control):
         method = Method(
             path=path,
             authority=authority(self.url),
-            judge=lambda _enclosed: None,
-            decode=lambda _enclosed, _outputs: {},
-            error_message=lambda _enclosed: "",
             max_bytes=MAX_BYTES,
             scheme="https" if is_secure(self.url) else "http",
             metadata=(*self.metadata, *self.access.headers),
@@ -109,7 +106,7 @@ class GrpcControl(OverGrpc):
     def _asked(self, method: str, fix: str | None = None, /, **fields: Any) -> GrpcAnswer:
         """Ask, and return an answer without an error. Raises ServerError, with the fix where the server has one."""
         try:
-            answer = self._call(method, **fields)
+            answer = self.call(f"/{SERVICE}/{method}", message(f"{method}Request", **fields))
         except ConnectionFailed as error:
             raise ServerError(f"{self.url} {method}: {error}") from error
         if answer.error is not None:
@@ -120,13 +117,9 @@ class GrpcControl(OverGrpc):
     def _response(self, method: str, answer: GrpcAnswer) -> Any:
         """Read an answer. Raises ServerError."""
         try:
-            return _read(f"{method}Response", answer)
+            return parse(f"{method}Response", answer.body[PREFIX_BYTES:])
         except DecodeError as error:
             raise ServerError(f"{self.url} {method}: {error}") from error
-
-    def _call(self, name: str, /, **fields: Any) -> GrpcAnswer:
-        """Ask, and wait for the answer. Raises ConnectionFailed."""
-        return self.call(f"/{SERVICE}/{name}", message(f"{name}Request", **fields))
 
 
 def _exchange(connection: GrpcConnection) -> GrpcAnswer:
@@ -152,17 +145,9 @@ def _step(connection: GrpcConnection, event: int) -> GrpcAnswer | None:
             connection.writable()
         return connection.readable() if event & ~WRITE else None
     connection.connected()
-    _start(connection)
-    return None
-
-
-def _start(connection: GrpcConnection) -> None:
     if connection.state is State.IDLE:
         connection.start()
-
-
-def _read(kind: str, answer: GrpcAnswer) -> Any:
-    return parse(kind, answer.body[PREFIX_BYTES:])
+    return None
 
 
 def _texts(value: object) -> list[str]:

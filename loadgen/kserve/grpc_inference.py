@@ -3,7 +3,7 @@
 Source: Open Inference Protocol, grpc_predict_v2.proto, ModelInfer; Triton's ModelStreamInfer.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,8 +11,8 @@ from google.protobuf.message import DecodeError
 
 from loadgen.kserve.grpc_call import PREFIX_BYTES, MessageReader, enclose
 from loadgen.kserve.grpc_messages import SERVICE, message, parameters_of, parse
-from loadgen.kserve.http_messages import NOTHING, as_declared, judge_output, lead_of
-from loadgen.kserve.tensors import from_bytes, from_json, to_bytes
+from loadgen.kserve.http_messages import NOTHING, arrays_of, judge_output, lead_of
+from loadgen.kserve.tensors import to_bytes
 from loadgen.sut.channel import judge_outputs
 from servemark.protobuf import Fields
 from servemark.workload import Arrays, Tensor
@@ -81,7 +81,17 @@ class AnswerReader(MessageReader):
 
     def _judge(self, enclosed: bytes) -> str | None:
         response = self._parse(enclosed)
-        return "grpc_stream_error" if response is None else self._judge_response(response)
+        if response is None:
+            return "grpc_stream_error"
+        raw = response.raw_output_contents
+        if raw and len(raw) != len(response.outputs):
+            return "wrong_size"
+        described = {output["name"]: output for output, _ in _described(response)}
+        if len(described) < len(response.outputs):
+            return "malformed_response"
+        if self.asked and (other := self.asked.judge(response.model_name, response.model_version)):
+            return other
+        return judge_outputs(described, self.outputs, lead_of(self.batch_size), self.judge_tensor)
 
     def decode(self, enclosed: bytes, outputs: Sequence[Tensor]) -> Arrays:
         return arrays_of(_described(self._parse(enclosed)), outputs)
@@ -101,35 +111,9 @@ class AnswerReader(MessageReader):
         answer = parse("ModelStreamInferResponse", enclosed[PREFIX_BYTES:])
         return None if answer.error_message else answer.infer_response
 
-    def _judge_response(self, response: Any) -> str | None:
-        raw = response.raw_output_contents
-        if raw and len(raw) != len(response.outputs):
-            return "wrong_size"
-        described = {output["name"]: output for output, _ in _described(response)}
-        if len(described) < len(response.outputs):
-            return "malformed_response"
-        if self.asked and (other := self.asked.judge(response.model_name, response.model_version)):
-            return other
-        return judge_outputs(described, self.outputs, lead_of(self.batch_size), self.judge_tensor)
-
     def judge_tensor(self, output: Any, tensor: Tensor) -> str | None:
         """The kind of error of one described output, None where it is right."""
         return judge_output(output, tensor, self.batch_size)
-
-
-def arrays_of(described: Iterable[tuple[Mapping[str, Any], bytes]], outputs: Sequence[Tensor]) -> Arrays:
-    """Return the arrays of outputs that are described as the JSON header of an HTTP response does, and raw."""
-    known = {tensor.name: tensor for tensor in outputs}
-    arrays = {}
-    for output, raw in described:
-        if (tensor := known.get(output["name"])) is not None:
-            array = (
-                from_json(output["data"], tensor.datatype, output["shape"])
-                if "data" in output
-                else from_bytes(raw, tensor.datatype, output["shape"])
-            )
-            arrays[tensor.name] = as_declared(array, tensor)
-    return arrays
 
 
 def _described(response: Any) -> Iterator[tuple[dict[str, Any], bytes]]:

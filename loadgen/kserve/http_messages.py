@@ -7,13 +7,10 @@ import functools
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple, Self
-
-import numpy as np
-import numpy.typing as npt
 
 from loadgen.kserve.tensors import from_bytes, from_json, json_count, raw_size_fits, to_bytes, to_json
 from loadgen.sut.channel import Mismatch, judge_outputs
@@ -108,7 +105,6 @@ def encode_request(
     datatypes: Mapping[str, str],
     headers: Sequence[tuple[str, str]] = (),
     *,
-    version: str = "",
     path: str = "",
     formats: Formats = BINARY,
     parameters: Mapping[str, object] = NOTHING,
@@ -142,7 +138,7 @@ def encode_request(
         else {"Content-Type": "application/json"}
     )
     fields = dict(headers) | kind | {"Content-Length": len(text) + len(tensors)}
-    return request_head(host, path or model_path(in_path(model), version), fields) + text + tensors
+    return request_head(host, path or model_path(in_path(model), ""), fields) + text + tensors
 
 
 _LENGTH = re.compile(rb"(?im)^(content-length: )\d+")
@@ -328,29 +324,34 @@ def _fits(shape: Any, lead: Sequence[int], tensor: Tensor) -> bool:
     )
 
 
-def as_declared(array: npt.NDArray[np.generic], tensor: Tensor) -> npt.NDArray[np.generic]:
-    """Return an output that was judged right without the dimension of 1 that a server gives one value per sample."""
-    return array[:, 0] if not tensor.shape and array.ndim == 2 else array
+def arrays_of(described: Iterable[tuple[Mapping[str, Any], bytes]], outputs: Sequence[Tensor]) -> Arrays:
+    """Return the outputs of an answer that was judged right, each with the batch dimension, by their descriptions.
 
-
-def decode_outputs(head: Head, body: bytes, outputs: Sequence[Tensor]) -> dict[str, npt.NDArray[np.generic]]:
-    """The output arrays of a response that was judged right, each with the batch dimension."""
-    text, binary = (body, b"") if head.json_length is None else (body[: head.json_length], body[head.json_length :])
+    Those are as in the JSON header; each comes with its raw bytes, which are empty where it has its values in JSON. A
+    server may give one value per sample a dimension of 1, which is taken away.
+    """
     known = {tensor.name: tensor for tensor in outputs}
-    arrays: dict[str, npt.NDArray[np.generic]] = {}
-    offset = 0
-    for output in json.loads(text)["outputs"]:
-        size = (output.get("parameters") or {}).get("binary_data_size")
-        tensor, end = known.get(output["name"]), offset + int(size or 0)
-        if tensor is not None:
+    arrays = {}
+    for output, raw in described:
+        if (tensor := known.get(output["name"])) is not None:
             array = (
-                from_json(output["data"], tensor.datatype, output["shape"])
-                if size is None
-                else from_bytes(binary[offset:end], tensor.datatype, output["shape"])
+                from_bytes(raw, tensor.datatype, output["shape"])
+                if "binary_data_size" in (output.get("parameters") or {})
+                else from_json(output["data"], tensor.datatype, output["shape"])
             )
-            arrays[tensor.name] = as_declared(array, tensor)
-        offset = end
+            arrays[tensor.name] = array[:, 0] if not tensor.shape and array.ndim == 2 else array
     return arrays
+
+
+def decode_outputs(head: Head, body: bytes, outputs: Sequence[Tensor]) -> Arrays:
+    """Return the outputs of a response that was judged right, each with the batch dimension."""
+    text, binary = (body, b"") if head.json_length is None else (body[: head.json_length], body[head.json_length :])
+    described, offset = list[tuple[Mapping[str, Any], bytes]](), 0
+    for output in json.loads(text)["outputs"]:
+        end = offset + int((output.get("parameters") or {}).get("binary_data_size", 0))
+        described.append((output, binary[offset:end]))
+        offset = end
+    return arrays_of(described, outputs)
 
 
 def error_message(head: Head, body: bytes) -> str:

@@ -47,6 +47,11 @@ class GrpcTarget(HttpTarget):
         """Make what calls to the server at a URL share."""
         config = self._config
         path, metadata = self._call()
+        compression = {
+            "grpc-encoding": config.server.request_compression,
+            "grpc-accept-encoding": config.server.response_compression,
+        }
+        encodings = [(name, given) for name, given in compression.items() if given == GZIP]
         return Method(
             path=path,
             authority=authority(url),
@@ -56,7 +61,7 @@ class GrpcTarget(HttpTarget):
             error_message=reader.error_message,
             max_bytes=max_message_bytes(config.workload.outputs, config.batch_size),
             scheme="https" if is_secure(url) else "http",
-            metadata=(*metadata, *config.access.headers, *_encodings(config)),
+            metadata=(*metadata, *config.access.headers, *encodings),
             volume=self._answers,
         )
 
@@ -83,34 +88,21 @@ class GrpcTarget(HttpTarget):
 
     def _serialising(self) -> Callable[[Arrays], bytes]:
         """Make what serialises a batch."""
-        return grpc_encoder(self._config)
+        config = self._config
+        datatypes = {tensor.name: tensor.datatype for tensor in config.workload.inputs}
 
+        def encode(arrays: Arrays) -> bytes:
+            return encode_request(
+                config.model,
+                arrays,
+                config.workload.outputs,
+                datatypes,
+                version=config.server.model_version,
+                parameters=config.server.request_parameters,
+                request_id=PLACE_OF_NUMBER if config.live.explain else "",
+            )
 
-def _encodings(config: LoadConfig) -> list[tuple[str, str]]:
-    """Metadata of compression: of the requests, and that of the answers that are taken."""
-    asked = {
-        "grpc-encoding": config.server.request_compression,
-        "grpc-accept-encoding": config.server.response_compression,
-    }
-    return [(name, GZIP) for name, given in asked.items() if given == GZIP]
-
-
-def grpc_encoder(config: LoadConfig) -> Callable[[Arrays], bytes]:
-    """Make what serialises a batch for gRPC."""
-    datatypes = {tensor.name: tensor.datatype for tensor in config.workload.inputs}
-
-    def encode(arrays: Arrays) -> bytes:
-        return encode_request(
-            config.model,
-            arrays,
-            config.workload.outputs,
-            datatypes,
-            version=config.server.model_version,
-            parameters=config.server.request_parameters,
-            request_id=PLACE_OF_NUMBER if config.live.explain else "",
-        )
-
-    return encode
+        return encode
 
 
 class GrpcEndpointTarget(GrpcTarget):

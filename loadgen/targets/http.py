@@ -159,9 +159,26 @@ class HttpTarget:
 
     def _encoder(self, control: Control) -> Callable[[Arrays], Any]:
         """Make what serialises a batch for the server of this control plane."""
-        path = path_of(control.url) + control.path(self._config.model)
-        encode = http_encoder(self._config, authority(control.url), self._formats, path)
-        return (lambda arrays: reserved_http(encode(arrays))) if self._config.server.sequence_length else encode
+        config, server = self._config, self._config.server
+        datatypes = {tensor.name: tensor.datatype for tensor in config.workload.inputs}
+        path = path_of(control.url) + control.path(config.model)
+
+        def encode(arrays: Arrays) -> bytes:
+            request = encode_request(
+                authority(control.url),
+                config.model,
+                arrays,
+                config.workload.outputs,
+                datatypes,
+                header_fields(config),
+                path=path,
+                formats=self._formats,
+                parameters=server.request_parameters,
+                request_id=PLACE_OF_NUMBER if config.live.explain else "",
+            )
+            return reserved_http(request) if server.sequence_length else request
+
+        return encode
 
     def connect(self, server: int = 0) -> Channel:
         channel = self._class(self.addresses[server], self._answered_by[server])
@@ -236,28 +253,6 @@ def _look_up(url: str) -> float | None:
     with contextlib.suppress(OSError):  # the first question to the server says so
         lookup(host)
     return (time.monotonic_ns() - begun) / 1e6
-
-
-def http_encoder(config: LoadConfig, host: str, formats: Formats = BINARY, path: str = "") -> Callable[[Arrays], bytes]:
-    """Make what serialises a batch for HTTP, for the model at a path of the server."""
-    datatypes = {tensor.name: tensor.datatype for tensor in config.workload.inputs}
-
-    def encode(arrays: Arrays) -> bytes:
-        return encode_request(
-            host,
-            config.model,
-            arrays,
-            config.workload.outputs,
-            datatypes,
-            header_fields(config),
-            version=config.server.model_version,
-            path=path,
-            formats=formats,
-            parameters=config.server.request_parameters,
-            request_id=PLACE_OF_NUMBER if config.live.explain else "",
-        )
-
-    return encode
 
 
 def read_placement(placement: Placement, metrics_url: str | None, model: str) -> Placement:

@@ -19,8 +19,7 @@ import requests
 
 from loadgen.load.arrivals import Share
 from loadgen.load.load_config import LoadConfig
-from loadgen.targets.http import http_encoder
-from loadgen.targets.payloads import payloads
+from loadgen.targets.http import HttpTarget
 from servemark.figures.latency import LATENCY
 from servemark.figures.registry import value_of
 from servemark.paths import CHECKOUT
@@ -113,7 +112,7 @@ def master(network: Network, port: int, *flags: str) -> list[str]:
 
 def contents_of(config: LoadConfig, count: int) -> Counter[int]:
     """Count each content that one process sends in `count` requests."""
-    encoded = payloads(config, http_encoder(config, "any"), None)
+    encoded = HttpTarget(config).payloads(None)
     return Counter(zlib.crc32(payload.request.partition(HEAD_END)[2]) for payload in islice(encoded, count))
 
 

@@ -126,7 +126,7 @@ class AffineLoad(GrpcLoad):
     def channels(self):  # type: ignore[no-untyped-def]
         reader = AnswerReader(SCORES, self.batch, streamed=self.streaming)
         path = STREAM_INFER if self.streaming else INFER
-        method = Method(path, "localhost", reader.judge, reader.decode, reader.error_message, 1 << 20)
+        method = Method(path, "localhost", 1 << 20, reader.judge, reader.decode, reader.error_message)
         kind = GrpcStream if self.streaming else GrpcConnection
         return lambda: kind(self.address, method)
 

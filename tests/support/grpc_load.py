@@ -35,10 +35,10 @@ class GrpcLoad(Load):
         method = Method(
             path,
             f"127.0.0.1:{self.port}",
+            max_message_bytes([tensor(self.width)], self.batch),
             reader.judge,
             reader.decode,
             reader.error_message,
-            max_message_bytes([tensor(self.width)], self.batch),
             scheme="https" if self.access else "http",
             metadata=self.access.headers if self.access else (),
         )

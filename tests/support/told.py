@@ -15,7 +15,7 @@ from tests.support.load_config import request_of
 
 def told(message: bytes | str) -> GrpcAnswer:
     """An answer: a serialised message, or the kind of failure of its status."""
-    method = Method("", "", lambda _: None, lambda *_: {}, lambda _: "", 0)
+    method = Method("", "", 0)
     if isinstance(message, str):
         return GrpcAnswer(b"", message, "its words", method)
     return GrpcAnswer(enclose(message), None, "", method)

@@ -10,8 +10,8 @@ import pytest
 from PIL import Image
 
 from loadgen.sut.channel import Payload
-from loadgen.targets.http import http_encoder
-from loadgen.targets.payloads import GOLDEN_EVERY, POOL_BYTES, POOL_REQUESTS, payloads
+from loadgen.targets.http import HttpTarget
+from loadgen.targets.payloads import GOLDEN_EVERY, POOL_BYTES, POOL_REQUESTS
 from loadgen.transport.http1_head import HEAD_END
 from servemark.errors import InputDataError
 from servemark.repository.entry import Golden
@@ -33,8 +33,7 @@ def decode(payload: Payload, workload: str = "ranking_tiny") -> dict[str, np.nda
 
 
 def take(count: int, workload: str, *flags: str, golden: Golden | None = None) -> list[Payload]:
-    resolved = config(workload, *flags)
-    return list(itertools.islice(payloads(resolved, http_encoder(resolved, "h:1"), golden), count))
+    return list(itertools.islice(HttpTarget(config(workload, *flags)).payloads(golden), count))
 
 
 def test_synthetic_requests_are_the_workloads_and_equal_for_equal_seeds() -> None:

@@ -86,7 +86,7 @@ def test_a_host_takes_the_place_of_the_url_s(tmp_path: Path) -> None:
     assert request_head("10.0.0.1:80", "/v2/models/m", dict(access.headers)).split(b"\r\n")[1:3] == [
         b"Host: a.example.com", b"x-team: a"
     ]  # fmt: skip
-    method = Method("/p", "h:1", lambda _: None, lambda *_: {}, lambda _: "", 1, metadata=access.headers)
+    method = Method("/p", "h:1", 1, metadata=access.headers)
     fields = FieldDecoder().decode(method.block)
     assert (fields[":authority"], "host" in fields) == ("a.example.com", False)
     assert access.redact("no route to a.example.com") == "no route to a.example.com"
@@ -107,7 +107,7 @@ def test_they_are_in_a_request_s_head_once() -> None:
 
 
 def test_they_are_metadata_that_no_proxy_may_index() -> None:
-    method = Method("/p", "h", lambda _: None, lambda *_: {}, lambda _: "", 1, scheme="https", metadata=FIELDS)
+    method = Method("/p", "h", 1, scheme="https", metadata=FIELDS)
     fields = FieldDecoder().decode(method.block)
     assert fields.items() >= dict(FIELDS).items()
     assert fields[":scheme"] == "https"
