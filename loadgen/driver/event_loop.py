@@ -297,12 +297,6 @@ class Driver:
         except Exception as error:
             self._fail(channel, *_kind_and_words(error))
 
-    def _send(self, channel: Channel) -> None:
-        channel.sent = self._clock()
-        channel.start()
-        if channel.wants != channel.watched:
-            self._connections.watch(channel)
-
     def _handle(self, events: list[tuple[int, int]]) -> None:
         for fd, event in events:
             channel = self._channels.get(fd)
@@ -330,7 +324,8 @@ class Driver:
             return
         channel.connected()
         if channel.state is not _CONNECTING:
-            self._send(channel)
+            channel.sent = self._clock()
+            channel.start()
 
     def _read(self, channel: Channel) -> Outcome | None:
         """Take what has come; the outcome of a request that it ends."""

@@ -153,14 +153,13 @@ def _listed(field: FieldDescriptor, value: Any) -> list[Any]:
     """Return what a list of messages is made of: of protobuf's own, elements of an array are one each."""
     assert field.message_type is not None
     if isinstance(value, np.ndarray) and value.ndim and is_known(field.message_type):
-        return [value[place : place + 1] for place in range(len(value))] if _is_wrapper(field) else value.tolist()
+        if field.message_type.full_name not in WRAPPERS:
+            plain: list[Any] = value.tolist()
+            return plain
+        return [value[place : place + 1] for place in range(len(value))]
     if not isinstance(value, list):
         raise ParseError(f"{field.full_name} takes a list, and {str(value)[:50]!r} is not one")
     return value
-
-
-def _is_wrapper(field: FieldDescriptor) -> bool:
-    return field.message_type is not None and field.message_type.full_name in WRAPPERS
 
 
 def _set(message: Any, field: FieldDescriptor, array: Any) -> None:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from loadgen.endpoints.endpoint import AnswerForm, Endpoint, at_pointer, filled, places
 from loadgen.kserve.http_messages import REMEMBERED, ResponseChecker, lead_of
+from loadgen.kserve.tensors import BYTES
 from loadgen.sut.channel import Mismatch
 from loadgen.transport.access import lines_of, merged
 from loadgen.transport.http1_head import HEAD_END, Head
@@ -19,7 +20,6 @@ from servemark.errors import InputDataError, OptionError
 from servemark.repository.names import in_path
 from servemark.workload import Arrays, Tensor, Workload, numbers
 
-BYTES = "BYTES"
 _SHOWN_BYTES = 200
 _SPACES = b" \t\r\n"
 NUMBER = b"0123456789+-.eE" + _SPACES
@@ -192,23 +192,15 @@ class AnswerChecker(ResponseChecker):
         )
         if not isinstance(rows, list):
             raise TypeError("the samples' values are not a list")
-        alone = len(self.outputs) == 1
-        values = [row[name] if isinstance(row, dict) else _only(row, alone=alone) for row in rows]
-        if self.batch_size:
-            return values
-        return values[0]
+        if len(self.outputs) > 1 and not all(isinstance(row, dict) for row in rows):
+            raise LookupError("a value without a name, which may be of any output")
+        values = [row[name] if isinstance(row, dict) else row for row in rows]
+        return values if self.batch_size else values[0]
 
     def decoded(self, body: bytes, outputs: Sequence[Tensor]) -> dict[str, npt.NDArray[np.generic]]:
         """Return the outputs of an answer that was judged right, each with the batch dimension if there are batches."""
         document = msgspec.json.decode(body)
         return {tensor.name: as_array(self._values(document, tensor.name), tensor) for tensor in outputs}
-
-
-def _only(value: Any, *, alone: bool) -> Any:
-    """Return the value of the only output. Raises LookupError where there are several, since it names none."""
-    if not alone:
-        raise LookupError("a value without a name")
-    return value
 
 
 def as_array(values: Any, tensor: Tensor) -> npt.NDArray[np.generic]:

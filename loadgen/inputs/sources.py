@@ -29,8 +29,9 @@ GENERATED = (SYNTHETIC, *DRAWN)
 
 def samples_of(config: LoadConfig) -> Iterator[Sample]:
     """The samples that `--input-data` names. Raises InputDataError, never substitutes another source."""
-    source, served = config.input_data, config.workload.served
-    if (config.inputs.shape or config.inputs.input_range) and not (source in DRAWN or (served and source == SYNTHETIC)):
+    source, workload = config.input_data, config.workload
+    is_drawn = source in DRAWN or (workload.served and source == SYNTHETIC)
+    if (config.inputs.shape or config.inputs.input_range) and not is_drawn:
         raise InputDataError(
             f"--shape and --input-range are for inputs that are drawn at random, not for --input-data {source}",
             fix="add --input-data random, or leave them out",
@@ -38,8 +39,11 @@ def samples_of(config: LoadConfig) -> Iterator[Sample]:
     if source in GENERATED:
         return _generated(config)
     if source == DATASET:
-        return _dataset(config)
-    return samples_at(data_path(config, config.workload.dataset), config.workload)
+        if workload.dataset is None or workload.read is None:
+            raise InputDataError(f"{workload.name} has no data set of its own", fix="--input-data synthetic, or a path")
+        path = data_path(config, workload.dataset)
+        return _checked(path, workload.read(path))
+    return samples_at(data_path(config, workload.dataset), workload)
 
 
 def samples_at(path: Path, workload: Workload) -> Iterator[Sample]:
@@ -132,14 +136,6 @@ def _shapes(step: Step) -> dict[str, tuple[int, ...]]:
 
 def _rows(samples: Sequence[Sample]) -> Arrays:
     return {name: np.stack([sample[name] for sample in samples]) for name in samples[0]}
-
-
-def _dataset(config: LoadConfig) -> Iterator[Sample]:
-    workload = config.workload
-    if workload.dataset is None or workload.read is None:
-        raise InputDataError(f"{workload.name} has no data set of its own", fix="--input-data synthetic, or a path")
-    path = data_path(config, workload.dataset)
-    return _checked(path, workload.read(path))
 
 
 def _checked(path: Path, samples: Iterator[Sample]) -> Iterator[Sample]:
