@@ -126,15 +126,11 @@ class Service:
         response.model_spec.name = spec.name + "_other" * self.hits(number, "other_model_every")
         response.model_spec.version.value = spec.version.value or 1
         for name, wanted in zip(sorted(request.inputs), sorted(request.output_filter), strict=True):
-            if self.hits(number, "missing_every"):
-                continue
             tensor = response.outputs[wanted]
             tensor.CopyFrom(request.inputs[name])
             if self.behaviour.typed and tensor.dtype == 1:
                 tensor.float_val.extend(memoryview(tensor.tensor_content).cast("f"))
                 tensor.ClearField("tensor_content")
-            if self.hits(number, "wrong_shape_every"):
-                tensor.tensor_shape.dim.add(size=1)
         return response
 
     def status(self, request: Any, context: Any) -> Any:

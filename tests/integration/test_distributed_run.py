@@ -249,7 +249,7 @@ WORKLOAD = Workload(
 def test_the_command_starts_its_own_workers(known_by: str, servemark: Servemark, tmp_path: Path) -> None:
     """They drive models that the zoo has not, and the master's metrics are their sum.
 
-    Workers that ask a server for its model: also tests/loadgen/targets/test_any_model.py.
+    Workers that ask a server for its model: also tests/loadgen/targets/test_open.py.
     """
     (tmp_path / "own.py").write_text(OWN)
     flags = ["--workload-file", str(tmp_path / "own.py"), "--model-name", "m"] if known_by == "a file" else []

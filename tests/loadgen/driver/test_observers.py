@@ -1,4 +1,4 @@
-"""Observers of outcomes: spans of traced requests, and a log whose figures, computed by numpy, are the result's."""
+"""Observers of outcomes: bounded failures, spans of traced requests, and a log whose figures are the result's."""
 
 import csv
 import itertools
@@ -6,18 +6,30 @@ import re
 import signal
 import time
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
-from loadgen.driver.observers import MAX_SPANS, RequestLog, TracedPayload, Tracing
+from loadgen.driver.observers import (
+    MAX_KINDS,
+    MAX_MESSAGES,
+    MAX_SPANS,
+    MAX_WORDS,
+    OTHER,
+    Failures,
+    RequestLog,
+    TracedPayload,
+    Tracing,
+)
 from loadgen.sut.channel import Outcome, Payload
 from servemark.errors import ResultError
 from servemark.figures.registry import value_of, why_unknown
 from servemark.library.requests import CSV_FILE
 from servemark.telemetry.metrics.catalog import traceparent
 from servemark.workload import get
+from tests.golden.server import GoldenServer
 from tests.support.largest_file import largest_file
 from tests.support.load_config import config
 from tests.support.locust_run import accounted, command, run, server_of, started, the_result, until
@@ -108,10 +120,25 @@ def check_against_log(result: Any, rows: list[dict[str, Any]]) -> None:
     assert result["details"]["errors"]["by_kind"] == {kind: kinds.count(kind) for kind in set(kinds)}
 
 
+def tiny(server: GoldenServer, out: Path, *flags: str) -> list[str]:
+    """The flags of a run that logs its requests to such a server."""
+    return ["--model", "ranking_tiny", "--url", server.url, "--out", str(out), "--request-log", *flags]
+
+
+def cut_short(server: GoldenServer, out: Path, requests: int, *flags: str) -> tuple[Any, list[dict[str, Any]]]:
+    """Interrupt a run once the server has had more requests; its result, and its log."""
+    with started(command("ranking", *tiny(server, out, *flags)), out / "log") as process:
+        until(lambda: len(server.requests()) > requests, "load")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 2
+    result, rows = the_result(out), rows_of(out)
+    assert len(rows) + PROBES == accounted(result)
+    return result, rows
+
+
 def test_the_figures_of_a_result_are_those_of_its_log(tmp_path: Path) -> None:
     with server_of(get("ranking_tiny"), delay_s=0.005, error_every=7, reset_every=11) as server:
-        flags = ["--url", server.url, "--out", str(tmp_path), "--request-rate", "200", "--warmup", "0.4"]
-        done = run("ranking", "--model", "ranking_tiny", *flags, "--duration", "1.5", "--request-log")
+        done = run("ranking", *tiny(server, tmp_path, "--request-rate", "200", "--warmup", "0.4", "--duration", "1.5"))
         received = len(server.requests())
     result, rows = the_result(tmp_path), rows_of(tmp_path)
     assert done.returncode == 2
@@ -123,8 +150,7 @@ def test_the_figures_of_a_result_are_those_of_its_log(tmp_path: Path) -> None:
 def test_the_measured_schedule_is_that_of_the_seed_after_a_warm_up_that_ends_by_itself(tmp_path: Path) -> None:
     load = ["--request-rate", "200", "--duration", "2", "--warmup", "auto", "--seed", "3"]
     with server_of(get("ranking_tiny"), delay_s=0.002) as server:
-        flags = ["--model", "ranking_tiny", *load, "--url", server.url, "--out", str(tmp_path), "--request-log"]
-        done = run("ranking", *flags, "--model-repository", str(tmp_path / "none"))
+        done = run("ranking", *tiny(server, tmp_path, *load), "--model-repository", str(tmp_path / "none"))
         received = len(server.requests())
     assert done.returncode in {0, 2}, done.stderr
     result, rows = the_result(tmp_path), rows_of(tmp_path)
@@ -144,36 +170,21 @@ def test_the_measured_schedule_is_that_of_the_seed_after_a_warm_up_that_ends_by_
 
 def test_the_log_of_a_run_that_is_cut_short_is_whole_too(tmp_path: Path) -> None:
     with server_of(get("ranking_tiny"), delay_s=0.05) as server:
-        flags = ["--url", server.url, "--out", str(tmp_path), "--users", "4", "--warmup", "0", "--duration", "60"]
-        with started(
-            command("ranking", "--model", "ranking_tiny", *flags, "--request-log"), tmp_path / "log"
-        ) as process:
-            until(lambda: len(server.requests()) > 150, "load")
-            process.send_signal(signal.SIGINT)
-            assert process.wait(20) == 2
-    result, rows = the_result(tmp_path), rows_of(tmp_path)
-    assert len(rows) + PROBES == accounted(result)
+        result, rows = cut_short(server, tmp_path, 150, "--users", "4", "--warmup", "0", "--duration", "60")
     assert {row["error"] for row in rows} <= {"", "interrupted"}
     check_against_log(result, rows)
 
 
 def test_a_run_that_is_cut_short_in_a_warm_up_of_no_known_length_keeps_its_log(tmp_path: Path) -> None:
+    # ten answers are needed to end it
+    load = ["--request-rate", "1", "--request-distribution", "constant", "--duration", "30", "--warmup", "auto"]
     with server_of(get("ranking_tiny")) as server:
-        # ten answers are needed to end it
-        load = ["--request-rate", "1", "--request-distribution", "constant", "--duration", "30", "--warmup", "auto"]
-        flags = ["--model", "ranking_tiny", *load, "--url", server.url, "--out", str(tmp_path), "--request-log"]
-        with started(command("ranking", *flags), tmp_path / "log") as process:
-            until(lambda: len(server.requests()) > 1 + PROBES, "load")
-            process.send_signal(signal.SIGINT)
-            assert process.wait(20) == 2
-    result, rows = the_result(tmp_path), rows_of(tmp_path)
+        result, rows = cut_short(server, tmp_path, 1 + PROBES, *load)
     scenario = result["scenario"]
     assert (result["partial"], scenario["warmup_s"], scenario["measured_s"]) == (True, None, 0)
-    assert (scenario["warmup"]["steady"], scenario["warmup"]["reason"]) == (
-        None,
-        "the run was cut short in its warm-up",
-    )
-    assert len(rows) + PROBES == accounted(result) > 1 + PROBES
+    steady, reason = (scenario["warmup"][key] for key in ("steady", "reason"))
+    assert (steady, reason) == (None, "the run was cut short in its warm-up")
+    assert len(rows) > 1
     assert all(row["scheduled_ns"] < 0 for row in rows)
 
 
@@ -184,9 +195,8 @@ def test_a_request_that_was_never_sent_has_no_such_time(tmp_path: Path) -> None:
     assert list(tmp_path.glob(CSV_FILE)) == []
     log.close()
     log.close()
-    assert (
-        tmp_path / CSV_FILE
-    ).read_text() == "scheduled_ns,sent_ns,done_ns,error\n-600,,500,connection_refused\n0,1,1000,\n"
+    text = (tmp_path / CSV_FILE).read_text()
+    assert text == "scheduled_ns,sent_ns,done_ns,error\n-600,,500,connection_refused\n0,1,1000,\n"
 
 
 def test_a_full_disk_costs_the_log_and_not_the_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -204,3 +214,49 @@ def test_a_full_disk_costs_the_log_and_not_the_run(tmp_path: Path, capsys: pytes
 def test_a_log_that_cannot_be_written_is_told_before_the_run(tmp_path: Path) -> None:
     with pytest.raises(ResultError, match="No such file or directory"):
         RequestLog(tmp_path / "nowhere", 0)
+
+
+def test_kinds_with_a_servers_number_are_few_and_others_keep_their_name() -> None:
+    failures = Failures()
+    kinds = [failures.kind(f"http_{number}") for number in range(100, 1000)]
+    assert kinds[:MAX_KINDS] == [f"http_{number}" for number in range(100, 100 + MAX_KINDS)]
+    assert set(kinds[MAX_KINDS:]) == {OTHER}
+    assert failures.kind("http_100") == "http_100"
+    # What the verdict looks for has its name however late it comes.
+    assert [failures.kind(kind) for kind in ("timeout", "backend_died", "generator_error")] == [
+        "timeout", "backend_died", "generator_error",
+    ]  # fmt: skip
+
+
+def test_only_the_first_messages_of_a_kind_are_told() -> None:
+    failures = Failures()
+    told = [failures.words("http_503", f"request {number}") for number in range(20)]
+    assert told == [f"request {number}" for number in range(MAX_MESSAGES)] + [""] * (20 - MAX_MESSAGES)
+    assert failures.words("http_503", "request 0") == "request 0"
+    assert failures.words("http_500", "request 7") == "request 7"
+
+
+@pytest.mark.parametrize("answered", [True, False], ids=["answer", "connection"])
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        ("no \x1b[2J \ud800", r"no \u001b[2J \ud800"),
+        ("no token-1234 here", "no <cookie> here"),
+        ("x" * 20_000_000, "x" * MAX_WORDS),
+        ("x" * (MAX_WORDS - 3) + "token-1234", "x" * (MAX_WORDS - 3) + "<co"),
+    ],
+    ids=["control characters", "secret", "length", "secret at the end"],
+)
+def test_words_of_a_failure(said: str, kept: str, answered: bool, tmp_path: Path) -> None:
+    (tmp_path / "headers").write_text("Cookie: a=token-1234; b=token-5678\n")
+    access = config("ranking_tiny", "--headers", str(tmp_path / "headers")).access
+    response = SimpleNamespace(message=lambda: said) if answered else None
+    outcome = Outcome(cast(Any, None), 0, 0, 0, "closed", "" if answered else said, cast(Any, response))
+    kept_outcome, words = Failures(access).named(outcome)
+    assert (kept_outcome.message, words) == (kept, kept)
+
+
+def test_a_backend_that_died_is_known_by_the_server_s_words() -> None:
+    for words, kind in (("Stub process 'm_0' is not healthy.", "backend_died"), ("out of memory", "http_500")):
+        failed, _ = Failures().named(Outcome(Payload(b""), 0, 0, 0, "http_500", words, None))
+        assert failed.error == kind

@@ -1,13 +1,15 @@
-"""Requests and answers of described endpoints without a server: places, pointers, and what is judged how."""
+"""Described endpoints without a server: their files, places, pointers, and what is judged how."""
 
 import json
+import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from loadgen.endpoints.control import HttpEndpointControl
-from loadgen.endpoints.endpoint import AnswerForm, Endpoint, RequestForm, at_pointer
+from loadgen.endpoints.endpoint import AnswerForm, Endpoint, RequestForm, at_pointer, endpoint_of
 from loadgen.endpoints.messages import AnswerChecker, Encoder, as_array
 from loadgen.transport.access import Access
 from loadgen.transport.http1_head import HEAD_END, Head
@@ -16,6 +18,7 @@ from servemark.workload import Tensor, Workload
 
 X, TEXT = Tensor("x", "FP32", (2,)), Tensor("text", "BYTES", (1,))
 Y = Tensor("y", "INT64", (2,))
+DESCRIBED = '{"about": "%s", "request": {"path": "/p", "body": 1}, "answer": {"row": ""}}'
 
 
 def nothing(*_: Any) -> Any:
@@ -85,9 +88,11 @@ def test_a_field_that_says_how_a_message_travels_is_refused(name: str) -> None:
         (RequestForm(path="/p", body="", headers={"X-A": "ü"}), "other than ASCII"),
         (RequestForm(path="/p", body="", headers={"X-A": "abc\n"}), "X-A"),
         (RequestForm(method="a.B/C", body={}, headers={"Content-Type": "text/plain"}), "says how a message travels"),
+        (RequestForm(method="no method", body={}), "is not like package.Service/Method"),
+        (RequestForm(method="a.B/C", path="/p", body={}), "give one of path"),
     ],
 )
-def test_a_field_that_cannot_be_sent_is_refused(request_form: RequestForm, words: str) -> None:
+def test_a_request_that_cannot_be_sent_is_refused(request_form: RequestForm, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         Endpoint("", request_form, AnswerForm() if request_form.method else AnswerForm(row=""))
 
@@ -145,3 +150,14 @@ def test_answers_of_whole_numbers_are_read_exactly() -> None:
     large = Tensor("y", "UINT64", (2,))
     assert as_array([[2**64 - 1, 1]], large).tolist() == [[2**64 - 1, 1]]
     assert as_array([2**53 + 1, 2.0], Y).tolist() == [2**53 + 1, 2]
+
+
+def test_a_description_is_read_once_until_it_changes(tmp_path: Path) -> None:
+    assert endpoint_of("kserve-v1") is endpoint_of("kserve-v1")
+    file = tmp_path / "mine.json"
+    file.write_text(DESCRIBED % "before")
+    os.utime(file, (1, 1))
+    assert endpoint_of(str(file)) is endpoint_of(str(file))
+    file.write_text(DESCRIBED % "after")
+    os.utime(file, (2, 2))
+    assert endpoint_of(str(file)).about == "after"

@@ -107,6 +107,15 @@ def test_a_place_or_a_pointer_that_the_model_does_not_have_is_refused(tmp_path: 
         method(tmp_path, {}, {"z": "/scores"}).reader(Telling(), CONFIG)
 
 
+@pytest.mark.parametrize(("pointer", "says"), [
+    ("/nonesuch", "no field 'nonesuch'"), ("/items", "is a message"), ("/items/x/score", "is not an index"),
+    ("/texts", "is not FP32"),
+])  # fmt: skip
+def test_a_pointer_that_leads_to_no_values_of_its_output_is_refused(tmp_path: Path, pointer: str, says: str) -> None:
+    with pytest.raises(OptionError, match=says):
+        method(tmp_path, {}, {"y": pointer}).reader(Telling(), CONFIG)
+
+
 def test_texts_are_texts_in_a_string_and_bytes_in_bytes() -> None:
     message = asked()
     fill(message, {"texts": np.array([["é".encode()], [0]], object), "raw": np.array([b"\xff"], object)})

@@ -12,9 +12,13 @@ from typing import Any
 import pytest
 
 from loadgen.kserve.control import MAX_COMPOSING, Control
+from loadgen.kserve.grpc_call import GrpcAnswer
+from loadgen.kserve.grpc_control import GrpcControl
+from loadgen.kserve.grpc_messages import SERVICE, message
 from servemark.errors import ServerError
 from servemark.workload import Tensor, Workload, get
 from tests.support.locust_run import server_of
+from tests.support.told import Telling, told
 
 TINY = get("ranking_tiny")
 MODEL = "ranking_tiny_onnxruntime"
@@ -241,3 +245,19 @@ def test_a_generator_only_install_is_not_told_to_serve(
     with pytest.raises(ServerError, match=r"no server answers at .*") as refused:
         Control("http://127.0.0.1:9").require_model(MODEL, TINY, "servemark serve it")
     assert advice in str(refused.value)
+
+
+READY = f"/{SERVICE}/ModelReady"
+
+
+@pytest.mark.parametrize(("answers", "fix"), [
+    ({}, "--endpoint-type where the server does not speak KServe v2"),
+    ({READY: told("grpc_not_found")}, "name another"),
+    ({READY: told(message("ModelReadyResponse", ready=False).SerializeToString())}, "name another"),
+])  # fmt: skip
+def test_a_server_of_another_protocol_over_grpc_has_its_own_remedy(
+    answers: dict[str, GrpcAnswer], fix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(GrpcControl, "first_call", Telling(answers=answers).first_call)
+    with pytest.raises(ServerError, match=rf"(?s)grpc://told:1 does not serve 'm'\n.*fix: {fix}"):
+        GrpcControl("grpc://told:1").require_ready("m", "name another", start="start it")

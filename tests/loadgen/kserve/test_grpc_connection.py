@@ -16,13 +16,12 @@ from loadgen.kserve.control import Control
 from loadgen.kserve.grpc_call import status_name
 from loadgen.kserve.grpc_control import GrpcControl
 from loadgen.transport.tcp import resolve
-from servemark.errors import OptionError, ServerError
+from servemark.errors import ServerError
 from servemark.workload import Tensor, get
 from tests.golden.grpc import ERROR, GoldenGrpc
 from tests.golden.load import constant_ns, tensor
 from tests.support.grpc_load import GrpcLoad
 from tests.support.http2_peer import Peer, answering
-from tests.support.load_config import config
 from tests.support.raw_server import raw_server
 
 WORKLOAD = dataclasses.replace(
@@ -199,39 +198,6 @@ def test_a_flood_of_pings_does_not_hold_up_the_control_plane(monkeypatch: pytest
         GrpcControl(f"grpc://127.0.0.1:{port}").require_model("golden", WORKLOAD, "servemark serve x")
     assert accepted == [1]
     assert hung_up.wait(20), "it waited until the flood was over"
-
-
-@pytest.mark.parametrize(
-    ("flags", "url"),
-    [
-        ("", "http://127.0.0.1:8000"),
-        ("--protocol http", "http://127.0.0.1:8000"),
-        ("--protocol grpc", "grpc://127.0.0.1:8001"),
-        ("--protocol grpc --url somewhere:9", "grpc://somewhere:9"),
-        ("--url grpc://somewhere:9/", "grpc://somewhere:9"),
-        ("--url grpc://somewhere --protocol grpc --streaming", "grpc://somewhere"),
-        ("--url somewhere:9", "http://somewhere:9"),
-    ],
-)
-def test_the_protocol_is_a_flag_or_the_url_s(flags: str, url: str) -> None:
-    found = config("ranking_tiny", *flags.split())
-    assert found.url == url
-    assert found.protocol == url.partition(":")[0]
-    assert found.server.streaming == ("--streaming" in flags)
-
-
-@pytest.mark.parametrize(
-    ("flags", "words"),
-    [
-        ("--streaming", "--streaming is for gRPC"),
-        ("--protocol http --url grpc://somewhere:9", "is not for --protocol http"),
-        ("--protocol grpc --url http://somewhere:9", "is not for --protocol grpc"),
-        ("--url h2://somewhere:9", "is not http://HOST:PORT or grpc://HOST:PORT"),
-    ],
-)
-def test_protocols_that_contradict(flags: str, words: str) -> None:
-    with pytest.raises(OptionError, match=words):
-        config("ranking_tiny", *flags.split())
 
 
 def test_a_grpc_url_without_a_port_is_triton_s() -> None:

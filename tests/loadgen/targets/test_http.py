@@ -1,28 +1,38 @@
-"""A server over HTTP: the engine that really runs, who serves a run, and a new connection for each request."""
+"""A server over HTTP: its engine, who serves a run, a connection for each request, paths, names and redirects."""
 
+import contextlib
+import json
 import os
+import re
+import socket
 from collections.abc import Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 from typing import Any, cast
+from urllib.parse import quote
 
+import numpy as np
 import pytest
 
+from loadgen.kserve.control import Control
 from loadgen.load.load_config import LoadConfig
+from loadgen.sut.channel import Outcome
 from loadgen.sut.target import ConnectionTimes, Placement
-from loadgen.targets.open import workload_of
 from loadgen.targets.http import read_placement, server_processes
-from loadgen.targets.open import open_target
+from loadgen.targets.open import open_target, served_workload, workload_of
 from loadgen.transport.tcp import Address
-from servemark.errors import OptionError
+from servemark.documents.request import RunRequest
+from servemark.errors import OptionError, ServerError
 from servemark.figures.registry import count_of, why_unknown
+from servemark.workload import Tensor
 from tests.golden.grpc import GoldenGrpc
-from tests.golden.load import Load, TargetLoad, constant_ns
+from tests.golden.load import Load, TargetLoad, answers, constant_ns
 from tests.golden.server import GoldenServer
 from tests.support.certificates import Authority, needs_openssl
 from tests.support.load_config import config, request_of
 from tests.support.locust_run import run
+from tests.support.raw_server import raw_server
 from tests.support.result_checks import counted_result
 
 METRICS = """# TYPE nv_inference_request_success counter
@@ -108,22 +118,22 @@ class Listening:
         return [pid for pid in self.pids if pid is not None]
 
 
-def serving(addresses: Sequence[Listening], *flags: str) -> list[int]:
+def processes_at(addresses: Sequence[Listening], *flags: str) -> list[int]:
     asked = config("ranking_tiny", "--url", "http://127.0.0.1:9", *flags)
     return server_processes(asked, cast(Sequence[Address], addresses))
 
 
 def test_who_listens_and_who_was_named_serve() -> None:
     me = os.getpid()
-    assert serving([]) == []
-    assert serving([Listening(7, 5), Listening(5)]) == [5, 7]
-    assert serving([Listening(me + 1)], f"--server-process={me}") == [me, me + 1]
+    assert processes_at([]) == []
+    assert processes_at([Listening(7, 5), Listening(5)]) == [5, 7]
+    assert processes_at([Listening(me + 1)], f"--server-process={me}") == [me, me + 1]
 
 
 def test_one_that_was_named_is_enough_where_it_is_not_seen_who_listens() -> None:
-    assert serving([Listening(None)], f"--server-process={os.getpid()}") == [os.getpid()]
+    assert processes_at([Listening(None)], f"--server-process={os.getpid()}") == [os.getpid()]
     with pytest.raises(LookupError, match="another user's"):
-        serving([Listening(None)])
+        processes_at([Listening(None)])
 
 
 def sent_to(server: Any, *flags: str, count: int = 20) -> tuple[Load, ConnectionTimes]:
@@ -194,9 +204,98 @@ def test_a_run_has_the_parts(tmp_path: Path) -> None:
     assert "first byte" in done.stdout
 
 
-@pytest.mark.parametrize("flags", [("--sequence-length", "3"), ("--protocol", "grpc", "--streaming"), ("--explain",)])
-def test_what_needs_a_lasting_connection_is_refused(flags: tuple[str, ...]) -> None:
-    with pytest.raises(
-        OptionError, match=f"--no-connection-reuse excludes {flags[-1] if len(flags) > 2 else flags[0]}"
-    ):
-        request_of("golden", "--no-connection-reuse", *flags)
+
+TENSORS = {
+    kind: [{"name": name, "datatype": "FP32", "shape": [-1, 2]}] for kind, name in (("inputs", "x"), ("outputs", "y"))
+}
+ANSWER = {"outputs": [{"name": "y", "datatype": "FP32", "shape": [1, 2], "data": [1, 2]}]}
+
+
+@contextlib.contextmanager
+def serving(base: bytes, *, in_chunks: bool = False) -> Iterator[tuple[str, list[bytes]]]:
+    """A KServe v2 server of one model below `base`, which compares paths byte for byte; and the paths asked for."""
+    known = {b"/ready": {}, b"": TENSORS, b"/infer": ANSWER}
+    asked: list[bytes] = []
+
+    def talk(connection: socket.socket) -> None:
+        data = b""
+        while got := connection.recv(65536):
+            data += got
+            head, end, rest = data.partition(b"\r\n\r\n")
+            length = re.search(rb"(?i)\r\ncontent-length: (\d+)", head)
+            if not end or len(rest) < int(length[1] if length else 0):
+                continue
+            data = b""
+            asked.append(head.split(b" HTTP/1.1")[0].partition(b" ")[2])
+            found = known.get(asked[-1].removeprefix(base)) if asked[-1].startswith(base) else None
+            body = json.dumps(found if found is not None else {"error": "unknown"}).encode()
+            status = b"200 OK" if found is not None else b"404 Not Found"
+            framed = b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
+            if in_chunks:
+                framed = b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n" % (len(body), body)
+            connection.sendall(b"HTTP/1.1 " + status + b"\r\n" + framed)
+
+    with raw_server(talk) as (port, _):
+        yield f"http://127.0.0.1:{port}", asked
+
+
+def drive(url: str, name: str) -> list[Outcome]:
+    """Ask a model ten times."""
+    workload = served_workload(Control(url), name, RunRequest().inputs)
+    return answers(config(name, "--url", url, "--concurrency", "1", lookup=lambda _: workload), 10).outcomes
+
+
+@pytest.mark.parametrize("in_chunks", [False, True])
+def test_a_server_behind_an_ingress_is_driven(in_chunks: bool) -> None:
+    with serving(b"/serving/a/v2/models/m", in_chunks=in_chunks) as (url, asked):
+        outcomes = drive(f"{url}/serving/a", "m")
+    assert {outcome.error for outcome in outcomes} == {None}
+    assert asked[-1] == b"/serving/a/v2/models/m/infer"
+    assert outcomes[0].response is not None
+    assert np.array_equal(outcomes[0].response.arrays([Tensor("y", "FP32", (2,))])["y"], [[1, 2]])
+
+
+@pytest.mark.parametrize("name", ["модель", "naïve", "50%", 'quo"te'])
+@pytest.mark.parametrize("decodes", [True, False], ids=["decoded", "as it is"])
+def test_a_name_is_driven_as_its_server_reads_it(name: str, decodes: bool) -> None:
+    """Triton compares the letters of a path as they come, other servers decode them."""
+    base = b"/v2/models/" + (quote(name).encode() if decodes else name.encode())
+    with serving(base) as (url, asked):
+        outcomes = drive(url, name)
+    assert {outcome.error for outcome in outcomes} == {None}
+    assert asked[-1] == base + b"/infer"
+
+
+def test_a_name_with_a_blank_that_no_server_knows_is_not_served() -> None:
+    with serving(b"/v2/models/a b") as (url, _), pytest.raises(ServerError, match="does not serve 'a b'"):
+        drive(url, "a b")
+
+
+@pytest.mark.parametrize("name", ["..", "a\nb", "\udcff"])
+def test_what_no_request_can_name_is_refused(name: str) -> None:
+    with pytest.raises(OptionError, match="cannot name a model"):
+        Control("http://127.0.0.1:9").path(name)
+
+
+@pytest.mark.parametrize(
+    ("location", "fix"),
+    [
+        ("https://other:8443/serving{path}", "--url https://other:8443/serving"),
+        ("/moved{path}", "--url {url}/moved"),
+        ("https://login.example/?next=x", "--url of the server that answers itself"),
+    ],
+)
+@pytest.mark.parametrize("status", [b"301 Moved Permanently", b"307 Temporary Redirect", b"308 Permanent Redirect"])
+def test_a_redirect_is_named_with_its_goal(location: str, fix: str, status: bytes) -> None:
+    path = "/v2/models/m/ready"
+
+    def moved(connection: socket.socket) -> None:
+        connection.recv(65536)
+        goal = location.format(path=path).encode()
+        connection.sendall(b"HTTP/1.1 %s\r\nLocation: %s\r\nContent-Length: 0\r\n\r\n" % (status, goal))
+
+    with raw_server(moved) as (port, _):
+        url = f"http://127.0.0.1:{port}"
+        with pytest.raises(ServerError, match="a redirect to ") as error:
+            Control(url).require_ready("m", "other", start="start")
+    assert error.value.fix == fix.format(url=url)

@@ -1,15 +1,14 @@
-"""`--headers FILE`: what is read, what is refused, and that no value is shown."""
+"""Header fields of the user's: which are read, refused and sent, each once, and that no value is shown."""
 
 from pathlib import Path
 
 import pytest
 
-from loadgen.kserve.grpc_call import Method
+from loadgen.kserve.grpc_call import FieldDecoder, Method
 from loadgen.kserve.http_messages import request_head
 from loadgen.targets.http import HttpTarget
-from loadgen.transport.access import Access, read_headers
+from loadgen.transport.access import Access, fault_of, lines_of, merged, read_headers
 from loadgen.transport.http1_head import HEAD_END
-from loadgen.transport.http2_frames import FieldDecoder
 from servemark.errors import OptionError
 from tests.support.load_config import config
 
@@ -122,3 +121,25 @@ def test_a_server_that_repeats_a_secret() -> None:
     assert access.redact(said) == "a server has no <authorization> here, <authorization>"
     cookies = Access(headers=(("cookie", "a=first-secret; b=second-secret"),))
     assert cookies.redact("no first-secret and no b=second-secret") == "no <cookie> and no b=<cookie>"
+
+
+@pytest.mark.parametrize("host", ["a.example.com", "a.example.com:8080", "10.0.0.1", "[::1]:80", "a-b_c.local"])
+def test_a_host_may_be_given(host: str) -> None:
+    assert fault_of("Host", host) is None
+
+
+@pytest.mark.parametrize("host", ["http://a", "a/b", "a b", "a,b/", "u@h", "a:port", "a:123456"])
+def test_what_is_not_a_host_is_refused(host: str) -> None:
+    assert fault_of("Host", host) == "the value of host is not HOST or HOST:PORT"
+
+
+def test_the_type_of_a_body_is_given_by_whose_body_it_is() -> None:
+    assert fault_of("Content-Type", "text/plain") is not None
+    assert fault_of("Content-Type", "text/plain", may_give_type=True) is None
+    assert fault_of("Content-Length", "5", may_give_type=True) is not None
+
+
+def test_a_name_is_the_same_in_any_case() -> None:
+    assert merged({"A": 1, "B": 2}, {"a": 3}) == {"a": 3, "B": 2}
+    assert lines_of("h:1", {"x": 1}) == ["Host: h:1", "x: 1"]
+    assert lines_of("h:1", {"x": 1, "hOST": "a"}) == ["Host: a", "x: 1"]

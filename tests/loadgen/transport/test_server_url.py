@@ -49,3 +49,35 @@ def test_what_would_be_dropped_is_refused(text: str, words: str, fix: str) -> No
 def test_a_host_is_needed(text: str) -> None:
     with pytest.raises(OptionError, match="is not http://HOST:PORT"):
         normal_url(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "protocol", "url"),
+    [
+        ("", "", "http://127.0.0.1:8000"),
+        ("", "grpc", "grpc://127.0.0.1:8001"),
+        ("somewhere:9", "grpc", "grpc://somewhere:9"),
+        ("grpc://somewhere:9/", "grpc", "grpc://somewhere:9"),
+        ("unix:/run/s", "", "http+unix:/run/s"),
+        ("unix:///run/s", "grpc", "grpc+unix:/run/s"),
+        ("grpc+unix:/run/s", "", "grpc+unix:/run/s"),
+        ("http+unix:/run/s", "http", "http+unix:/run/s"),
+    ],
+)
+def test_a_protocol_is_a_url_s_scheme_where_it_has_none(text: str, protocol: str, url: str) -> None:
+    assert normal_url(text, protocol) == url
+
+
+@pytest.mark.parametrize(
+    ("text", "protocol"),
+    [
+        ("unix:/" + "x" * 200, ""),
+        ("grpc+unix:/s", "http"),
+        ("unix:/a#b", ""),
+        ("http+unix://a", ""),
+        ("http://somewhere:9", "grpc"),
+    ],
+)
+def test_what_is_not_a_socket_or_not_of_the_protocol_is_refused(text: str, protocol: str) -> None:
+    with pytest.raises(OptionError, match="--url"):
+        normal_url(text, protocol)

@@ -6,10 +6,8 @@ from typing import Any
 import pytest
 
 from loadgen.load.load_config import LoadConfig
-from loadgen.targets.open import workload_of
-from loadgen.targets.open import open_target
-from loadgen.transport.server_url import normal_url
-from servemark.errors import OptionError, ServerError
+from loadgen.targets.open import open_target, workload_of
+from servemark.errors import ServerError
 from tests.golden.grpc import GoldenGrpc
 from tests.golden.load import TargetLoad, constant_ns
 from tests.golden.server import GoldenServer
@@ -59,24 +57,3 @@ def test_a_run_names_the_socket(tmp_path: Path) -> None:
     result = counted_result(tmp_path / "out", len(received))
     assert result["resolved"]["url"] == f"http+unix:{path}"
 
-
-@pytest.mark.parametrize(
-    ("text", "protocol", "url"),
-    [
-        ("unix:/run/s", "", "http+unix:/run/s"),
-        ("unix:///run/s", "grpc", "grpc+unix:/run/s"),
-        ("grpc+unix:/run/s", "", "grpc+unix:/run/s"),
-        ("http+unix:/run/s", "http", "http+unix:/run/s"),
-    ],
-)
-def test_ways_to_write_a_socket(text: str, protocol: str, url: str) -> None:
-    assert normal_url(text, protocol) == url
-
-
-@pytest.mark.parametrize(
-    ("text", "protocol"),
-    [("unix:/" + "x" * 200, ""), ("grpc+unix:/s", "http"), ("unix:/a#b", ""), ("http+unix://a", "")],
-)
-def test_what_is_not_a_socket_is_refused(text: str, protocol: str) -> None:
-    with pytest.raises(OptionError, match="--url"):
-        normal_url(text, protocol)

@@ -17,7 +17,6 @@ from tests.golden.load import constant_ns
 from tests.golden.server import GoldenServer
 from tests.support.grpc_load import GrpcLoad
 from tests.support.http2_peer import Peer, answer, answering, plain
-from tests.support.load_config import request_of
 from tests.support.locust_run import run, the_result
 from tests.support.raw_server import raw_server
 from tests.support.result_checks import check_schema
@@ -142,8 +141,3 @@ def test_what_is_not_a_share_and_a_time_is_refused(text: str) -> None:
     with pytest.raises(OptionError, match="--request-cancellation"):
         cancellation("--request-cancellation", text)
 
-
-@pytest.mark.parametrize("flags", [("--sequence-length", "3"), ("--shared-memory", "system"), ("--in-process",)])
-def test_what_cannot_give_requests_up_is_refused(flags: tuple[str, ...]) -> None:
-    with pytest.raises(OptionError, match=f"--request-cancellation excludes {flags[0]}"):
-        request_of("golden", "--request-cancellation", "5%:200ms", *flags)

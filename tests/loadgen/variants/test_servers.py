@@ -112,8 +112,20 @@ def test_servers_that_cannot_share_a_load_are_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "flags", [("--sequence-length", "3"), ("--shared-memory", "system"), ("--workers", "2"), ("--explain",)]
+    ("flags", "excluded"),
+    [
+        (
+            "--url http://a:1,http://b:1",
+            ["--sequence-length 3", "--shared-memory system", "--workers 2", "--explain"],
+        ),
+        ("--no-connection-reuse", ["--sequence-length 3", "--protocol grpc --streaming", "--explain"]),
+        ("--request-compression gzip", ["--sequence-length 3", "--shared-memory system", "--workers 2"]),
+        ("--request-cancellation 5%:200ms", ["--sequence-length 3", "--shared-memory system", "--in-process"]),
+    ],
 )
-def test_what_belongs_to_one_server_is_refused(flags: tuple[str, ...]) -> None:
-    with pytest.raises(OptionError, match=f"several servers excludes {flags[0]}"):
-        request_of("golden", "--url", "http://a:1,http://b:1", *flags)
+def test_variants_that_exclude_other_options(flags: str, excluded: list[str]) -> None:
+    variant = flags.split()[0]
+    for each in excluded:
+        other = each[each.rindex("--") :].split()[0]
+        with pytest.raises(OptionError, match=f"{variant}.* excludes {other}"):
+            request_of("golden", *flags.split(), *each.split())

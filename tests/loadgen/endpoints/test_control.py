@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from loadgen.endpoints.control import GrpcEndpointControl, Spoken, spoken_over_grpc
 from loadgen.endpoints.method import HEALTH, UnaryMethod
-from loadgen.endpoints.over_grpc import GrpcEndpointControl, Spoken, spoken_over_grpc
 from loadgen.endpoints.tensorflow_serving import STATUS, TensorFlowServing
 from loadgen.kserve.grpc_call import GrpcAnswer
 from servemark.errors import InputDataError, OptionError, ServerError

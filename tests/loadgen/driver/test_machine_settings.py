@@ -1,15 +1,21 @@
-"""Priority of the sending thread: its request, its grant, and the end of real time."""
+"""Settings of the machine: the sending thread's priority, and when cores are kept out of idle states."""
 
 import ctypes
 import os
 from collections.abc import Callable
+from pathlib import Path
 from threading import Event, Semaphore
+from typing import cast
 
+import psutil
 import pytest
 
-from loadgen.driver import priority as module
-from loadgen.driver.priority import MOST_SHARE, WATCHED_S, SendersPriority
+from loadgen.driver import machine_settings as module
+from loadgen.driver.machine_settings import MOST_SHARE, WATCHED_S, CpuLatency, SendersPriority
+from loadgen.sut.target import Target
 from servemark.errors import OptionError
+from servemark.figures.value import Value
+from servemark.machine import idle_states, scheduling
 from servemark.machine.scheduling import Attributes, Priority
 from servemark.telemetry import os_threads
 from servemark.telemetry.os_threads import start_thread
@@ -52,8 +58,8 @@ class Kernel:
 def kernel(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Kernel]:
     def make(*refused: Priority, **started: int) -> Kernel:
         made = Kernel(*refused, **started)
-        monkeypatch.setattr(module, "schedule", made.schedule)
-        monkeypatch.setattr(module, "refusal", made.refusal)
+        monkeypatch.setattr(scheduling, "schedule", made.schedule)
+        monkeypatch.setattr(scheduling, "refusal", made.refusal)
         monkeypatch.setattr(Attributes, "now", lambda: made.before)
         return made
 
@@ -154,3 +160,92 @@ def test_real_time_is_given_up_by_a_generator_that_would_starve_the_server(kerne
         system.work(WATCHED_S, 0.1)
         held.watch()
         assert system.now is Priority.SLICE
+
+
+HELD = Value(0)
+
+
+@pytest.fixture
+def device(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A kernel's device that takes what is written; nothing here has RAPL."""
+    path, hold = tmp_path / "cpu_dma_latency", idle_states.hold_awake
+    path.touch()
+    monkeypatch.setattr(idle_states, "hold_awake", lambda *_: hold(path))
+    monkeypatch.setattr(module, "_has_rapl", lambda: False)
+    monkeypatch.setattr(module, "virtual_machine", lambda: "a vendor")
+    return path
+
+
+class Server:
+    """A target that is on another machine, here, or nobody knows where."""
+
+    def __init__(self, place: str) -> None:
+        self.local, self._place = place == "in this process", place
+
+    def processes(self) -> list[int]:
+        if self._place == "a container":
+            raise LookupError(self._place)
+        return [7] if self._place == "this machine" else []
+
+
+def asked(value: str = "auto", server: str = "elsewhere", *, power_command: bool = False) -> CpuLatency:
+    latency = CpuLatency(value, power_command=power_command)
+    latency.require(cast(Target, Server(server)))
+    return latency
+
+
+def is_held(device: Path) -> bool:
+    return any(file.path == str(device) for file in psutil.Process().open_files())
+
+
+def test_cores_are_kept_awake_while_requests_are_sent(device: Path) -> None:
+    with asked() as latency:
+        assert is_held(device)
+        assert latency.figure == HELD
+    assert not is_held(device)
+    assert latency.figure == HELD
+
+
+@pytest.mark.parametrize("server", ["this machine", "in this process", "a container"])
+def test_what_is_measured_is_not_changed_unless_asked(device: Path, server: str) -> None:
+    with asked("auto", server) as latency:
+        assert not is_held(device)
+        assert "the server is on this machine, or it is not known" in str(latency.figure.reason)
+    with asked("on", server):
+        assert is_held(device)
+
+
+@pytest.mark.parametrize(
+    ("value", "power_command", "detected", "why"),
+    [
+        ("auto", True, {}, "metered"),
+        ("off", False, {}, "--cpu-latency-qos off"),
+        ("auto", False, {"_has_rapl": True}, "metered"),
+        ("auto", False, {"virtual_machine": None}, "no virtual machine"),
+    ],
+)
+def test_cores_may_idle(
+    device: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    value: str,
+    power_command: bool,
+    detected: dict[str, object],
+    why: str,
+) -> None:
+    for name, found in detected.items():
+        monkeypatch.setattr(module, name, lambda found=found: found)
+    with asked(value, power_command=power_command) as latency:
+        assert not is_held(device)
+    assert latency.figure.value is None
+    assert why in str(latency.figure.reason)
+    with asked("on"):
+        assert is_held(device)
+
+
+def test_a_kernel_that_refuses_is_told_and_stops_only_who_insists(device: Path) -> None:
+    device.unlink()
+    with asked() as latency:
+        assert latency.figure.value is None
+        assert "No such file" in str(latency.figure.reason)
+    with pytest.raises(OptionError, match=r"--cpu-latency-qos on: .*No such file"):
+        asked("on")
