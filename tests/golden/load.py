@@ -18,10 +18,11 @@ from loadgen.load.arrivals import Arrivals, ClosedLoopArrivals, OpenLoopArrivals
 from loadgen.load.load_config import LoadConfig
 from loadgen.sut.channel import Channel, Outcome, Payload
 from loadgen.sut.kernel_clock import KernelClock
-from loadgen.targets.open import open_target
+from loadgen.targets.open import open_target, workload_of
 from loadgen.transport.access import NO_ACCESS, Access
 from loadgen.transport.tcp import Address
 from servemark.workload import Tensor
+from tests.support.load_config import request_of
 
 ASKED = Asked("golden", frozenset({"1"}))
 START_IN_NS = 20_000_000
@@ -142,6 +143,13 @@ class TargetLoad(Load):
 
     def channels(self) -> Any:
         return self._target.connect
+
+
+def target_at(url: str, *flags: str) -> Any:
+    """Prepare the target of a run on the golden model at a URL."""
+    target = open_target(LoadConfig.of(request_of("golden", "--url", url, *flags), workload_of))
+    target.prepare()
+    return target
 
 
 def answers(config: LoadConfig, count: int = 8) -> Load:

@@ -113,6 +113,30 @@ def test_a_server_s_name_leads_to_no_other_folder(tmp_path: Path) -> None:
     assert raw_files(tmp_path / "in", any_workload((Tensor("../secret", "FP32", (1,)),), ())) is None
 
 
+@pytest.mark.parametrize("content", [b"", b"no archive", b"\x93NUMPY\x01\x00v\x00{'descr': '<f4', 'shape': (", None])
+def test_an_archive_that_cannot_be_read_is_named(content: bytes | None, tmp_path: Path) -> None:
+    file = tmp_path / "bad.npz"
+    np.savez(file, x=ARRAYS["x"][0], text=ARRAYS["text"][0])
+    file.write_bytes(file.read_bytes()[:150] if content is None else content)
+    with pytest.raises(InputDataError, match=r"bad\.npz cannot be read"):
+        list(from_npz_folder(tmp_path, MODEL))
+
+
+@pytest.mark.parametrize(
+    ("arrays", "words"),
+    [
+        ({"x": np.zeros(3)}, r"bad\.npz: 'x' has 3 elements"),
+        ({"x": np.array(["a", "b"])}, "'x' .FP32. cannot be read"),
+        ({"w": np.array([np.nan])}, "'w' .INT8. cannot be read: nan is not INT8"),
+        ({"w": np.array([2**31])}, "'w' .INT8. cannot be read: .* is not INT8"),
+    ],
+)
+def test_arrays_that_are_not_an_input_are_named(arrays: dict[str, Any], words: str, tmp_path: Path) -> None:
+    np.savez(tmp_path / "bad.npz", **{"x": ARRAYS["x"][0], "text": ARRAYS["text"][0], **arrays})
+    with pytest.raises(InputDataError, match=words):
+        list(from_npz_folder(tmp_path, MODEL))
+
+
 def written(folder: Path, document: Any) -> Path:
     path = folder / "in.json"
     path.write_text(json.dumps(document))
@@ -218,6 +242,7 @@ def test_streams_follow_each_other_and_have_their_right_outputs(tmp_path: Path) 
         ({"x": [1, 10**400], "text": TEXT}, "a value is too large for FP32"),
         ({"x": [[1], [2, 3]], "text": TEXT}, "'x' .FP32. cannot be read"),
         ({"x": [{}, {}], "text": TEXT}, "its values are not numbers"),
+        ({"x": json.loads("[" * 200 + "1" + "]" * 200), "text": TEXT}, "'x' .FP32. cannot be read"),
         ({"x": {"content": [1, 2], "shape": [10**12, 2]}, "text": TEXT}, "has 2 elements"),
         ({"x": {"content": [1, 2], "shape": [-1, 2]}, "text": TEXT}, "does not fit"),
         ({"x": {"content": [1, 2], "shape": [True, 2]}, "text": TEXT}, "does not fit"),
@@ -226,33 +251,7 @@ def test_streams_follow_each_other_and_have_their_right_outputs(tmp_path: Path) 
         ({"x": [1, 2], "text": TEXT, "mask": ["false"]}, "its values are not numbers"),
         ({"x": [1, 2], "text": TEXT, "mask": [2]}, "2 is not BOOL"),
         ({"z" * 10**6: [1], "\x1b[2J": [1]}, "has 'z{200}'"),
-    ],
-    ids=[
-        "no text",
-        "an unknown input",
-        "a shape that does not fit",
-        "a shape of text",
-        "more values than a shape",
-        "neither content nor b64",
-        "b64 that is none",
-        "b64 of half a number",
-        "b64 of half a text",
-        "numbers as text",
-        "a text too few",
-        "null among numbers",
-        "null",
-        "text as numbers",
-        "400 digits",
-        "ragged",
-        "objects as numbers",
-        "a shape of 10^12",
-        "a negative shape",
-        "a shape of true",
-        "half a surrogate",
-        "b64 that announces 2 GiB",
-        "text as true",
-        "2 as true",
-        "a name of a million letters",
+        (7, r"data\[0\] is not an object"),
     ],
 )
 def test_a_wrong_step_is_named(step: Any, words: str, tmp_path: Path) -> None:
@@ -263,14 +262,14 @@ def test_a_wrong_step_is_named(step: Any, words: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text",
     ["", "[]", "{}", '{"data": 5}', '{"data": "x"}', '{"data": {"x": 1}}', '{"data": [[[{}]]]}', "\0" * 9,
-     '{"data": ' + "[" * 10**5, '{"data": [{"x": ' + "9" * 5000 + "}]}", '{"data": [], "validation_data": 5}'],
+     '{"data": ' + "[" * 10**5, '{"data": [{"x": ' + "9" * 5000 + "}]}", '{"data": [], "validation_data": 5}', "\0\xff"],
     ids=["empty", "a list", "no data", "a number", "a text", "an object", "streams of streams", "zeros", "deep",
-         "5,000 digits", "answers that are a number"],
+         "5,000 digits", "answers that are a number", "not UTF-8"],
 )  # fmt: skip
 def test_what_is_no_document_is_an_error_with_words(text: str, tmp_path: Path) -> None:
     path = tmp_path / "in.json"
-    path.write_text(text)
-    with pytest.raises(InputDataError, match=r"in\.json"):
+    path.write_bytes(text.encode("latin-1"))
+    with pytest.raises(InputDataError, match=r"(?s)in\.json.*fix: (perf_analyzer's input JSON|.*UTF-8)"):
         list(read_steps(path, STEPPED))
     assert has_validation(path) is ("validation_data" in text)
 

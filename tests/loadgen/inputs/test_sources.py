@@ -34,6 +34,12 @@ def test_random_and_zero_stand_for_any_workload_s_own() -> None:
     )
 
 
+def test_a_file_without_a_sample_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "in.json").write_text('{"data": []}')
+    with pytest.raises(InputDataError, match="holds no sample"):
+        drawn("--input-data", str(tmp_path / "in.json"))
+
+
 def test_a_range_is_not_dropped_in_silence() -> None:
     with pytest.raises(InputDataError, match=r"not for --input-data synthetic\n.*add --input-data random"):
         drawn("--input-range", "seq:5:9")

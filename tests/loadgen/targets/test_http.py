@@ -16,21 +16,20 @@ import numpy as np
 import pytest
 
 from loadgen.kserve.control import Control
-from loadgen.load.load_config import LoadConfig
 from loadgen.sut.channel import Outcome
 from loadgen.sut.target import ConnectionTimes, Placement
 from loadgen.targets.http import read_placement, server_processes
-from loadgen.targets.open import open_target, served_workload, workload_of
+from loadgen.targets.open import served_workload
 from loadgen.transport.tcp import Address
 from servemark.documents.request import RunRequest
 from servemark.errors import OptionError, ServerError
 from servemark.figures.registry import count_of, why_unknown
 from servemark.workload import Tensor
 from tests.golden.grpc import GoldenGrpc
-from tests.golden.load import Load, TargetLoad, answers, constant_ns
+from tests.golden.load import Load, TargetLoad, answers, constant_ns, target_at
 from tests.golden.server import GoldenServer
 from tests.support.certificates import Authority, needs_openssl
-from tests.support.load_config import config, request_of
+from tests.support.load_config import config
 from tests.support.locust_run import run
 from tests.support.raw_server import raw_server
 from tests.support.result_checks import counted_result
@@ -137,9 +136,7 @@ def test_one_that_was_named_is_enough_where_it_is_not_seen_who_listens() -> None
 
 
 def sent_to(server: Any, *flags: str, count: int = 20) -> tuple[Load, ConnectionTimes]:
-    request = request_of("golden", "--url", server.url, "--no-connection-reuse", *flags)
-    target = open_target(LoadConfig.of(request, workload_of))
-    target.prepare()
+    target = target_at(server.url, "--no-connection-reuse", *flags)
     load = TargetLoad(target).open(constant_ns(200, count))
     assert target.connection_times is not None
     target.connection_times.flush(0, 1 << 62)

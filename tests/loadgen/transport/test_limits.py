@@ -8,16 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from loadgen.load.load_config import LoadConfig
 from loadgen.sut.channel import ConnectionFailed
-from loadgen.targets.open import open_target, workload_of
 from loadgen.transport.limits import TooLarge, compress, decompress, max_message_bytes
 from servemark.figures.registry import value_of
 from servemark.workload import Tensor
 from tests.golden.grpc import GoldenGrpc
-from tests.golden.load import Load, TargetLoad
+from tests.golden.load import Load, TargetLoad, target_at
 from tests.golden.server import GoldenServer
-from tests.support.load_config import request_of
 from tests.support.locust_run import run
 from tests.support.result_checks import counted_result
 
@@ -27,8 +24,7 @@ WORST = {"BOOL": False, "INT8": -128, "FP16": -1.2345678901234567e-300, "FP32": 
 
 
 def sent_to(server: Any, *flags: str) -> tuple[Load, Any]:
-    target = open_target(LoadConfig.of(request_of("golden", "--url", server.url, *flags), workload_of))
-    target.prepare()
+    target = target_at(server.url, *flags)
     return TargetLoad(target, 4).closed(1, 0.1), target
 
 

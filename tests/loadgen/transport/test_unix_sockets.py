@@ -5,13 +5,10 @@ from typing import Any
 
 import pytest
 
-from loadgen.load.load_config import LoadConfig
-from loadgen.targets.open import open_target, workload_of
 from servemark.errors import ServerError
 from tests.golden.grpc import GoldenGrpc
-from tests.golden.load import TargetLoad, constant_ns
+from tests.golden.load import TargetLoad, constant_ns, target_at
 from tests.golden.server import GoldenServer
-from tests.support.load_config import request_of
 from tests.support.locust_run import run
 from tests.support.result_checks import counted_result
 
@@ -21,10 +18,7 @@ from tests.support.result_checks import counted_result
 def test_a_load_goes_to_a_socket(golden: Any, protocol: str, flags: tuple[str, ...], tmp_path: Path) -> None:
     path = tmp_path / "s"
     with golden(unix=str(path)) as server:
-        request = request_of("golden", "--url", f"unix:{path}", "--protocol", protocol, *flags)
-        config = LoadConfig.of(request, workload_of)
-        target = open_target(config)
-        target.prepare()
+        target = target_at(f"unix:{path}", "--protocol", protocol, *flags)
         assert (target.protocol, target.local, target.processes()) == (protocol, True, [server.pid])
         load = TargetLoad(target).open(constant_ns(400, 40))
         received = server.log()["requests"]
@@ -37,8 +31,7 @@ def test_a_load_goes_to_a_socket(golden: Any, protocol: str, flags: tuple[str, .
 def test_a_server_that_is_gone_refuses_each_request(tmp_path: Path) -> None:
     path = tmp_path / "s"
     with GoldenServer(unix=str(path)) as server:
-        target = open_target(LoadConfig.of(request_of("golden", "--url", f"unix:{path}"), workload_of))
-        target.prepare()
+        target = target_at(f"unix:{path}")
         first, second = TargetLoad(target), TargetLoad(target)
         server.kill()
         assert first.open(constant_ns(100, 5)).kinds == {"connection_refused": 5}

@@ -1,43 +1,32 @@
 """Several servers in one run: each gets every n-th request, whatever the others do, and has figures of its own."""
 
-from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from loadgen.load.load_config import LoadConfig
 from loadgen.sut.channel import Outcome
-from loadgen.targets.open import workload_of
-from loadgen.targets.open import open_target
 from loadgen.transport.server_url import normal_urls
 from loadgen.variants.servers import OfServer, RoundRobin, ServerRecorder
 from servemark.errors import OptionError
 from servemark.figures.registry import count_of
 from tests.golden.grpc import GoldenGrpc
-from tests.golden.load import Load, constant_ns
+from tests.golden.load import TargetLoad, constant_ns, target_at
 from tests.golden.server import GoldenServer
 from tests.support.load_config import request_of
 from tests.support.locust_run import run
 from tests.support.result_checks import counted_result
 
 
-class Shared(Load):
-    """Load on several servers, of a target that is prepared."""
-
-    target: Any
+class Shared(TargetLoad):
+    """Load on two servers."""
 
     def connections(self) -> RoundRobin:
-        return RoundRobin(self.target.connect, self.max_in_flight, 2)
+        return RoundRobin(self._target.connect, self.max_in_flight, 2)
 
 
-def load_on(first: Any, second: Any, **settings: Any) -> Shared:
-    config = LoadConfig.of(request_of("golden", "--url", f"{first.url},{second.url}"), workload_of)
-    target = open_target(config)
-    target.prepare()
-    load = Shared(0, requests=cycle([*islice(target.payloads(None), 8)]), **settings)
-    load.target = target
-    return load
+def load_on(first: Any, second: Any) -> Shared:
+    return Shared(target_at(f"{first.url},{second.url}"))
 
 
 def servers_of(outcomes: list[Outcome]) -> list[int]:
@@ -61,7 +50,7 @@ def test_servers_take_requests_in_turn_also_where_one_is_slow(golden: Any) -> No
 
 def test_a_request_names_the_server_that_gets_it() -> None:
     with GoldenServer() as first, GoldenServer() as second:
-        payload = next(load_on(first, second).target.payloads(None))
+        payload = next(target_at(f"{first.url},{second.url}").payloads(None))
     for request, server in zip(payload.request, (first, second), strict=True):
         assert f"\r\nHost: {server.address}\r\n".encode() in request
 
@@ -69,7 +58,8 @@ def test_a_request_names_the_server_that_gets_it() -> None:
 @pytest.mark.parametrize("loop", ["open", "closed"])
 def test_a_server_that_dies_has_failures_and_the_other_has_none(loop: str) -> None:
     with GoldenServer() as alive, GoldenServer() as dead:
-        load = load_on(alive, dead, connect=4)
+        load = load_on(alive, dead)
+        load.connect = 4
         dead.kill()
         load.open(constant_ns(200, 40)) if loop == "open" else load.closed(4, 0.3)
     recorder = ServerRecorder([alive.url, dead.url])
