@@ -375,17 +375,6 @@ def test_an_error_where_outcomes_are_counted_is_not_taken_for_a_channels() -> No
         Load(server.port, outcomes=Broken()).open([0])
 
 
-def test_outcomes_hold_what_a_listener_needs() -> None:
-    with GoldenServer(error_every=2) as server:
-        load = Load(server.port).open(constant_ns(100, 2))
-    good, bad = sorted(load.outcomes, key=lambda o: o.scheduled)
-    answered: Any = good.response
-    failed: Any = bad.response
-    assert (good.error, answered.head.status) == (None, 200)
-    assert (bad.error, failed.head.status) == ("http_500", 500)
-    assert "golden error on request 2" in failed.message()
-
-
 def test_a_tick_waits_where_a_request_is_due_meanwhile() -> None:
     """A tick keeps the thread for a while: of two requests that are due soon after each other it follows the second."""
     ticks: list[int] = []

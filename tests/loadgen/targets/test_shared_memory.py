@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -155,14 +156,8 @@ def test_a_request_over_grpc_is_what_tritonclient_would_send() -> None:
     wire = SharedGrpc(to("grpc://h:1"))
     request = wire.request(wire.inputs(INPUTS), wire.outputs(OUTPUTS))
     assert int.from_bytes(request[1:5], "big") == len(request) - 5
-    unset: dict[str, Any] = {
-        "sequence_id": 0,
-        "sequence_start": False,
-        "sequence_end": False,
-        "priority": 0,
-        "timeout": None,
-    }
-    unset |= {"request_id": "", "parameters": None, "priority": 0, "timeout": None}
+    unset: dict[str, Any] = {"sequence_id": 0, "sequence_start": False, "sequence_end": False, "priority": 0}
+    unset |= {"timeout": None, "request_id": "", "parameters": None}
     expected = _get_inference_request(model_name="m", model_version="", **theirs(client), **unset)
     assert service_pb2.ModelInferRequest.FromString(request[5:]) == expected
 
@@ -236,16 +231,13 @@ def posts(golden: GoldenServer, action: str) -> list[str]:
 @pytest.mark.parametrize("batch", [3, 8])
 def test_requests_carry_only_places_on_the_device(cuda: FakeCuda, batch: int, tmp_path: Path) -> None:
     with GoldenServer() as golden:
-        under_test = target(golden.url, "--batch-size", str(batch))
-        try:
+        with closing(target(golden.url, "--batch-size", str(batch))) as under_test:
             outcomes = drive(under_test)
             [pointer] = cuda.allocations
             assert under_test.shared_memory == "cuda"
             assert under_test.config["shared_memory_device"] == "cuda:0"
             bodies = {request["bytes"] for request in golden.requests()}
             registered = posts(golden, "/register")
-        finally:
-            under_test.close()
         assert len(registered) == len(posts(golden, "/unregister")) == 1
         assert len(golden.requests()) == len(outcomes)
     assert max(bodies) < 64 * 4 * batch
@@ -254,9 +246,8 @@ def test_requests_carry_only_places_on_the_device(cuda: FakeCuda, batch: int, tm
         assert found[number]["OUTPUT0"] == ("<f4", (batch, 64), inputs["INPUT0"].tobytes())
     # Everything goes up before the first request; down come only the outputs of golden ones, which all are here.
     copies = [call for call in cuda.calls if call.startswith("cudaMemcpy")]
-    assert copies == ["cudaMemcpy cudaMemcpyHostToDevice"] * 1024 + ["cudaMemcpy cudaMemcpyDeviceToHost"] * len(
-        outcomes
-    )
+    up, down = "cudaMemcpy cudaMemcpyHostToDevice", "cudaMemcpy cudaMemcpyDeviceToHost"
+    assert copies == [up] * 1024 + [down] * len(outcomes)
     assert cuda.calls[-1] == "cudaFree"
     assert not cuda.allocations
     assert pointer
@@ -266,11 +257,8 @@ def test_requests_carry_only_places_on_the_device(cuda: FakeCuda, batch: int, tm
 @pytest.mark.parametrize("streaming", [False, True], ids=["unary", "streaming"])
 def test_the_same_over_grpc(cuda: FakeCuda, streaming: bool) -> None:
     with GoldenGrpc() as golden:
-        under_test = target(golden.url, *(["--streaming"] * streaming))
-        try:
+        with closing(target(golden.url, *(["--streaming"] * streaming))) as under_test:
             outcomes = drive(under_test)
-        finally:
-            under_test.close()
         log = golden.log()
     assert (log["requests"], log["changes"]) == (len(outcomes), ["cuda register", "cuda unregister"])
     found = answers(outcomes, IDENTITY.outputs)
@@ -280,41 +268,29 @@ def test_the_same_over_grpc(cuda: FakeCuda, streaming: bool) -> None:
 
 
 def test_outputs_of_ordinary_requests_stay_on_the_device(cuda: FakeCuda) -> None:
-    with GoldenServer() as golden:
-        under_test = target(golden.url)
-        try:
-            outcomes = drive(under_test, golden=False)
-        finally:
-            under_test.close()
+    with GoldenServer() as golden, closing(target(golden.url)) as under_test:
+        outcomes = drive(under_test, golden=False)
     assert {outcome.error for outcome in outcomes} == {None}
     assert "cudaMemcpy cudaMemcpyDeviceToHost" not in cuda.calls
 
 
 def test_memory_is_on_the_gpu_that_the_model_runs_on(cuda: FakeCuda, monkeypatch: pytest.MonkeyPatch) -> None:
-    from loadgen.kserve.control import Control
-
     with GoldenServer() as golden:
         for device, expected in (("cuda:1", 1), ("cuda:1,cuda:0", 1), ("cpu", 0), (None, 0)):
             monkeypatch.setattr(Control, "placement", lambda *_, at=device: Placement("golden", at, None))
-            under_test = target(golden.url)
-            try:
+            with closing(target(golden.url)) as under_test:
                 under_test.prepare()
                 under_test.payloads(None)
                 assert cuda.device == expected
                 assert under_test.config["shared_memory_device"] == f"cuda:{expected}"
-            finally:
-                under_test.close()
 
 
 def test_a_server_that_refuses_the_handle(cuda: FakeCuda, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FakeCuda, "CUDA_IPC_HANDLE_SIZE", 32)
+    words = r"(?s)cudasharedmemory/region/.*invalid args.*--ipc=host"
     with GoldenServer() as golden:
-        under_test = target(golden.url)
-        try:
-            with pytest.raises(ServerError, match=r"(?s)cudasharedmemory/region/.*invalid args.*--ipc=host"):
-                drive(under_test)
-        finally:
-            under_test.close()
+        with closing(target(golden.url)) as under_test, pytest.raises(ServerError, match=words):
+            drive(under_test)
         assert golden.requests() == []
     assert not cuda.allocations
 
