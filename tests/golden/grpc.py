@@ -14,11 +14,11 @@ import signal
 import threading
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from servemark.calibration.golden.server import GoldenProcess
 from tests.golden.memory import Memory, over_grpc
@@ -53,11 +53,22 @@ class Behaviour:
 
 
 @dataclass
-class Service:
+class Counting:
+    """A service over gRPC that counts its requests."""
+
+    behaviour: Any
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def hits(self, number: int, every: str) -> bool:
+        """Return True if the behaviour falls on this request."""
+        count: int = getattr(self.behaviour, every)
+        return bool(count) and number % count == 0
+
+
+@dataclass
+class Service(Counting):
     """The model and its record."""
 
-    behaviour: Behaviour
-    lock: threading.Lock = field(default_factory=threading.Lock)
     requests: int = 0
     sizes: int = 0
     checksums: int = 0
@@ -67,11 +78,6 @@ class Service:
     cancelled: int = 0  # calls that their client gave up
     peers: list[str] = field(default_factory=list)  # clients that called, each once
     sequences: list[tuple[int, bool, bool]] = field(default_factory=list)  # id, start, end of each request
-
-    def hits(self, number: int, every: str) -> bool:
-        """Return True if the behaviour falls on this request."""
-        count: int = getattr(self.behaviour, every)
-        return bool(count) and number % count == 0
 
     def infer(self, request: Any) -> tuple[int, Any]:
         """Number a request and answer it; None is an error."""
@@ -209,42 +215,50 @@ def handlers(service: Service) -> Any:
     return grpc.method_handlers_generic_handler(SERVICE, methods)
 
 
-def main() -> None:
-    """Serve until SIGTERM; the port is printed as one JSON line."""
+def serve(behaviour: type[Any], handlers: Callable[[Any], Any]) -> None:
+    """Serve until SIGTERM as --config says, JSON with a behaviour's fields; the port is printed as one JSON line."""
     import grpc
 
-    parser = argparse.ArgumentParser(description=Behaviour.__doc__)
-    parser.add_argument("--config", default="{}", help="JSON with the fields of Behaviour")
-    service = Service(Behaviour(**json.loads(parser.parse_args().config)))
+    parser = argparse.ArgumentParser(description=behaviour.__doc__)
+    parser.add_argument("--config", default="{}")
+    settings = behaviour(**json.loads(parser.parse_args().config))
     unlimited = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
     server = grpc.server(ThreadPoolExecutor(64), options=unlimited)
-    server.add_generic_rpc_handlers((handlers(service),))
+    server.add_generic_rpc_handlers(tuple(handlers(settings)))
     plain = port = server.add_insecure_port("127.0.0.1:0")
-    if service.behaviour.certificate:
-        pem = Path(service.behaviour.certificate).read_bytes()
+    if settings.certificate:
+        pem = Path(settings.certificate).read_bytes()
         port = server.add_secure_port("127.0.0.1:0", grpc.ssl_server_credentials([(pem, pem)]))
-    if service.behaviour.unix:
-        server.add_insecure_port(f"unix:{service.behaviour.unix}")
+    if settings.unix:
+        server.add_insecure_port(f"unix:{settings.unix}")
     server.start()
     print(json.dumps({"port": port, "plain": plain}), flush=True)  # noqa: T201 - for whoever started it
     signal.sigwait({signal.SIGTERM, signal.SIGINT})
     server.stop(None)
 
 
-class GoldenGrpc(GoldenProcess):
-    """The server in its own process, for the length of a `with` block; takes the fields of Behaviour."""
+class GrpcProcess(GoldenProcess):
+    """Such a server in its own process, for the length of a `with` block."""
+
+    log_method: ClassVar[str]
+
+    def log(self) -> dict[str, Any]:
+        """Return what the server has counted."""
+        import grpc
+
+        with grpc.insecure_channel(f"127.0.0.1:{self.plain_port}") as channel:
+            answer: bytes = channel.unary_unary(self.log_method)(b"", timeout=10)
+        return dict(json.loads(answer))
+
+
+class GoldenGrpc(GrpcProcess):
+    """The server; takes the fields of Behaviour. Its log: the requests, bytes and CRC-32s of their tensors, and more."""
+
+    log_method = f"/{SERVICE}/GoldenLog"
 
     def __init__(self, **behaviour: Any) -> None:
         super().__init__("tests.golden.grpc", Behaviour(**behaviour), "grpc")
 
-    def log(self) -> dict[str, Any]:
-        """Return the server's log: requests, bytes of their tensors, sum of CRC-32s, streams, memory changes."""
-        import grpc
-
-        with grpc.insecure_channel(f"127.0.0.1:{self.plain_port}") as channel:
-            answer: bytes = channel.unary_unary(f"/{SERVICE}/GoldenLog")(b"", timeout=10)
-        return dict(json.loads(answer))
-
 
 if __name__ == "__main__":
-    main()
+    serve(Behaviour, lambda behaviour: [handlers(Service(behaviour))])

@@ -7,12 +7,8 @@
         ...  # send requests to server.port
 """
 
-import argparse
 import json
-import signal
-import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,7 +17,7 @@ from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorP
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
 
-from servemark.calibration.golden.server import GoldenProcess
+from tests.golden.grpc import Counting, GrpcProcess, serve
 
 OFFICIAL = Path(__file__).with_name("services.pb")
 RANKER = "golden.Ranker"
@@ -40,7 +36,8 @@ class Behaviour:
     missing_every: int = 0
     other_model_every: int = 0
     typed: bool = True  # the values as float_val, as TensorFlow Serving answers, or as tensor_content
-    certificate: str = ""  # none: GoldenProcess asks
+    certificate: str = ""  # none, and no socket
+    unix: str = ""
 
 
 def ranker_file() -> FileDescriptorProto:
@@ -93,12 +90,10 @@ def message_of(pool: DescriptorPool, name: str) -> type[Any]:
 
 
 @dataclass
-class Service:
-    """The server's behaviour, and its record."""
+class Service(Counting):
+    """The services and their record."""
 
-    behaviour: Behaviour
     pool: DescriptorPool = field(default_factory=official)
-    lock: threading.Lock = field(default_factory=threading.Lock)
     requests: list[int] = field(default_factory=list)  # the bytes of each
     reflected: int = 0
 
@@ -107,11 +102,6 @@ class Service:
         with self.lock:
             self.requests.append(request.ByteSize())
             return len(self.requests)
-
-    def hits(self, number: int, every: str) -> bool:
-        """Return True if the behaviour falls on this request."""
-        count: int = getattr(self.behaviour, every)
-        return bool(count) and number % count == 0
 
     def predict(self, request: Any, context: Any) -> Any:
         """Give each input back as an output, y for x and so on."""
@@ -213,36 +203,14 @@ def handlers(service: Service) -> list[Any]:
     return [grpc.method_handlers_generic_handler(name, each) for name, each in methods.items()]
 
 
-def main() -> None:
-    """Serve until SIGTERM; the port is printed as one JSON line."""
-    import grpc
+class GoldenMethods(GrpcProcess):
+    """The server; takes the fields of Behaviour. Its log: the bytes of each request, and how often it was reflected."""
 
-    parser = argparse.ArgumentParser(description=Behaviour.__doc__)
-    parser.add_argument("--config", default="{}", help="JSON with the fields of Behaviour")
-    service = Service(Behaviour(**json.loads(parser.parse_args().config)))
-    server = grpc.server(ThreadPoolExecutor(16))
-    server.add_generic_rpc_handlers(tuple(handlers(service)))
-    port = server.add_insecure_port("127.0.0.1:0")
-    server.start()
-    print(json.dumps({"port": port, "plain": port}), flush=True)  # noqa: T201 - for whoever started it
-    signal.sigwait({signal.SIGTERM, signal.SIGINT})
-    server.stop(None)
-
-
-class GoldenMethods(GoldenProcess):
-    """The server in its own process, for the length of a `with` block; takes the fields of Behaviour."""
+    log_method = LOG
 
     def __init__(self, **behaviour: Any) -> None:
         super().__init__("tests.golden.methods", Behaviour(**behaviour), "grpc")
 
-    def log(self) -> dict[str, Any]:
-        """Return the server's log: the bytes of each request, and how often it was asked to describe something."""
-        import grpc
-
-        with grpc.insecure_channel(f"127.0.0.1:{self.plain_port}") as channel:
-            answer: bytes = channel.unary_unary(LOG)(b"", timeout=10)
-        return dict(json.loads(answer))
-
 
 if __name__ == "__main__":
-    main()
+    serve(Behaviour, lambda behaviour: handlers(Service(behaviour)))
