@@ -1,15 +1,12 @@
 """When bytes came and went, as the kernel's packet stamps tell it, on the clock of the process.
 
 A process learns of an answer when it is woken, on a busy machine milliseconds after the answer lay in its socket. The
-kernel stamps each packet when it enters the stack, and `recvmsg` hands the stamp out with the bytes (SO_TIMESTAMPING in
-socket(7) and the kernel's networking/timestamping.rst), here in C where that could be compiled. Sources: Kogias, Mallon
-and Bugnion, "Lancet: A self-correcting Latency Measuring Tool" (USENIX ATC 2019), section 4; Zhang, Meisner, Mars and
-Tang, "Treadmill" (ISCA 2016), on what waiting in the client does to tails.
+kernel stamps each packet when it enters the stack, and a channel's socket hands the stamp out with the bytes, in C
+where that could be compiled. Sources: Kogias, Mallon and Bugnion, "Lancet: A self-correcting Latency Measuring Tool"
+(USENIX ATC 2019), section 4; Zhang, Meisner, Mars and Tang, "Treadmill" (ISCA 2016), on what waiting in the client does
+to tails.
 """
 
-import contextlib
-import socket
-import struct
 import time
 from array import array
 from collections.abc import Callable, Sequence
@@ -34,19 +31,6 @@ DISTRUST_NS = 100_000_000
 """Time after a step in which no stamp is taken: answers that came before it may still be read."""
 ROUNDING_NS = 2_000
 """A stamp so little before the sending or after the reading is taken as that moment: it is the reading's own error."""
-SO_TIMESTAMPING = 37
-"""Option and control message on x86-64 and ARM; Python's socket module has no name for it."""
-RECEIVE = 1 << 3 | 1 << 4 | 1 << 11
-"""SOF_TIMESTAMPING_RX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE | SOF_TIMESTAMPING_OPT_TSONLY: the error queue holds no copy
-of what was sent. Such copies take the place of answers, so that the server may send no more of them; they come also
-after SEND was taken away, for packets that were under way."""
-SEND = 1 << 1
-"""SOF_TIMESTAMPING_TX_SOFTWARE."""
-STAMP_ROOM = socket.CMSG_SPACE(48) if hasattr(socket, "CMSG_SPACE") else 64
-"""Bytes of a control message with the kernel's three timespecs, of which the first is the software's."""
-ERROR_ROOM = 256
-"""Bytes of the error queue's control messages: a stamp, and a sock_extended_err with an address."""
-_timespec = struct.Struct("qq").unpack_from
 Receive = Callable[[int, int], tuple[bytes, int]]
 """Takes the most bytes to receive and when the request was sent, and returns the bytes and when the last of them had
 come (ns of the monotonic clock); b"" and 0 where the other side has closed."""
@@ -96,7 +80,7 @@ class KernelClock(ClockOffset):
         asked: bool = True,
     ) -> None:
         self._realtime, self._monotonic = realtime, monotonic
-        self._asked = asked
+        self.asked = asked
         self.missing = self.refused = self.steps = 0
         """Readings without a stamp, with one that cannot be; steps of the clock."""
         self.send_error = Histogram()
@@ -104,10 +88,6 @@ class KernelClock(ClockOffset):
         self._sends = array("q")
         self.offset = self.due = self._known = 0
         self._stamp_due = self._followed = self._distrusted_until = 0
-
-    def ask(self, connecting: socket.socket) -> bool:
-        """Have the kernel stamp what a new socket receives; False where no stamp is to come."""
-        return self._asked and ask_for_stamps(connecting)
 
     def came(self, channel: Stamped, stamp: int) -> int:
         """Return when the last bytes that a channel took had come, in ns of the monotonic clock.
@@ -191,30 +171,6 @@ class KernelClock(ClockOffset):
         return real - (before + after) // 2, after - before
 
 
-def ask_for_stamps(connected: socket.socket, flags: int = RECEIVE) -> bool:
-    """Have the kernel stamp what a socket receives, with SEND also what it sends; False where there are no stamps.
-
-    Unix sockets have none. Some containers (gVisor) refuse the option, others take it and hand out nothing.
-    """
-    if connected.family == socket.AF_UNIX:
-        return False
-    with contextlib.suppress(OSError):
-        connected.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPING, flags)
-        return True
-    return False
-
-
-def receiver(connected: socket.socket, clock: KernelClock, channel: Stamped) -> Receive:
-    """Return a function that receives for a channel, in C where that was compiled.
-
-    In C it takes 64 KiB at most, from the socket's file descriptor as it is now. It raises OSError, and BlockingIOError
-    where nothing has come.
-    """
-    if compiled is None:
-        return receiver_in_python(lambda most: receive(connected, most), clock, channel)
-    return compiled(connected.fileno(), clock, channel)
-
-
 def receiver_in_python(take: Callable[[int], tuple[bytes, int]], clock: KernelClock, channel: Stamped) -> Receive:
     """Return a function that receives what `take` returns: the bytes, and the stamp of the last of them."""
 
@@ -224,25 +180,3 @@ def receiver_in_python(take: Callable[[int], tuple[bytes, int]], clock: KernelCl
 
     return receiving
 
-
-def receive(connected: socket.socket, most: int) -> tuple[bytes, int]:
-    """Return at most so many bytes, b"" where the other side has closed, and the stamp of the last of them.
-
-    A stamp is of CLOCK_REALTIME (ns), 0 where there is none. Raises OSError, and BlockingIOError where nothing has
-    come.
-    """
-    data, ancillary, _, _ = connected.recvmsg(most, STAMP_ROOM)
-    return data, _stamp_of(ancillary)
-
-
-def sending_stamp(connected: socket.socket) -> int:
-    """Take a stamp from the error queue: when the kernel sent something, 0 for another message. Raises OSError."""
-    return _stamp_of(connected.recvmsg(0, ERROR_ROOM, socket.MSG_ERRQUEUE)[1])
-
-
-def _stamp_of(ancillary: Sequence[tuple[int, int, bytes]]) -> int:
-    for level, kind, data in ancillary:
-        if (level, kind) == (socket.SOL_SOCKET, SO_TIMESTAMPING):
-            seconds, ns = _timespec(data)
-            return int(seconds * 1_000_000_000 + ns)
-    return 0

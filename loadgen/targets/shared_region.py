@@ -11,9 +11,10 @@ import fcntl
 import importlib
 import os
 import secrets
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -24,66 +25,62 @@ PREFIX = "servemark_load_"
 _LESS = "--shared-memory none, or less of it: --max-in-flight N, --batch-size N"
 
 
-class Region(Protocol):
-    """Memory of one size, which the server knows by `name`; `kind` is its kind as --shared-memory has it."""
+class Region(ABC):
+    """Memory of one size, which the server knows by `name`; `kind` is its kind as --shared-memory has it.
 
-    kind: str
-    name: str
-    size: int
+    A file of that name in FOLDER is locked as long as this process lives: it tells others whose region is abandoned.
+    """
+
+    kind: ClassVar[str]
+
+    def __init__(self, name: str, size: int) -> None:
+        self.name, self.size = name, size
+        self._path, hidden = FOLDER / name, FOLDER / f".{name}"
+        try:
+            self._file = os.open(hidden, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+            try:
+                # Nobody sees it under its name before it is locked.
+                fcntl.flock(self._file, fcntl.LOCK_EX)
+                self._path.hardlink_to(hidden)
+            except OSError:
+                os.close(self._file)
+                raise
+            finally:
+                hidden.unlink()
+        except OSError as error:
+            raise ServerError(f"no shared memory {self._path}: {error.strerror}", fix="--shared-memory none") from error
 
     @property
+    @abstractmethod
     def registration(self) -> dict[str, Any]:
         """Return the fields that the server needs in order to find the region."""
 
+    @abstractmethod
     def write(self, offset: int, data: bytes) -> None:
         """Copy into it."""
 
+    @abstractmethod
     def read(self, offset: int, size: int) -> bytes:
         """Copy a part of it."""
 
     def close(self) -> None:
         """Give the memory back; safe to call twice."""
+        if self._file >= 0:
+            self._path.unlink(missing_ok=True)
+            os.close(self._file)
+            self._file = -1
 
 
-class Claim:
-    """A file in FOLDER whose lock lasts as long as this process: it tells others whose region is abandoned."""
-
-    def __init__(self, name: str) -> None:
-        self.path = FOLDER / name
-        hidden = FOLDER / f".{name}"
-        try:
-            self.fd = os.open(hidden, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-            try:
-                # Nobody sees it under its name before it is locked.
-                fcntl.flock(self.fd, fcntl.LOCK_EX)
-                self.path.hardlink_to(hidden)
-            except OSError:
-                os.close(self.fd)
-                raise
-            finally:
-                hidden.unlink()
-        except OSError as error:
-            raise ServerError(f"no shared memory {self.path}: {error.strerror}", fix="--shared-memory none") from error
-
-    def close(self) -> None:
-        """Remove the file."""
-        if self.fd >= 0:
-            self.path.unlink(missing_ok=True)
-            os.close(self.fd)
-            self.fd = -1
-
-
-class PosixRegion:
+class PosixRegion(Region):
     """System shared memory (shm_open); whoever has it mapped when it is closed keeps it until then."""
 
     kind = "system"
 
     def __init__(self, name: str, size: int) -> None:
-        self.name, self.size = name, size
-        self._claim = Claim(name)
+        super().__init__(name, size)
         try:
             # Unlike truncation this takes the memory, so that a full /dev/shm is an error here and no SIGBUS later.
-            os.posix_fallocate(self._claim.fd, 0, size)
+            os.posix_fallocate(self._file, 0, size)
         except OSError as error:
             self.close()
             raise ServerError(f"{FOLDER} has no room for {size / 1e6:.0f} MB: {error.strerror}", fix=_LESS) from error
@@ -93,13 +90,10 @@ class PosixRegion:
         return {"key": f"/{self.name}", "offset": 0, "byte_size": self.size}
 
     def write(self, offset: int, data: bytes) -> None:
-        os.pwrite(self._claim.fd, data, offset)
+        os.pwrite(self._file, data, offset)
 
     def read(self, offset: int, size: int) -> bytes:
-        return os.pread(self._claim.fd, size, offset)
-
-    def close(self) -> None:
-        self._claim.close()
+        return os.pread(self._file, size, offset)
 
 
 def new_name(kind: str) -> str:
@@ -133,17 +127,16 @@ GRANULE = 2 << 20
 _INSTEAD = "--shared-memory system"
 
 
-class CudaRegion:
+class CudaRegion(Region):
     """Memory of one GPU. Raises ServerError with CUDA's message where none is left, OptionError without a GPU."""
 
     kind = "cuda"
 
     def __init__(self, name: str, size: int, device: int) -> None:
-        self.name, self.size = name, -(-size // GRANULE) * GRANULE
         self._cuda = runtime()
         self._device = device
         self._pointer = 0
-        self._claim = Claim(name)
+        super().__init__(name, -(-size // GRANULE) * GRANULE)
         try:
             self._call("cudaSetDevice", device)
             self._pointer = int(self._call("cudaMalloc", self.size))
@@ -180,7 +173,7 @@ class CudaRegion:
             # A device that has failed has lost its memory anyway.
             with contextlib.suppress(ServerError):
                 self._call("cudaFree", pointer)
-        self._claim.close()
+        super().close()
 
     def _call(self, name: str, *arguments: Any) -> Any:
         """Call the runtime; its value, None where it has none. Raises ServerError with CUDA's error message."""

@@ -112,7 +112,7 @@ class Access:
 
         Raises OptionError.
         """
-        return _context(self.ca, self.certificate, self.key, _alpn(url), insecure=self.insecure)
+        return _context(self, _alpn(url))
 
     def redact(self, text: str) -> str:
         """A server's words without the secrets that it may repeat."""
@@ -195,10 +195,9 @@ def _alpn(url: str) -> str:
 
 
 @functools.cache
-def _context(
-    ca: Path | None, certificate: Path | None, key: Path | None, protocol: str, *, insecure: bool
-) -> ssl.SSLContext:
+def _context(access: Access, protocol: str) -> ssl.SSLContext:
     """Made once: reading the system's certificates takes milliseconds. Raises OptionError."""
+    ca, certificate, key = access.ca, access.certificate, access.key
     try:
         for file in filter(None, (ca, certificate, key)):
             files.require_regular(file)
@@ -210,7 +209,7 @@ def _context(
         raise OptionError(
             f"--tls-ca {ca}: {_reason(error)}", fix="name a PEM file with the CA's certificate"
         ) from error
-    if insecure:
+    if access.insecure:
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     if certificate is not None:
         try:

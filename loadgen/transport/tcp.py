@@ -1,25 +1,17 @@
 """The socket below a channel, of TCP or Unix: it connects, receives, and names what broke."""
 
+import contextlib
 import errno
 import os
 import socket
-from collections.abc import Callable
+import struct
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from loadgen.sut.channel import READ, WRITE, ConnectionFailed, Payload, State
-from loadgen.sut.kernel_clock import (
-    RECEIVE,
-    SEND,
-    KernelClock,
-    Receive,
-    Stamped,
-    ask_for_stamps,
-    receive,
-    receiver,
-    sending_stamp,
-)
+from loadgen.sut.kernel_clock import KernelClock, Receive, Stamped, compiled, receiver_in_python
 from loadgen.transport.server_url import socket_path
 from servemark.errors import ServerError
 from servemark.machine.addresses import is_loopback, listeners, places, socket_listeners
@@ -39,8 +31,22 @@ RECEIVE_BYTES = 1 << 16
 """Most bytes taken at once, where it is not known that more will come."""
 MAX_RECEIVE_BYTES = 4 << 20
 """Most bytes taken at once where more is announced: memory for them is set aside before they come."""
+SO_TIMESTAMPING = 37
+"""Option and control message on x86-64 and ARM (socket(7), the kernel's networking/timestamping.rst); Python's socket
+module has no name for it."""
+RECEIVE = 1 << 3 | 1 << 4 | 1 << 11
+"""SOF_TIMESTAMPING_RX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE | SOF_TIMESTAMPING_OPT_TSONLY: the error queue holds no copy
+of what was sent. Such copies take the place of answers, so that the server may send no more of them; they come also
+after SEND was taken away, for packets that were under way."""
+SEND = 1 << 1
+"""SOF_TIMESTAMPING_TX_SOFTWARE."""
+STAMP_ROOM = socket.CMSG_SPACE(48) if hasattr(socket, "CMSG_SPACE") else 64
+"""Bytes of a control message with the kernel's three timespecs, of which the first is the software's."""
+ERROR_ROOM = 256
+"""Bytes of the error queue's control messages: a stamp, and a sock_extended_err with an address."""
 PROBE_TIMEOUT_S = 2.0
 """Timeout for each address of a name that has several."""
+_timespec = struct.Struct("qq").unpack_from
 _IN_PROGRESS = (errno.EINPROGRESS, errno.EWOULDBLOCK)
 _PORTS = {"http": 80, "https": 443, "grpc": 8001, "grpcs": 8001}  # 8001 is Triton's
 _KINDS = {
@@ -66,17 +72,48 @@ class Socket(_OriginalSocket):
         """Go on with what comes before the first request; what it waits for, 0 once it is done: nothing over TCP."""
         return 0
 
-    def take(self, most: int) -> tuple[bytes, int]:
-        """Return bytes that have come, b"" where the server has closed, with the kernel's stamp. Raises OSError."""
-        return receive(self, most)
+    def ask_for_stamps(self, flags: int = RECEIVE) -> bool:
+        """Have the kernel stamp what is received, with SEND also what is sent; False where there are no stamps.
+
+        Unix sockets have none. Some containers (gVisor) refuse the option, others take it and hand out nothing.
+        """
+        if self.family == socket.AF_UNIX:
+            return False
+        with contextlib.suppress(OSError):
+            self.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPING, flags)
+            return True
+        return False
 
     def receiver(self, clock: KernelClock, channel: Stamped) -> Receive:
-        """Return a function that receives RECEIVE_BYTES at most: it takes no memory that it does not need."""
-        return receiver(self, clock, channel)
+        """Return a function that receives RECEIVE_BYTES at most, in C where that was compiled.
+
+        In C it takes no memory that it does not need, and receives from the file descriptor as it is now. It raises
+        OSError, and BlockingIOError where nothing has come.
+        """
+        if compiled is None:
+            return receiver_in_python(self.take, clock, channel)
+        return compiled(self.fileno(), clock, channel)
+
+    def take(self, most: int) -> tuple[bytes, int]:
+        """Return at most so many bytes, b"" where the server has closed, and the kernel's stamp of the last of them.
+
+        A stamp is of CLOCK_REALTIME (ns), 0 where there is none. Raises OSError, and BlockingIOError where nothing has
+        come.
+        """
+        data, ancillary, _, _ = self.recvmsg(most, STAMP_ROOM)
+        return data, _stamp_of(ancillary)
 
     def sending_stamp(self) -> int:
-        """Take the kernel's stamp of something sent from the error queue. Raises OSError where there is none."""
-        return sending_stamp(self)
+        """Take a stamp from the error queue: when the kernel sent something, 0 for another message. Raises OSError."""
+        return _stamp_of(self.recvmsg(0, ERROR_ROOM, socket.MSG_ERRQUEUE)[1])
+
+
+def _stamp_of(ancillary: Sequence[tuple[int, int, bytes]]) -> int:
+    for level, kind, data in ancillary:
+        if (level, kind) == (socket.SOL_SOCKET, SO_TIMESTAMPING):
+            seconds, ns = _timespec(data)
+            return int(seconds * 1_000_000_000 + ns)
+    return 0
 
 
 @dataclass(frozen=True)
@@ -131,7 +168,7 @@ class TcpChannel:
             raise failed(error.errno) from error
         self._socket.setblocking(False)
         self._take_few = self._socket.receiver(self._clock, self)
-        self._stamped = self._clock.ask(self._socket)
+        self._stamped = self._clock.asked and self._socket.ask_for_stamps()
         self._sending_stamped = False
         if self._address.family != socket.AF_UNIX:
             # A request must not wait for the previous one's acknowledgement (Nagle).
@@ -203,7 +240,7 @@ class TcpChannel:
         What is sent until then, as HTTP/2's window updates for the answer under way, is stamped too.
         """
         if self._stamped and not self._sending_stamped:
-            self._sending_stamped = ask_for_stamps(self._socket, RECEIVE | SEND)
+            self._sending_stamped = self._socket.ask_for_stamps(RECEIVE | SEND)
             self._chosen_during = self.sent
 
     def _take_send_stamps(self) -> None:
@@ -215,7 +252,7 @@ class TcpChannel:
                 return
             chosen = self._sending_stamped and self.state is State.BUSY and self.sent != self._chosen_during
             if chosen and self._clock.went(stamp, self.sent):
-                self._sending_stamped = not ask_for_stamps(self._socket)
+                self._sending_stamped = not self._socket.ask_for_stamps()
 
 
 def failed(code: int | None) -> ConnectionFailed:

@@ -10,18 +10,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from loadgen.sut import kernel_clock
-from loadgen.sut.kernel_clock import (
-    DISTRUST_NS,
-    FOLLOW_NS,
-    STAMP_NS,
-    KernelClock,
-    Receive,
-    Stamped,
-    ask_for_stamps,
-    receiver,
-)
-from loadgen.transport.tcp import RECEIVE_BYTES
+from loadgen.sut.kernel_clock import DISTRUST_NS, FOLLOW_NS, STAMP_NS, KernelClock, Receive, Stamped
+from loadgen.transport import tcp
+from loadgen.transport.tcp import RECEIVE_BYTES, Socket
 
 MS = 1_000_000
 S = 1000 * MS
@@ -168,8 +159,8 @@ def test_the_counts_of_several_processes_are_added() -> None:
     assert (whole.missing, whole.refused, whole.steps, whole.send_error.count) == (2, 4, 6, 0)
 
 
-compiled = pytest.mark.skipif(kernel_clock.compiled is None, reason="no C compiler was there at `make setup`")
-Pair = tuple[socket.socket, socket.socket]
+compiled = pytest.mark.skipif(tcp.compiled is None, reason="no C compiler was there at `make setup`")
+Pair = tuple[Socket, socket.socket]
 
 
 class Clock(KernelClock):
@@ -186,7 +177,8 @@ class Clock(KernelClock):
 def pair() -> Iterator[Pair]:
     """Both ends of a TCP connection, the first without waiting."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        near = socket.create_connection(listening.getsockname())
+        near = Socket(socket.AF_INET, socket.SOCK_STREAM)
+        near.connect(listening.getsockname())
         far, _ = listening.accept()
     near.setblocking(False)
     with near, far:
@@ -202,8 +194,8 @@ def clock() -> Clock:
 def receive(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, pair: Pair, clock: Clock) -> Receive:
     """Receive at the near end."""
     if request.param == "python":
-        monkeypatch.setattr(kernel_clock, "compiled", None)
-    return receiver(pair[0], clock, Channel())
+        monkeypatch.setattr(tcp, "compiled", None)
+    return pair[0].receiver(clock, Channel())
 
 
 def arrived(receive: Receive, most: int = 100, sent: int = 0) -> tuple[bytes, int]:
@@ -220,13 +212,13 @@ def arrived(receive: Receive, most: int = 100, sent: int = 0) -> tuple[bytes, in
 def stamps(pair: Pair) -> None:
     """Turn stamping on, and wait until it is: the first packets of a machine may be without a stamp."""
     near, far = pair
-    if not ask_for_stamps(near):
+    if not near.ask_for_stamps():
         pytest.skip("this kernel stamps nothing")
     until = time.monotonic() + 5
     while time.monotonic() < until:
         far.sendall(b".")
         near.setblocking(True)
-        stamp = kernel_clock.receive(near, 1)[1]
+        stamp = near.take(1)[1]
         near.setblocking(False)
         if stamp:
             return
@@ -249,7 +241,7 @@ def test_bytes_came_when_the_kernel_had_them(pair: Pair, receive: Receive, clock
 @compiled
 def test_in_c_the_clock_is_asked_where_something_is_due_or_the_stamp_cannot_be(pair: Pair, clock: Clock) -> None:
     stamps(pair)
-    receive = receiver(pair[0], clock, Channel())
+    receive = pair[0].receiver(clock, Channel())
 
     def asked(sent: int = 0) -> int:
         before = clock.asked_for
@@ -274,13 +266,13 @@ def test_in_c_an_error_of_the_clock_is_raised(pair: Pair, monkeypatch: pytest.Mo
     monkeypatch.setattr(Clock, "came", lambda *_: 1 // 0)
     pair[1].sendall(b"abc")
     with pytest.raises(ZeroDivisionError):
-        arrived(receiver(pair[0], clock, Channel()))
+        arrived(pair[0].receiver(clock, Channel()))
 
 
 @compiled
 def test_in_c_another_clock_is_refused(pair: Pair) -> None:
     with pytest.raises(TypeError, match="ClockOffset"):
-        receiver(pair[0], Channel(), Channel())  # type: ignore[arg-type]
+        pair[0].receiver(Channel(), Channel())  # type: ignore[arg-type]
 
 
 def test_without_a_stamp_bytes_came_when_they_were_read(pair: Pair, receive: Receive, clock: Clock) -> None:
@@ -308,7 +300,7 @@ def test_the_end_and_errors_are_those_of_a_socket(pair: Pair, receive: Receive, 
 @pytest.mark.parametrize("most", [-1, RECEIVE_BYTES + 1])
 def test_more_than_its_memory_is_refused(pair: Pair, most: int, clock: Clock) -> None:
     with pytest.raises(ValueError, match="0 to 65536 bytes"):
-        receiver(pair[0], clock, Channel())(most, 0)
+        pair[0].receiver(clock, Channel())(most, 0)
 
 
 def test_one_that_was_reset_is_told(pair: Pair, receive: Receive) -> None:

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from loadgen.sut.channel import State
-from loadgen.sut.kernel_clock import ERROR_ROOM, KernelClock, ask_for_stamps
+from loadgen.sut.kernel_clock import KernelClock
 from loadgen.targets.open import open_target
 from loadgen.transport import tcp
-from loadgen.transport.tcp import Address, TcpChannel
+from loadgen.transport.tcp import ERROR_ROOM, Address, TcpChannel
 from servemark.errors import ServerError
 from servemark.machine import addresses
 from servemark.telemetry.energy.meter import UnavailableError
@@ -198,7 +198,7 @@ def test_what_is_sent_after_stamping_was_ended_is_not_copied_into_the_error_queu
         with suppress(BlockingIOError):
             while True:  # until the peer, which does not read, takes no more: the rest is under way
                 sent += channel._socket.send(bytes(1 << 20))
-        assert ask_for_stamps(channel._socket)
+        assert channel._socket.ask_for_stamps()
         while taken < sent:
             taken += len(peer.recv(1 << 20))
         with suppress(BlockingIOError):
