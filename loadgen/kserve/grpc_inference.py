@@ -23,19 +23,10 @@ STREAM_INFER = f"/{SERVICE}/ModelStreamInfer"
 _RAW_CONTENTS = 6  # ModelInferResponse.raw_output_contents
 _INFER_RESPONSE = 2  # ModelStreamInferResponse.infer_response
 _TYPED_CONTENTS = {
-    "BOOL": "bool_contents",
-    "INT8": "int_contents",
-    "INT16": "int_contents",
-    "INT32": "int_contents",
-    "INT64": "int64_contents",
-    "UINT8": "uint_contents",
-    "UINT16": "uint_contents",
-    "UINT32": "uint_contents",
-    "UINT64": "uint64_contents",
-    "FP32": "fp32_contents",
-    "FP64": "fp64_contents",
-    "BYTES": "bytes_contents",
-}
+    "BOOL": "bool_contents", "INT8": "int_contents", "INT16": "int_contents", "INT32": "int_contents",
+    "INT64": "int64_contents", "UINT8": "uint_contents", "UINT16": "uint_contents", "UINT32": "uint_contents",
+    "UINT64": "uint64_contents", "FP32": "fp32_contents", "FP64": "fp64_contents", "BYTES": "bytes_contents",
+}  # fmt: skip
 """Fields of InferTensorContents by datatype, for values that are not raw. FP16 and BF16 are always raw."""
 
 

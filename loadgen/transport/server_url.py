@@ -8,13 +8,8 @@ from servemark.quantities import one_of
 
 DEFAULT_URLS = {"http": "http://127.0.0.1:8000", "grpc": "grpc://127.0.0.1:8001"}
 SCHEMES = {
-    "http": "http",
-    "https": "http",
-    "grpc": "grpc",
-    "grpcs": "grpc",
-    "http+unix": "http",
-    "grpc+unix": "grpc",
-}
+    "http": "http", "https": "http", "grpc": "grpc", "grpcs": "grpc", "http+unix": "http", "grpc+unix": "grpc",
+}  # fmt: skip
 """Protocol of each URL scheme; the s means TLS, and unix the path of a socket."""
 _UNIX = re.compile(r"(?:(http|grpc)\+)?unix:(?://)?(/[^/].*)")
 _KSERVE = re.compile(r"/v2(/models/.*|/models|/health/.*)?$")

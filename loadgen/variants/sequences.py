@@ -16,13 +16,13 @@ import numpy as np
 
 from loadgen.kserve.grpc_call import PREFIX_BYTES, enclose
 from loadgen.kserve.grpc_messages import message, parameters_of
-from loadgen.sut.channel import Answer, Channel, Outcome, Payload
+from loadgen.sut.channel import Answer, Outcome, Payload
+from loadgen.transport.http1_head import HEAD_END
 from servemark.stats.histogram import Histogram
 
 Stamp = Callable[..., bytes]
 """Makes a request, made ahead, one of a sequence: takes its number, and whether it is the `first` or `last` there."""
 
-_HEAD_END = b"\r\n\r\n"
 _PARAMETERS = b'{"parameters":{'
 _LENGTHS = re.compile(rb"(?im)^((?:inference-header-)?content-length: )(\d+)")
 
@@ -38,7 +38,7 @@ _RESERVED = _fields(0, first=False, last=False)
 
 def reserved_http(request: bytes) -> bytes:
     """A whole HTTP request with room for the parameters, for `stamp_http` to fill. Made ahead."""
-    head, end, body = request.partition(_HEAD_END)
+    head, end, body = request.partition(HEAD_END)
     own = body.startswith(_PARAMETERS)  # --request-parameter
     room = _PARAMETERS + _RESERVED + (b"," if own else b"},")
     rest = body.removeprefix(_PARAMETERS if own else b"{")
@@ -73,10 +73,10 @@ class InSequence(Payload):
 
 
 class Sequences:
-    """State that all connections of a run share: sequence lengths, correlation ids, and how a request is marked."""
+    """State that all connections of a run share: sequence lengths, correlation ids, and how `stamp` marks a request."""
 
     def __init__(self, length: int, first_id: int, stamp: Stamp, *, variation: float = 0.0, seed: int = 0) -> None:
-        self.length, self._first_id, self._stamp = length, first_id, stamp
+        self.length, self.first_id, self.stamp = length, first_id, stamp
         self._ids = itertools.count(first_id)
         self._least = max(math.ceil(length * (1 - variation)), 1)
         self._most = max(math.floor(length * (1 + variation)), self._least)
@@ -86,21 +86,6 @@ class Sequences:
         """Return the correlation id of another sequence, and its length: uniform within the variation."""
         return next(self._ids), self._random.randint(self._least, self._most)
 
-    def stamp(self, channel: Channel, number: int, place: int, length: int, begun: int) -> int:
-        """Make a channel's request the one at a place, from 0, of a sequence; returns the next place."""
-        last, payload = place == length - 1, channel.payload
-        assert payload is not None
-        request = self._stamp(payload.request, number, first=place == 0, last=last)
-        channel.payload = InSequence(
-            request, payload.golden_rows, payload.examples, sequence=number, last=last, begun=begun
-        )
-        return 0 if last else place + 1
-
-    def stamp_alone(self, channel: Channel) -> None:
-        """Make a channel's request a whole sequence, which leaves nothing at the server: the load has its id again."""
-        assert channel.payload is not None
-        request = self._stamp(channel.payload.request, self._first_id, first=True, last=True)
-        channel.payload = replace(channel.payload, request=request)
 
 
 def carrying(channel: Any, sequences: Sequences) -> Any:
@@ -117,12 +102,25 @@ def carrying(channel: Any, sequences: Sequences) -> Any:
             super().__init__(*arguments)
 
         def start(self) -> None:
-            if self.payload.alone:
-                sequences.stamp_alone(self)
+            payload: Payload = self.payload
+            if payload.alone:
+                # A whole sequence, which leaves nothing at the server: the load has its id again.
+                request = sequences.stamp(payload.request, sequences.first_id, first=True, last=True)
+                self.payload = replace(payload, request=request)
             else:
                 if self._place == 0:
                     (self._number, self._length), self._begun = sequences.begin(), self.scheduled
-                self._place = sequences.stamp(self, self._number, self._place, self._length, self._begun)
+                last = self._place == self._length - 1
+                request = sequences.stamp(payload.request, self._number, first=self._place == 0, last=last)
+                self.payload = InSequence(
+                    request,
+                    payload.golden_rows,
+                    payload.examples,
+                    sequence=self._number,
+                    last=last,
+                    begun=self._begun,
+                )
+                self._place = 0 if last else self._place + 1
             super().start()
 
         def readable(self) -> Answer | None:

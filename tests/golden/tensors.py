@@ -9,37 +9,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 NUMPY = {
-    "BOOL": "?",
-    "INT8": "i1",
-    "INT16": "i2",
-    "INT32": "i4",
-    "INT64": "i8",
-    "UINT8": "u1",
-    "UINT16": "u2",
-    "UINT32": "u4",
-    "UINT64": "u8",
-    "FP16": "f2",
-    "BF16": "u2",
-    "FP32": "f4",
-    "FP64": "f8",
-}
+    "BOOL": "?", "INT8": "i1", "INT16": "i2", "INT32": "i4", "INT64": "i8", "UINT8": "u1", "UINT16": "u2",
+    "UINT32": "u4", "UINT64": "u8", "FP16": "f2", "BF16": "u2", "FP32": "f4", "FP64": "f8",
+}  # fmt: skip
 # Another datatype of the same width, so that a response lies in its datatype only.
 WRONG_DATATYPE = {
-    "BOOL": "UINT8",
-    "INT8": "UINT8",
-    "INT16": "FP16",
-    "INT32": "FP32",
-    "INT64": "FP64",
-    "UINT8": "INT8",
-    "UINT16": "INT16",
-    "UINT32": "INT32",
-    "UINT64": "INT64",
-    "FP16": "INT16",
-    "BF16": "INT16",
-    "FP32": "INT32",
-    "FP64": "INT64",
-    "BYTES": "UINT8",
-}
+    "BOOL": "UINT8", "INT8": "UINT8", "INT16": "FP16", "INT32": "FP32", "INT64": "FP64", "UINT8": "INT8",
+    "UINT16": "INT16", "UINT32": "INT32", "UINT64": "INT64", "FP16": "INT16", "BF16": "INT16", "FP32": "INT32",
+    "FP64": "INT64", "BYTES": "UINT8",
+}  # fmt: skip
 
 
 class BadRequestError(Exception):

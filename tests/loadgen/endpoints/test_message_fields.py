@@ -84,14 +84,15 @@ def test_arrays_fill_them() -> None:
     ids = np.array([LARGE])
     document = {
         "share": x[:1], "count": ids, "text": np.array(["é".encode()], object), "raw": np.array([b"\xff"], object),
-        "object": {"x": x, "words": np.array([b"a"], object)}, "list": x.reshape(2, 1), "anything": x, "shares": x,
+        "object": {"x": x, "words": np.array([b"a"], object), "all": [np.array(3.0)]},
+        "list": x.reshape(2, 1), "anything": x, "shares": x,
         "values": x, "packed": {"@type": "x/known.Inner", "y": x, "n": ids},
     }  # fmt: skip
     fill(message, document)
     assert (message.share.value, message.count.value, message.text.value) == (1, LARGE, "é")
     assert message.raw.value == b"\xff"
     found = MessageToDict(message, descriptor_pool=POOL)
-    assert found["object"] == {"x": [1, 2.5], "words": ["a"]}
+    assert found["object"] == {"x": [1, 2.5], "words": ["a"], "all": [3]}
     assert (found["list"], found["anything"], found["shares"], found["values"]) == ([[1], [2.5]], *[[1, 2.5]] * 3)
     assert found["packed"] == {"@type": "x/known.Inner", "y": [1, 2.5], "n": str(LARGE)}
 

@@ -7,9 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
-from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.json_format import MessageToDict, ParseError
-from google.protobuf.struct_pb2 import DESCRIPTOR as STRUCT
 
 from loadgen.endpoints.endpoint import AnswerForm, Endpoint, RequestForm
 from loadgen.endpoints.message_fields import fill
@@ -139,19 +137,6 @@ def test_maps_are_filled_by_their_keys() -> None:
     assert [*request.inputs["x"].float_val] == [1, 1]
     with pytest.raises(ParseError, match="inputs takes an object"):
         fill(request, {"inputs": [1]})
-
-
-def test_a_message_of_protobuf_itself_is_what_json_makes_of_it() -> None:
-    file = FileDescriptorProto(name="h.proto", package="h", syntax="proto3", dependency=[STRUCT.name])
-    file.message_type.add(name="H").field.add(
-        name="any", number=1, type="TYPE_MESSAGE", type_name=".google.protobuf.Struct", label="LABEL_OPTIONAL"
-    )
-    pool = DescriptorPool()
-    pool.AddSerializedFile(STRUCT.serialized_pb)
-    pool.Add(file)
-    message = message_of(pool, "h.H")()
-    fill(message, {"any": {"x": np.array([1.0, 2.0]), "text": b"a", "list": [np.array(3.0)]}})
-    assert MessageToDict(message) == {"any": {"x": [1, 2], "text": "a", "list": [3]}}
 
 
 def described(folder: Path, *files: FileDescriptorProto) -> Path:

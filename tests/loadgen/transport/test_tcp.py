@@ -26,8 +26,6 @@ from tests.golden.grpc import GoldenGrpc
 from tests.golden.load import TargetLoad, constant_ns, target_at
 from tests.golden.server import GoldenServer
 from tests.support.load_config import config
-from tests.support.locust_run import run
-from tests.support.result_checks import counted_result
 
 HERE = "127.0.0.1"
 ELSEWHERE = "127.0.0.2"
@@ -214,6 +212,7 @@ def test_a_load_goes_to_a_socket(golden: Any, protocol: str, flags: tuple[str, .
     with golden(unix=str(path)) as server:
         target = target_at(f"unix:{path}", "--protocol", protocol, *flags)
         assert (target.protocol, target.local, target.processes()) == (protocol, True, [server.pid])
+        assert target.config["url"] == f"{protocol}+unix:{path}"
         load = TargetLoad(target).open(constant_ns(400, 40))
         received = server.log()["requests"]
     assert load.kinds == {"ok": 40}
@@ -234,13 +233,4 @@ def test_a_server_that_is_gone_refuses_each_request(tmp_path: Path) -> None:
         with pytest.raises(ServerError, match=f"no server answers at http.unix:{path}"):
             target.prepare()
 
-
-def test_a_run_names_the_socket(tmp_path: Path) -> None:
-    path = tmp_path / "s"
-    with GoldenServer(unix=str(path)) as server:
-        flags = ["--model-name", "golden", "--duration", "0.5", "--warmup", "0.1", "--out", str(tmp_path / "out")]
-        run("any_model", *flags, "--url", f"unix:{path}")
-        received = server.requests()
-    result = counted_result(tmp_path / "out", len(received))
-    assert result["resolved"]["url"] == f"http+unix:{path}"
 
