@@ -59,15 +59,19 @@ class Encoder:
         A sample is an object of its inputs, or the value of the only one; `object` is always the former.
         """
         nested = {name: nested_values(array, as_b64=self._endpoint.bytes_as == "b64") for name, array in arrays.items()}
-        count = len(next(iter(nested.values()))) if self._workload.batched else 1
-        by_sample = [
-            {name: values[row] if self._workload.batched else values for name, values in nested.items()}
-            for row in range(count)
-        ]
-        rows = [row if len(row) > 1 else next(iter(row.values())) for row in by_sample]
-        one = {f"row.{name}": value for name, value in by_sample[0].items()}
+        samples = by_sample(nested, self._workload)
+        rows = [sample if len(sample) > 1 else next(iter(sample.values())) for sample in samples]
+        one = {f"row.{name}": value for name, value in samples[0].items()}
         first = {f"{name}.0": value[0] for name, value in one.items() if isinstance(value, list) and value}
-        return {**nested, **one, **first, "rows": rows, "row": rows[0], "object": by_sample[0]}
+        return {**nested, **one, **first, "rows": rows, "row": rows[0], "object": samples[0]}
+
+
+def by_sample(inputs: Mapping[str, Any], workload: Workload) -> list[dict[str, Any]]:
+    """Return the inputs of each sample of a batch; without batches there is one."""
+    if not workload.batched:
+        return [dict(inputs)]
+    count = len(next(iter(inputs.values())))
+    return [{name: values[row] for name, values in inputs.items()} for row in range(count)]
 
 
 def check_places(body: Any, workload: Workload, more: Set[str] = frozenset()) -> None:

@@ -18,7 +18,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 from loadgen.endpoints.endpoint import Endpoint, filled, places
 from loadgen.endpoints.message_fields import fill, form_of
-from loadgen.endpoints.messages import check_outputs, check_places
+from loadgen.endpoints.messages import by_sample, check_outputs, check_places
 from loadgen.endpoints.method_answers import MethodReader, Pointer
 from loadgen.kserve.grpc_call import PREFIX_BYTES, UNIMPLEMENTED, MessageReader, enclose
 from loadgen.kserve.grpc_control import OverGrpc
@@ -196,15 +196,12 @@ class UnaryMethod:
 def places_of(arrays: Arrays, workload: Workload, wanted: Set[str]) -> dict[str, Any]:
     """Return the values of the places, as arrays: all samples' by input, and by sample; raw, and the shapes."""
     datatypes = {tensor.name: tensor.datatype for tensor in workload.inputs}
-    by_sample = [
-        {name: array[row] if workload.batched else array for name, array in arrays.items()}
-        for row in range(len(next(iter(arrays.values()))) if workload.batched else 1)
-    ]
-    rows = by_sample if len(arrays) > 1 else next(iter(arrays.values()))
-    found: dict[str, Any] = {**arrays, "rows": rows, "object": by_sample[0]}
-    found["row"] = by_sample[0] if len(arrays) > 1 else next(iter(by_sample[0].values()))
+    samples = by_sample(arrays, workload)
+    rows = samples if len(arrays) > 1 else next(iter(arrays.values()))
+    found: dict[str, Any] = {**arrays, "rows": rows, "object": samples[0]}
+    found["row"] = samples[0] if len(arrays) > 1 else next(iter(samples[0].values()))
     for name, array in arrays.items():
-        one = by_sample[0][name]
+        one = samples[0][name]
         found[f"row.{name}"], found[f"shape.{name}"] = one, np.array(array.shape)
         if f"raw.{name}" in wanted:
             found[f"raw.{name}"] = np.array([to_bytes(array, datatypes[name])], np.object_)

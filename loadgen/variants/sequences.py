@@ -102,23 +102,19 @@ def carrying(channel: Any, sequences: Sequences) -> Any:
             super().__init__(*arguments)
 
         def start(self) -> None:
-            payload: Payload = self.payload
+            own: Any = self
+            payload: Payload = own.payload
             if payload.alone:
                 # A whole sequence, which leaves nothing at the server: the load has its id again.
                 request = sequences.stamp(payload.request, sequences.first_id, first=True, last=True)
-                self.payload = replace(payload, request=request)
+                own.payload = replace(payload, request=request)
             else:
                 if self._place == 0:
                     (self._number, self._length), self._begun = sequences.begin(), self.scheduled
                 last = self._place == self._length - 1
                 request = sequences.stamp(payload.request, self._number, first=self._place == 0, last=last)
-                self.payload = InSequence(
-                    request,
-                    payload.golden_rows,
-                    payload.examples,
-                    sequence=self._number,
-                    last=last,
-                    begun=self._begun,
+                own.payload = InSequence(
+                    request, payload.golden_rows, payload.examples, sequence=self._number, last=last, begun=self._begun
                 )
                 self._place = 0 if last else self._place + 1
             super().start()
