@@ -16,7 +16,7 @@ from tritonclient.grpc import InferResult, service_pb2
 from loadgen.kserve.grpc_call import PREFIX_BYTES, Method, enclose
 from loadgen.kserve.grpc_connection import GrpcConnection, GrpcStream
 from loadgen.kserve.grpc_inference import AnswerReader
-from loadgen.transport import http2_frames as frames
+from loadgen.transport import http2_channel as frames
 from loadgen.transport.limits import max_message_bytes
 from tests.fuzz.damage import damaged
 from tests.fuzz.http_answers import OUTPUTS

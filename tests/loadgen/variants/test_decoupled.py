@@ -10,7 +10,7 @@ import pytest
 from loadgen.kserve.grpc_call import Method, enclose
 from loadgen.kserve.grpc_messages import message
 from loadgen.sut.channel import Outcome, Payload, State
-from loadgen.transport.http2_frames import ProtocolViolation
+from loadgen.transport.limits import MalformedResponse
 from loadgen.transport.tcp import Address
 from loadgen.variants.decoupled import FINAL, AnswerRecorder, Answers, DecoupledStream, asking_for_final
 from tests.golden.grpc import GoldenGrpc
@@ -112,7 +112,7 @@ def test_the_last_answer_may_say_itself_that_it_is_the_last() -> None:
 
 
 def test_an_answer_after_the_last_one_is_a_violation() -> None:
-    with pytest.raises(ProtocolViolation, match="after the last"):
+    with pytest.raises(MalformedResponse, match="after the last"):
         feed(stream([]), streamed(last=True) + streamed(), 1 << 16)
 
 
