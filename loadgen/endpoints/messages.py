@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from loadgen.endpoints.endpoint import AnswerForm, Endpoint, at_pointer, filled, places
-from loadgen.kserve.http_messages import REMEMBERED, ResponseChecker, lead_of
+from loadgen.kserve.http_messages import ResponseChecker, lead_of
 from loadgen.kserve.tensors import BYTES
 from loadgen.sut.channel import Mismatch
 from loadgen.transport.access import lines_of, merged
 from loadgen.transport.http1_head import HEAD_END, Head
-from loadgen.transport.limits import MAX_REMEMBERED_BYTES
+from loadgen.transport.limits import MAX_REMEMBERED, MAX_REMEMBERED_BYTES
 from servemark.errors import InputDataError, OptionError
 from servemark.repository.names import in_path
 from servemark.workload import Arrays, Tensor, Workload, numbers
@@ -159,7 +159,7 @@ class AnswerChecker(ResponseChecker):
         if form in self._shapes_of_answers and (b"[]" not in form or b"[]" not in body.translate(None, _SPACES)):
             return None
         error = self.judge_values(body)
-        few = len(self._shapes_of_answers) < REMEMBERED and len(form) <= MAX_REMEMBERED_BYTES
+        few = len(self._shapes_of_answers) < MAX_REMEMBERED and len(form) <= MAX_REMEMBERED_BYTES
         if error is None and few and self._names_differ:
             self._shapes_of_answers.add(form)
         return error

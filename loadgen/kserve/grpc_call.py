@@ -22,7 +22,7 @@ from loadgen.transport.http2_channel import (
     WINDOW_UPDATE,
     unpack_head,
 )
-from loadgen.transport.limits import MAX_REMEMBERED_BYTES, MalformedResponse, compress
+from loadgen.transport.limits import MAX_REMEMBERED, MAX_REMEMBERED_BYTES, MalformedResponse, compress
 from servemark.protobuf import Fields, contents
 from servemark.workload import Arrays, Tensor
 
@@ -38,8 +38,6 @@ UNIMPLEMENTED = "grpc_unimplemented"
 """Kind of failure of a call whose method the server does not have."""
 RESET_STATUS = {7: "unavailable", 8: "cancelled", 11: "resource_exhausted", 12: "permission_denied"}
 """gRPC statuses of HTTP/2's error codes; all other codes are "internal"."""
-_REMEMBERED = 1024
-"""Maximum number of lengths of good answers, and of distinct header blocks, remembered; others are read each time."""
 _MOST_PARTS = 64
 """An answer of more contents is parsed each time, which is faster."""
 
@@ -77,7 +75,7 @@ class FieldDecoder:
                 known = {str(name): str(value) for name, value in decoder.decode(block)}
             except HPACKError as error:
                 raise MalformedResponse(f"a header block that cannot be decoded: {error}") from error
-            if len(self._known) < _REMEMBERED and len(block) <= MAX_REMEMBERED_BYTES:
+            if len(self._known) < MAX_REMEMBERED and len(block) <= MAX_REMEMBERED_BYTES:
                 self._known[block] = known
         return known
 
@@ -199,7 +197,7 @@ class MessageReader:
             error = self._judge(enclosed)
         except (DecodeError, ValueError, OverflowError):
             return "malformed_response"
-        if error is None and len(self._good) < _REMEMBERED and self.contents_at:
+        if error is None and len(self._good) < MAX_REMEMBERED and self.contents_at:
             self._remember(enclosed)
         return error
 

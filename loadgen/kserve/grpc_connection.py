@@ -19,11 +19,9 @@ from loadgen.transport.http2_channel import (
     frame,
     window_update,
 )
-from loadgen.transport.limits import GZIP, MalformedResponse, TooLarge, decompress
+from loadgen.transport.limits import GZIP, MAX_REMEMBERED, MalformedResponse, TooLarge, decompress
 from loadgen.transport.tcp import Address
 
-_REMEMBERED = 1024
-"""Maximum number of remembered response forms; beyond it each response is read frame by frame."""
 _IDLE, _BUSY, _SPENT = State.IDLE, State.BUSY, State.SPENT  # see loadgen/driver/event_loop.py
 
 
@@ -121,7 +119,7 @@ class GrpcConnection(Http2Channel):
     def _remember(self, data: bytes, body: bytes) -> None:
         """Keep the form of a right response, if it is a usual one."""
         forms = self._method.forms
-        form = Form.of(data, self._stream, self._method.usual_start(body)) if len(forms) < _REMEMBERED else None
+        form = Form.of(data, self._stream, self._method.usual_start(body)) if len(forms) < MAX_REMEMBERED else None
         # The form of a compressed answer would be that of other bytes.
         if form is not None and form.short and data[form.first : form.last] == body:
             forms[len(data)] = form

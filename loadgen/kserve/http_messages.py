@@ -19,6 +19,7 @@ from loadgen.transport.access import lines_of
 from loadgen.transport.http1_head import HEAD_END, Head, parse_head
 from loadgen.transport.limits import (
     GZIP,
+    MAX_REMEMBERED,
     MAX_REMEMBERED_BYTES,
     MalformedResponse,
     TooLarge,
@@ -33,8 +34,6 @@ _HOLE = re.compile(rb'"id"\s*:\s*"([^"\\]*)"|"data"\s*:\s*\[([^\[\]"]*)\]')
 _OF_NUMBERS = b"0123456789+-.eE, \t\r\n"
 MAX_FORMS = 4
 """Maximum number of JSON answer forms tried; a server has one form, or one for each shape of its outputs."""
-REMEMBERED = 1024
-"""Maximum number of distinct response heads remembered; a server that varies them is parsed each time."""
 
 
 @dataclass(frozen=True)
@@ -278,7 +277,7 @@ class ResponseChecker:
 
 def remember(known: dict[bytes, Any], text: bytes, meaning: object) -> None:
     """Keep what a short text means, as long as there are not too many."""
-    if len(known) < REMEMBERED and len(text) <= MAX_REMEMBERED_BYTES:
+    if len(known) < MAX_REMEMBERED and len(text) <= MAX_REMEMBERED_BYTES:
         known[text] = meaning
 
 

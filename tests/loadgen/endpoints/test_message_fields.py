@@ -133,6 +133,15 @@ def test_bytes_that_are_not_text_are_not_changed_into_text() -> None:
         fill(made("google.protobuf.Struct"), {"a": np.array([b"\xff"], object)})
 
 
+def reading(kind: str, pointer: str, tensor: Tensor, document: Any) -> tuple[MethodReader, bytes]:
+    """A reader of an output at a pointer into a message, and an answer."""
+    described, message = POOL.FindMessageTypeByName(kind), made(kind)
+    fill(message, document)
+    pointers = {"y": Pointer.of(described, pointer, tensor)}
+    reader = MethodReader([tensor], 0, message=GetMessageClass(described), pointers=pointers)
+    return reader, enclose(message.SerializeToString())
+
+
 @pytest.mark.parametrize(
     ("pointer", "datatype", "answer", "values"),
     [
@@ -165,11 +174,8 @@ def test_bytes_that_are_not_text_are_not_changed_into_text() -> None:
     ],
 )
 def test_answers_are_read_by_their_json(pointer: str, datatype: str, answer: Any, values: Any) -> None:
-    kind, tensor = POOL.FindMessageTypeByName("known.Holder"), Tensor("y", datatype, (-1,))
-    reader = MethodReader([tensor], 0, message=GetMessageClass(kind), pointers={"y": Pointer.of(kind, pointer, tensor)})
-    message = made("known.Holder")
-    fill(message, answer)
-    enclosed = enclose(message.SerializeToString())
+    tensor = Tensor("y", datatype, (-1,))
+    reader, enclosed = reading("known.Holder", pointer, tensor, answer)
     if isinstance(values, str):
         assert reader.judge(enclosed) == values
     else:
@@ -177,15 +183,11 @@ def test_answers_are_read_by_their_json(pointer: str, datatype: str, answer: Any
         assert reader.decode(enclosed, [tensor])["y"].tolist() == values
 
 
-def test_a_whole_answer_is_one_of_them() -> None:
-    for kind, pointer, document in (
-        ("FloatValue", "", 1.5),
-        ("FloatValue", "/value", 1.5),
-        ("Struct", "/y", {"y": 1.5}),
-    ):
-        described, tensor = POOL.FindMessageTypeByName(f"google.protobuf.{kind}"), Tensor("y", "FP32", (1,))
-        pointers = {"y": Pointer.of(described, pointer, tensor)}
-        reader = MethodReader([tensor], 0, message=GetMessageClass(described), pointers=pointers)
-        message = made(f"google.protobuf.{kind}")
-        fill(message, document)
-        assert reader.decode(enclose(message.SerializeToString()), [tensor])["y"].tolist() == [1.5]
+@pytest.mark.parametrize(
+    ("kind", "pointer", "document"),
+    [("FloatValue", "", 1.5), ("FloatValue", "/value", 1.5), ("Struct", "/y", {"y": 1.5})],
+)
+def test_a_whole_answer_is_one_of_them(kind: str, pointer: str, document: Any) -> None:
+    tensor = Tensor("y", "FP32", (1,))
+    reader, enclosed = reading(f"google.protobuf.{kind}", pointer, tensor, document)
+    assert reader.decode(enclosed, [tensor])["y"].tolist() == [1.5]
