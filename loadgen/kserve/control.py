@@ -18,7 +18,7 @@ from loadgen.transport.access import NO_ACCESS, Access
 from loadgen.transport.server_url import authority, is_secure, path_of, socket_path
 from loadgen.transport.tls import reason
 from servemark.documents.server import Tensors
-from servemark.errors import OptionError, ServerError
+from servemark.errors import MAX_QUOTED, OptionError, ServerError
 from servemark.frameworks.installed import serves_here
 from servemark.repository.names import in_path, spellings
 from servemark.telemetry.http_request import Reply, ask
@@ -31,8 +31,6 @@ NOT_SHARED = (
 _DATATYPE_PREFIX = "TYPE_"
 MAX_COMPOSING = 32
 """Models of one pipeline whose statistics are read."""
-MAX_QUOTED = 200
-"""Characters that an error shows of a server's words."""
 _OTHER_SHAPE = (AttributeError, IndexError, KeyError, OverflowError, RecursionError, TypeError, ValueError)
 """Exceptions that reading a document raises if its layout is not Triton's."""
 

@@ -10,7 +10,7 @@ from http.client import HTTPException
 from typing import Any
 from urllib.parse import urlsplit
 
-from loadgen.kserve.control import Control
+from loadgen.kserve.control import TIMEOUT_S, Control
 from loadgen.kserve.grpc_call import MessageReader
 from loadgen.kserve.http_connection import Connection
 from loadgen.kserve.http_messages import BINARY, Asked, Formats, ResponseChecker, compressed, encode_request
@@ -38,7 +38,6 @@ from servemark.workload import Arrays, Tensor
 
 ENGINE_METRIC = "servemark_engine_info"
 """Always 1; its labels say engine, device and provider of each instance (servers/triton_backend/adapter.py)."""
-TIMEOUT_S = 5.0
 _LABELS = {"engine", "device", "provider"}
 # From the start of a name only: a word of 8 MiB would be tried from each of its letters.
 _LABEL = re.compile(r'\b(\w+)="((?:[^"\\]|\\.)*)"')
