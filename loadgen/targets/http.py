@@ -140,21 +140,22 @@ class HttpTarget:
         return payloads(self._config, self.encoder(), golden)
 
     def encoder(self) -> Callable[[Arrays], Any]:
-        encoders = [self._packing(self._encoder(control)) for control in self.controls]
-        if self.several:
-            return lambda arrays: tuple(encode(self.as_served(arrays)) for encode in encoders)
-        return lambda arrays: encoders[0](self.as_served(arrays))
+        encoders = [self._encoder(control) for control in self.controls]
+        packs = self._config.server.request_compression == GZIP
+
+        def encode(arrays: Arrays) -> Any:
+            served = self.as_served(arrays)
+            requests = tuple(each(served) for each in encoders)
+            if packs:
+                requests = tuple(compressed(request, self.volume) for request in requests)
+            return requests if self.several else requests[0]
+
+        return encode
 
     def as_served(self, arrays: Arrays) -> Arrays:
         """Return inputs in the shapes that the server gives them, once it is prepared."""
         widened = self._widened
         return {name: a.reshape(*a.shape, 1) if name in widened else a for name, a in arrays.items()}
-
-    def _packing(self, encode: Callable[[Arrays], Any]) -> Callable[[Arrays], Any]:
-        """Compress what is encoded, where that is asked for."""
-        if self._config.server.request_compression != GZIP:
-            return encode
-        return lambda arrays: compressed(encode(arrays), self.volume)
 
     def _encoder(self, control: Control) -> Callable[[Arrays], Any]:
         """Make what serialises a batch for the server of this control plane."""
