@@ -14,7 +14,7 @@ from tests.golden import json_apis
 from tests.golden.behaviour import Behaviour
 from tests.golden.memory import ROUTE, Memory, over_http
 from tests.golden.model import Answers, compute, spoil
-from tests.golden.tensors import BadRequestError, decode, encode
+from tests.golden.tensors import BadRequestError, Value, decode, encode
 from tests.golden.tensors import Request as Inference
 
 
@@ -122,11 +122,7 @@ class Service(server.Service[Entry]):
         if entry.kind == "error":
             connection.plan(entry, error(self.behaviour.error_status, f"golden error on request {entry.number}"))
             return
-        known = self.answers
-        values = known.compute(inference, self.outputs) if known else compute(inference, self.outputs)
-        if entry.kind in {"wrong_shape", "wrong_value"}:
-            values = [spoil(value, entry.kind) for value in values]
-        connection.plan(entry, response(200, json_apis.written(api, inference, values)))
+        connection.plan(entry, response(200, json_apis.written(api, inference, self._values(entry, inference))))
 
     def infer(self, connection: connection.Connection[Entry], request: Request) -> None:
         try:
@@ -174,10 +170,7 @@ class Service(server.Service[Entry]):
     def _render(self, entry: Entry, request: Inference) -> bytes:
         if entry.kind == "error":
             return error(self.behaviour.error_status, f"golden error on request {entry.number}")
-        known = self.answers
-        values = known.compute(request, self.outputs) if known else compute(request, self.outputs)
-        if entry.kind in {"wrong_shape", "wrong_datatype", "wrong_value"}:
-            values = [spoil(value, entry.kind) for value in values]
+        values = self._values(entry, request)
         for value in values:
             if value.name in request.places:
                 self.memory.write(request.places[value.name], value.raw)
@@ -188,6 +181,13 @@ class Service(server.Service[Entry]):
             version = "2"
         body, header_length = encode(model, request, values, version)
         return response(200, body, header_length)
+
+    def _values(self, entry: Entry, request: Inference) -> list[Value]:
+        """Run the model, and falsify what the behaviour says."""
+        known = self.answers
+        values = known.compute(request, self.outputs) if known else compute(request, self.outputs)
+        wrong = entry.kind in {"wrong_shape", "wrong_datatype", "wrong_value"}
+        return [spoil(value, entry.kind) for value in values] if wrong else values
 
     def metadata(self) -> dict[str, Any]:
         lead = [-1] if self.behaviour.max_batch_size else []
