@@ -70,7 +70,7 @@ class EndpointTarget(HttpTarget):
             check_outputs(config.server.endpoint_type, config.workload, pointed)
         checker = functools.partial(AnswerChecker, answer=self._endpoint.answer)
         super().__init__(config, checker)
-        self._channel = EndpointConnection
+        self.channel_class = EndpointConnection
 
     def _choose_formats(self) -> None:
         """Nothing: the description says how values are written."""

@@ -31,7 +31,7 @@ class GrpcTarget(HttpTarget):
         super().__init__(config)
         self._reader_class = reader_class
         self.config["streaming"] = config.server.streaming
-        self._channel = in_sequences(GrpcStream if config.server.streaming else GrpcConnection, config, stamp_grpc)
+        self.channel_class = in_sequences(GrpcStream if config.server.streaming else GrpcConnection, config, stamp_grpc)
         reader = self._reader = self._make_reader()
         self._answered_by = [self._method(url, reader) for url in self.urls]
 
@@ -69,19 +69,19 @@ class GrpcTarget(HttpTarget):
         placement = super().prepare()
         # Over unary calls the server itself refuses such a model.
         if self._config.server.streaming and self.control.decoupled(self._config.model):
-            if self._config.server.shared_memory != self.shared_memory:
+            if self._config.server.shared_memory != "none":
                 raise ServerError(
                     f"{self._config.model!r} is decoupled: it may answer a request more than once, all in one place",
                     fix="leave out --shared-memory",
                 )
             self.decoupled = True
-            self._channel = in_sequences(DecoupledStream, self._config, stamp_grpc)
+            self.channel_class = in_sequences(DecoupledStream, self._config, stamp_grpc)
         return placement
 
     def encoder(self) -> Callable[[Arrays], Any]:
-        encode = self._serialising()
-        if self._config.server.request_compression == GZIP:
-            return lambda arrays: enclose_compressed(encode(self.as_served(arrays))[PREFIX_BYTES:], self.volume)
+        encode, volume = self._serialising(), self.volume
+        if volume is not None and self._config.server.request_compression == GZIP:
+            return lambda arrays: enclose_compressed(encode(self.as_served(arrays))[PREFIX_BYTES:], volume)
         if self.decoupled:
             return lambda arrays: asking_for_final(encode(self.as_served(arrays)))
         return lambda arrays: encode(self.as_served(arrays))

@@ -65,10 +65,11 @@ class HttpTarget:
         self._config = config
         self._reader: ResponseChecker | MessageReader = checker(config.workload.outputs, config.wire_batch)
         self._answered_by: list[Any] = [self._reader for _ in self.urls]
-        self._channel: Any = in_sequences(Connection, config, stamp_http)
+        self.channel_class: Any = in_sequences(Connection, config, stamp_http)
         self._formats = BINARY
         self.connection_times = ConnectionTimes() if config.server.no_connection_reuse else None
-        self.volume, self.clock = Volume(), KernelClock(asked=config.limits.receive_clock != PROCESS_CLOCK)
+        self.volume: Volume | None = Volume()
+        self.clock = KernelClock(asked=config.limits.receive_clock != PROCESS_CLOCK)
         self._answers = self.volume if config.server.response_compression == GZIP else None
         """Counts compressed answers; None: no answer may be compressed."""
         if isinstance(self._reader, ResponseChecker):
@@ -141,13 +142,13 @@ class HttpTarget:
 
     def encoder(self) -> Callable[[Arrays], Any]:
         encoders = [self._encoder(control) for control in self.controls]
-        packs = self._config.server.request_compression == GZIP
+        volume = self.volume if self._config.server.request_compression == GZIP else None
 
         def encode(arrays: Arrays) -> Any:
             served = self.as_served(arrays)
             requests = tuple(each(served) for each in encoders)
-            if packs:
-                requests = tuple(compressed(request, self.volume) for request in requests)
+            if volume is not None:
+                requests = tuple(compressed(request, volume) for request in requests)
             return requests if self.several else requests[0]
 
         return encode
@@ -190,7 +191,7 @@ class HttpTarget:
     @functools.cached_property
     def _class(self) -> Any:
         """The class of channels as it is once the target is prepared."""
-        channel = self._channel
+        channel = self.channel_class
         if self.connection_times is not None:
             channel = used_once(channel, self.connection_times)
         return on_server(channel) if self.several else channel

@@ -48,9 +48,9 @@ def open_target(config: LoadConfig) -> Target:
     forget()
     described = bool(config.server.endpoint_type)
     if config.server.shared_memory != "none":
-        from loadgen.targets.shared_memory import SharedMemoryTarget
+        from loadgen.targets.shared_memory import SharedGrpcTarget, SharedMemoryTarget
 
-        return SharedMemoryTarget(config)
+        return SharedGrpcTarget(config) if config.protocol == "grpc" else SharedMemoryTarget(config)
     if config.protocol == "grpc":
         from loadgen.targets.grpc import GrpcEndpointTarget, GrpcTarget
 

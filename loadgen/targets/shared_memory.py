@@ -11,21 +11,21 @@ from loadgen.targets.shared_region import CudaRegion, PosixRegion, Region, aband
 from loadgen.targets.shared_slots import (
     Layout,
     RequestEncoding,
-    SharedChannel,
     SharedChecker,
     SharedGrpc,
     SharedHttp,
     SharedReader,
     SharedTensor,
     Slots,
+    sharing,
 )
-from loadgen.sut.channel import Channel, Payload
+from loadgen.sut.channel import Payload
 from loadgen.sut.target import Placement
+from loadgen.targets.grpc import GrpcTarget
 from loadgen.targets.http import HttpTarget
 from loadgen.targets.payloads import payloads
 from servemark.errors import OptionError, ServerError
 from servemark.repository.entry import Golden
-from servemark.results.schema.run import Resolved
 from servemark.workload import Arrays
 
 IN_USE = "currently in use"
@@ -34,35 +34,22 @@ IN_USE_S, POLL_S = 2.0, 0.02
 """Maximum wait for a request that still uses its slot, and the interval between checks."""
 
 
-class SharedMemoryTarget:
-    """A server over any protocol that finds inputs in, and puts outputs into, one region that this run registers."""
+class SharedMemoryTarget(HttpTarget):
+    """A server that finds inputs in, and puts outputs into, one region that this run registers."""
 
-    def __init__(self, config: LoadConfig) -> None:
-        self._config = config
-        self._target, self._encoding = _target_over(config)
-        self._device = 0
-        self._region: Region | None = None
-        self.protocol = self._target.protocol
+    def __init__(self, config: LoadConfig, checker: Any = SharedChecker) -> None:
+        super().__init__(config, checker)
         self.shared_memory = config.server.shared_memory
-        self.decoupled = False
-        self.connection_times = self.volume = None
-        self.clock = self._target.clock
-        self.no_statistics = self._target.no_statistics
+        self.volume = None
+        self._encoding: RequestEncoding = SharedHttp(config, self.control)
+        self._region: Region | None = None
+        self.channel_class = sharing(self.channel_class, lambda: self._slots)
+        self._share(0)
 
-    @property
-    def config(self) -> Resolved:
-        """That of the server, and the GPU whose memory is shared, None where none's is."""
-        device = f"cuda:{self._device}" if self.shared_memory == CudaRegion.kind else None
-        found = self._target.config.copy()
-        found["shared_memory_device"] = device
-        return found
-
-    @property
-    def local(self) -> bool:
-        return self._target.local
-
-    def processes(self) -> list[int]:
-        return self._target.processes()
+    def _share(self, device: int) -> None:
+        """Share the memory of this GPU, where it is a GPU's that is shared."""
+        self._device = device
+        self.config["shared_memory_device"] = f"cuda:{device}" if self.shared_memory == CudaRegion.kind else None
 
     def prepare(self) -> Placement:
         """Check the model that is served. Raises ServerError, OptionError where memory cannot be shared."""
@@ -76,8 +63,8 @@ class SharedMemoryTarget:
             )
         if self.shared_memory == CudaRegion.kind:
             require_gpu()
-        placement = self._target.prepare()
-        self._device = _gpu(placement.device)
+        placement = super().prepare()
+        self._share(_gpu(placement.device))
         return placement
 
     def payloads(self, golden: Golden | None) -> Iterator[Payload]:
@@ -88,7 +75,7 @@ class SharedMemoryTarget:
         written: list[tuple[int, bytes]] = []
 
         def encode(arrays: Arrays) -> bytes:
-            tensors, served = [], self._target.as_served(arrays)
+            tensors, served = [], self.as_served(arrays)
             for tensor in config.workload.inputs:
                 if (array := served.get(tensor.name)) is not None:
                     data = to_bytes(array, tensor.datatype)
@@ -103,18 +90,12 @@ class SharedMemoryTarget:
         for offset, data in written:
             region.write(offset, data)
         self._slots = Slots(region, self._encoding, outputs)
-        self._target.control.register_memory(region.kind, region.name, region.registration)
+        self.control.register_memory(region.kind, region.name, region.registration)
         return made
 
     def encoder(self) -> Callable[[Arrays], Any]:
         """There is none: the region is laid out before the run."""
         raise OptionError("these requests cannot lie in shared memory", fix="--shared-memory none")
-
-    def connect(self, server: int = 0) -> Channel:
-        return SharedChannel(self._target.connect(server), self._slots)
-
-    def statistics(self) -> dict[str, Any] | None:
-        return self._target.statistics()
 
     def close(self) -> None:
         """Take the memory back; a server that is gone has forgotten it anyway."""
@@ -129,7 +110,7 @@ class SharedMemoryTarget:
         deadline = time.monotonic() + IN_USE_S
         while True:
             try:
-                self._target.control.unregister_memory(region.kind, region.name)
+                self.control.unregister_memory(region.kind, region.name)
             except ServerError as error:
                 if IN_USE in error.what and time.monotonic() < deadline:
                     time.sleep(POLL_S)
@@ -141,7 +122,7 @@ class SharedMemoryTarget:
         for kind, name in abandoned():
             # The region may be known to another server, or to one that is gone.
             with contextlib.suppress(ServerError):
-                self._target.control.unregister_memory(kind, name)
+                self.control.unregister_memory(kind, name)
 
     def _allocate(self, layout: Layout) -> Region:
         if self.shared_memory == CudaRegion.kind:
@@ -153,14 +134,12 @@ class SharedMemoryTarget:
         return tuple(layout.add(tensor, (*lead, *tensor.shape)) for tensor in workload.outputs)
 
 
-def _target_over(config: LoadConfig) -> tuple[HttpTarget, RequestEncoding]:
-    """The server over its protocol, whose connections judge answers without tensors, and how it names slots."""
-    if config.protocol == "grpc":
-        from loadgen.targets.grpc import GrpcTarget
+class SharedGrpcTarget(SharedMemoryTarget, GrpcTarget):
+    """The same over gRPC."""
 
-        return GrpcTarget(config, SharedReader), SharedGrpc(config)
-    target = HttpTarget(config, SharedChecker)
-    return target, SharedHttp(config, target.control)
+    def __init__(self, config: LoadConfig) -> None:
+        super().__init__(config, SharedReader)
+        self._encoding = SharedGrpc(config)
 
 
 def _gpu(device: str | None) -> int:

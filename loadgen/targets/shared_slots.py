@@ -9,7 +9,8 @@ import functools
 import json
 import math
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
 from loadgen.kserve.control import Control
@@ -20,7 +21,7 @@ from loadgen.kserve.http_messages import ResponseChecker, judge_description, rem
 from loadgen.kserve.tensors import from_bytes
 from loadgen.load.load_config import LoadConfig
 from loadgen.targets.shared_region import Region
-from loadgen.sut.channel import Answer, Channel, Payload, State
+from loadgen.sut.channel import Answer, Payload
 from loadgen.transport.http1_head import HEAD_END, Head
 from loadgen.transport.server_url import authority, path_of
 from servemark.workload import Arrays, Tensor
@@ -134,79 +135,48 @@ class SharedAnswer(NamedTuple):
         return {tensor.name: self.outputs[tensor.name] for tensor in outputs}
 
 
-class SharedChannel:
-    """A channel over any protocol, the carrier, which borrows a slot for each request."""
+def sharing(channel: Any, slots: Callable[[], Slots]) -> Any:
+    """A class of channels like `channel`, over any protocol, that borrow a slot for each request."""
 
-    __slots__ = (
-        "_carrier", "_slot", "_slots", "deadline", "done", "fd", "payload", "scheduled", "sent", "state", "wants",
-        "watched",
-    )  # fmt: skip
+    class Sharing(channel):  # type: ignore[misc]
+        __slots__ = ("_slot", "_slots")
 
-    def __init__(self, carrier: Channel, slots: Slots) -> None:
-        self._carrier = carrier
-        self._slots = slots
-        self._slot: Slot | None = None
-        self.payload: Payload | None = None
-        self.scheduled = self.deadline = self.sent = self.watched = 0
-        self._follow()
+        def __init__(self, *arguments: Any) -> None:
+            self._slots = slots()
+            self._slot: Slot | None = None
+            super().__init__(*arguments)
 
-    def _follow(self) -> None:
-        carrier = self._carrier
-        self.fd, self.state, self.wants, self.done = carrier.fd, carrier.state, carrier.wants, carrier.done
+        def start(self) -> None:
+            own: Any = self
+            payload: Payload = own.payload
+            # There are as many slots as requests may be in flight.
+            self._slot = self._slots.take()
+            request = self._slots.encoding.request(payload.request, self._slot.part)
+            own.payload = Payload(request) if payload.plain else replace(payload, request=request)
+            super().start()
 
-    def open(self) -> None:
-        self._carrier.open()
-        self._follow()
+        def readable(self) -> Answer | None:
+            """Take what has come; of a golden or labelled request the outputs too."""
+            answer: Answer | None = super().readable()
+            if answer is None:
+                return None
+            slot, self._slot = self._slot, None
+            assert slot is not None
+            if (self.payload.golden_rows or self.payload.examples) and not answer.error:
+                answer = SharedAnswer(answer, self._slots.read(slot))
+            self._slots.give_back(slot, answered=True)
+            return answer
 
-    def connected(self) -> None:
-        self._carrier.connected()
-        self._follow()
+        def cancel(self) -> bool:
+            return False  # the server may still write to the slot
 
-    def start(self) -> None:
-        """Send the payload with a slot for its outputs. Raises ConnectionFailed."""
-        assert self.payload is not None
-        # There are as many slots as requests may be in flight.
-        self._slot = self._slots.take()
-        self._carrier.payload = Payload(self._slots.encoding.request(self.payload.request, self._slot.part))
-        self._carrier.sent = self.sent
-        self._carrier.start()
-        self._follow()
+        def close(self) -> None:
+            super().close()
+            if self._slot is not None:
+                self._slots.give_back(self._slot, answered=False)
+                self._slot = None
 
-    def writable(self) -> None:
-        self._carrier.writable()
-        self._follow()
-
-    def readable(self) -> Answer | None:
-        """Take what has come; of a golden or labelled request the outputs too. Raises ConnectionFailed."""
-        answer = self._carrier.readable()
-        self._follow()
-        if answer is None:
-            return None
-        slot, self._slot = self._slot, None
-        assert slot is not None
-        assert self.payload is not None
-        if (self.payload.golden_rows or self.payload.examples) and not answer.error:
-            answer = SharedAnswer(answer, self._slots.read(slot))
-        self._slots.give_back(slot, answered=True)
-        return answer
-
-    def on_unsolicited_data(self) -> bool:
-        usable = self._carrier.on_unsolicited_data()
-        self._follow()
-        return usable
-
-    def cancel(self) -> bool:
-        """The server may still write to the slot."""
-        return False
-
-    def close(self) -> None:
-        """Close the carrier; the slot of a request in flight is given back."""
-        self._carrier.close()
-        self._follow()
-        assert self.state is State.CLOSED
-        if self._slot is not None:
-            self._slots.give_back(self._slot, answered=False)
-            self._slot = None
+    return Sharing
 
 
 class SharedReader(AnswerReader):

@@ -20,12 +20,12 @@ from loadgen.targets.shared_region import GRANULE, CudaRegion, PosixRegion, aban
 from loadgen.targets.shared_slots import (
     Layout,
     RequestEncoding,
-    SharedChannel,
     SharedChecker,
     SharedGrpc,
     SharedHttp,
     SharedTensor,
     Slots,
+    sharing,
 )
 from loadgen.sut.channel import State
 from loadgen.sut.target import Placement
@@ -198,7 +198,9 @@ def test_the_place_of_a_request_that_was_given_up_is_used_last() -> None:
 
 def test_a_channel_that_never_sent_anything_borrows_nothing() -> None:
     free = places(1)
-    channel = SharedChannel(HttpTarget(to("http://127.0.0.1:9")).connect(), free)
+    target = HttpTarget(to("http://127.0.0.1:9"))
+    target.channel_class = sharing(target.channel_class, lambda: free)
+    channel = target.connect()
     channel.close()
     assert channel.state is State.CLOSED
     free.take()
