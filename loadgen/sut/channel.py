@@ -1,5 +1,6 @@
 """The driver's view of the system under test: channels that carry one request at a time, and their answers."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -141,40 +142,48 @@ class ConnectionFailed(Exception):  # noqa: N818 - an outcome that is counted, n
         self.kind = kind
 
 
-class Channel(Protocol):
+class Channel(ABC):
     """Carries one request at a time and never blocks. All methods but two, which say so, may raise ConnectionFailed.
 
     The driver sets `payload`, `scheduled`, `deadline`, `sent` and `watched`, and calls what epoll says of `fd`; the
     channel keeps `state` and `wants` (READ, WRITE or both: what it waits for now) and stamps `done`.
     """
 
-    fd: int
-    state: State
-    wants: int
-    watched: int
-    payload: Payload | None
-    scheduled: int
-    deadline: int
-    """An answer after it is none, in ns of the monotonic clock."""
-    sent: int
-    done: int
-    """When the last answer was complete, in ns of the monotonic clock."""
+    __slots__ = ("deadline", "done", "fd", "payload", "scheduled", "sent", "state", "wants", "watched")
 
+    def __init__(self) -> None:
+        self.fd = -1
+        self.state = State.CLOSED
+        self.wants = self.watched = 0
+        self.payload: Payload | None = None
+        self.scheduled = 0
+        self.deadline = 0
+        """An answer after it is none, in ns of the monotonic clock."""
+        self.sent = 0
+        self.done = 0
+        """When the last answer was complete, in ns of the monotonic clock."""
+
+    @abstractmethod
     def open(self) -> None:
         """Begin to connect: `fd` is valid and the state CONNECTING."""
 
+    @abstractmethod
     def connected(self) -> None:
         """Go on connecting, when what it wants has come; IDLE once it is done, handshakes included."""
 
+    @abstractmethod
     def start(self) -> None:
         """Send the payload, as much of it as goes out at once: BUSY."""
 
     def writable(self) -> None:
         """Send more of a request that did not go out at once."""
+        raise NotImplementedError
 
+    @abstractmethod
     def readable(self) -> Answer | None:
         """Take what has come; the answer once it is complete: IDLE or SPENT."""
 
+    @abstractmethod
     def on_unsolicited_data(self) -> bool:
         """Take what came while no request was in flight; False where the channel cannot be used any more."""
 
@@ -183,7 +192,9 @@ class Channel(Protocol):
 
         Raises nothing.
         """
+        return False
 
+    @abstractmethod
     def close(self) -> None:
         """Give everything back and forget what was in flight: CLOSED. Raises nothing."""
 

@@ -1,10 +1,11 @@
 """The system under test, as a measurement knows it (MLPerf LoadGen's SUT): a server, or an engine in this process."""
 
 import re
+from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -82,65 +83,57 @@ class Placement:
         return [int(number) for number in re.findall(r"cuda:(\d+)", self.device or "")]
 
 
-class Target(Protocol):
+class Target(ABC):
     """A system under test. `prepare` is called first, `close` last."""
 
-    @property
-    def protocol(self) -> str:
-        """Return the protocol, as the result names it: http, grpc, in-process."""
+    protocol: str
+    """As the result names it: http, grpc, in-process."""
+    config: Resolved
+    """Values that the request leaves open, as they were resolved: `url` is None where it has none."""
+    shared_memory = "none"
+    """Kind of shared memory that holds the tensors: none, system, cuda."""
+    decoupled = False
+    """It may answer a request any number of times. Known once it is prepared."""
+    volume: Volume | None = None
+    """Counts compressed bytes; None where nothing travels."""
+    connection_times: ConnectionTimes | None = None
+    """Records connections that carry one request each; None where they carry more."""
+    clock: KernelClock | None = None
+    """Tells when answers came; None where none come over a network."""
+    no_statistics: str
+    """The reason why there are no statistics, where there are none."""
 
     @property
-    def shared_memory(self) -> str:
-        """Return the kind of shared memory that holds the tensors: none, system, cuda."""
-
-    @property
-    def config(self) -> Resolved:
-        """Values that the request leaves open, as they were resolved: `url` is None where it has none."""
-
-    @property
+    @abstractmethod
     def local(self) -> bool:
         """Return True if the target computes on this machine, so that its energy meters can be read."""
 
-    @property
-    def decoupled(self) -> bool:
-        """Return True if it may answer a request any number of times. Known once it is prepared."""
-
-    @property
-    def volume(self) -> Volume | None:
-        """Return the counter of compressed bytes, None where nothing travels."""
-
-    @property
-    def connection_times(self) -> ConnectionTimes | None:
-        """Return the recorder of connections that carry one request each, None where they carry more."""
-
-    @property
-    def clock(self) -> KernelClock | None:
-        """Return what tells when answers came; None where none come over a network."""
-
+    @abstractmethod
     def processes(self) -> list[int]:
         """Its processes on this machine, without their children; none where it runs elsewhere, or in this process.
 
         Raises LookupError with the reason where they cannot be known.
         """
 
+    @abstractmethod
     def prepare(self) -> Placement:
         """Check that it answers and takes the workload's tensors; say where it runs. Raises ServemarkError."""
 
+    @abstractmethod
     def payloads(self, golden: Golden | None) -> Iterator[Payload]:
         """Make the endless stream of requests ahead, the golden ones among them. Raises InputDataError."""
 
+    @abstractmethod
     def encoder(self) -> Callable[[Arrays], Any]:
         """Return a function that makes a request of a batch. Raises OptionError if its memory is too small."""
 
+    @abstractmethod
     def connect(self, server: int = 0) -> Channel:
         """Make a closed channel to it, of several servers to the one with this number. The driver opens it."""
 
     def statistics(self) -> dict[str, Any] | None:
         """Triton's counters of the model since it was loaded, None where there are none. May wait on the network."""
+        return None
 
-    @property
-    def no_statistics(self) -> str:
-        """Return the reason why there are no statistics; "" if there are."""
-
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - most have nothing to give back
         """Give everything back."""

@@ -18,7 +18,7 @@ from loadgen.kserve.model_documents import COMPOSING
 from loadgen.load.load_config import LoadConfig
 from loadgen.sut.channel import PLACE_OF_NUMBER, Answer, Channel, Payload, State
 from loadgen.sut.kernel_clock import KernelClock
-from loadgen.sut.target import ConnectionTimes, Placement, Volume
+from loadgen.sut.target import ConnectionTimes, Placement, Target, Volume
 from loadgen.targets.payloads import payloads
 from loadgen.transport.access import Access
 from loadgen.transport.limits import GZIP
@@ -44,12 +44,10 @@ _LABEL = re.compile(r'\b(\w+)="((?:[^"\\]|\\.)*)"')
 _ESCAPED = re.compile(r"\\(.)")
 
 
-class HttpTarget:
+class HttpTarget(Target):
     """A server at a URL, or several that take requests in turn, over HTTP; `checker` checks their answers."""
 
     protocol = "http"
-    shared_memory = "none"
-    decoupled = False
     no_statistics = "the server gives no Triton statistics"
 
     def __init__(
@@ -68,8 +66,8 @@ class HttpTarget:
         self.channel_class: Any = in_sequences(Connection, config, stamp_http)
         self._formats = BINARY
         self.connection_times = ConnectionTimes() if config.server.no_connection_reuse else None
-        self.volume: Volume | None = Volume()
-        self.clock = KernelClock(asked=config.limits.receive_clock != PROCESS_CLOCK)
+        self.volume = Volume()
+        self.clock: KernelClock = KernelClock(asked=config.limits.receive_clock != PROCESS_CLOCK)
         self._answers = self.volume if config.server.response_compression == GZIP else None
         """Counts compressed answers; None: no answer may be compressed."""
         if isinstance(self._reader, ResponseChecker):
@@ -202,9 +200,6 @@ class HttpTarget:
             return found
         parts = {name: replace(self.control, version=v).statistics(name) for name, v in self._composing.items()}
         return {**found, COMPOSING: {name: part for name, part in parts.items() if part is not None}}
-
-    def close(self) -> None:
-        """Nothing: the server is somebody else's."""
 
 
 def joined(placements: Sequence[Placement]) -> Placement:

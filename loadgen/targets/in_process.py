@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from loadgen.load.load_config import LoadConfig
-from loadgen.sut.channel import READ, WRITE, ConnectionFailed, Mismatch, Payload, State, judge_outputs
-from loadgen.sut.target import Placement
+from loadgen.sut.channel import READ, WRITE, Channel, ConnectionFailed, Mismatch, Payload, State, judge_outputs
+from loadgen.sut.target import Placement, Target
 from loadgen.targets.payloads import payloads
 from servemark import interrupts
 from servemark.errors import ServerError
@@ -139,23 +139,15 @@ class EngineThreads:
                     os.eventfd_write(call.fd, 1)
 
 
-class EngineChannel:
+class EngineChannel(Channel):
     """A channel to the threads."""
 
-    __slots__ = (
-        "_call", "_judge", "_threads", "deadline", "done", "fd", "payload", "scheduled", "sent", "state", "wants",
-        "watched",
-    )  # fmt: skip
+    __slots__ = ("_call", "_judge", "_threads")
 
     def __init__(self, threads: EngineThreads, judge: Callable[[Arrays], str | None]) -> None:
-        self._threads = threads
-        self._judge = judge
+        super().__init__()
+        self._threads, self._judge = threads, judge
         self._call: Call | None = None
-        self.fd = -1
-        self.state = State.CLOSED
-        self.wants = self.watched = 0
-        self.payload: Payload | None = None
-        self.scheduled = self.deadline = self.sent = self.done = 0
 
     def open(self) -> None:
         """Make the eventfd. Raises ConnectionFailed where the process has no descriptor left."""
@@ -177,9 +169,6 @@ class EngineChannel:
         self._call = Call(self.payload, self.fd)
         self._threads.submit(self._call)
 
-    def writable(self) -> None:
-        """Never wanted: a request is queued whole."""
-
     def readable(self) -> Result:
         """Take the answer; it was complete when the engine returned, however late this thread comes to it."""
         os.eventfd_read(self.fd)
@@ -196,9 +185,6 @@ class EngineChannel:
         """Never: only a thread with a call makes the eventfd readable."""
         return False
 
-    def cancel(self) -> bool:
-        return False
-
     def close(self) -> None:
         """Close the eventfd; a thread that still computes finds nobody waiting."""
         if self._call is not None:
@@ -211,13 +197,10 @@ class EngineChannel:
         self.fd = -1
 
 
-class InProcessTarget:
+class InProcessTarget(Target):
     """The target: what `threads` run; `options` are those that their engines were given, for the result."""
 
     protocol = "in-process"
-    shared_memory = "none"
-    decoupled = False
-    connection_times = volume = clock = None
     local = True
     no_statistics = "in-process: there is no server"
 
@@ -232,7 +215,6 @@ class InProcessTarget:
         self._threads = threads
 
     def processes(self) -> list[int]:
-        """None but this one."""
         return []
 
     def prepare(self) -> Placement:
@@ -252,13 +234,6 @@ class InProcessTarget:
 
     def connect(self, server: int = 0) -> EngineChannel:  # noqa: ARG002 - there is none
         return EngineChannel(self._threads, self._judge)
-
-    def statistics(self) -> dict[str, Any] | None:
-        """None: there is no server."""
-        return None
-
-    def close(self) -> None:
-        """Nothing: the threads serve the next run too."""
 
     def _judge(self, outputs: Arrays) -> str | None:
         """The kind of error of an answer, by the rules for a server's; None where it is right."""

@@ -1,7 +1,7 @@
 """An HTTP/2 connection (RFC 9113) below a channel: one stream at a time, and whatever else the server says."""
 
 import struct
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import deque
 from collections.abc import Mapping
 from typing import ClassVar
@@ -78,7 +78,7 @@ PREFACE = (
 """First bytes that a client sends."""
 
 
-class Http2Channel(TcpChannel, ABC):
+class Http2Channel(TcpChannel):
     """The transport: a subclass sends with `_send_data`, and learns through `_on_headers`, `_on_data` and `_on_reset`.
 
     Requests go out on odd streams, one after the other. Whole frames wait in `_unsent`; what a window holds back of a

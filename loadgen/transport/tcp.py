@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from loadgen.sut.channel import READ, WRITE, ConnectionFailed, Payload, State
+from loadgen.sut.channel import READ, WRITE, Channel, ConnectionFailed, State
 from loadgen.sut.kernel_clock import KernelClock, Receive, Stamped, compiled, receiver_in_python
 from loadgen.transport.server_url import socket_path
 from servemark.errors import ServerError
@@ -139,26 +139,22 @@ class Address:
         return listeners(str(host), int(port))
 
 
-class TcpChannel:
+class TcpChannel(Channel):
     """A non-blocking socket with the state that the driver reads: what every channel to a server has in common."""
 
     __slots__ = (
         "_address", "_chosen_during", "_clock", "_room", "_sending_stamped", "_socket", "_stamped", "_take_few", "came",
-        "deadline", "done", "fd", "payload", "scheduled", "sent", "state", "wants", "watched",
     )  # fmt: skip
 
     def __init__(self, address: Address) -> None:
+        super().__init__()
         self._address, self._clock = address, address.clock
         self._stamped = False
         self._room = FIRST_RECEIVE_BYTES
         self._sending_stamped = False
         self._chosen_during = 0
         """When the request was sent that was under way as the next one's sending was chosen to be stamped."""
-        self.fd = -1
-        self.state = State.CLOSED
-        self.wants = self.watched = 0
-        self.payload: Payload | None = None
-        self.scheduled = self.deadline = self.sent = self.came = self.done = 0
+        self.came = 0
 
     def open(self) -> None:
         """Begin to connect. Raises ConnectionFailed where that fails at once."""
@@ -194,10 +190,6 @@ class TcpChannel:
             return
         self.state = State.IDLE
         self.wants = READ
-
-    def cancel(self) -> bool:
-        """Nothing but closing tells an HTTP/1 server that its answer is not wanted."""
-        return False
 
     def close(self) -> None:
         if self.state is not State.CLOSED:
