@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from loadgen.kserve.http_connection import Connection
+from loadgen.kserve.http_messages import ResponseChecker
 from loadgen.sut.channel import State
 from loadgen.sut.kernel_clock import KernelClock
 from loadgen.targets.open import open_target
@@ -87,7 +89,7 @@ def test_one_address_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
 def linked(clock: KernelClock) -> Iterator[tuple[TcpChannel, socket.socket]]:
     """Connect a channel to a peer."""
     with socket.create_server((HERE, 0)) as listening:
-        channel = TcpChannel(Address(socket.AF_INET, listening.getsockname(), clock=clock))
+        channel = Connection(Address(socket.AF_INET, listening.getsockname(), clock=clock), ResponseChecker((), 0))
         channel.open()
         with closing(channel), listening.accept()[0] as peer:
             select.select([], [channel.fd], [], 5)
