@@ -1,1 +1,1 @@
-"""MLPerf's system under test as two protocols: a target, and a channel to it. Imports nothing else of `loadgen`."""
+"""MLPerf's system under test as two base classes: a target, and a channel to it. Imports nothing else of `loadgen`."""
