@@ -252,7 +252,7 @@ class GrpcProcess(GoldenProcess):
 
 
 class GoldenGrpc(GrpcProcess):
-    """The server; takes the fields of Behaviour. Its log: the requests, bytes and CRC-32s of their tensors, and more."""
+    """The server; takes the fields of Behaviour. Its log: requests, bytes and CRC-32s of their tensors, and more."""
 
     log_method = f"/{SERVICE}/GoldenLog"
 
