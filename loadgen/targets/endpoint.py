@@ -60,8 +60,6 @@ class EndpointConnection(Connection):
 class EndpointTarget(HttpTarget):
     """A server at a URL, asked as the document that --endpoint-type names describes. Raises as `endpoint_of`."""
 
-    no_statistics = "the endpoint type has no statistics"
-
     def __init__(self, config: LoadConfig) -> None:
         self._endpoint = over_http(config.server.endpoint_type)
         require_outputs(config.workload)

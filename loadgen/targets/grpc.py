@@ -3,9 +3,10 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from loadgen.endpoints.control import GrpcEndpointControl
+from loadgen.endpoints.control import GrpcEndpointControl, Spoken
 from loadgen.kserve.grpc_call import PREFIX_BYTES, MessageReader, Method, enclose_compressed
 from loadgen.kserve.grpc_connection import GrpcConnection, GrpcStream
+from loadgen.kserve.grpc_control import OverGrpc
 from loadgen.kserve.grpc_inference import INFER, STREAM_INFER, AnswerReader, encode_request
 from loadgen.load.load_config import LoadConfig
 from loadgen.sut.channel import PLACE_OF_NUMBER
@@ -19,41 +20,66 @@ from servemark.errors import ServerError
 from servemark.workload import Arrays
 
 
+class InferenceCalls:
+    """KServe v2's calls, as `Spoken` has other protocols'; their control plane knows by itself what is ready."""
+
+    metadata: Sequence[tuple[str, str]] = ()
+
+    def __init__(self, reader_class: type[AnswerReader], *, streaming: bool) -> None:
+        self._reader_class = reader_class
+        self.path = STREAM_INFER if streaming else INFER
+
+    def reader(self, _control: OverGrpc, config: LoadConfig) -> MessageReader:
+        return self._reader_class(config.workload.outputs, config.wire_batch, streamed=config.server.streaming)
+
+    def encoder(self, _control: OverGrpc, config: LoadConfig) -> Callable[[Arrays], bytes]:
+        datatypes = {tensor.name: tensor.datatype for tensor in config.workload.inputs}
+
+        def encode(arrays: Arrays) -> bytes:
+            return encode_request(
+                config.model,
+                arrays,
+                config.workload.outputs,
+                datatypes,
+                version=config.server.model_version,
+                parameters=config.server.request_parameters,
+                request_id=PLACE_OF_NUMBER if config.live.explain else "",
+            )
+
+        return encode
+
+
 class GrpcTarget(HttpTarget):
     """A server at a URL, over gRPC: a call for each request, or one stream for each connection.
 
-    `reader_class` is what its answers are read with.
+    It is asked by the protocol that --endpoint-type names, and raises as that does, else by KServe v2's calls, whose
+    answers are read with `reader_class`.
     """
 
     protocol = "grpc"
 
     def __init__(self, config: LoadConfig, reader_class: type[AnswerReader] = AnswerReader) -> None:
         super().__init__(config)
-        self._reader_class = reader_class
         self.config["streaming"] = config.server.streaming
         self.channel_class = in_sequences(GrpcStream if config.server.streaming else GrpcConnection, config, stamp_grpc)
-        reader = self._reader = self._make_reader()
+        assert isinstance(self.control, OverGrpc)
+        self._over_grpc = self.control
+        self._spoken: Spoken | InferenceCalls = InferenceCalls(reader_class, streaming=config.server.streaming)
+        if isinstance(self.control, GrpcEndpointControl):
+            self._spoken = self.control.spoken
+        reader = self._reader = self._spoken.reader(self._over_grpc, config)
         self._answered_by = [self._method(url, reader) for url in self.urls]
-
-    def _make_reader(self) -> MessageReader:
-        config = self._config
-        return self._reader_class(config.workload.outputs, config.wire_batch, streamed=config.server.streaming)
-
-    def _call(self) -> tuple[str, Sequence[tuple[str, str]]]:
-        """Return the path of the method that answers, and metadata that it wants."""
-        return STREAM_INFER if self._config.server.streaming else INFER, ()
 
     def _method(self, url: str, reader: MessageReader) -> Method:
         """Make what calls to the server at a URL share."""
         config = self._config
-        path, metadata = self._call()
         compression = {
             "grpc-encoding": config.server.request_compression,
             "grpc-accept-encoding": config.server.response_compression,
         }
         encodings = [(name, given) for name, given in compression.items() if given == GZIP]
         return Method(
-            path=path,
+            path=self._spoken.path,
             authority=authority(url),
             judge=reader.judge,
             usual_start=reader.usual_start,
@@ -61,7 +87,7 @@ class GrpcTarget(HttpTarget):
             error_message=reader.error_message,
             max_bytes=max_message_bytes(config.workload.outputs, config.batch_size),
             scheme="https" if is_secure(url) else "http",
-            metadata=(*metadata, *config.access.headers, *encodings),
+            metadata=(*self._spoken.metadata, *config.access.headers, *encodings),
             volume=self._answers,
         )
 
@@ -79,48 +105,9 @@ class GrpcTarget(HttpTarget):
         return placement
 
     def encoder(self) -> Callable[[Arrays], Any]:
-        encode, volume = self._serialising(), self.volume
+        encode, volume = self._spoken.encoder(self._over_grpc, self._config), self.volume
         if volume is not None and self._config.server.request_compression == GZIP:
             return lambda arrays: enclose_compressed(encode(self.as_served(arrays))[PREFIX_BYTES:], volume)
         if self.decoupled:
             return lambda arrays: asking_for_final(encode(self.as_served(arrays)))
         return lambda arrays: encode(self.as_served(arrays))
-
-    def _serialising(self) -> Callable[[Arrays], bytes]:
-        """Make what serialises a batch."""
-        config = self._config
-        datatypes = {tensor.name: tensor.datatype for tensor in config.workload.inputs}
-
-        def encode(arrays: Arrays) -> bytes:
-            return encode_request(
-                config.model,
-                arrays,
-                config.workload.outputs,
-                datatypes,
-                version=config.server.model_version,
-                parameters=config.server.request_parameters,
-                request_id=PLACE_OF_NUMBER if config.live.explain else "",
-            )
-
-        return encode
-
-
-class GrpcEndpointTarget(GrpcTarget):
-    """A server at a URL, asked by the protocol that --endpoint-type names. Raises as `Spoken`."""
-
-    no_statistics = "the endpoint type has no statistics"
-
-    @property
-    def control(self) -> GrpcEndpointControl:
-        control = super().control
-        assert isinstance(control, GrpcEndpointControl)
-        return control
-
-    def _make_reader(self) -> MessageReader:
-        return self.control.spoken.reader(self.control, self._config)
-
-    def _call(self) -> tuple[str, Sequence[tuple[str, str]]]:
-        return self.control.spoken.path, self.control.spoken.metadata
-
-    def _serialising(self) -> Callable[[Arrays], bytes]:
-        return self.control.spoken.encoder(self.control, self._config)

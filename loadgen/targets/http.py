@@ -78,6 +78,8 @@ class HttpTarget(Target):
         """Inputs of one value per sample that the server gives a dimension of 1."""
         if self.several:
             self.no_statistics = "each of several servers has its own"
+        elif config.server.endpoint_type:
+            self.no_statistics = "the endpoint type has no statistics"
 
     @property
     def control(self) -> Control:

@@ -46,16 +46,15 @@ def open_target(config: LoadConfig) -> Target:
     """The server, over the protocol that its URL names, with tensors where the configuration wants them."""
     tune_malloc()
     forget()
-    described = bool(config.server.endpoint_type)
     if config.server.shared_memory != "none":
         from loadgen.targets.shared_memory import SharedGrpcTarget, SharedMemoryTarget
 
         return SharedGrpcTarget(config) if config.protocol == "grpc" else SharedMemoryTarget(config)
     if config.protocol == "grpc":
-        from loadgen.targets.grpc import GrpcEndpointTarget, GrpcTarget
+        from loadgen.targets.grpc import GrpcTarget
 
-        return GrpcEndpointTarget(config) if described else GrpcTarget(config)
-    if described:
+        return GrpcTarget(config)
+    if config.server.endpoint_type:
         from loadgen.targets.endpoint import EndpointTarget
 
         return EndpointTarget(config)
