@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hyperframe.frame import DataFrame, HeadersFrame, RstStreamFrame
+from hyperframe.frame import ContinuationFrame, DataFrame, HeadersFrame, RstStreamFrame
 
-from loadgen.sut.channel import Channel, Outcome, Payload
+from loadgen.sut.channel import Outcome, Payload
 from loadgen.variants.cancellation import CANCELLED, Cancellation, CancellationRecorder, ToCancel
 from servemark.documents.texts import cancellation
 from servemark.errors import OptionError
@@ -76,17 +76,6 @@ def test_over_grpc_the_call_is_cancelled_and_the_connection_goes_on(tmp_path: Pa
     assert len(log["peers"]) <= 5  # the first request has a connection of its own
 
 
-class Given(GrpcLoad):
-    """Gives the first request up once the server has it."""
-
-    def __init__(self, port: int, has_come: list[int]) -> None:
-        super().__init__(port, max_in_flight=1)
-        self.has_come = has_come
-
-    def act(self, channel: Channel) -> bool:
-        return bool(self.has_come) and not self.outcomes and bool(channel.sent)
-
-
 def late_answer(has_come: list[int], parts: Any) -> Any:
     """A peer that answers the first request after it was told that nobody waits, and the next as usual."""
 
@@ -105,22 +94,16 @@ def late_answer(has_come: list[int], parts: Any) -> Any:
 def in_pieces(peer: Peer, stream: int) -> list[Any]:
     """An answer whose header block comes in two frames."""
     block = peer.head(stream).data
-    first, rest = HeadersFrame(stream, block[:3]), _continuation(stream, block[3:])
+    first, rest = HeadersFrame(stream, block[:3]), ContinuationFrame(stream, block[3:], flags=["END_HEADERS"])
     return [first, rest, DataFrame(stream, answer()), peer.trailers(stream)]
-
-
-def _continuation(stream: int, data: bytes) -> Any:
-    from hyperframe.frame import ContinuationFrame
-
-    return ContinuationFrame(stream, data, flags=["END_HEADERS"])
 
 
 @pytest.mark.parametrize("parts", [lambda peer, stream: peer.whole(stream, answer()), in_pieces])
 def test_an_answer_that_comes_too_late_is_passed_over(parts: Any) -> None:
     has_come: list[int] = []
     with raw_server(answering(late_answer(has_come, parts))) as (port, accepted):
-        load = Given(port, has_come)
-        load.cancels = load.act
+        load = GrpcLoad(port, max_in_flight=1)
+        load.cancels = lambda channel: bool(has_come) and not load.outcomes and bool(channel.sent)
         load.open(constant_ns(20, 4))
     assert load.kinds == {CANCELLED: 1, "ok": 3}
     assert (has_come, accepted) == ([1, 3, 5, 7], [1])
