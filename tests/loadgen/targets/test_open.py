@@ -16,7 +16,7 @@ from tests.golden.grpc import GoldenGrpc
 from tests.golden.load import answers
 from tests.golden.server import GoldenServer
 from tests.support.load_config import config, request_of
-from tests.support.locust_run import run, server_of, the_result
+from tests.support.locust_run import run, server_of
 from tests.support.result_checks import counted_result
 from tests.support.web import forked_workers
 

@@ -3,7 +3,6 @@
 import resource
 import socket
 import struct
-import threading
 from collections.abc import Callable, Sequence
 
 import numpy as np
