@@ -13,8 +13,7 @@ import numpy as np
 from loadgen.endpoints.messages import require_outputs
 from loadgen.kserve.grpc_call import PREFIX_BYTES, UNIMPLEMENTED, MessageReader, enclose
 from loadgen.kserve.grpc_control import OverGrpc
-from loadgen.kserve.http_messages import arrays_of
-from loadgen.kserve.http_messages import judge_output, lead_of
+from loadgen.kserve.http_messages import arrays_of, judge_output, lead_of
 from loadgen.kserve.tensors import BYTES, to_bytes
 from loadgen.load.load_config import LoadConfig
 from loadgen.sut.channel import judge_outputs

@@ -53,7 +53,8 @@ def read_served_model(where: str, metadata: Mapping[str, Any], config: Mapping[s
     else:
         batched = all(shape[:1] == (-1,) for _, _, shape in (*inputs, *outputs))
         max_batch = UNKNOWN_MAX_BATCH if batched else 0
-    listed = config.get("input") if isinstance(config.get("input"), list) else []
+    listed = config.get("input")
+    listed = listed if isinstance(listed, list) else []
     optional = {str(each.get("name")) for each in listed if isinstance(each, dict) and each.get("optional") is True}
     for name, _, shape in (*inputs, *outputs):
         if max_batch and shape[:1] != (-1,):

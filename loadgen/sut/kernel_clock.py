@@ -179,4 +179,3 @@ def receiver_in_python(take: Callable[[int], tuple[bytes, int]], clock: KernelCl
         return data, clock.came(channel, stamp) if data else 0
 
     return receiving
-

@@ -7,6 +7,11 @@ from typing import Any
 
 from loadgen.kserve.tensors import BYTES, to_bytes
 from loadgen.load.load_config import LoadConfig
+from loadgen.sut.channel import Payload
+from loadgen.sut.target import Placement
+from loadgen.targets.grpc import GrpcTarget
+from loadgen.targets.http import HttpTarget
+from loadgen.targets.payloads import payloads
 from loadgen.targets.shared_region import CudaRegion, PosixRegion, Region, abandoned, new_name, require_gpu
 from loadgen.targets.shared_slots import (
     Layout,
@@ -19,11 +24,6 @@ from loadgen.targets.shared_slots import (
     Slots,
     sharing,
 )
-from loadgen.sut.channel import Payload
-from loadgen.sut.target import Placement
-from loadgen.targets.grpc import GrpcTarget
-from loadgen.targets.http import HttpTarget
-from loadgen.targets.payloads import payloads
 from servemark.errors import OptionError, ServerError
 from servemark.repository.entry import Golden
 from servemark.workload import Arrays

@@ -20,8 +20,8 @@ from loadgen.kserve.grpc_messages import message, parameters_of
 from loadgen.kserve.http_messages import ResponseChecker, judge_description, remember, request_head
 from loadgen.kserve.tensors import from_bytes
 from loadgen.load.load_config import LoadConfig
-from loadgen.targets.shared_region import Region
 from loadgen.sut.channel import Answer, Payload
+from loadgen.targets.shared_region import Region
 from loadgen.transport.http1_head import HEAD_END, Head
 from loadgen.transport.server_url import authority, path_of
 from servemark.workload import Arrays, Tensor

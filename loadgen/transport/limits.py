@@ -14,7 +14,7 @@ MAX_HEAD_BYTES = 64 << 10
 MAX_REMEMBERED_BYTES = 4 << 10
 """A head or a header that is longer is read anew each time."""
 MAX_REMEMBERED = 1024
-"""Distinct heads, headers, forms and lengths of good answers that are remembered; what varies more is read each time."""
+"""Distinct heads, headers, forms and lengths of good answers that are remembered; others are read each time."""
 MAX_UNSENT_FRAMES = 1 << 14
 """Frames that wait for a server which does not read: its pings are answered with 17 bytes each."""
 MAX_BYTES_PER_VALUE_BYTE = 16

@@ -87,7 +87,6 @@ class Sequences:
         return next(self._ids), self._random.randint(self._least, self._most)
 
 
-
 def carrying(channel: Any, sequences: Sequences) -> Any:
     """A class of channels like `channel`, each with a sequence of its own; a failed request ends its sequence.
 

@@ -26,8 +26,7 @@ from loadgen.measurement.output_agreement import check
 from loadgen.measurement.probe import answer_each
 from loadgen.measurement.sender import Sender
 from loadgen.sut.channel import Outcome, Payload
-from loadgen.targets.open import workload_of
-from loadgen.targets.open import open_target
+from loadgen.targets.open import open_target, workload_of
 from servemark.errors import ServerError
 from servemark.figures.registry import count_of, value_of
 from servemark.repository.entry import Golden

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper, save
 
-from loadgen.targets.open import served_workload
 from loadgen.targets.http import control_at
+from loadgen.targets.open import served_workload
 from loadgen.transport.access import NO_ACCESS
 from servemark.documents.request import RunRequest
 from servemark.errors import OptionError, ServerError

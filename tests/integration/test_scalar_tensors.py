@@ -16,8 +16,8 @@ import pytest
 
 import exporters
 from exporters.pipeline.config_pbtxt import render
-from loadgen.targets.open import served_workload
 from loadgen.targets.http import control_at
+from loadgen.targets.open import served_workload
 from loadgen.transport.access import NO_ACCESS
 from servemark.documents.request import RunRequest
 from servemark.frameworks.tensorflow import import_tensorflow

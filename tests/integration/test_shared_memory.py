@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from loadgen.kserve.control import Control
+from loadgen.targets.open import open_target
 from loadgen.targets.shared_region import FOLDER
 from loadgen.targets.shared_slots import ALIGNMENT
-from loadgen.targets.open import open_target
 from servemark.errors import OptionError, ServerError
 from servemark.figures.registry import count_of, value_of
 from servers import Server, open_server

@@ -262,7 +262,8 @@ def test_a_wrong_step_is_named(step: Any, words: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text",
     ["", "[]", "{}", '{"data": 5}', '{"data": "x"}', '{"data": {"x": 1}}', '{"data": [[[{}]]]}', "\0" * 9,
-     '{"data": ' + "[" * 10**5, '{"data": [{"x": ' + "9" * 5000 + "}]}", '{"data": [], "validation_data": 5}', "\0\xff"],
+     '{"data": ' + "[" * 10**5, '{"data": [{"x": ' + "9" * 5000 + "}]}", '{"data": [], "validation_data": 5}',
+     "\0\xff"],
     ids=["empty", "a list", "no data", "a number", "a text", "an object", "streams of streams", "zeros", "deep",
          "5,000 digits", "answers that are a number", "not UTF-8"],
 )  # fmt: skip

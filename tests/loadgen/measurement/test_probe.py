@@ -12,8 +12,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSe
 from loadgen.kserve.grpc_call import UNIMPLEMENTED
 from loadgen.load.load_config import LoadConfig
 from loadgen.measurement.probe import remedy_of, require_answer
-from loadgen.targets.open import workload_of
-from loadgen.targets.open import open_target
+from loadgen.targets.open import open_target, workload_of
 from servemark.errors import ServerError
 from servemark.workload import Tensor, get
 from tests.golden.grpc import GoldenGrpc

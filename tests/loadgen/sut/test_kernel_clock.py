@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from loadgen.sut import kernel_clock
 from loadgen.sut.kernel_clock import DISTRUST_NS, FOLLOW_NS, STAMP_NS, KernelClock, Receive, Stamped
 from loadgen.transport import tcp
 from loadgen.transport.tcp import RECEIVE_BYTES, Socket
@@ -159,7 +160,7 @@ def test_the_counts_of_several_processes_are_added() -> None:
     assert (whole.missing, whole.refused, whole.steps, whole.send_error.count) == (2, 4, 6, 0)
 
 
-compiled = pytest.mark.skipif(tcp.compiled is None, reason="no C compiler was there at `make setup`")
+compiled = pytest.mark.skipif(kernel_clock.compiled is None, reason="no C compiler was there at `make setup`")
 Pair = tuple[Socket, socket.socket]
 
 

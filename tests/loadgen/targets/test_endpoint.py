@@ -8,8 +8,7 @@ import pytest
 
 from loadgen.endpoints.endpoint import built_in
 from loadgen.load.load_config import LoadConfig
-from loadgen.targets.open import workload_of
-from loadgen.targets.open import open_target
+from loadgen.targets.open import open_target, workload_of
 from servemark.errors import InputDataError, OptionError, ServemarkError, ServerError
 from tests.golden.load import answers
 from tests.golden.server import GoldenServer

@@ -201,7 +201,6 @@ def test_a_run_has_the_parts(tmp_path: Path) -> None:
     assert "first byte" in done.stdout
 
 
-
 TENSORS = {
     kind: [{"name": name, "datatype": "FP32", "shape": [-1, 2]}] for kind, name in (("inputs", "x"), ("outputs", "y"))
 }

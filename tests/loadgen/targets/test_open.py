@@ -117,7 +117,8 @@ def test_a_server_without_binary_tensors_gets_json() -> None:
         assert {*answers(load).kinds} == {"ok"}
         assert server.log()["rejected"] == 0
         forced = answers(resolved(server.url, "--model-name", "m", "--input-tensor-format", "binary"))
-    assert [target.config[f"{way}_tensor_format"] for way in ("input", "output")] == ["json", "json"]
+    formats = target.config["input_tensor_format"], target.config["output_tensor_format"]
+    assert formats == ("json", "json")
     assert {*forced.kinds} == {"http_500"}
 
 

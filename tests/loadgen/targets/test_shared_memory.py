@@ -15,7 +15,12 @@ import numpy as np
 import pytest
 
 from loadgen.kserve.control import Control
+from loadgen.sut.channel import State
+from loadgen.sut.target import Placement
 from loadgen.targets import shared_region as memory_region
+from loadgen.targets.http import HttpTarget
+from loadgen.targets.open import open_target
+from loadgen.targets.shared_memory import SharedMemoryTarget
 from loadgen.targets.shared_region import GRANULE, CudaRegion, PosixRegion, abandoned, new_name
 from loadgen.targets.shared_slots import (
     Layout,
@@ -27,11 +32,6 @@ from loadgen.targets.shared_slots import (
     Slots,
     sharing,
 )
-from loadgen.sut.channel import State
-from loadgen.sut.target import Placement
-from loadgen.targets.http import HttpTarget
-from loadgen.targets.open import open_target
-from loadgen.targets.shared_memory import SharedMemoryTarget
 from loadgen.transport.http1_head import Head
 from servemark.errors import OptionError, ServerError
 from servemark.workload import Tensor

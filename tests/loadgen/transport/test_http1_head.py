@@ -3,8 +3,8 @@
 import pytest
 
 from loadgen.sut.channel import ConnectionFailed
-from loadgen.transport.http1_head import Chunks, Head, MalformedResponse, parse_head
-from loadgen.transport.limits import MAX_HEAD_BYTES, TooLarge
+from loadgen.transport.http1_head import Chunks, Head, parse_head
+from loadgen.transport.limits import MAX_HEAD_BYTES, MalformedResponse, TooLarge
 
 BODIES = {
     "plain": (b"5\r\nhello\r\n6\r\n world\r\n0\r\n\r\n", b"hello world"),

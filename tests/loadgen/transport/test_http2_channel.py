@@ -27,7 +27,7 @@ from hyperframe.frame import (
     WindowUpdateFrame,
 )
 
-from loadgen.kserve.grpc_call import FieldDecoder, Form, encode_fields, enclose
+from loadgen.kserve.grpc_call import FieldDecoder, Form, enclose, encode_fields
 from loadgen.kserve.grpc_connection import GrpcConnection
 from loadgen.kserve.grpc_inference import encode_request
 from loadgen.sut.channel import Payload

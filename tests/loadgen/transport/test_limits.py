@@ -91,7 +91,6 @@ def test_what_is_not_one_gzip_is_a_failed_answer(data: bytes) -> None:
     assert failed.value.kind == "malformed_response"
 
 
-
 @pytest.mark.parametrize("datatype", WORST)
 def test_json_fits(datatype: str) -> None:
     text = json.dumps([WORST[datatype]] * 3000, separators=(",", ":"))

@@ -234,5 +234,3 @@ def test_a_server_that_is_gone_refuses_each_request(tmp_path: Path) -> None:
         assert second.open(constant_ns(100, 5)).kinds == {"connection_refused": 5}
         with pytest.raises(ServerError, match=f"no server answers at http.unix:{path}"):
             target.prepare()
-
-

@@ -18,11 +18,11 @@ from loadgen.kserve.grpc_control import GrpcControl
 from loadgen.sut.channel import READ, State
 from loadgen.transport.access import Access
 from servemark.errors import OptionError, ServerError
+from servemark.workload import Tensor, get
 from servers.launch.process import Command
 from servers.launch.server import Server as TritonServer
 from servers.launch.server import ServerJob
 from servers.modes import embedded
-from servemark.workload import Tensor, get
 from tests.golden.behaviour import Behaviour
 from tests.golden.grpc import GoldenGrpc
 from tests.golden.load import Load, constant_ns, tensor

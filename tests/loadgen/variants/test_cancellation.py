@@ -123,4 +123,3 @@ def test_each_end_of_a_marked_request_is_counted_once() -> None:
 def test_what_is_not_a_share_and_a_time_is_refused(text: str) -> None:
     with pytest.raises(OptionError, match="--request-cancellation"):
         cancellation("--request-cancellation", text)
-

@@ -114,7 +114,7 @@ def test_servers_that_cannot_share_a_load_are_refused(text: str) -> None:
     ],
 )
 def test_variants_that_exclude_other_options(flags: str, excluded: list[str]) -> None:
-    variant = flags.split()[0]
+    variant = flags.split(maxsplit=1)[0]
     for each in excluded:
         other = each[each.rindex("--") :].split()[0]
         with pytest.raises(OptionError, match=f"{variant}.* excludes {other}"):
