@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Meta, Struct
 
-from loadgen.driver.failures import MAX_KINDS, MAX_MESSAGES, MAX_WORDS, Failures
+from loadgen.driver.observers import MAX_KINDS, MAX_MESSAGES, MAX_WORDS, Failures
 from loadgen.load.load_config import LoadConfig
 from loadgen.measurement.recorder import Recorder, S
 from loadgen.measurement.windows import Interval, Window

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from loadgen.driver.observers import LabelledAnswers
 from loadgen.inputs.sources import labelled_set, metric_of
 from loadgen.kserve.control import TIMEOUT_S
-from loadgen.kserve.server_statistics import batch_sizes, composing_models
+from loadgen.kserve.model_documents import batch_sizes, composing_models
 from loadgen.load.load_config import LoadConfig
 from loadgen.measurement.interval_edges import SERVER, MachineUse
 from loadgen.measurement.measurement import Measured, Measurement

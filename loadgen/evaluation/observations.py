@@ -5,8 +5,9 @@ import math
 from collections.abc import Sequence
 
 from loadgen.driver.event_loop import GENERATOR_ERROR
+from loadgen.driver.observers import BACKEND_DIED
 from loadgen.evaluation.evidence import receive_clock
-from loadgen.kserve.server_statistics import BACKEND_DIED, restarted
+from loadgen.kserve.model_documents import restarted
 from loadgen.load.load_config import LoadConfig
 from loadgen.measurement.measurement import Measured, worker_name
 from loadgen.measurement.recorder import Recorder

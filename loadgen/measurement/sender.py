@@ -14,11 +14,9 @@ from gevent import GreenletExit
 from gevent.monkey import is_module_patched
 
 from loadgen.driver.connections import Connections
-from loadgen.driver.cpu_latency import CpuLatency
 from loadgen.driver.event_loop import Driver, Pauses
-from loadgen.driver.failures import Failures
-from loadgen.driver.observers import LabelledAnswers, RequestLog, Stamps, TimedConnections, Tracing
-from loadgen.driver.priority import SendersPriority
+from loadgen.driver.machine_settings import CpuLatency, SendersPriority
+from loadgen.driver.observers import Failures, LabelledAnswers, RequestLog, Stamps, TimedConnections, Tracing
 from loadgen.load.arrivals import ALL, ClosedLoopArrivals, OpenLoopArrivals, Share, closed_loop, start_time
 from loadgen.load.load_config import LoadConfig
 from loadgen.load.warm_up import WarmUp, WarmUpOutcome
