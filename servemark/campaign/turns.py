@@ -27,10 +27,9 @@ from servemark.results.directory import JOURNAL
 OTHERWISE = frozenset({"created", "command", "environment", "busy_share"})
 """Keys of what a campaign was asked for that may differ when it goes on; of the environment only the CPU may not."""
 ANEW = "start a new one, without --resume"
-T = TypeVar("T")
 GOES_ON, INTERRUPTED, FAILED = "it goes on", "interrupted", "it ended with an error"
 """Reasons why a document is partial."""
-Side = TypeVar("Side")
+T = TypeVar("T")
 
 
 class Line(msgspec.Struct):
@@ -144,12 +143,7 @@ def _read(path: Path, *, mend: bool = False) -> tuple[dict[str, Any], list[Line]
         raise ResultError(f"{path} is not the journal of a campaign: {error}", fix=ANEW) from error
 
 
-def always(_: object) -> bool:
-    """Tell of an outcome that it lasts."""
-    return True
-
-
-def interleaved(sides: Sequence[Side], number: int) -> list[Side]:
+def interleaved(sides: Sequence[T], number: int) -> list[T]:
     """Return the order of a round, counted from 1: A B C, then C B A, so that drift of the machine hits all alike."""
     return list(sides) if number % 2 else list(reversed(sides))
 
@@ -234,7 +228,7 @@ class Campaign:
         """Tell whether a turn is still to be made."""
         return name not in self._journal.turns
 
-    def turn(self, name: str, make: Callable[[], T], kind: type[T], *, lasts: Callable[[T], bool] = always) -> T:
+    def turn(self, name: str, make: Callable[[], T], kind: type[T], *, lasts: Callable[[T], bool] = lambda _: True) -> T:
         """Return the outcome that the journal has of a turn, else make it; one that does not last is made again later.
 
         Raises what `make` raises, ResultError on a full disk or of an outcome that is of another kind.
@@ -255,11 +249,11 @@ class Campaign:
         self,
         plan: Iterable[Turn[T]],
         kind: type[T],
-        said: Callable[[T], str],
+        describe: Callable[[T], str],
         *,
-        lasts: Callable[[T], bool] = always,
+        lasts: Callable[[T], bool] = lambda _: True,
     ) -> Iterator[tuple[Turn[T], T]]:
-        """Make a plan's turns; each outcome is given, then the document is written and the outcome said."""
+        """Make a plan's turns; each outcome is given, then the document is written and the outcome described."""
         for turn in plan:
             known = not self.lacks(turn.name)
             outcome = self.turn(turn.name, turn.make, kind, lasts=lasts)
@@ -270,7 +264,7 @@ class Campaign:
                 continue
             self._write(GOES_ON)
             number = f"[{self._count}/{max(self._planned, self._count)}] " if self._planned else ""
-            note(f"{number}{turn.name}: {said(outcome)}{self._progress.done(turn.cost_s)}")
+            note(f"{number}{turn.name}: {describe(outcome)}{self._progress.done(turn.cost_s)}")
 
     def mark(self, document: Any, partial: str | None) -> None:
         """Give a document the keys of all campaigns: how long its turns took, whether it is partial, and why."""

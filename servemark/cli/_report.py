@@ -11,7 +11,7 @@ from servemark.paths import shown
 from servemark.results import directory
 from servemark.results.saved import NothingMeasuredError, Saved, file_of, files_below, read_saved
 from servemark.results.schema.run import Result
-from servemark.search.max_rate.curve import curve
+from servemark.search.points import curve
 from servemark.views.render.html import page
 from servemark.views.render.terminal import show
 

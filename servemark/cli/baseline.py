@@ -2,7 +2,7 @@
 
 import click
 
-from servemark.compare.saved import baselines
+from servemark.compare.saved.saved_runs import baseline_names, keep_baseline
 from servemark.documents.commands.compare import Baseline
 from servemark.output import note
 from servemark.paths import BASELINES, shown
@@ -13,9 +13,9 @@ def baseline(options: Baseline) -> None:
     """Keep a baseline, or list them."""
     name = options.name
     if name:
-        kept = baselines.save(name, options.result, replace=options.force)
+        kept = keep_baseline(name, options.result, replace=options.force)
         note(f"kept in {shown(kept)}; servemark compare RESULT --baseline {name} --fail-on regression")
-    listed = {each: str(BASELINES / each) for each in ([name] if name else baselines.names())}
+    listed = {each: str(BASELINES / each) for each in ([name] if name else baseline_names())}
     if options.json:
         print_json({"baselines": listed})
     elif not name:

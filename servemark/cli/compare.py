@@ -7,11 +7,11 @@ from servemark.cli._report import PAGE, write_page
 from servemark.compare.interleaved.contenders import parse_urls
 from servemark.compare.interleaved.preparation import Request
 from servemark.compare.interleaved.run import compare_engines
-from servemark.compare.interleaved.validity import SHORTEST_S
-from servemark.compare.saved.baselines import saved
+from servemark.compare.interleaved.timetable import SHORTEST_S
 from servemark.compare.saved.compare import compare_rounds, compare_saved, exit_code
 from servemark.compare.saved.differences import Gate
 from servemark.compare.saved.figures import ALL, chosen
+from servemark.compare.saved.saved_runs import baseline
 from servemark.documents.commands.compare import Compare
 from servemark.documents.request import DEFAULT_ENGINE, changed
 from servemark.errors import ExitCode, OptionError
@@ -83,8 +83,8 @@ def _request(options: Compare) -> Request:
 
 def _saved(gate: Gate, options: Compare) -> int:
     """Compare and show two saved sides; return the exit code, which is 0 unless --fail-on is given."""
-    baseline = [str(saved(options.baseline))] if options.baseline else []
-    found = compare_saved([*baseline, *options.what], gate)
+    kept = [str(baseline(options.baseline))] if options.baseline else []
+    found = compare_saved([*kept, *options.what], gate)
     if options.json:
         print_json(found)
     else:

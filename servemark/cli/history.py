@@ -1,7 +1,7 @@
 """`servemark history`: a figure over all saved results, and where it changed."""
 
 from servemark.cli._report import write_page
-from servemark.compare.history.document import history as history_of
+from servemark.compare.history import history as history_of
 from servemark.documents.commands.compare import History
 from servemark.errors import ExitCode, OptionError
 from servemark.figures.registry import find

@@ -12,7 +12,7 @@ from servemark.hub.blocks.description import search
 from servemark.output import stdout
 from servemark.quantities import one_of
 from servemark.results.directory import print_json
-from servemark.runs.suite_plan import members
+from servemark.runs.suite import members
 from servemark.workload import Workload, workloads
 from servemark.workload.suites import BY_NAME
 

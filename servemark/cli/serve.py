@@ -10,7 +10,7 @@ from servemark.machine.addresses import is_loopback
 from servemark.output import note
 from servemark.repository.model_config import Settings
 from servemark.results.directory import print_json
-from servemark.runs.entries import find_models, repository_with
+from servemark.runs.server import find_models, repository_with
 from servemark.telemetry.metrics.publisher import http_url
 
 if TYPE_CHECKING:

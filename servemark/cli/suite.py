@@ -11,7 +11,7 @@ from servemark.results import directory as results
 from servemark.results.saved import Saved
 from servemark.results.schema.suite import SuiteDocument
 from servemark.runs.suite import run_suite
-from servemark.runs.suite_plan import measured_flops_per_s, plan
+from servemark.runs.suite import measured_flops_per_s, plan
 from servemark.views.render.markdown import to_markdown
 
 

@@ -34,7 +34,7 @@ from servemark.results.directory import write_atomically
 from servemark.results.schema.header import campaign_opening
 from servemark.results.schema.kernels import Ceiling
 from servemark.results.schema.profile import MemoryPart, Profile, ProfiledMemory
-from servemark.runs.entries import export_where_needed
+from servemark.runs.server import export_where_needed
 from servemark.stats.unknown import explained, or_unknown, unknown
 from servemark.workload import get
 from servers.engines import engine_module

@@ -16,7 +16,7 @@ from servemark.errors import ArtifactError
 from servemark.repository.entry import Entry
 from servemark.repository.model_config import Settings
 from servemark.results.schema.run import Result
-from servemark.runs.entries import export_where_needed
+from servemark.runs.server import export_where_needed
 from servemark.workload.engine import Engine
 
 Measure = Callable[[LoadConfig], Result]
@@ -63,15 +63,10 @@ def targets_for(config: LoadConfig) -> Iterator[Callable[[LoadConfig], InProcess
     from servers.engines import engine_options
 
     export_where_needed([config.workload.name], config.engine, config.model_repository, config.precision)
-    model = configuration(config.entry, Settings.of(config.server))
+    config.entry.require()
+    model = Settings.of(config.server).in_json(config.entry.read_config())
     with EngineThreads(_loaders(config.entry, model)) as threads:
         yield lambda config: InProcessTarget(config, threads, engine_options(model))
-
-
-def configuration(entry: Entry, settings: Settings) -> dict[str, Any]:
-    """The model's configuration with the settings, in Triton's JSON. Raises ArtifactError."""
-    entry.require()
-    return settings.in_json(entry.read_config())
 
 
 def _loaders(entry: Entry, model: dict[str, Any]) -> list[Callable[[], Engine]]:

@@ -31,7 +31,6 @@ from servemark.figures.evidence import Evidence
 from servemark.figures.registry import figures_of
 from servemark.figures.value import FigureValue
 from servemark.output import note
-from servemark.quality.document import score, weights_of
 from servemark.quality.scoring import NO_ANSWER, Journal, Scorer
 from servemark.quantities import duration_text, text_of
 from servemark.repository.entry import Golden
@@ -79,8 +78,8 @@ def from_bytes(content: bytes, tensors: Sequence[Tensor]) -> Sample:
 class LabelledLibrary(Sequence[Payload]):
     """One request for each of the examples' requests, made when LoadGen asks for it. Raises InputDataError."""
 
-    def __init__(self, config: LoadConfig, target: Target, labels: Labels) -> None:
-        self._data, self._inputs, self._encode = labels.data, config.workload.inputs, target.encoder()
+    def __init__(self, target: Target, labels: Labels) -> None:
+        self._data, self._inputs, self._encode = labels.data, labels.config.workload.inputs, target.encoder()
 
     def __len__(self) -> int:
         return self._data.first_request(self._data.size)
@@ -112,7 +111,7 @@ def logged_by(config: LoadConfig) -> Callable[[Answer], bytes]:
     return logged
 
 
-def score_log(config: LoadConfig, labels: Labels, logs: Path) -> QualityScore:
+def score_log(labels: Labels, logs: Path) -> QualityScore:
     """Score LoadGen's accuracy log; what it has no answer of is wrong. Raises ResultError, InputDataError."""
     answers = read_accuracy_log(logs)
     with Journal(logs) as journal:
@@ -121,29 +120,14 @@ def score_log(config: LoadConfig, labels: Labels, logs: Path) -> QualityScore:
             index = labels.data.first_request(number) + part
             if content := answers.get(index):
                 with parsing(f"the answer to sample {index} in {logs}", ResultError, fix="run it again"):
-                    answer = from_bytes(content, config.workload.outputs)
+                    answer = from_bytes(content, labels.config.workload.outputs)
                 scorer.answered(number, part, answer)
             else:
                 scorer.failed(number, part, NO_ANSWER)
-        return score(
-            labels.metric,
-            labels.asked,
-            list(journal.scored.values()),
-            weights=weights_of(config.workload, config.entry),
-            source=labels.source,
-            size=labels.data.size,
-            samples=labels.samples,
-            seed=config.seed,
-            continued=0,
-        )
+        return labels.score(journal)
 
 
-def run_mlperf(
-    config: LoadConfig,
-    options: Mlperf,
-    *,
-    accuracy: bool = False,
-) -> tuple[Path, MlperfResult]:
+def run_mlperf(config: LoadConfig, options: Mlperf, *, accuracy: bool = False) -> tuple[Path, MlperfResult]:
     """Run a scenario for at least the configuration's duration and write its result; the directory and the result.
 
     The rate of the Server scenario's arrivals is given; the others' is probed. The bound is the configuration's
@@ -155,44 +139,46 @@ def run_mlperf(
         raise OptionError(f"{config.workload.name} has no objective of its own", fix="give one, like --slo p99:50")
     labels = labels_of(config, None) if accuracy else None
     with one_server_for(config) as served:
-        directory, result = _measure(config, served, options, bound, origin, labels)
+        directory, result = _measure(served, options, bound, origin, labels)
     results.write(directory, result)
     return directory, result
 
 
 def _measure(
-    config: LoadConfig,
-    served: LoadConfig,
-    options: Mlperf,
-    bound: Slo | None,
-    origin: str | None,
-    labels: Labels | None,
+    config: LoadConfig, options: Mlperf, bound: Slo | None, origin: str | None, labels: Labels | None
 ) -> tuple[Path, MlperfResult]:
     """Probe what LoadGen wants to know ahead, let it run, and put its figures beside ours."""
     scenario = MlperfScenario(options.scenario)
-    target = open_target(served)
+    target = open_target(config)
     placement = target.prepare()
     golden = golden_of(config)
     concurrency = PROBE_CONCURRENCY if scenario is MlperfScenario.OFFLINE else 1
     requests = target.payloads(golden)
     latency_ms, rate = probe(
-        target,
-        requests,
-        concurrency,
-        least_s=PROBE_S,
-        timeout_s=config.limits.request_timeout_s,
-        access=config.access,
+        target, requests, concurrency, least_s=PROBE_S, timeout_s=config.limits.request_timeout_s, access=config.access
     )
-    plan = _planned(config, options, bound, origin, (latency_ms, rate), accuracy=labels is not None)
+    plan = Plan(
+        scenario=options.scenario,
+        expected_qps=options.target_qps or HEADROOM * rate,
+        expected_latency_ms=latency_ms / HEADROOM,
+        min_duration_s=config.duration_s,
+        min_queries=options.min_queries,
+        latency_ms=bound.limit if bound else None,
+        percentile=bound.percentile if bound else None,
+        bound_from=origin,
+        seed=config.seed,
+        accuracy=labels is not None,
+    )
     machine = MachineUse(target, tuple)
     directory = results.new_directory(config.out, f"{config.model}-mlperf-{scenario.value.lower()}")
     settings = mlperf_inference.settings_of(config.workload.name)
     samples = settings.samples if settings else LIBRARY
-    library = first_of(requests, samples) if labels is None else LabelledLibrary(served, target, labels)
-    asked = f"at least {config.duration_s:g} s and {options.min_queries} queries"
+    library = first_of(requests, samples) if labels is None else LabelledLibrary(target, labels)
     queries_s = (options.min_queries if labels is None else len(library)) / (options.target_qps or rate)
     about = duration_text(max(queries_s, 0.0 if labels else config.duration_s))
-    what = asked if labels is None else f"accuracy of {len(library):,} samples"
+    what = f"at least {config.duration_s:g} s and {options.min_queries} queries"
+    if labels is not None:
+        what = f"accuracy of {len(library):,} samples"
     note(f"LoadGen: {scenario.value}, {what}: about {about}")
     timeout_s, most = config.limits.request_timeout_s, config.limits.max_in_flight
     keep = logged_by(config) if labels else lambda _: b""
@@ -223,31 +209,6 @@ def _measure(
         "verdict": verdict,
     }
     return directory, result
-
-
-def _planned(
-    config: LoadConfig,
-    options: Mlperf,
-    bound: Slo | None,
-    origin: str | None,
-    probed: tuple[float, float],
-    *,
-    accuracy: bool,
-) -> Plan:
-    """Make LoadGen's settings; a short probe has found the latency (ms) and the rate."""
-    latency_ms, rate = probed
-    return Plan(
-        scenario=options.scenario,
-        expected_qps=options.target_qps or HEADROOM * rate,
-        expected_latency_ms=latency_ms / HEADROOM,
-        min_duration_s=config.duration_s,
-        min_queries=options.min_queries,
-        latency_ms=bound.limit if bound else None,
-        percentile=bound.percentile if bound else None,
-        bound_from=origin,
-        seed=config.seed,
-        accuracy=accuracy,
-    )
 
 
 def _bound(config: LoadConfig) -> tuple[Slo | None, str | None]:
@@ -325,7 +286,7 @@ def _judged(
         "cpu": cpu_details(evidence),
     }
     if labels is not None and not seen.interrupted:
-        details["quality"] = score_log(config, labels, logs)
+        details["quality"] = score_log(labels, logs)
     skipped = {} if machine.use or labels else {str(Kind.OTHER_LOAD): machine.reason}
     return by_loadgen, figures, details, Verdict(constraints, skipped=skipped).to_dict()
 

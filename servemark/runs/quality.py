@@ -13,7 +13,7 @@ from loadgen.inputs.sources import labelled_set, metric_of
 from loadgen.load.load_config import LoadConfig
 from loadgen.measurement.probe import answer_each
 from loadgen.sut.channel import Outcome, Payload
-from loadgen.sut.target import Placement, Target
+from loadgen.sut.target import Target
 from loadgen.targets.open import open_target
 from servemark.errors import InputDataError, ResultError, ServerError
 from servemark.output import note
@@ -22,6 +22,7 @@ from servemark.quality.metric import Metric
 from servemark.quality.scoring import Journal, Scorer, chosen, digest_of, rows_of
 from servemark.quantities import duration_text
 from servemark.results import directory as results
+from servemark.results.schema.details import QualityScore
 from servemark.results.schema.header import opening
 from servemark.results.schema.quality import QualityErrors, QualityResult
 from servemark.runs.in_process import targets_for
@@ -33,7 +34,6 @@ ESTIMATE_AFTER_S = 2.0
 FLUSH_EVERY_S = 1.0
 FIRST_FAILURES = 20
 """Number of first requests that, if all fail, end the run, because a server that cannot answer has no quality."""
-KIND = "quality"
 REPEATED_EXAMPLES = 4
 """Examples of an earlier run that are read again, to see that the data are still the same."""
 _ASKED = ("workload", "engine", "precision", "inputs", "objectives")
@@ -51,8 +51,9 @@ class Query(Payload):
 
 @dataclass(frozen=True)
 class Labels:
-    """Labels that a run scores: the data, the metric, and the examples of a subset."""
+    """Labels that a run scores: its configuration, the data, the metric, and the examples of a subset."""
 
+    config: LoadConfig
     metric: Metric
     asked: Quality
     data: LabelledSet
@@ -60,26 +61,36 @@ class Labels:
     samples: int | None
     examples: Sequence[int]
 
+    def score(self, journal: Journal, *, continued: int = 0) -> QualityScore:
+        """Score the examples of a journal, one at least; so many of them an earlier run has `continued`."""
+        config = self.config
+        return score(
+            self.metric,
+            self.asked,
+            list(journal.scored.values()),
+            weights=weights_of(config.workload, config.entry),
+            source=self.source,
+            size=self.data.size,
+            samples=self.samples,
+            seed=config.seed,
+            continued=continued,
+        )
+
 
 class ScoredLoad:
     """The requests of one run."""
 
-    def __init__(self, config: LoadConfig, target: Target, labels: Labels, scorer: Scorer) -> None:
-        self._config, self._target, self._scorer = config, target, scorer
-        self.left = [number for number in labels.examples if number not in scorer.journal.scored]
-        self._requests = -(-sum(map(labels.data.requests_of, self.left)) // config.batch_size)
-        self._labels = labels
+    def __init__(self, target: Target, labels: Labels, journal: Journal) -> None:
+        self._config, self._target, self._labels = labels.config, target, labels
+        self.scorer = Scorer(labels.metric, labels.data, journal)
+        self._left = [number for number in labels.examples if number not in journal.scored]
+        self._requests = -(-sum(map(labels.data.requests_of, self._left)) // self._config.batch_size)
         self._answered = 0
         self._started = self._next_flush = 0.0
         self._estimated = False
         self.errors: Counter[str] = Counter()
         self.messages: dict[str, str] = {}
         self.seconds = 0.0
-
-    @property
-    def scorer(self) -> Scorer:
-        """Return the scorer of the examples."""
-        return self._scorer
 
     def run(self) -> None:
         """Send all that is left. Raises ServerError where the first requests all fail."""
@@ -96,11 +107,11 @@ class ScoredLoad:
             )
         finally:
             self.seconds = time.monotonic() - self._started
-            self._scorer.journal.flush()
+            self.scorer.journal.flush()
 
     def _queries(self) -> Iterator[Query]:
         config, encode = self._config, self._target.encoder()
-        samples = self._scorer.requests(self.left)
+        samples = self.scorer.requests(self._left)
         while taken := list(itertools.islice(samples, config.batch_size)):
             # The answer of a batch is judged by its size: the last one is filled with its own first sample.
             rows: list[Sample] = [sample for _, _, sample in taken]
@@ -123,7 +134,7 @@ class ScoredLoad:
                 error, said = "malformed_response", str(caught)
             else:
                 for (number, part), row in zip(parts, rows, strict=False):
-                    self._scorer.answered(number, part, row)
+                    self.scorer.answered(number, part, row)
                 return
         error = error or "no_answer"
         self.errors[error] += 1
@@ -132,28 +143,24 @@ class ScoredLoad:
         if self.errors.total() == self._answered == min(self._requests, FIRST_FAILURES):
             raise ServerError(f"none of the first {self._answered} requests was answered: {error} {said}")
         for number, part in parts:
-            self._scorer.failed(number, part, error)
+            self.scorer.failed(number, part, error)
 
     def _tick(self, _now: int) -> None:
         now = time.monotonic()
         if now >= self._next_flush:
-            self._scorer.journal.flush()
+            self.scorer.journal.flush()
             self._next_flush = now + FLUSH_EVERY_S
         passed = now - self._started
         if not self._estimated and passed >= ESTIMATE_AFTER_S and self._answered:
             self._estimated = True
             left_s = passed * (self._requests - self._answered) / self._answered
-            whole_s = passed * self._whole_requests / self._answered
-            size = self._labels.data.size
+            data, size = self._labels.data, self._labels.data.size
+            whole_s = passed * data.first_request(size) / self._config.batch_size / self._answered
             other = (
                 f"all {size:,} take {duration_text(whole_s)}" if self._labels.samples else "--samples N takes a subset"
             )
             done = f"{self._answered:,} of {self._requests:,} requests in {passed:.0f} s"
             note(f"{done}: about {duration_text(left_s)} to go; {other}")
-
-    @property
-    def _whole_requests(self) -> float:
-        return self._labels.data.first_request(self._labels.data.size) / self._config.batch_size
 
 
 def labels_of(config: LoadConfig, samples: int | None) -> Labels:
@@ -161,7 +168,7 @@ def labels_of(config: LoadConfig, samples: int | None) -> Labels:
     metric, asked = metric_of(config)
     data = labelled_set(config)
     source = str(config.workload.dataset) if config.input_data == "dataset" else config.input_data
-    return Labels(metric, asked, data, source, samples, chosen(data.size, samples, config.seed))
+    return Labels(config, metric, asked, data, source, samples, chosen(data.size, samples, config.seed))
 
 
 def run_quality(
@@ -176,30 +183,21 @@ def run_quality(
     ServemarkError, KeyboardInterrupt after what was scored is kept.
     """
     labels = labels_of(config, samples)
-    with _target(config) as (served, target):
-        return measure(served, target, labels, fresh=fresh, own_server=served is not config)
-
-
-@contextlib.contextmanager
-def _target(config: LoadConfig) -> Iterator[tuple[LoadConfig, Target]]:
     if config.server.in_process:
         with targets_for(config) as target_of:
-            yield config, target_of(config)
-        return
+            return measure(target_of(config), labels, fresh=fresh, own_server=False)
     with one_server_for(config) as served:
         target = open_target(served)
         try:
-            yield served, target
+            return measure(target, labels, fresh=fresh, own_server=served is not config)
         finally:
             target.close()
 
 
-def measure(
-    config: LoadConfig, target: Target, labels: Labels, *, fresh: bool, own_server: bool
-) -> tuple[Path, QualityResult]:
+def measure(target: Target, labels: Labels, *, fresh: bool, own_server: bool) -> tuple[Path, QualityResult]:
     """Score what a target answers, and write the result before and after."""
-    placement = target.prepare()
-    pending = _pending(config, target, placement, labels, own_server=own_server)
+    config = labels.config
+    pending = _pending(target, labels, own_server=own_server)
     found = None if fresh else _interrupted(config.out, pending)
     directory = found or results.new_directory(config.out, f"{config.model}-quality")
     with Journal(directory) as journal:
@@ -208,22 +206,28 @@ def measure(
         if continued:
             note(f"continuing {directory}: {continued:,} of {len(labels.examples):,} examples are scored")
         results.write(directory, pending)
-        sending = ScoredLoad(config, target, labels, Scorer(labels.metric, labels.data, journal))
+        sending = ScoredLoad(target, labels, journal)
+
+        def result(*, partial: bool) -> QualityResult:
+            by_kind = dict(sending.errors)
+            errors: QualityErrors = {"count": sum(by_kind.values()), "by_kind": by_kind, "messages": sending.messages}
+            scored = labels.score(journal, continued=continued) if journal.scored else None
+            return {**pending, "quality": scored, "errors": errors, "seconds": sending.seconds, "partial": partial}
+
         try:
             sending.run()
         except KeyboardInterrupt:
-            results.write(directory, _whole(pending, config, labels, sending, continued, partial=True))
+            results.write(directory, result(partial=True))
             note(f"{len(journal.scored):,} of {len(labels.examples):,} examples are kept; the same command continues")
             raise
-        result = _whole(pending, config, labels, sending, continued, partial=False)
-    results.write(directory, result)
-    return directory, result
+        whole = result(partial=False)
+    results.write(directory, whole)
+    return directory, whole
 
 
-def _pending(
-    config: LoadConfig, target: Target, placement: Placement, labels: Labels, *, own_server: bool
-) -> QualityResult:
-    """The result before anything is scored."""
+def _pending(target: Target, labels: Labels, *, own_server: bool) -> QualityResult:
+    """Return the result before anything is scored."""
+    config, placement = labels.config, target.prepare()
     manifest = config.entry.read_manifest() or {}
     return {
         **opening(),
@@ -242,31 +246,6 @@ def _pending(
         "seconds": 0.0,
         "partial": True,
     }
-
-
-def _whole(
-    pending: QualityResult, config: LoadConfig, labels: Labels, sending: ScoredLoad, continued: int, *, partial: bool
-) -> QualityResult:
-    scored = list(sending.scorer.journal.scored.values())
-    errors: QualityErrors = {
-        "count": sending.errors.total(),
-        "by_kind": dict(sending.errors),
-        "messages": sending.messages,
-    }
-    found = None
-    if scored:
-        found = score(
-            labels.metric,
-            labels.asked,
-            scored,
-            weights=weights_of(config.workload, config.entry),
-            source=labels.source,
-            size=labels.data.size,
-            samples=labels.samples,
-            seed=config.seed,
-            continued=continued,
-        )
-    return {**pending, "quality": found, "errors": errors, "seconds": sending.seconds, "partial": partial}
 
 
 def _interrupted(out: Path, pending: QualityResult) -> Path | None:

@@ -36,7 +36,7 @@ from servemark.results.schema.synthesis import (
     TimedContext,
     Total,
 )
-from servemark.runs.entries import export_where_needed
+from servemark.runs.server import export_where_needed
 from servemark.stats.unknown import explained, or_unknown, unknown
 from servemark.synthesis import match
 from servemark.synthesis.layers import (

@@ -22,7 +22,7 @@ from servemark.datasets import image_folder
 from servemark.errors import ArtifactError, OptionError, ServerError
 from servemark.paths import MODEL_REPOSITORY
 from servemark.repository.entry import Entry
-from servemark.runs.entries import find_models
+from servemark.runs.server import find_models
 from servers import Server, open_server
 from servers.engines import load_engine
 from tests.support.onnx_models import model

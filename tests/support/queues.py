@@ -11,8 +11,8 @@ from decimal import Decimal, localcontext
 import numpy as np
 import numpy.typing as npt
 
-from servemark.search.max_rate.point import Point
-from servemark.search.max_rate.search import START_SHARE, Bounds, MaxRate, lowest_rate, search
+from servemark.search.points import Point
+from servemark.search.posterior import START_SHARE, Bounds, MaxRate, lowest_rate, search
 
 _DIGITS = 80
 """Of Crommelin's sum, whose terms cancel: a waiting time of 100 services needs half of them."""

@@ -4,7 +4,7 @@ from typing import Any
 
 from servemark.compare.interleaved.document import Turn, document
 from servemark.results.schema.header import SCHEMA_VERSION
-from servemark.search.max_rate.refinement import HighestRate
+from servemark.search.refinement import HighestRate
 from tests.support import rendering
 from tests.support.results import ENVIRONMENT, histogram_of, latencies, result_of
 

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from servemark.compare.history.changes import RUN_LENGTH
-from servemark.compare.history.document import Measured, series_of
+from servemark.compare.changes import RUN_LENGTH
+from servemark.compare.history import Measured, series_of
 from servemark.compare.saved.differences import Gate, compare_sides
 from servemark.compare.saved.saved_runs import Run
 from servemark.figures.registry import find
@@ -13,7 +13,7 @@ from servemark.results import directory
 from servemark.results.saved import Saved
 from servemark.results.schema.kernels import Ceiling
 from servemark.results.schema.suite import not_reached
-from servemark.search.max_rate.curve import curve
+from servemark.search.points import curve
 from servemark.stats.unknown import unknown_group
 from tests.support import calibrated, characterised, profiled
 from tests.support.measured import S, answered, evenly, load_result

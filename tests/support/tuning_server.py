@@ -6,8 +6,8 @@ from collections.abc import Callable
 import numpy as np
 
 from servemark.results.schema.verdict import ObjectiveStatus
-from servemark.search.max_rate.point import Point
-from servemark.search.tuning.trial import Candidate, Objective, Space, Trial
+from servemark.search.points import Point
+from servemark.search.trial import Candidate, Objective, Space, Trial
 
 CONFIG = """max_batch_size: 16
 dynamic_batching { max_queue_delay_microseconds: 0 preferred_batch_size: [ 4, 16 ] }

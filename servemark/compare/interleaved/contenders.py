@@ -14,7 +14,6 @@ from servemark.output import note
 from servemark.quantities import one_of, whole
 from servemark.repository.entry import DEFAULT_ENGINE, Entry
 from servemark.repository.model_config import Settings, named
-from servemark.runs.entries import export_first
 from servemark.workload import Workload
 from servemark.workload.agreement import PRECISIONS
 
@@ -197,20 +196,6 @@ class Contestants:
                 fix="; ".join([*fixes, "or name others"]),
             )
         self.contenders = usable
-
-    def require_exporters(self) -> None:
-        """Keep those that can be exported here, which is known before the minutes that the others' exports may take."""
-        from exporters import require_exporter
-
-        self.require(lambda contender: require_exporter(contender.engine, contender.precision))
-
-    def export(self, workload: Workload, repository: Path) -> None:
-        """Export what is not exported yet."""
-
-        def export(contender: Contender) -> None:
-            export_first(workload.name, contender.engine, contender.precision, repository, contender.label)
-
-        self.require(export)
 
 
 def configuration(contender: Contender, entry: Entry, device: str) -> str:

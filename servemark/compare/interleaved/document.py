@@ -1,26 +1,20 @@
 """Engines side by side: what interleaved rounds of real runs say about each, and about each against the first."""
 
-import functools
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Protocol
+from collections.abc import Mapping, Sequence
 
-from servemark.compare.interleaved.hosting import Footprint, combined
-from servemark.compare.interleaved.validity import disturbed, unmet, unsteady
+from servemark.compare.interleaved.turn import Turn, disturbed, longer_runs, measured_s, throughput, unmet, unsteady
 from servemark.compare.quality import against_full, agreement_of, quality_of
 from servemark.figures.registry import count_of, value_of, why_unknown
-from servemark.results import directory as results
 from servemark.results.objectives import MET
 from servemark.results.schema.comparison import (
     ComparisonDocument,
     ComparisonHeader,
     ComparisonRow,
-    ComparisonTurn,
     MergedLatency,
     RowEnergy,
+    RowFootprint,
     RowInFlight,
     RowRatios,
     RowVerdict,
@@ -28,14 +22,13 @@ from servemark.results.schema.comparison import (
 )
 from servemark.results.schema.header import reason_of
 from servemark.results.schema.run import Result
-from servemark.search.max_rate.refinement import HighestRate
+from servemark.search.refinement import HighestRate
 from servemark.stats.anytime import MINIMUM_LOOK, anytime_ratio
 from servemark.stats.histogram import Histogram
 from servemark.stats.percentiles import percentile_key, samples_needed
 from servemark.stats.ratios import (
     MINIMUM_PAIRS,
     MINIMUM_REPEATS,
-    Ratio,
     RatioFigures,
     holm,
     mean_interval,
@@ -48,59 +41,12 @@ from servemark.stats.ratios import (
 from servemark.stats.trend import has_trend
 from servemark.stats.unknown import explained, or_unknown, unknown
 
-COMPARISON_FILE = "comparison.json"
 PERCENTILES = (50.0, 90.0, 99.0)
-SPARE = 1.1
+EQUAL = 0.02
+"""An engine is equal to the first where the interval of the ratio lies within this of 1."""
 NOT_SEARCHED = "not searched for: --max-rate --slo p99:MS"
 
 _UNSAID = "the run does not say why"
-
-
-class RatioOf(Protocol):
-    """Ratio of two sides over interleaved pairs, with its interval and test."""
-
-    def __call__(self, pairs: Sequence[tuple[float, float]], *, slack: float) -> Ratio:
-        """Return the ratio; values may be off by the share `slack` because they are rounded."""
-
-
-@dataclass(frozen=True)
-class Turn:
-    """One run of one engine in one round, counted from 1, with its latencies."""
-
-    round: int
-    label: str
-    directory: str
-    result: Result
-    latency: Histogram
-    footprint: Footprint | None = None
-    """Of a server that was started for this turn."""
-
-    @classmethod
-    def read(cls, number: int, label: str, directory: Path) -> "Turn":
-        """Read a result directory. Raises ResultError."""
-        result = results.read_run(directory)
-        return cls(number, label, directory.name, result, results.read_latency(directory, result))
-
-    def to_dict(self) -> ComparisonTurn:
-        """As comparison.json lists it."""
-        wrong = unmet(self.result)
-        found: ComparisonTurn = {
-            "round": self.round,
-            "label": self.label,
-            "directory": self.directory,
-            "seed": self.result["seed"],
-            "partial": self.result["partial"],
-            "valid": not wrong,
-            "failed": wrong,
-            "objective": self.result["verdict"]["objective"],
-            "unsteady": unsteady(self.result),
-            "disturbed": disturbed(self.result),
-            "p50_ms": p50(self.result),
-            "inferences_per_s": throughput(self.result),
-        }
-        if self.footprint is not None:
-            found["startup_s"], found["memory_bytes"] = self.footprint.startup_s, self.footprint.memory_bytes
-        return found
 
 
 def rows(turns: Sequence[Turn], labels: Sequence[str], *, anytime: bool = False) -> list[ComparisonRow]:
@@ -110,51 +56,17 @@ def rows(turns: Sequence[Turn], labels: Sequence[str], *, anytime: bool = False)
     """
     whole = {label: [t for t in turns if t.label == label and not t.result["partial"]] for label in labels}
     first = whole[labels[0]]
-    ratios = functools.partial(_ratios, ratio=anytime_ratio if anytime else ratio_of_pairs)
-    made = [
-        _row(label, whole[label], first if label != labels[0] else None, ratios) for label in labels if whole[label]
-    ]
+    made = [_row(own, _ratios(own, first, anytime=anytime)) for own in whole.values() if own]
     against_full(made)
     return made
 
 
-def throughput(result: Result) -> float:
-    """Inferences/s of a run; 0 where it measured nothing."""
-    return value_of(result, "throughput.inferences") or 0.0
-
-
-def measured_s(result: Result) -> float:
-    """Measured seconds of a run; as many as were asked for where it does not say."""
-    scenario = result["scenario"]
-    return scenario["measured_s"] or scenario["duration_s"]
-
-
-def longer_runs(needed: int, count: int, length_s: float) -> str:
-    """Return the --duration that gives `needed` requests, with a tenth to spare, if `length_s` gave `count`."""
-    return f"--duration {math.ceil(SPARE * length_s * needed / count)}" if count else "nothing was answered"
-
-
-def p50(result: Result) -> float | None:
-    """Median latency of a run in ms; None where it has too few requests for one."""
-    return value_of(result, "latency.p50")
-
-
-def p99(result: Result) -> float | None:
-    """The 99th percentile of a run's latencies in ms; None where it has too few requests for one."""
-    return value_of(result, "latency.p99")
-
-
-def _row(
-    label: str,
-    turns: Sequence[Turn],
-    first: Sequence[Turn] | None,
-    ratios: Callable[[Sequence[Turn], Sequence[Turn] | None], RowRatios],
-) -> ComparisonRow:
+def _row(turns: Sequence[Turn], ratios: RowRatios) -> ComparisonRow:
     found = [turn.result for turn in turns]
     rates = [throughput(result) for result in found]
     first_run = found[0]
     row: ComparisonRow = {
-        "label": label,
+        "label": turns[0].label,
         "engine": or_unknown(first_run["engine"], reason_of(first_run, "engine") or _UNSAID),
         "device": or_unknown(first_run["device"], reason_of(first_run, "device") or _UNSAID),
         "provider": or_unknown(first_run["provider"], reason_of(first_run, "provider") or _UNSAID),
@@ -169,22 +81,34 @@ def _row(
         "verdict": _verdict(found),
         "variation": _variations(found),
         "drift": rates[-1] / rates[0] - 1 if has_trend(rates) and rates[0] else None,
-        "ratio": ratios(turns, first),
+        "ratio": ratios,
         "configuration": None,
         "in_flight": _in_flight(found),
     }
-    footprints = [turn.footprint for turn in turns if turn.footprint is not None]
-    if footprints:
-        answered = math.fsum(throughput(result) * measured_s(result) for result in found)
-        row["footprint"] = combined(footprints, _server_cpu_s(found), answered)
+    if footprint := _footprint(turns):
+        row["footprint"] = footprint
     return row
 
 
-def _server_cpu_s(found: Sequence[Result]) -> float | None:
-    """Add up the CPU time of the server in all rounds; None where a round does not know it."""
-    cores = [value_of(result, "cpu.server") for result in found]
-    known = [used * measured_s(result) for used, result in zip(cores, found, strict=True) if used is not None]
-    return math.fsum(known) if len(known) == len(found) else None
+def _footprint(turns: Sequence[Turn]) -> RowFootprint | None:
+    """Combine what a server took in its turns; None where it was not started for them."""
+    footprints = [turn.footprint for turn in turns if turn.footprint is not None]
+    if not footprints:
+        return None
+    startups = [footprint.startup_s for footprint in footprints]
+    memory = [footprint.memory_bytes for footprint in footprints if footprint.memory_bytes is not None]
+    cores = [value_of(turn.result, "cpu.server") for turn in turns]
+    used = [each * measured_s(turn.result) for each, turn in zip(cores, turns, strict=True) if each is not None]
+    cpu_s = math.fsum(used) if len(used) == len(turns) else None
+    answered = math.fsum(throughput(turn.result) * measured_s(turn.result) for turn in turns)
+    no_cpu = "a round does not know the server's CPU time"
+    return {
+        "startup_s": sum(startups) / len(startups),
+        "startup_s_ci95": mean_interval(startups, least=0.0),
+        "cpu_s": or_unknown(cpu_s, no_cpu),
+        "cpu_ms_per_inference": or_unknown(1e3 * cpu_s / answered if cpu_s is not None and answered else None, no_cpu),
+        "memory_bytes": or_unknown(max(memory, default=None), "the server's processes cannot be seen from here"),
+    }
 
 
 def _in_flight(found: Sequence[Result]) -> RowInFlight | None:
@@ -263,7 +187,7 @@ def _verdict(found: Sequence[Result]) -> RowVerdict:
 def _variations(found: Sequence[Result]) -> Variations:
     """Coefficient of variation over the rounds, as AIBench reports run-to-run variation."""
     out: Variations = {
-        "p50": variation([p50(result) for result in found]),
+        "p50": variation([value_of(result, "latency.p50") for result in found]),
         "inferences_per_s": variation([throughput(result) for result in found]),
     }
     if out["p50"] is not None and out["inferences_per_s"] is not None:
@@ -272,9 +196,9 @@ def _variations(found: Sequence[Result]) -> Variations:
     return out
 
 
-def _ratios(turns: Sequence[Turn], first: Sequence[Turn] | None, *, ratio: RatioOf) -> RowRatios:
-    """This engine to the first, from the rounds that both have."""
-    if first is None:
+def _ratios(turns: Sequence[Turn], first: Sequence[Turn], *, anytime: bool) -> RowRatios:
+    """Compare an engine with the first, by the rounds that both have."""
+    if turns is first:
         return {
             "p50": None,
             "p99": None,
@@ -284,24 +208,24 @@ def _ratios(turns: Sequence[Turn], first: Sequence[Turn] | None, *, ratio: Ratio
         }
     base = {turn.round: turn.result for turn in first}
     both = [(turn.result, base[turn.round]) for turn in turns if turn.round in base]
+    test, needed = (anytime_ratio, MINIMUM_LOOK) if anytime else (ratio_of_pairs, MINIMUM_PAIRS)
 
-    def ratio_of(figure: Callable[[Result], float | None]) -> RatioFigures | None:
-        pairs = [(figure(one), figure(other)) for one, other in both]
+    def ratio_of(tag: str) -> RatioFigures | None:
+        pairs = [(value_of(one, tag), value_of(other, tag)) for one, other in both]
         known = [(one, other) for one, other in pairs if one and other]
         if not known or len(known) < len(pairs):
             return unknown("a round lacks the figure, or there is no whole round of both")
         # Latencies lie in a histogram's slots.
-        slack = 0.0 if figure is throughput else max(map(Histogram.resolution, min(known)))
-        return ratio(known, slack=slack).to_dict()
+        slack = max(map(Histogram.resolution, min(known))) if tag.startswith("latency.") else 0.0
+        return test(known, slack=slack).to_dict()
 
     ratios: RowRatios = {
         "of_invalid_runs": any(unmet(result) for pair in both for result in pair),
-        "p50": ratio_of(p50),
-        "p99": ratio_of(p99),
-        "inferences_per_s": ratio_of(throughput),
+        "p50": ratio_of("latency.p50"),
+        "p99": ratio_of("latency.p99"),
+        "inferences_per_s": ratio_of("throughput.inferences"),
         "max_rate": unknown(NOT_SEARCHED),
     }
-    needed = MINIMUM_LOOK if ratio is anytime_ratio else MINIMUM_PAIRS
     if len(both) < needed:
         ratios["ci95_reason"] = f"needs {needed} rounds, has {len(both)}: raise --rounds"
     return ratios
@@ -355,3 +279,16 @@ def _add_rate(row: ComparisonRow, opened: ComparisonHeader, baseline: str, highe
     row["max_rate"], row["max_rate_reason"] = rate.to_dict(), rate.reason
     if first is not None and row["label"] != baseline:
         row["ratio"]["max_rate"] = rate.against(first)
+
+
+def decided(document: ComparisonDocument) -> bool:
+    """Tell whether each engine is told apart from the baseline by its median and its throughput, or equal to it."""
+    found = [row["ratio"] for row in document["rows"] if row["label"] != document["baseline"]]
+    return all(_decided(ratio["p50"]) and _decided(ratio["inferences_per_s"]) for ratio in found)
+
+
+def _decided(ratio: RatioFigures | None) -> bool:
+    if ratio is None or ratio["ci95"] is None:
+        return False
+    low, high = ratio["ci95"]
+    return bool(ratio["significant"]) or (low >= 1 - EQUAL and high <= 1 + EQUAL)

@@ -12,16 +12,15 @@ import servers
 from loadgen.load.load_config import LoadConfig
 from loadgen.targets.http import control_of
 from servemark.compare.interleaved.contenders import Contender
+from servemark.compare.interleaved.turn import Footprint
 from servemark.errors import OptionError, ServerError
 from servemark.frameworks.onnxruntime import FP16_ON_CPU
 from servemark.machine import limits
 from servemark.output import note
 from servemark.repository.entry import Entry
-from servemark.results.schema.comparison import RowFootprint, ServedBy
+from servemark.results.schema.comparison import ServedBy
 from servemark.runs.server import address_of, note_death
-from servemark.search.tuning.trial import Candidate
-from servemark.stats.ratios import mean_interval
-from servemark.stats.unknown import or_unknown
+from servemark.search.trial import Candidate
 from servemark.telemetry.processes import memory_bytes
 from servers.launch.product_server import LOOPBACK, Environment, ProductServer
 from servers.products import TRITON, Deployment, product, version
@@ -50,11 +49,6 @@ class Participant:
         """The contender's name, unique in the comparison."""
         return self.contender.label
 
-    @property
-    def model(self) -> str:
-        """The model's name on the server."""
-        return self.config.model
-
     def lasting(self, duration_s: float) -> "Participant":
         """The same with runs of another length, of a closed loop or at one rate."""
         load = msgspec.structs.replace(self.config.request.load, duration_s=duration_s)
@@ -78,33 +72,11 @@ class Hosted:
         named = config.changed(url=self.address) if config.server.url else config
         return named.at(self.address, self.root)
 
-    def footprint(self) -> "Footprint | None":
+    def footprint(self) -> Footprint | None:
         """Return what it takes now; None of a server that is not one turn's own."""
         if self.startup_s is None:
             return None
         return Footprint(self.startup_s, None if self.root is None else memory_bytes(self.root))
-
-
-@dataclass(frozen=True)
-class Footprint:
-    """Start-up time of a server, and its memory at the end of a turn (PSS of all its processes; None: not known)."""
-
-    startup_s: float
-    memory_bytes: int | None
-
-
-def combined(footprints: Sequence[Footprint], cpu_s: float | None, answered: float) -> RowFootprint:
-    """Combine what a server took in its turns, in which it used `cpu_s` and `answered` so many samples."""
-    startups = [footprint.startup_s for footprint in footprints]
-    memory = [footprint.memory_bytes for footprint in footprints if footprint.memory_bytes is not None]
-    no_cpu = "a round does not know the server's CPU time"
-    return {
-        "startup_s": sum(startups) / len(startups),
-        "startup_s_ci95": mean_interval(startups, least=0.0),
-        "cpu_s": or_unknown(cpu_s, no_cpu),
-        "cpu_ms_per_inference": or_unknown(1e3 * cpu_s / answered if cpu_s is not None and answered else None, no_cpu),
-        "memory_bytes": or_unknown(max(memory, default=None), "the server's processes cannot be seen from here"),
-    }
 
 
 ServerFactory = Callable[[Participant], AbstractContextManager[Hosted]]
@@ -133,11 +105,6 @@ def own_server(repository: Path, model: str, protocol: str) -> Iterator[Hosted]:
     """A Triton with one model. Raises ServerError."""
     with servers.open_server("auto", repository, [model], start_timeout_s=START_TIMEOUT_S) as server:
         yield Hosted(address_of(server, protocol), server.root, server.startup_s, server.version)
-
-
-def server_each_turn(repository: Path, protocol: str) -> ServerFactory:
-    """A Triton of its own for each turn."""
-    return lambda participant: own_server(repository, participant.model, protocol)
 
 
 def fit_together(folders: Sequence[Path]) -> bool:
@@ -196,16 +163,12 @@ class ProductServers:
     def __call__(self, participant: Participant) -> Iterator[Hosted]:
         """Start the server of a participant. Raises ServerError."""
         if participant.contender.server == TRITON:
-            with own_server(self.repository, participant.model, self.protocol) as hosted:
+            with own_server(self.repository, participant.config.model, self.protocol) as hosted:
                 self._triton = hosted.version
                 yield hosted
             return
         label = participant.label
-        server = ProductServer(
-            participant.contender.server,
-            self._deployments[label],
-            start_timeout_s=START_TIMEOUT_S,
-        )
+        server = ProductServer(participant.contender.server, self._deployments[label], start_timeout_s=START_TIMEOUT_S)
         with server:
             endpoint = server.grpc if self.protocol == "grpc" else server.http
             yield Hosted(f"{self.protocol}://{endpoint}", server.root, server.startup_s)

@@ -4,8 +4,7 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from loadgen.load.load_config import LoadConfig
 from loadgen.transport.server_url import DEFAULT_URLS
@@ -25,11 +24,9 @@ from servemark.compare.interleaved.hosting import (
     fit_together,
     own_server,
     running_servers,
-    server_each_turn,
     shared_server,
 )
-from servemark.compare.interleaved.timetable import SEARCH_RUNS, SERVER_TURN_S, rate_rounds
-from servemark.compare.interleaved.warm_up import EngineWarmUp, warm_up
+from servemark.compare.interleaved.timetable import SEARCH_RUNS, SERVER_TURN_S, EngineWarmUp, rate_rounds, warm_up
 from servemark.documents.load import ConstantRate
 from servemark.errors import NoResultError, OptionError, ServemarkError, ServerError
 from servemark.machine.scratch import scratch_folder
@@ -40,10 +37,10 @@ from servemark.repository.entry import digest
 from servemark.results import directory as results
 from servemark.results.schema.comparison import TunedFirst
 from servemark.results.schema.tuning import TuningDocument
-from servemark.runs.entries import needs_export
-from servemark.search.max_rate.refinement import ROUND_RUNS
-from servemark.search.max_rate.runs import RUN_OVERHEAD_S
-from servemark.search.tuning.session import tune_entry, write_tuning
+from servemark.runs.server import export_first, needs_export
+from servemark.search.max_rate import RUN_OVERHEAD_S
+from servemark.search.refinement import ROUND_RUNS
+from servemark.search.tuning import tune_entry, write_tuning
 from servers.products import TRITON
 
 
@@ -228,6 +225,8 @@ class Preparation:
         self.artifacts: dict[str, str] = {}
         """The digest of the model of each label, where the server is our own."""
         self._entrants = Contestants(request.contenders(), may_leave_out=request.skip_unavailable)
+        self.left_out: Mapping[str, str] = self._entrants.left_out
+        """The label of each contender that cannot take part, and why."""
         self._stack = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
@@ -241,24 +240,22 @@ class Preparation:
             self._stack = self._stack.pop_all()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
-        return self._stack.__exit__(kind, error, trace)
-
-    @property
-    def left_out(self) -> Mapping[str, str]:
-        """The label of each contender that cannot take part, and why."""
-        return self._entrants.left_out
+    def __exit__(self, *error: Any) -> bool | None:
+        return self._stack.__exit__(*error)
 
     def _configure(self) -> tuple[Path, dict[str, str]]:
         """Export and configure the contenders, and lay them out; the repository, and each label's model in it."""
+        from exporters import require_exporter
+
         request, config = self.request, self.request.config
-        self._entrants.require_exporters()
+        # Known before the minutes that the others' exports may take.
+        self._entrants.require(lambda c: require_exporter(c.engine, c.precision))
         asked = dict.fromkeys(c.entry(config.workload, config.model_repository) for c in self._entrants.contenders)
         exports = [entry.model for entry in asked if needs_export(entry)]
         note(request.plan(self._entrants.contenders, exports))
-        self._entrants.export(config.workload, config.model_repository)
+        self._entrants.require(
+            lambda c: export_first(config.workload.name, c.engine, c.precision, config.model_repository, c.label)
+        )
         contenders = self._entrants.contenders
         entries = {c.label: c.entry(config.workload, config.model_repository) for c in contenders}
         self.artifacts = {label: digest(entry.version) for label, entry in entries.items()}
@@ -281,7 +278,8 @@ class Preparation:
                 note("the models do not fit into this machine's free memory together: a server for each turn")
             self._require_loadable(repository, models)
             self.server_each_turn = True
-            self.server = server_each_turn(repository, self.request.config.protocol)
+            protocol = self.request.config.protocol
+            self.server = lambda participant: own_server(repository, participant.config.model, protocol)
         else:
             try:
                 self._share(repository, models)

@@ -3,19 +3,18 @@
 import functools
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 
 from servemark import campaign
 from servemark.campaign import GOES_ON, Campaign, interleaved
-from servemark.compare.interleaved.document import COMPARISON_FILE, Turn, document
-from servemark.compare.interleaved.hosting import Footprint, Participant
+from servemark.compare.interleaved.document import decided, document
+from servemark.compare.interleaved.hosting import Participant
 from servemark.compare.interleaved.preparation import Preparation, Request
-from servemark.compare.interleaved.timetable import Timetable, timetable
-from servemark.compare.interleaved.validity import decided, exit_code, unmet
-from servemark.compare.interleaved.warm_up import EngineWarmUp, answer
+from servemark.compare.interleaved.timetable import EngineWarmUp, Timetable, answer, timetable
+from servemark.compare.interleaved.turn import COMPARISON_FILE, Made, Turn, exit_code, unmet
 from servemark.documents.load import ConstantRate
 from servemark.errors import ExitCode, OptionError
 from servemark.output import note
@@ -23,18 +22,13 @@ from servemark.quantities import figure
 from servemark.results import directory
 from servemark.results.constraint_kinds import About, Kind, about
 from servemark.results.objectives import written
-from servemark.results.schema.comparison import (
-    ComparisonDocument,
-    ComparisonHeader,
-    RepeatedRound,
-    SavedComparison,
-)
+from servemark.results.schema.comparison import ComparisonDocument, ComparisonHeader, RepeatedRound, SavedComparison
 from servemark.results.schema.header import opening
 from servemark.results.verdict import verdict_words
 from servemark.runs.locust_process import drive
-from servemark.search.max_rate.refinement import HighestRate
-from servemark.search.max_rate.runs import RateRuns, find_max_rate, identity, write_max_rate
-from servemark.search.tuning.trial import Candidate
+from servemark.search.max_rate import RateRuns, find_max_rate, identity, write_max_rate
+from servemark.search.refinement import HighestRate
+from servemark.search.trial import Candidate
 
 OnEnd = Callable[[Path, ComparisonDocument], None]
 """Called with the folder and the document when the rounds have ended, however they end, and again with a gate."""
@@ -46,16 +40,6 @@ def compare_engines(request: Request, on_end: OnEnd = lambda *_: None) -> "Compa
         comparison = Comparison(prepared, on_end)
         comparison.measure()
     return comparison
-
-
-@dataclass(frozen=True)
-class Made:
-    """A run of an engine in a round: its directory, and what its server took."""
-
-    round: int
-    label: str
-    directory: str
-    footprint: Footprint | None
 
 
 class Comparison:
@@ -73,12 +57,8 @@ class Comparison:
         self.rates: dict[str, HighestRate] = {}
         self.document: ComparisonDocument
         """The document in the form of comparison.json."""
-        begun = opening()
         self._opened: ComparisonHeader = {
-            "schema_version": begun["schema_version"],
-            "created": begun["created"],
-            "command": begun["command"],
-            "environment": begun["environment"],
+            **opening(),
             "kind": "comparison",
             "workload": config.workload.name,
             "seed": config.seed,
@@ -149,7 +129,7 @@ class Comparison:
         self.campaign.expect([*costs.values()] * times.rounds)
         plan = self._rounds(times.rounds, costs)
         for _, made in self.campaign.turns(plan, Made, lambda _: _words(self._now[-1])):
-            self._list(made)
+            self._now.append(Turn.read(made, self.folder))
 
     def _rounds(self, count: int, costs: Mapping[str, float]) -> Iterator[campaign.Turn[Made]]:
         """Plan the rounds: `count` of them, or until they are enough."""
@@ -192,23 +172,18 @@ class Comparison:
                 answer(participant, hosted, self.folder)
             config = hosted.asked(participant.config).changed(seed=participant.config.seed + number - 1)
             folder = self.campaign.below(place)
-            made = Made(number, participant.label, place, None)
+            made = Made(number, participant.label, place)
             try:
                 drive(replace(config, result_dir=folder))
             except BaseException:
                 # An interrupted run is listed too, but takes no part in the figures.
                 if (folder / directory.HISTOGRAM_FILE).exists():
-                    self._list(made)
+                    self._now.append(Turn.read(made, self.folder))
                 raise
             return replace(made, footprint=hosted.footprint())
 
-    def _list(self, made: Made) -> None:
-        self._now.append(
-            replace(Turn.read(made.round, made.label, self.folder / made.directory), footprint=made.footprint)
-        )
-
-    def find_rates(self, load: ConstantRate, count: int) -> dict[str, RateRuns]:
-        """Search each engine's highest rate, then find all of them again in `count` rounds; return the runs by label.
+    def find_rates(self, load: ConstantRate, count: int) -> None:
+        """Search each engine's highest rate, then find all of them again in `count` rounds.
 
         An engine whose rate is no longer met, or is limited by the generator, leaves the rounds. They end if the first
         engine leaves or only one remains, because there is no comparison left.
@@ -229,7 +204,6 @@ class Comparison:
                 found = rate.reason or f"{rate.rounds[-1]:,.4g} requests/s"
                 note(f"rate round {number}/{count}  {participant.label}: {found}")
             self._write(GOES_ON)
-        return runs
 
     def _search(self, participant: Participant, load: ConstantRate) -> RateRuns:
         """Search one engine's highest rate; where there is none, the reason stands for it."""

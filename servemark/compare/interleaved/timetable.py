@@ -1,28 +1,104 @@
-"""Duration of a comparison and of its runs: chosen from the warm-ups, announced before it starts."""
+"""Durations of a comparison and of its runs: chosen from how fast each engine answers when it is warmed, and announced."""
 
+import math
+import shutil
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
-from servemark.compare.interleaved.hosting import Participant
-from servemark.compare.interleaved.validity import (
-    MAX_DURATION_S,
-    SPARE,
-    fewest_requests,
-    requests_needed,
-    round_length_s,
-    search_length_s,
-)
-from servemark.compare.interleaved.warm_up import EngineWarmUp
+from loadgen.load.load_config import LoadConfig
+from servemark.compare.interleaved.hosting import Hosted, Participant, ServerFactory
 from servemark.documents.load import ConstantRate
 from servemark.output import note
 from servemark.quantities import duration_text, figure
+from servemark.results.constraints import MAX_WINDOWS, STEADY_REQUESTS
+from servemark.results.directory import read_latency
 from servemark.results.objectives import Objectives, highest_percentile
-from servemark.search.max_rate.refinement import MIN_ROUNDS, ROUND_RUNS
+from servemark.runs.locust_process import drive
+from servemark.search.max_rate import PROBE_CONCURRENCY, probe
+from servemark.search.posterior import lowest_rate
+from servemark.search.refinement import MIN_ROUNDS, ROUND_RUNS
+from servemark.stats.percentiles import samples_needed
 
 SERVER_TURN_S = 12.0
 """Start, warm-up and end of a server; the slowest of `servers.products` takes twice as long."""
 SEARCH_RUNS = 13
 """Typical number of runs that a search for a highest rate takes, its probe included."""
+SHORTEST_S, MAX_DURATION_S = 8.0, 120.0
+SPARE = 1.25
+"""A round may find the machine slower than its warm-up did."""
+SEARCHED_SHARE = 0.5
+"""Lowest share of the warm-up's rate that a search for the highest rate can judge: most objectives lie above."""
+CLOSED_REQUESTS = 60
+WARM_S = 2.0
+"""Duration for which each engine answers before the first round, after a warm-up that ends by itself. Then the work
+that it does once (allocate, compile) is over."""
+MOST_LOOKS = 6
+"""Maximum number of warm-ups of an engine that is not steady yet, because it goes on compiling."""
+FASTER = 1.1
+"""Factor by which the next warm-up of an engine that goes on compiling answers more. One that answers no more than
+before is not steady by its nature, which no warm-up changes."""
+WARM_TIMEOUT_S = 300
+"""A model that compiles on its first request may take minutes for it."""
+MIN_ANSWERS = 4
+"""Minimum answers per connection: the first, which may have taken minutes, must not hide the speed of the others."""
+
+
+@dataclass(frozen=True)
+class EngineWarmUp:
+    """Figures of an engine's warm-up."""
+
+    rate: float
+    """Requests/s in a closed loop, by its median latency."""
+    overhead_s: float
+    """Time of a run besides its own warm-up and its measured seconds."""
+    server_s: float = 0.0
+    """Time to start, warm and end a server, if each turn has its own."""
+
+
+def warm_up(participant: Participant, server: ServerFactory, folder: Path, *, own_server: bool) -> EngineWarmUp:
+    """Warm an engine. Raises ServerError if it answers nothing, or its server cannot be started."""
+    start_s = time.monotonic()
+    with server(participant) as hosted:
+        found = answer(participant, hosted, folder)
+    server_s = time.monotonic() - start_s if own_server else 0.0
+    return replace(found, server_s=server_s)
+
+
+def answer(participant: Participant, hosted: Hosted, folder: Path) -> EngineWarmUp:
+    """Let the engine answer until it is steady, for WARM_S at least; discard the result. Raises ServerError."""
+    note(f"warming {participant.label}")
+    connections = participant.config.concurrency or PROBE_CONCURRENCY
+    config = hosted.asked(participant.config).changed(request_timeout_s=WARM_TIMEOUT_S)
+    count, steady, found = _answer_once(config, folder, connections)
+    if count < MIN_ANSWERS * connections:
+        _, steady, found = _answer_once(config, folder, connections)
+    looks, before = 1, 0.0
+    while not steady and looks < MOST_LOOKS and found.rate > FASTER * before:
+        looks, before = looks + 1, found.rate
+        _, steady, found = _answer_once(config, folder, connections)
+    if not steady:
+        note(f"{participant.label} was not steady: give a longer --warmup")
+    return found
+
+
+def _answer_once(config: LoadConfig, folder: Path, connections: int) -> tuple[int, bool, EngineWarmUp]:
+    """Return the number of answers, whether the latency was steady (True if unknown), and the figures."""
+    directory = folder / "warm-up"
+    directory.mkdir(exist_ok=True)
+    start_s = time.monotonic()
+    try:
+        result = probe(drive, replace(config, result_dir=directory), connections, WARM_S)
+        latency = read_latency(directory, result).answered()
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+    seconds = time.monotonic() - start_s
+    rate = connections / (latency.percentile(50) / 1e3)
+    scenario = result["scenario"]
+    overhead_s = seconds - (scenario["measured_s"] or 0.0) - (scenario["warmup_s"] or 0.0)
+    steady = scenario.get("warmup", {}).get("steady")
+    return latency.count, steady is not False, EngineWarmUp(rate, overhead_s)
 
 
 @dataclass(frozen=True)
@@ -103,17 +179,41 @@ def _round_s(participants: Sequence[Participant], warmed: Mapping[str, EngineWar
         rate, who = config.scenario.rate, f"there are {config.scenario.rate:g}"
     enough_s = SPARE * requests / rate
     if not chosen:
-        fewest = fewest_requests(percentile)
+        # With fewer a round is INVALID, or its objective's percentile unknown.
+        fewest = max(STEADY_REQUESTS, samples_needed(percentile or 50))
         if rate * config.duration_s < fewest:
             note(
                 f"{who} requests/s; a round's verdict needs {fewest:,}, and {config.duration_s:g} s have fewer, so "
                 f"that rounds will be INVALID: leave out --duration, or --duration {enough_s:.0f}"
             )
         return config.duration_s
-    length_s = round_length_s(requests, rate)
+    length_s = _whole(enough_s)
     why = f"{who} requests/s; a round's verdict needs {requests:,}"
     if requests > length_s * rate:
         note(f"{why}: too many for {MAX_DURATION_S:g} s; --duration {enough_s:.0f} would be enough")
     elif SPARE * requests > config.duration_s * rate:
         note(f"{why} (--duration sets another length)")
     return length_s
+
+
+def requests_needed(*, closed: bool, percentile: float | None) -> int:
+    """Return the number of requests that a round needs for its windows' figures and its objective's percentile.
+
+    An open loop's windows are judged by their p50, a closed one's by counts.
+    """
+    windows = CLOSED_REQUESTS if closed else MAX_WINDOWS * samples_needed(50)
+    return max(windows, samples_needed(percentile or 50))
+
+
+def search_length_s(percentile: float, rate: float) -> float:
+    """Return the whole seconds in which a search's run near `rate` requests/s has enough requests for its percentile.
+
+    They are enough for its windows too: short ones would make a random run look unsteady, as if its rate were too high.
+    """
+    requests = max(lowest_rate(percentile, 1.0), requests_needed(closed=False, percentile=percentile))
+    return _whole(requests / (SEARCHED_SHARE * rate))
+
+
+def _whole(seconds: float) -> float:
+    """Return whole seconds that hold these, within the limits of a run."""
+    return min(max(float(math.ceil(seconds)), SHORTEST_S), MAX_DURATION_S)

@@ -7,12 +7,11 @@ from dataclasses import replace
 
 from servemark.compare.interleaved.run import Comparison
 from servemark.compare.saved.differences import Gate, compare_sides, saved_comparison
-from servemark.compare.saved.figures import ALL, difference_of, read, unknown_difference
+from servemark.compare.saved.figures import ALL, difference_of, read
 from servemark.compare.saved.saved_runs import Run, circumstances, differing_keys, engine_of, names_of, read_side
 from servemark.errors import ExitCode, OptionError, ResultError, parsing
 from servemark.machine.cpu_time import QUIET_SHARE
 from servemark.paths import found
-from servemark.results import directory
 from servemark.results import directory as results
 from servemark.results.saved import runs_below
 from servemark.results.schema.comparison import Difference, SavedComparison, Subject
@@ -155,10 +154,10 @@ def _difference(figure: str, cases: Sequence[str], a: Times, b: Times, gate: Gat
     ratio = median_ratio([(b[case], a[case]) for case in cases])
     if ratio.high is None:
         few = f"{len(cases)} of {MINIMUM_FOR_MEDIAN} cases"
-        return unknown_difference(figure, few, first, second, ratio)
+        return difference_of(figure, "not known", few, first, second, ratio)
     reading = read(ratio, gate.threshold)
     why = "the interval leaves neither out" if reading == "undecided" else None
-    found = difference_of(figure, first, second, ratio, reading, why)
+    found = difference_of(figure, reading, why, first, second, ratio)
     found["minimum_detectable_change"] = detectable(ratio, (len(cases), len(cases)), paired=True)
     return found
 
@@ -189,7 +188,7 @@ def compare_saved(sides: Sequence[str], gate: Gate) -> SavedComparison:
             found = compare_kernels(*kernels, gate, names)
         else:
             found = compare_sides(read_side(first), read_side(second), gate, names)
-        directory.to_json(found)  # no NaN, as JSON has none
+        results.to_json(found)  # no NaN, as JSON has none
     return found
 
 

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from servemark.compare.saved.figures import ALL, Pair, chosen, exists
-from servemark.compare.saved.saved_runs import Key, Run, Side, differing, subjects
+from servemark.compare.saved.figures import ALL, Pair, chosen
+from servemark.compare.saved.saved_runs import Key, Run, Side, Subjects, differing, subjects
 from servemark.errors import ResultError
-from servemark.results.schema.comparison import Difference, DifferingKey, SavedComparison, Subject
+from servemark.results.schema.comparison import DifferingKey, SavedComparison, Subject
 from servemark.results.schema.details import PROCESS
 from servemark.results.schema.header import opening, reason_of
 from servemark.stats.order_statistics import CONFIDENCE
@@ -34,23 +34,15 @@ def compare_sides(
     If both sides hold one subject each, these are compared even if they differ, for example in the engine.
     """
     wanted, usual = chosen(gate.figures), chosen(ALL)
-    sides = [subjects(runs) for runs in (first, second)]
-    matched = _match(first, second, names)
-    pairs = [
-        Pair(
-            *_sides(names, sides[0][a], sides[1][b], gate),
-            threshold=gate.threshold,
-            confidence=CONFIDENCE,
-            paired=gate.paired,
-        )
-        for a, b in matched
-    ]
+    sides = subjects(first), subjects(second)
+    matched = _match(*sides, names)
+    pairs = [_pair(sides[0][a], sides[1][b], gate, names) for a, b in matched]
     # Bonferroni: all judged figures of all subjects together have a confidence of 95 %.
     tests = sum(pair.can_differ(figure) for pair in pairs for figure in wanted)
     confidence = 1 - (1 - CONFIDENCE) / max(tests, 1)
     shown = list(dict.fromkeys([*usual, *wanted]))
-    judged = [_Judged(replace(pair, confidence=confidence), shown, wanted, skip=ALL in gate.figures) for pair in pairs]
-    found = [each.subject for each in judged]
+    judged = [_judged(replace(pair, confidence=confidence), shown, wanted, skip=ALL in gate.figures) for pair in pairs]
+    found = [subject for subject, _ in judged]
     return saved_comparison(
         names,
         gate,
@@ -58,7 +50,7 @@ def compare_sides(
         confidence=confidence,
         subjects=found,
         regressions=[f"{s['b']}: {d['figure']}" for s in found for d in s["differences"] if d["regression"]],
-        undecided=[reason for each in judged for reason in each.undecided],
+        undecided=[reason for _, reasons in judged for reason in reasons],
         warnings=[
             *_clocks(first, second, names),
             *(side.note for pair in pairs for side in pair.sides if side.note and not side.trouble),
@@ -98,22 +90,22 @@ def saved_comparison(
     }
 
 
-def _sides(names: tuple[str, str], first: Sequence[Run], second: Sequence[Run], gate: Gate) -> tuple[Side, Side]:
-    """Return both sides with the runs that count."""
+def _pair(first: Sequence[Run], second: Sequence[Run], gate: Gate, names: tuple[str, str]) -> Pair:
+    """Pair both sides of a subject, with the runs that count."""
     others = (second, first) if gate.paired else ((), ())
-    return (
-        Side.of(names[0], first, others[0], allow_invalid=gate.allow_invalid),
-        Side.of(names[1], second, others[1], allow_invalid=gate.allow_invalid),
+    a, b = (
+        Side.of(name, runs, other, allow_invalid=gate.allow_invalid)
+        for name, runs, other in zip(names, (first, second), others, strict=True)
     )
+    return Pair(a, b, gate.threshold, CONFIDENCE, gate.paired)
 
 
-def _match(first: Sequence[Run], second: Sequence[Run], names: tuple[str, str]) -> list[tuple[Key, Key]]:
-    """Match the subjects of both sides."""
-    a, b = subjects(first), subjects(second)
+def _match(a: Subjects, b: Subjects, names: tuple[str, str]) -> list[tuple[Key, Key]]:
+    """Match the subjects of both sides. Raises ResultError where there is nothing to compare."""
     matched = [(key, key) for key in a if key in b]
     if len(a) == len(b) == 1:
         matched = [(next(iter(a)), next(iter(b)))]
-    workloads = [{run.result["workload"] for run in runs} for runs in (first, second)]
+    workloads = [{workload for workload, *_ in side} for side in (a, b)]
     if not matched or not workloads[0] & workloads[1]:
         raise ResultError(
             f"{names[0]} holds {_named(a)}, {names[1]} holds {_named(b)}: nothing to compare",
@@ -122,32 +114,31 @@ def _match(first: Sequence[Run], second: Sequence[Run], names: tuple[str, str]) 
     return matched
 
 
-def _named(side: dict[Key, list[Run]]) -> str:
+def _named(side: Subjects) -> str:
     return "; ".join(runs[0].subject for runs in side.values())
 
 
-class _Judged:
-    """One subject: its figures, and the undecided ones with their reasons."""
+def _judged(
+    pair: Pair, shown: Sequence[str], wanted: Sequence[str], *, skip: bool
+) -> tuple[Subject, list[str]]:
+    """Compare the figures of one subject; the second value lists why those that are wanted are undecided.
 
-    def __init__(self, pair: Pair, shown: Sequence[str], wanted: Sequence[str], *, skip: bool) -> None:
-        troubles = [side.trouble for side in pair.sides if side.trouble]
-        self.undecided: list[str] = list(troubles)
-        differences = []
-        for figure in shown:
-            found = pair.compare(figure)
-            if figure in wanted and (exists(found, pair) or not skip):
-                self._judge(found, fit=not troubles)
-            differences.append(found)
-        a, b = (side.runs[0].subject for side in pair.sides)
-        runs = [len(side.runs) for side in pair.sides]
-        self.subject: Subject = {"a": a, "b": b, "runs": runs, "differences": differences}
-
-    def _judge(self, found: Difference, *, fit: bool) -> None:
+    With `skip` a wanted figure that the sides do not have is not judged.
+    """
+    troubles = [side.trouble for side in pair.sides if side.trouble]
+    undecided, differences = [*troubles], []
+    for figure in shown:
+        found = pair.compare(figure)
+        differences.append(found)
+        if figure not in wanted or (skip and not pair.has(figure)):
+            continue
         found["judged"] = True
         # Wrong outputs are wrong whatever disturbed the machine.
-        found["regression"] = found["reading"] == "worse" and (fit or found["figure"] == "top-1 agreement")
-        if fit and found["reading"] in {"undecided", "not known"}:
-            self.undecided.append(f"{found['figure']}: {reason_of(found, 'figure')}")
+        found["regression"] = found["reading"] == "worse" and (not troubles or figure == "outputs")
+        if not troubles and found["reading"] in {"undecided", "not known"}:
+            undecided.append(f"{found['figure']}: {reason_of(found, 'figure')}")
+    a, b = (side.runs[0].subject for side in pair.sides)
+    return {"a": a, "b": b, "runs": [*pair.counts], "differences": differences}, undecided
 
 
 def _clocks(first: Sequence[Run], second: Sequence[Run], names: tuple[str, str]) -> list[str]:
@@ -162,7 +153,7 @@ def _clocks(first: Sequence[Run], second: Sequence[Run], names: tuple[str, str])
 
 
 def _alone(
-    sides: Sequence[dict[Key, list[Run]]], matched: Sequence[tuple[Key, Key]], names: tuple[str, str]
+    sides: tuple[Subjects, Subjects], matched: Sequence[tuple[Key, Key]], names: tuple[str, str]
 ) -> list[str]:
     """Name the subjects that only one side holds."""
     return [

@@ -2,12 +2,12 @@
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from servemark.compare.interleaved.document import longer_runs, measured_s, throughput
+from servemark.compare.interleaved.turn import longer_runs, measured_s, throughput
 from servemark.compare.saved.saved_runs import Side
 from servemark.errors import OptionError
 from servemark.figures.figure import Figure
@@ -15,7 +15,6 @@ from servemark.figures.registry import count_of, find, value_of, why_unknown
 from servemark.quantities import text_of
 from servemark.results.constraint_kinds import Kind
 from servemark.results.schema.comparison import Difference, Reading
-from servemark.results.schema.run import Result
 from servemark.results.verdict import failed_constraints
 from servemark.stats.histogram import Histogram
 from servemark.stats.percentiles import samples_needed
@@ -104,10 +103,14 @@ class Pair:
         }
         return methods[figure]() if figure in methods else self._other(find(figure))
 
+    def has(self, figure: str) -> bool:
+        """Return True if a figure can be judged: outputs that neither side checked cannot."""
+        return figure != "outputs" or any(map(_checked, self.sides))
+
     def can_differ(self, figure: str) -> bool:
         """Return True if chance could make this figure differ between equal servers: not for sides without an error."""
         if figure == "errors":
-            return any(_error_share(run.result) for side in self.sides for run in side.runs)
+            return any(value_of(run.result, "errors.share") for side in self.sides for run in side.runs)
         if figure == "outputs":
             return any(equal < count for equal, count in map(_agreement, self.sides))
         return True
@@ -116,20 +119,20 @@ class Pair:
         percentile, name = float(figure[1:]), f"{figure} ms"
         needed, sides = samples_needed(percentile), [side.latencies for side in self.sides]
         merged = [merge(side) for side in sides]
-        few = min(merged, key=lambda histogram: histogram.total)
-        if few.total < needed:
-            return unknown_difference(
-                name, f"needs {needed:,} samples, has {few.total:,}: {longer_runs(needed, few.total, self.length_s)}"
-            )
+        few = min(histogram.total for histogram in merged)
+        if few < needed:
+            longer = longer_runs(needed, few, self.length_s)
+            return difference_of(name, "not known", f"needs {needed:,} samples, has {few:,}: {longer}")
         a, b = (histogram.percentile(percentile) for histogram in merged)
         if b == math.inf:
-            reading: Reading = "worse" if a < b else "not known"
-            return difference_of(name, a if a < b else None, None, None, reading, merged[1].among_failed())
+            return difference_of(
+                name, "worse" if a < b else "not known", merged[1].among_failed(), a if a < b else None
+            )
         if a == math.inf:
-            return difference_of(name, None, b, None, "better", merged[0].among_failed())
-        ratio: Ratio | None
+            return difference_of(name, "better", merged[0].among_failed(), None, b)
         if not self.repeated:
-            return unknown_difference(name, ONE_RUN, a, b, Ratio(b / a, None, None))
+            return difference_of(name, "not known", ONE_RUN, a, b, Ratio(b / a, None, None))
+        ratio: Ratio | None
         slot = Histogram.resolution(min(a, b))
         if all(h.total >= needed and h.percentile(percentile) < math.inf for side in sides for h in side):
             each = [[histogram.percentile(percentile) for histogram in side] for side in sides]
@@ -139,20 +142,16 @@ class Pair:
         if ratio is None:
             fewest = min(histogram.total for side in sides for histogram in side)
             reason = f"fewer than {MINIMUM_PAIRS} runs, and too short: {longer_runs(needed, fewest, self.length_s)}"
-            return unknown_difference(name, reason, a, b)
+            return difference_of(name, "not known", reason, a, b)
         return self._judged(name, a, b, ratio, worse_above=True)
 
     def _throughput(self) -> Difference:
         name = "inferences/s"
         rates = [[throughput(run.result) for run in side.runs] for side in self.sides]
-        a, b = (float(np.mean(side)) for side in rates)
         if not all(rate for side in rates for rate in side):
-            reason = "a run answered nothing"
-            return difference_of(name, a, b, None, "worse" if a and not b else "not known", reason)
-        if not self.repeated:
-            return unknown_difference(name, ONE_RUN, a, b, Ratio(b / a, None, None))
-        ratio = ratio_of_repeats(rates[1], rates[0], self.confidence, paired=self.paired)
-        return self._judged(name, a, b, ratio, worse_above=False)
+            a, b = (float(np.mean(side)) for side in rates)
+            return difference_of(name, "worse" if a and not b else "not known", "a run answered nothing", a, b)
+        return self._of_values(name, rates, worse_above=False)
 
     def _other(self, figure: Figure) -> Difference:
         """Compare any other figure by the values of the runs."""
@@ -163,33 +162,36 @@ class Pair:
             lacking = next(
                 run.result for side in self.sides for run in side.runs if value_of(run.result, figure.tag) is None
             )
-            return unknown_difference(name, why_unknown(lacking, figure.tag))
+            return difference_of(name, "not known", why_unknown(lacking, figure.tag))
         a, b = (float(np.mean(side)) for side in known)
         if a == b:
-            return difference_of(name, a, b, None, "not worse", None)
+            return difference_of(name, "not worse", None, a, b)
         if any(value <= 0 for side in known for value in side):
-            return unknown_difference(name, "only figures above 0 have a ratio", a, b)
+            return difference_of(name, "not known", "only figures above 0 have a ratio", a, b)
+        return self._of_values(name, known, worse_above=figure.better == "lower")
+
+    def _of_values(self, name: str, values: Sequence[Sequence[float]], *, worse_above: bool) -> Difference:
+        """Compare the values of both sides' runs, all of them above 0."""
+        a, b = (float(np.mean(side)) for side in values)
         if not self.repeated:
-            return unknown_difference(name, ONE_RUN, a, b, Ratio(b / a, None, None))
-        ratio = ratio_of_repeats(known[1], known[0], self.confidence, paired=self.paired)
-        return self._judged(name, a, b, ratio, worse_above=figure.better == "lower")
+            return difference_of(name, "not known", ONE_RUN, a, b, Ratio(b / a, None, None))
+        ratio = ratio_of_repeats(values[1], values[0], self.confidence, paired=self.paired)
+        return self._judged(name, a, b, ratio, worse_above=worse_above)
 
     def _judged(self, name: str, a: float, b: float, ratio: Ratio, *, worse_above: bool) -> Difference:
         """Compare a ratio with chance and the threshold."""
         if ratio.low is None or ratio.high is None:
-            return unknown_difference(name, f"fewer than {MINIMUM_PAIRS} windows: raise --duration", a, b, ratio)
+            few = f"fewer than {MINIMUM_PAIRS} windows: raise --duration"
+            return difference_of(name, "not known", few, a, b, ratio)
         if ratio.half_width is not None and ratio.half_width > math.log(MAX_FACTOR):
-            return unknown_difference(name, self._too_few(ratio), a, b, Ratio(ratio.value, None, None))
+            return difference_of(name, "not known", self._too_few(ratio), a, b, Ratio(ratio.value, None, None))
         slower = ratio if worse_above else ratio.inverse
-        reading = read(slower, self.threshold)
-        found = difference_of(name, a, b, ratio, reading, None)
-        found["minimum_detectable_change"] = self._detectable(ratio)
-        if reading == "undecided" and self.repeated:
-            found["runs_needed"], found["reason"] = self._undecided(slower)
+        found = difference_of(name, read(slower, self.threshold), None, a, b, ratio)
+        seen = detectable(ratio, self.counts, self.confidence, paired=self.paired)
+        found["minimum_detectable_change"] = seen
+        if found["reading"] == "undecided" and self.repeated:
+            found["runs_needed"], found["reason"] = self._undecided(slower, seen or 0.0)
         return found
-
-    def _detectable(self, ratio: Ratio) -> float | None:
-        return detectable(ratio, self.counts, self.confidence, paired=self.paired)
 
     def _too_few(self, ratio: Ratio) -> str:
         """Say how many runs are needed where those that there are leave every ratio possible."""
@@ -200,9 +202,11 @@ class Pair:
             f"too few {name}: {min(self.counts)} do not show how far {name} lie apart; {many} on each side are needed"
         )
 
-    def _undecided(self, ratio: Ratio) -> tuple[int | None, str]:
-        """Estimate the number of runs that would decide, and explain why these do not; a ratio above 1 is worse."""
-        seen = self._detectable(ratio) or 0.0
+    def _undecided(self, ratio: Ratio, seen: float) -> tuple[int | None, str]:
+        """Estimate the number of runs that would decide, and explain why these do not; a ratio above 1 is worse.
+
+        `seen` is the smallest change that these runs would find.
+        """
         gap, words = self.threshold, f"would see {seen:.0%} in 80 of 100 cases; for {self.threshold:.0%}"
         if seen < self.threshold:
             # The runs suffice for the threshold, but what they found lies too near to it.
@@ -211,8 +215,7 @@ class Pair:
         many = f"about {needed} runs" if needed else "more than 1,000 runs"
         first, second = self.counts
         now = f"{first} runs" if first == second else f"{first} and {second} runs"
-        reason = f"{words} {many} of {self.length_s:.3g} s on each side, has {now}"
-        return needed, reason
+        return needed, f"{words} {many} of {self.length_s:.3g} s on each side, has {now}"
 
     def _errors(self) -> Difference:
         """Compare the share of failed requests: a rise beyond chance and of at least 0.1 % of the requests is worse.
@@ -221,23 +224,24 @@ class Pair:
         Benchmarking in Reasonable Time, 2013). Runs that are alike to the last request have an interval of no width.
         """
         name = "error share"
-        shares = [[_error_share(run.result) for run in side.runs] for side in self.sides]
+        shares = [[value_of(run.result, "errors.share") for run in side.runs] for side in self.sides]
         known = [[share for share in side if share is not None] for side in shares]
         if not all(known):
-            return unknown_difference(name, "no request was sent in the measured interval")
+            return difference_of(name, "not known", "no request was sent in the measured interval")
         a, b = (float(np.mean(side)) for side in known)
         if a == b == 0:
-            return difference_of(name, a, b, None, "not worse", None)
+            return difference_of(name, "not worse", None, a, b)
         if b == 1 > a:
-            return difference_of(name, a, b, None, "worse", "no request of B succeeded")
+            return difference_of(name, "worse", "no request of B succeeded", a, b)
         if min(map(len, known)) < 2:
-            return unknown_difference(name, ONE_RUN, a, b)
+            return difference_of(name, "not known", ONE_RUN, a, b)
         low, high = difference_of_means(known[1], known[0], self.confidence)
         if high < 0 or (low > 0 and b - a >= RELEVANT_RISE):
-            return difference_of(name, a, b, None, "better" if high < 0 else "worse", None)
-        excluded = high < max(RELEVANT_RISE, a)
-        reason = None if excluded else f"failures differ between runs: their share may have risen by up to {high:.2%}"
-        return difference_of(name, a, b, None, "not worse" if excluded else "undecided", reason)
+            return difference_of(name, "better" if high < 0 else "worse", None, a, b)
+        if high < max(RELEVANT_RISE, a):
+            return difference_of(name, "not worse", None, a, b)
+        differ = f"failures differ between runs: their share may have risen by up to {high:.2%}"
+        return difference_of(name, "undecided", differ, a, b)
 
     def _outputs(self) -> Difference:
         """Compare the agreement with golden outputs: worse if only B breaks the tolerance, or answers less alike."""
@@ -248,20 +252,16 @@ class Pair:
         ]
         a, b = (equal / total if total else None for equal, total in counts)
         if broken[1] and not broken[0]:
-            reason = f"outputs of {self.second.name} lie outside the workload's tolerance"
-            return difference_of(name, a, b, None, "worse", reason)
-        checked = [_checked(side) for side in self.sides]
-        if not all(checked):
-            lacks = [side.name for side, found in zip(self.sides, checked, strict=True) if not found]
-            return unknown_difference(
-                name, f"not checked in {' and '.join(lacks)}: no golden outputs beside the local model"
+            return difference_of(
+                name, "worse", f"outputs of {self.second.name} lie outside the workload's tolerance", a, b
             )
+        if lacks := [side.name for side in self.sides if not _checked(side)]:
+            why = f"not checked in {' and '.join(lacks)}: no golden outputs beside the local model"
+            return difference_of(name, "not known", why)
         if not all(total for _, total in counts):
-            return difference_of(name, None, None, None, "not worse", "within the tolerance; there is no top answer")
+            return difference_of(name, "not worse", "within the tolerance; there is no top answer")
         low, high = share_difference(counts[1], counts[0], self.confidence)
-        return difference_of(
-            name, a, b, None, "not worse" if low <= 0 <= high else "better" if low > 0 else "worse", None
-        )
+        return difference_of(name, "not worse" if low <= 0 <= high else "better" if low > 0 else "worse", None, a, b)
 
 
 def read(ratio: Ratio, threshold: float) -> Reading:
@@ -277,15 +277,6 @@ def read(ratio: Ratio, threshold: float) -> Reading:
     return "not worse" if ratio.high < 1 + threshold else "undecided"
 
 
-def exists(difference: Difference, pair: Pair) -> bool:
-    """Return True if a figure can be judged: outputs that neither side checked cannot."""
-    return difference["figure"] != "top-1 agreement" or any(map(_checked, pair.sides))
-
-
-def _error_share(result: Result) -> float | None:
-    return value_of(result, "errors.share")
-
-
 def _checked(side: Side) -> int:
     """Count the answers that were compared with golden ones."""
     return sum(count_of(run.result, "outputs.checked") for run in side.runs)
@@ -298,17 +289,15 @@ def _agreement(side: Side) -> tuple[int, int]:
     return round(sum(count * share for count, share in known)), sum(count for count, _ in known)
 
 
-def unknown_difference(
-    figure: str, reason: str, a: float | None = None, b: float | None = None, ratio: Ratio | None = None
-) -> Difference:
-    """Make a figure that says nothing about B, with the reason."""
-    return difference_of(figure, a, b, ratio, "not known", reason)
-
-
 def difference_of(
-    figure: str, a: float | None, b: float | None, ratio: Ratio | None, reading: Reading, reason: str | None
+    figure: str,
+    reading: Reading,
+    reason: str | None,
+    a: float | None = None,
+    b: float | None = None,
+    ratio: Ratio | None = None,
 ) -> Difference:
-    """Make a figure of A and B, with the judgement of B."""
+    """Make a figure of A and B, with the judgement of B and its reason."""
     return {
         "figure": figure,
         "a": a,

@@ -1,17 +1,21 @@
-"""Saved runs, grouped by their subject: which of them count, and the differences between the circumstances of two."""
+"""Saved runs, also those of a baseline: by subject, which of them count, and how the circumstances of two differ.
+
+A baseline is a result that is kept under a name, for later ones to be compared with.
+"""
 
 import os
+import re
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from servemark.compare.interleaved.document import COMPARISON_FILE
-from servemark.compare.interleaved.validity import unmet
+from servemark.compare.interleaved.turn import COMPARISON_FILE, unmet
 from servemark.documents.saved_load import load_key, load_name
-from servemark.errors import ResultError
+from servemark.errors import OptionError, ResultError
 from servemark.figures.registry import value_of
-from servemark.paths import found
+from servemark.paths import BASELINES, found, shown
 from servemark.results import directory as results
 from servemark.results.constraint_kinds import About, Kind, about, consequences, of_the_server
 from servemark.results.saved import runs_below
@@ -28,7 +32,7 @@ _SERVED = ("engine", "device", "provider", "precision", "artifact_sha256", "shar
 """Keys of the served model and its connection, as the server and the export give them."""
 _PLACES = {f"request.{name}" for name in ("server.url", "server.model_name", "server.model_repository", "live.out")}
 """Fields of a request that give a place."""
-
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 Key = tuple[str, str, str, int]
 """Workload, engine, load and batch size."""
@@ -54,6 +58,9 @@ class Run:
         result = self.result
         load = f"{load_name(result)}, batch {result['batch_size']}"
         return f"{result['workload']} on {self.label}, {load}"
+
+Subjects = dict[Key, list[Run]]
+"""Runs of one side by subject."""
 
 
 def read_side(text: str) -> list[Run]:
@@ -89,9 +96,9 @@ def engine_of(result: Result) -> str:
     return f"{result['engine']}{precision}"
 
 
-def subjects(runs: Sequence[Run]) -> dict[Key, list[Run]]:
+def subjects(runs: Sequence[Run]) -> Subjects:
     """Group runs by subject; those of one key are repeats."""
-    found: dict[Key, list[Run]] = {}
+    found: Subjects = {}
     for run in runs:
         found.setdefault(run.key, []).append(run)
     return found
@@ -205,3 +212,35 @@ def _folder(side: str) -> str:
     paths = [Path(part).resolve() for part in side.split(",")]
     folders = [path.parent if path.suffix == ".json" else path for path in paths]
     return Path(os.path.commonpath(folders)).name or side
+
+
+def keep_baseline(name: str, result: Path, *, replace: bool) -> Path:
+    """Copy a result, a comparison or a folder of repeats, and return the copy. Raises OptionError, ResultError."""
+    if not _NAME.fullmatch(name):
+        raise OptionError(f"{name!r} cannot be a baseline's name", fix="letters, digits, '.', '-' and '_'")
+    read_side(str(result))
+    kept = BASELINES / name
+    if kept.exists() and not replace:
+        raise OptionError(f"there is a baseline {name} already, {shown(kept)}", fix="--force replaces it")
+    part = BASELINES / f".{name}.part"
+    try:
+        shutil.rmtree(part, ignore_errors=True)
+        shutil.copytree((result if result.is_dir() else result.parent).resolve(), part)
+        shutil.rmtree(kept, ignore_errors=True)
+        part.rename(kept)
+    except OSError as error:
+        raise ResultError(f"{kept} cannot be written: {error.strerror or error}", fix="make room there") from error
+    return kept
+
+
+def baseline(name: str) -> Path:
+    """Find a baseline. Raises OptionError."""
+    if name not in (names := baseline_names()):
+        known = f", only {', '.join(names)}" if names else ""
+        raise OptionError(f"there is no baseline {name}{known}", fix=f"servemark baseline {name} RESULT keeps one")
+    return BASELINES / name
+
+
+def baseline_names() -> list[str]:
+    """The names of the baselines there are."""
+    return sorted(path.name for path in BASELINES.glob("*") if _NAME.fullmatch(path.name))

@@ -27,7 +27,7 @@ from servemark.profiling.measure import Order, measure
 from servemark.results import directory
 from servemark.results.directory import JOURNAL
 from servemark.runs import suite, suite_plan
-from servemark.runs.suite_plan import Case, Plan
+from servemark.runs.suite import Case, Plan
 from servemark.workload import get
 from tests.support.calibrated import NAMED
 from tests.support.characterised import options

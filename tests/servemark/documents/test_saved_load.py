@@ -6,7 +6,7 @@ from typing import Any, get_type_hints
 import msgspec
 import pytest
 
-from servemark.compare.history.document import collect
+from servemark.compare.history import collect
 from servemark.compare.saved.saved_runs import subjects
 from servemark.documents.load import ClosedLoop, ConstantRate, Distribution, Load, MaxRate, Stage, Stages, Trace
 from servemark.documents.saved_load import describe, described, load_key, load_of, rate_of, title_of

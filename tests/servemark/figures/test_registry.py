@@ -12,7 +12,7 @@ from loadgen.evaluation.evidence import so_far
 from loadgen.evaluation.live import gauges
 from loadgen.evaluation.mix import Part, total
 from loadgen.measurement.recorder import Recorder
-from servemark.compare.history.document import history
+from servemark.compare.history import history
 from servemark.compare.saved.differences import Gate, compare_sides
 from servemark.compare.saved.saved_runs import Run
 from servemark.documents.load import ConstantRate

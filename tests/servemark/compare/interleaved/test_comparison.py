@@ -17,11 +17,11 @@ from servemark.compare.interleaved import run
 from servemark.compare.interleaved.contenders import Contender
 from servemark.compare.interleaved.hosting import Hosted, Participant
 from servemark.compare.interleaved.preparation import Preparation
-from servemark.compare.interleaved.warm_up import EngineWarmUp
+from servemark.compare.interleaved.timetable import EngineWarmUp
 from servemark.documents.load import ConstantRate
 from servemark.errors import OptionError
 from servemark.results import directory as results
-from servemark.search.max_rate.search import TOLERANCE
+from servemark.search.posterior import TOLERANCE
 from servemark.stats.unknown import unknown
 from tests.support.load_config import config
 from tests.support.results import Result, histogram_of, latencies, result_of

@@ -8,7 +8,7 @@ import pytest
 from servemark.compare.interleaved.document import Turn, rows
 from servemark.compare.interleaved.validity import decided
 from servemark.results.saved import Saved
-from servemark.search.max_rate.refinement import HighestRate
+from servemark.search.refinement import HighestRate
 from servemark.stats.unknown import explained
 from servemark.views.render.markdown import to_markdown
 from tests.support.results import NO_METER, histogram_of, result_of

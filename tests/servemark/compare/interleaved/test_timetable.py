@@ -12,7 +12,7 @@ from servemark.compare.interleaved.contenders import Contender
 from servemark.compare.interleaved.hosting import Hosted, Participant
 from servemark.compare.interleaved.preparation import Request
 from servemark.compare.interleaved.timetable import timetable
-from servemark.compare.interleaved.warm_up import EngineWarmUp
+from servemark.compare.interleaved.timetable import EngineWarmUp
 from servemark.documents.load import ConstantRate
 from servemark.results import directory as results
 from servemark.results.objectives import parse_objectives

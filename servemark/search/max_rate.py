@@ -1,4 +1,7 @@
-"""Highest rate of a model: a closed-loop probe, the search, and one result for both."""
+"""Highest rate of a model with real runs: a closed-loop probe, the search, and one result for both.
+
+Knows no command line.
+"""
 
 import contextlib
 import functools
@@ -35,8 +38,8 @@ from servemark.results.schema.header import SCHEMA_VERSION, command
 from servemark.results.schema.run import Result
 from servemark.results.schema.verdict import VerdictOfRun
 from servemark.results.verdict import Verdict, constraint
-from servemark.search.max_rate.point import Point, point_of
-from servemark.search.max_rate.search import (
+from servemark.search.points import Point, point_of
+from servemark.search.posterior import (
     MAX_RUNS,
     START_SHARE,
     TOLERANCE,
@@ -76,7 +79,6 @@ class RateRuns:
     load: ConstantRate
     campaign: Campaign
     drive: Drive
-    settle: Callable[[LoadConfig], None] = field(default_factory=lambda: settled)
     say: Callable[[str], None] = note
     points: list[Point] = field(default_factory=list)
     despite_busy: bool = False
@@ -136,7 +138,7 @@ class RateRuns:
         shown = "-" if point.latency_ms is None else f"{figure(point.latency_ms)} ms"
         self.say(f"run {number}: {asked}, {f'{slo.name} {shown}: ' if slo else ''}{point.words}")
         if not point.met:
-            self.settle(self.config)
+            settled(self.config)
         return point
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
 
-from servemark.compare.history.changes import (
+from servemark.compare.changes import (
     MAX_AGE,
     MIN_RESULTS,
     RUN_LENGTH,
@@ -20,7 +20,7 @@ from servemark.compare.history.changes import (
     results_needed,
     sure,
 )
-from servemark.compare.interleaved.document import longer_runs, measured_s
+from servemark.compare.interleaved.turn import longer_runs, measured_s
 from servemark.documents.load import Distribution
 from servemark.documents.saved_load import load_key, load_name
 from servemark.errors import ResultError

@@ -9,8 +9,8 @@ from servemark.errors import ExitCode
 from servemark.quantities import figure
 from servemark.results.constraint_kinds import broken
 from servemark.results.schema.comparison import HighestRateFigures
-from servemark.search.max_rate.point import Point
-from servemark.search.max_rate.search import TOLERANCE, MaxRate, rounded
+from servemark.search.points import Point
+from servemark.search.posterior import TOLERANCE, MaxRate, rounded
 from servemark.stats.ratios import Ratio, RatioFigures, ratio_of_repeats
 from servemark.stats.unknown import explained, or_unknown, unknown
 
@@ -106,7 +106,7 @@ def refine_rate(measure: Callable[[float], Point], start: float) -> tuple[float 
             continue
         left -= 1
         missed = True
-        limited |= point.generator_limits
+        limited |= point.limit == "generator"
         if met is not None or broken(point.failed):
             break
         rate = rounded(rate / (1 + TOLERANCE))

@@ -12,11 +12,11 @@ import pytest
 from servemark.campaign import Campaign
 from servemark.errors import OptionError, ServerError
 from servemark.results.directory import JOURNAL
-from servemark.search.max_rate.refinement import MIN_ROUNDS
-from servemark.search.max_rate.search import TOLERANCE
-from servemark.search.tuning.search import tune
-from servemark.search.tuning.session import Turns
-from servemark.search.tuning.trial import Candidate, InterruptedTuning, Space, Trial, Tuning
+from servemark.search.refinement import MIN_ROUNDS
+from servemark.search.posterior import TOLERANCE
+from servemark.search.stages import tune
+from servemark.search.tuning import Turns
+from servemark.search.trial import Candidate, InterruptedTuning, Space, Trial, Tuning
 from tests.support.tuning_server import CONFIG, OBJECTIVE, PLENTY_S, PRESENT, RUN_S, SCREEN_S, SPACE, Server, key
 
 

@@ -11,19 +11,10 @@ from servemark.quantities import figure
 from servemark.results.constraint_kinds import About, Kind, about
 from servemark.results.schema.search import RateLimit
 from servemark.results.schema.tuning import Lacked, Outcome
-from servemark.search.max_rate.point import Point, busy
-from servemark.search.max_rate.refinement import MIN_ROUNDS, ROUND_RUNS, rate_ratio, refine_rate
-from servemark.search.max_rate.search import START_SHARE, TOLERANCE, Bounds, MaxRate, search
-from servemark.search.tuning.trial import (
-    Bench,
-    Candidate,
-    CandidateScore,
-    InterruptedTuning,
-    Objective,
-    Space,
-    Trial,
-    Tuning,
-)
+from servemark.search.points import Point, busy
+from servemark.search.refinement import MIN_ROUNDS, ROUND_RUNS, rate_ratio, refine_rate
+from servemark.search.posterior import START_SHARE, TOLERANCE, Bounds, MaxRate, search
+from servemark.search.trial import Bench, Candidate, CandidateScore, InterruptedTuning, Objective, Space, Trial, Tuning
 from servemark.stats.percentiles import samples_needed
 from servemark.stats.ratios import Ratio
 
@@ -108,7 +99,7 @@ class TrialLedger:
         """Make a candidate's next trial in this stage."""
         number = self._made[stage, standing.candidate]
         self._made[stage, standing.candidate] += 1
-        trial = self._bench.trial(stage, standing.candidate, load, number)
+        trial = self._bench(stage, standing.candidate, load, number)
         (self._screen_costs_s if stage == "screen" else self._run_costs_s).append(trial.seconds)
         standing.failure = standing.failure or trial.failure
         return trial
@@ -202,7 +193,7 @@ class _Search:
             moved = False
             for axis in self._space.axes():
                 self._screen(here)
-                others = [self._ledger.standing(candidate) for candidate in axis(here.candidate)]
+                others = [self._ledger.standing(each) for each in axis(here.candidate) if each != here.candidate]
                 for other in others:
                     if not other.screens and not other.failure:
                         self._screen(other)

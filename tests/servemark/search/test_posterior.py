@@ -12,8 +12,8 @@ from loadgen.load.arrivals import schedule
 from servemark.documents.load import Distribution
 from servemark.results.schema.header import reason_of
 from servemark.results.schema.verdict import ObjectiveStatus
-from servemark.search.max_rate.point import Point, point_of
-from servemark.search.max_rate.search import (
+from servemark.search.points import Point, point_of
+from servemark.search.posterior import (
     MAX_RUNS,
     MIN_RUNS_EACH,
     TOLERANCE,

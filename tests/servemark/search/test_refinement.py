@@ -6,9 +6,9 @@ import pytest
 
 from servemark.errors import ExitCode
 from servemark.results.schema.search import RateLimit
-from servemark.search.max_rate.point import Point
-from servemark.search.max_rate.refinement import HighestRate, rate_ratio, refine_rate
-from servemark.search.max_rate.search import TOLERANCE, MaxRate
+from servemark.search.points import Point
+from servemark.search.refinement import HighestRate, rate_ratio, refine_rate
+from servemark.search.posterior import TOLERANCE, MaxRate
 from servemark.stats.ratios import ratio_of_repeats
 from servemark.stats.unknown import unknown
 

@@ -3,7 +3,7 @@
 import statistics
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
-from typing import Protocol, Self, cast
+from typing import Self, cast
 
 from servemark.repository.model_config import THREADS, Settings, parse
 from servemark.results.schema.tuning import (
@@ -14,8 +14,8 @@ from servemark.results.schema.tuning import (
     SearchSpace,
     TuningDocument,
 )
-from servemark.search.max_rate.point import Point
-from servemark.search.max_rate.search import MaxRate, lowest_rate
+from servemark.search.points import Point
+from servemark.search.posterior import MaxRate, lowest_rate
 from servemark.stats.ratios import Ratio
 
 DELAYS_US = (0, 100, 500, 2000, 5000)
@@ -71,7 +71,7 @@ class Candidate:
 
 
 Axis = Callable[[Candidate], list[Candidate]]
-"""Function from a candidate to those that differ from it in one setting."""
+"""Function from a candidate to those with each value of one setting; it may be among them itself."""
 
 
 @dataclass(frozen=True)
@@ -122,17 +122,14 @@ class Space:
 
     def _with_layout(self, candidate: Candidate) -> list[Candidate]:
         mine = (self.present.instances, self.present.threads)
-        found = [replace(candidate, instances=i, threads=t) for i, t in (mine, *self.layouts)]
-        return [each for each in found if each != candidate]
+        return [replace(candidate, instances=i, threads=t) for i, t in (mine, *self.layouts)]
 
     def _with_batch(self, candidate: Candidate) -> list[Candidate]:
-        found = [replace(candidate, max_batch=size) for size in self.batches]
-        return [each for each in found if each != candidate]
+        return [replace(candidate, max_batch=size) for size in self.batches]
 
     def _with_delay(self, candidate: Candidate) -> list[Candidate]:
         # A batch of one is full at once and waits for nobody.
-        found = [replace(candidate, queue_delay_us=delay) for delay in self.delays_us if candidate.max_batch > 1]
-        return [each for each in found if each != candidate]
+        return [replace(candidate, queue_delay_us=delay) for delay in self.delays_us if candidate.max_batch > 1]
 
 
 def _layouts(cores: int, most: int) -> list[tuple[int, int]]:
@@ -167,11 +164,11 @@ class Trial:
     directory: str | None = None
 
 
-class Bench(Protocol):
-    """Makes trials. A candidate that cannot be loaded or that fails requests gives a trial with a `failure`."""
+Bench = Callable[[str, Candidate, float, int], Trial]
+"""Makes the trial of a stage: the candidate, its load, and the number among its trials of this stage.
 
-    def trial(self, stage: str, candidate: Candidate, load: float, number: int) -> Trial:
-        """Evaluate a candidate."""
+A candidate that cannot be loaded or that fails requests gives a trial with a `failure`.
+"""
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from servemark.errors import NoResultError
 from servemark.figures.registry import value_of
 from servemark.results import directory as results
 from servemark.runs.locust_process import Observer
-from servemark.search.max_rate.runs import settled
+from servemark.search.max_rate import settled
 from servemark.workload import get
 from tests.support import load_config
 from tests.support.command_line import Done, Servemark

@@ -1,15 +1,17 @@
-"""One tuning with real trials on an own Triton, from its log to its document; also what `compare --tuned` asks for."""
+"""One tuning with real trials on an own Triton, from its log to its document; also what `compare --tuned` asks for.
+
+Knows no command line.
+"""
 
 import contextlib
 import functools
 import hashlib
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import servers
 from loadgen.load.load_config import LoadConfig
@@ -38,19 +40,10 @@ from servemark.results.schema.tuning import NamedCandidate, Screens, TuningDocum
 from servemark.results.verdict import failed_constraints
 from servemark.runs.locust_process import drive_into
 from servemark.runs.server import address_of
-from servemark.search.max_rate.point import point_of
-from servemark.search.max_rate.runs import identity
-from servemark.search.tuning.search import tune
-from servemark.search.tuning.trial import (
-    Bench,
-    Candidate,
-    CandidateScore,
-    InterruptedTuning,
-    Objective,
-    Space,
-    Trial,
-    Tuning,
-)
+from servemark.search.max_rate import identity
+from servemark.search.points import point_of
+from servemark.search.stages import tune
+from servemark.search.trial import Bench, Candidate, CandidateScore, InterruptedTuning, Objective, Space, Trial, Tuning
 from servemark.stats.unknown import explained, or_unknown, unknown
 from servers.launch.server import load_model, unload_model
 
@@ -89,10 +82,8 @@ class ServedBench:
         self._entry = self._config.entry.overlay(self._text, scratch)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._running.__exit__(kind, error, trace)
+    def __exit__(self, *error: Any) -> None:
+        self._running.__exit__(*error)
         self._repository.close()
 
     def text(self, candidate: Candidate) -> str:
@@ -101,24 +92,36 @@ class ServedBench:
         return settings.apply(self._text) if settings else self._text
 
     def trial(self, stage: str, candidate: Candidate, load: float, number: int) -> Trial:
+        """Make a trial, and print what it came to."""
+        made = self._made(Trial(stage, candidate, load, number, seconds=0.0))
+        # The time between two trials counts too.
+        before, self._mark_s = self._mark_s, time.monotonic()
+        made = replace(made, seconds=self._mark_s - before)
+        if stage == "screen" and load != self._in_flight:
+            note(f"screening, by closed loops of {SCREEN_S:g} s with {load:g} requests in flight")
+            self._in_flight = load
+        note(line(made))
+        return made
+
+    def _made(self, trial: Trial) -> Trial:
         """Serve the candidate and make one run of it."""
         try:
-            address = self._served(candidate)
+            address = self._served(trial.candidate)
         except ServerError as error:
-            return self._kept(Trial(stage, candidate, load, number, self._seconds(), failure=error.what))
+            return replace(trial, failure=error.what)
         self._count += 1
-        directory = self._folder / f"{self._count:03}-{stage}"
-        directory.mkdir()
-        seed = self._config.seed + STAGES[stage] + number
-        run = replace(self._config.at(address).changed(seed=seed), result_dir=directory)
-        if stage == "screen":
-            screen = ClosedLoop(concurrency=int(load), duration_s=SCREEN_S, warmup=SCREEN_WARMUP_S)
+        folder = self._folder / f"{self._count:03}-{trial.stage}"
+        folder.mkdir()
+        seed = self._config.seed + STAGES[trial.stage] + trial.number
+        run = replace(self._config.at(address).changed(seed=seed), result_dir=folder)
+        if trial.stage == "screen":
+            screen = ClosedLoop(concurrency=int(trial.load), duration_s=SCREEN_S, warmup=SCREEN_WARMUP_S)
             run = run.changed(load=screen, slo="")
         else:
             duration_s, warmup_s = self._config.duration_s, self._config.warmup_s
-            run = run.changed(load=ConstantRate(rate=load, duration_s=duration_s, warmup=warmup_s))
+            run = run.changed(load=ConstantRate(rate=trial.load, duration_s=duration_s, warmup=warmup_s))
         # The run's output goes to a file; its own report is in its directory.
-        with (directory / "output.txt").open("w+") as errors:
+        with (folder / "output.txt").open("w+") as errors:
             try:
                 result = drive_into(run, errors, errors)
             except NoResultError:
@@ -130,25 +133,8 @@ class ServedBench:
         elif Kind.ERROR_RATE in failed_constraints(result["verdict"]):
             self._loaded = None  # a candidate that fails requests is loaded anew
         if result is None:
-            why = dead or f"a run ended without a result: {message}"
-            return self._kept(Trial(stage, candidate, load, number, self._seconds(), failure=why))
-        return self._kept(self._read(Trial(stage, candidate, load, number, self._seconds()), result, directory, dead))
-
-    def _read(self, trial: Trial, result: Result, directory: Path, dead: str | None) -> Trial:
-        """Return the trial with its run's figures."""
-        trial = replace(trial, directory=directory.name, failure=dead)
-        if trial.stage != "screen":
-            point = point_of(result, directory.name)
-            return replace(trial, point=point, generator_limits=point.generator_limits)
-        trial = replace(trial, generator_limits=result["bottleneck"]["by"] == GENERATOR)
-        failed, throughput = failed_constraints(result["verdict"]), value_of(result, "throughput.requests")
-        if Kind.ERROR_RATE in failed or not throughput:
-            messages, errors = result["details"]["errors"]["messages"].values(), count_of(result, "errors.count")
-            first = next((texts[0] for texts in messages if texts), "none was answered in time")
-            return replace(trial, failure=dead or f"{errors:,} requests failed: {first}")
-        if Kind.OUTPUT_AGREEMENT in failed:
-            return replace(trial, failure="its outputs do not agree with the golden ones")
-        return replace(trial, throughput=throughput)
+            return replace(trial, failure=dead or f"a run ended without a result: {message}")
+        return _with_figures(replace(trial, directory=folder.name, failure=dead), result)
 
     def _served(self, candidate: Candidate) -> str:
         """Load the candidate; if the server dies of it, try once more on a new server. Raises ServerError."""
@@ -184,14 +170,10 @@ class ServedBench:
         if self._server is not None:
             load_model(self._server, self._entry.model, LOAD_TIMEOUT_S)
         else:
-            opening = servers.open_server(
-                "auto",
-                self._entry.repository,
-                [self._entry.model],
-                start_timeout_s=LOAD_TIMEOUT_S,
-                reloadable=True,
+            server = servers.open_server(
+                "auto", self._entry.repository, [self._entry.model], start_timeout_s=LOAD_TIMEOUT_S, reloadable=True
             )
-            self._server = self._running.enter_context(opening)
+            self._server = self._running.enter_context(server)
             self._target = open_target(self._config.at(address_of(self._server, "http")))
             self._requests = self._target.payloads(None)
         concurrency = max(WARM_CONCURRENCY, 2 * candidate.instances)
@@ -212,17 +194,21 @@ class ServedBench:
         self._running.close()
         self._server = self._loaded = None
 
-    def _seconds(self) -> float:
-        """Return the time since the trial before, so that the time between them counts too."""
-        before, self._mark_s = self._mark_s, time.monotonic()
-        return self._mark_s - before
 
-    def _kept(self, trial: Trial) -> Trial:
-        if trial.stage == "screen" and trial.load != self._in_flight:
-            note(f"screening, by closed loops of {SCREEN_S:g} s with {trial.load:g} requests in flight")
-            self._in_flight = trial.load
-        note(line(trial))
-        return trial
+def _with_figures(trial: Trial, result: Result) -> Trial:
+    """Return the trial with its run's figures."""
+    if trial.stage != "screen":
+        point = point_of(result, str(trial.directory))
+        return replace(trial, point=point, generator_limits=point.limit == "generator")
+    trial = replace(trial, generator_limits=result["bottleneck"]["by"] == GENERATOR)
+    failed, throughput = failed_constraints(result["verdict"]), value_of(result, "throughput.requests")
+    if Kind.ERROR_RATE in failed or not throughput:
+        messages, errors = result["details"]["errors"]["messages"].values(), count_of(result, "errors.count")
+        first = next((texts[0] for texts in messages if texts), "none was answered in time")
+        return replace(trial, failure=trial.failure or f"{errors:,} requests failed: {first}")
+    if Kind.OUTPUT_AGREEMENT in failed:
+        return replace(trial, failure="its outputs do not agree with the golden ones")
+    return replace(trial, throughput=throughput)
 
 
 def line(trial: Trial) -> str:
@@ -257,7 +243,7 @@ def tune_entry(
 
     `config` has the objective and the length of a run at a rate; its load is not used. The model repository is only
     read. Without `despite_busy` it ends where other work disturbs the first runs at a rate. Raises OptionError,
-    ServerError (see `tuning.tune`) and KeyboardInterrupt, after which the folder has what is known.
+    ServerError (see `stages.tune`) and KeyboardInterrupt, after which the folder has what is known.
     """
     slo = latency_objective(config.slo)
     if slo is None:
@@ -269,31 +255,36 @@ def tune_entry(
         largest=config.workload.max_batch,
         oversubscribe=oversubscribe,
     )
+    asked = identity(
+        config,
+        kind="tuning",
+        screens=_screens(),
+        space=space.to_dict(),
+        config_sha256=hashlib.sha256(config_text.encode()).hexdigest(),
+        artifact_sha256=digest(config.entry.version),
+    )
     objective = Objective(slo.percentile, slo.limit, config.duration_s)
-    present = _named(space.present, config_text)
-    campaign = Campaign(folder, _asked(config, config_text, space), resume=resume)
+    campaign = Campaign(folder, asked, resume=resume)
     with campaign, ServedBench(config, config_text, space, folder) as bench:
         try:
-            tuning = tune(Turns(campaign, bench), space, objective, budget_s, stop_when_busy=not despite_busy)
+            trials = in_turns(campaign, bench.trial)
+            tuning = tune(trials, space, objective, budget_s, stop_when_busy=not despite_busy)
         except InterruptedTuning as cut:
             if any(standing.candidate == space.present for standing in cut.tuning.standings):
-                document = _document(config, cut.tuning, space, present, None, budget_s, INTERRUPTED)
+                document = _document(config, cut.tuning, space, bench.text, budget_s, INTERRUPTED)
                 cut.document = write_tuning(folder, document, written=None, reason="cut short")
             raise
-        winner = _named(tuning.winner, bench.text(tuning.winner)) if tuning.winner else None
-    return _document(config, tuning, space, present, winner, budget_s)
+    return _document(config, tuning, space, bench.text, budget_s)
 
 
-class Turns(Bench):
-    """A bench whose trials are the turns of a campaign."""
+def in_turns(campaign: Campaign, bench: Bench) -> Bench:
+    """Make a bench's trials turns of a campaign: what the journal has is not made again."""
 
-    def __init__(self, campaign: Campaign, bench: Bench) -> None:
-        self._campaign, self._bench = campaign, bench
+    def trial(stage: str, candidate: Candidate, load: float, number: int) -> Trial:
+        make = functools.partial(bench, stage, candidate, load, number)
+        return campaign.turn(f"{stage} {number} of {candidate}, {load!r}", make, Trial)
 
-    def trial(self, stage: str, candidate: Candidate, load: float, number: int) -> Trial:
-        """Return the journal's trial, else make it."""
-        make = functools.partial(self._bench.trial, stage, candidate, load, number)
-        return self._campaign.turn(f"{stage} {number} of {candidate}, {load!r}", make, Trial)
+    return trial
 
 
 def write_tuning(folder: Path, document: TuningDocument, *, written: str | None, reason: str | None) -> TuningDocument:
@@ -315,18 +306,6 @@ def write_winner(path: Path, present: str, tuned: str) -> str:
     return shown(path)
 
 
-def _asked(config: LoadConfig, config_text: str, space: Space) -> dict[str, object]:
-    """Return the identity of a tuning, as its journal holds it."""
-    return identity(
-        config,
-        kind="tuning",
-        screens=_screens(),
-        space=space.to_dict(),
-        config_sha256=hashlib.sha256(config_text.encode()).hexdigest(),
-        artifact_sha256=digest(config.entry.version),
-    )
-
-
 def _screens() -> Screens:
     """Return the durations of a loaded model's warm-up and of its screens."""
     return {"warmed_s": WARM_S, "warmup_s": SCREEN_WARMUP_S, "duration_s": SCREEN_S}
@@ -337,13 +316,17 @@ def _document(
     config: LoadConfig,
     tuning: Tuning,
     space: Space,
-    present: NamedCandidate,
-    winner: NamedCandidate | None,
+    text_of: Callable[[Candidate], str],
     budget_s: float,
     partial: str | None = None,
 ) -> TuningDocument:
+    """Make the document of a tuning; `text_of` gives a candidate's config.pbtxt."""
     before, ratio = tuning.standing(space.present), tuning.ratio
     after = tuning.standing(tuning.winner) if tuning.winner else None
+
+    def named(candidate: Candidate) -> NamedCandidate:
+        return {"candidate": candidate.to_dict(), "text": str(candidate), "config": text_of(candidate)}
+
     return {
         **opening(),
         "kind": "tuning",
@@ -351,7 +334,7 @@ def _document(
         "seed": config.seed,
         "workload": config.workload.name,
         "engine": config.engine,
-        "device": _device(present["config"]),
+        "device": _device(text_of(space.present)),
         "precision": config.precision,
         "batch_size": config.batch_size,
         "budget_s": budget_s,
@@ -360,8 +343,8 @@ def _document(
         "partial_reason": partial,
         "screens": _screens(),
         "space": space.to_dict(),
-        "present": present,
-        "winner": winner,
+        "present": named(space.present),
+        "winner": named(tuning.winner) if tuning.winner else None,
         "outcome": tuning.outcome,
         "reason": tuning.reason,
         "lacked": tuning.lacked,
@@ -372,10 +355,6 @@ def _document(
         "not_tried": list(tuning.not_tried),
         "written": None,
     }
-
-
-def _named(candidate: Candidate, config: str) -> NamedCandidate:
-    return {"candidate": candidate.to_dict(), "text": str(candidate), "config": config}
 
 
 def _rate(standing: CandidateScore) -> float | None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from servemark.compare.history.changes import MIN_RESULTS, RUN_LENGTH, alarms, detectable, look, results_needed, sure
+from servemark.compare.changes import MIN_RESULTS, RUN_LENGTH, alarms, detectable, look, results_needed, sure
 
 Draw = Callable[[np.random.Generator, int], "np.ndarray[tuple[int, ...], np.dtype[np.float64]]"]
 NOISE: dict[str, Draw] = {

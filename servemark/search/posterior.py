@@ -10,7 +10,7 @@ import numpy.typing as npt
 from servemark.quantities import figure
 from servemark.results.objectives import MET
 from servemark.results.schema.search import MaxRateSearch, RateLimit
-from servemark.search.max_rate.point import BUSY_RUNS, Point, busy, repeatedly_met, tried
+from servemark.search.points import BUSY_RUNS, Point, busy, repeatedly_met, tried
 from servemark.stats.percentiles import samples_needed
 from servemark.stats.unknown import explained, unknown
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from servemark.figures.registry import value_of
-from servemark.search.max_rate.curve import curve
+from servemark.search.points import curve
 from servemark.workload import get
 from tests.support.command_line import Servemark
 from tests.support.locust_run import results_in, server_of
