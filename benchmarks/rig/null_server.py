@@ -17,8 +17,7 @@ from typing import Self
 
 from benchmarks.rig.load import Endpoints
 from servemark.calibration.golden.behaviour import Behaviour, Entry
-from servemark.calibration.golden.connection import error, response
-from servemark.calibration.golden.server import Service
+from servemark.calibration.golden.connection import Service, error, response
 
 MODEL = "identity"
 START_WITHIN_S = 20.0

@@ -22,7 +22,8 @@ from loadgen.peers.programs import PEERS, Peer, PeerError, PeerFigures, PeerLoad
 from servemark import interrupts
 from servemark.calibration.cases import CASES, PACED_IN_FLIGHT, Case
 from servemark.calibration.golden.behaviour import Behaviour
-from servemark.calibration.golden.server import WIDTH, GoldenServer
+from servemark.calibration.golden.connection import WIDTH
+from servemark.calibration.golden.server import GoldenServer
 from servemark.documents.request import PROCESS_CLOCK
 from servemark.figures.registry import count_of, value_of
 from servemark.results.schema.calibration import ArrivalsSeen, CalibrationRow, Figures

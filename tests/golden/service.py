@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from servemark.calibration.golden import behaviour, connection, server
+from servemark.calibration.golden import behaviour, connection
 from servemark.calibration.golden.connection import Request, error, response
 from tests.golden import json_apis
 from tests.golden.behaviour import Behaviour
@@ -62,7 +62,7 @@ class Connection(connection.Connection[Entry]):
         self.loop.call_at(entry.due_ns - left_ns, partial(self._dribble, record, entry, answer, piece + 1))
 
 
-class Service(server.Service[Entry]):
+class Service(connection.Service[Entry]):
     """The one model and its record."""
 
     entry = Entry

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from servemark.compare.interleaved.document import Turn, document
+from servemark.compare.interleaved.document import document
+from servemark.compare.interleaved.turn import Turn
 from servemark.results.schema.header import SCHEMA_VERSION
 from servemark.search.refinement import HighestRate
 from tests.support import rendering

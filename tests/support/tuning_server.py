@@ -64,5 +64,5 @@ class Server:
             load, frozenset(failed), known_ms, objective,
             over=over, requests=REQUESTS, allowed=0.01, directory="somewhere",
         )  # fmt: skip
-        limited = point.generator_limits
+        limited = point.limit == "generator"
         return Trial(stage, candidate, load, number, RUN_S, point=point, generator_limits=limited)

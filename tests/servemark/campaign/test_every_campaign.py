@@ -26,7 +26,7 @@ from servemark.profiling import run as profiling
 from servemark.profiling.measure import Order, measure
 from servemark.results import directory
 from servemark.results.directory import JOURNAL
-from servemark.runs import suite, suite_plan
+from servemark.runs import suite
 from servemark.runs.suite import Case, Plan
 from servemark.workload import get
 from tests.support.calibrated import NAMED
@@ -139,7 +139,7 @@ def _characterisation(count: Counter) -> Campaigned:
         run,
         said=("[2/9] ranking_tiny, openvino: 2 ms", "[9/9] spatial_transformer_tiny, server start 1: 100"),
         patches={
-            (suite_plan, "members"): lambda _: [get(name) for name in TINY],
+            (suite, "members"): lambda _: [get(name) for name in TINY],
             (characterise, "apart"): count.counted(lambda *_, **__: Timed(measured(), times)),
             (characterise, "load_apart"): count.counted(lambda *_, **__: result_of(histogram_of(latencies(10)))),
             (characterise, "export_where_needed"): lambda *_: None,

@@ -19,7 +19,7 @@ from servemark.results import directory as results
 from servemark.results.directory import read_as
 from servemark.results.schema.characterisation import Characterisation
 from servemark.results.schema.header import reason_of
-from servemark.runs import suite_plan
+from servemark.runs import suite
 from servemark.workload import get
 from tests.support.characterised import NAMES, document, options
 from tests.support.command_line import Servemark
@@ -35,7 +35,7 @@ def here(call: Any, *arguments: Any, timeout_s: float) -> Any:  # noqa: ARG001 -
 
 @pytest.fixture
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(suite_plan, "members", lambda _: [get(name) for name in TINY])
+    monkeypatch.setattr(suite, "members", lambda _: [get(name) for name in TINY])
     monkeypatch.setattr(run, "apart", here)
     monkeypatch.setattr(measure, "ROUNDS", (3, 3))
     monkeypatch.setattr(measure, "SECONDS", 0.0)

@@ -1,5 +1,6 @@
-"""The server of a run: one that runs already is taken, but never for a cold start."""
+"""The server of a run: one that runs already is taken, but never for a cold start; entries are made where needed."""
 
+import json
 import re
 import time
 from collections.abc import Iterator
@@ -10,9 +11,11 @@ from typing import Any, Self
 import pytest
 
 import servers
+from exporters.pipeline.provenance import source_digest
 from loadgen.load.load_config import LoadConfig
 from servemark.errors import OptionError
 from servemark.figures.registry import value_of
+from servemark.repository.entry import Entry
 from servemark.runs import server
 from servemark.runs.server import server_for
 from servemark.workload import get
@@ -105,3 +108,20 @@ def test_each_repeat_is_a_cold_start_measured_from_its_first_request_on(
         assert "fewer than 12 whole seconds" in result["cold_start"]["steady_after_s_reason"]
         sent += accounted(result)
     assert len(golden.requests()) == sent
+
+
+@pytest.mark.parametrize(
+    ("source", "made"),
+    [(source_digest(get(TINY)), False), ("of a network of yesterday", True), (None, False), ("nothing is there", True)],
+    ids=["current", "changed", "by hand", "missing"],
+)
+def test_an_entry_of_another_source_is_made_anew(
+    source: str | None, made: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry, labels = Entry(tmp_path, TINY, "onnxruntime"), list[str]()
+    if source != "nothing is there":
+        entry.folder.mkdir()
+        entry.manifest.write_text(json.dumps({"source_sha256": source} if source else {}))
+    monkeypatch.setattr(server, "export_first", lambda *arguments: labels.append(arguments[-1]))
+    server.export_where_needed([TINY], entry.engine, tmp_path, entry.precision)
+    assert labels == [entry.model] * made

@@ -13,7 +13,7 @@ from servemark.documents.commands.measure import Suite
 from servemark.errors import ArtifactError, OptionError
 from servemark.results.saved import Saved
 from servemark.results.schema.suite import SuiteRow, not_reached
-from servemark.runs import suite, suite_plan
+from servemark.runs import suite
 from servemark.views.blocks import Table
 from servemark.views.kinds.suite import PUBLISHED_COLUMNS
 from servemark.views.kinds.suite import article as suite_page
@@ -67,15 +67,15 @@ def markdown(found: Any) -> str:
 
 
 def test_members() -> None:
-    names = {name: {w.name for w in suite_plan.members(name)} for name in ("aibench", "ai-matrix", "subset", "all")}
+    names = {name: {w.name for w in suite.members(name)} for name in ("aibench", "ai-matrix", "subset", "all")}
     assert names["subset"] == set(aibench.SUBSET)
     assert len(names["aibench"]) == 17
     assert names["all"] == set(workload.names())
-    variants = {w.name for w in workload.workloads().values() if any(s.endswith(suite_plan.VARIANT) for s in w.suites)}
+    variants = {w.name for w in workload.workloads().values() if any(s.endswith(suite.VARIANT) for s in w.suites)}
     assert "ranking_teacher" in variants
     assert not variants & (names["aibench"] | names["ai-matrix"])
     with pytest.raises(OptionError, match="one of: aibench, ai-matrix, subset, all"):
-        suite_plan.members("mlperf")
+        suite.members("mlperf")
 
 
 def test_page_holds_the_table_and_says_what_happened() -> None:
@@ -146,23 +146,23 @@ def test_ai_matrix_runs_its_batches_and_shows_its_figures() -> None:
 
 
 def test_published_cases_are_those_that_the_engine_has() -> None:
-    chosen = suite_plan.members("ai-matrix")
+    chosen = suite.members("ai-matrix")
     assert {w.name for w in chosen} == set(ai_matrix.MACRO)
-    every = suite_plan.published_cases(chosen, "onnxruntime", [])
+    every = suite.published_cases(chosen, "onnxruntime", [])
     assert {each.precision for each in every} == {"fp32", "fp16", "int8"}
     assert {each.batch for each in every if each.workload.name == "nmt"} == {64, 128, 256}
     assert all(each.batch <= each.workload.max_batch for each in every)
-    assert {each.precision for each in suite_plan.published_cases(chosen, "pytorch", [])} == {"fp32", "fp16"}
-    assert {each.precision for each in suite_plan.published_cases(chosen, "pytorch", ["fp32"])} == {"fp32"}
+    assert {each.precision for each in suite.published_cases(chosen, "pytorch", [])} == {"fp32", "fp16"}
+    assert {each.precision for each in suite.published_cases(chosen, "pytorch", ["fp32"])} == {"fp32"}
     with pytest.raises(OptionError, match="has no export in int8"):
-        suite_plan.published_cases(chosen, "pytorch", ["int8"])
+        suite.published_cases(chosen, "pytorch", ["int8"])
     with pytest.raises(OptionError, match="of the suite ai-matrix"):
         planned("aibench", "pytorch", published=True)
 
 
-def planned(suite: str, engine: str, **chosen: Any) -> suite_plan.Plan:
+def planned(name: str, engine: str, **chosen: Any) -> suite.Plan:
     """A plan of one request in flight, of models that nobody has exported."""
-    return suite_plan.plan(suite, engine, Path("nowhere"), Suite(name=suite, concurrency=1, **chosen))
+    return suite.plan(name, engine, Path("nowhere"), Suite(name=name, concurrency=1, **chosen))
 
 
 def test_some_of_a_suite() -> None:
@@ -188,7 +188,7 @@ def test_a_plan_says_what_it_takes() -> None:
 
 
 def test_a_dry_run_runs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, servemark: Servemark) -> None:
-    monkeypatch.setattr(suite_plan, "SIDE", 64)
+    monkeypatch.setattr(suite, "SIDE", 64)
     line = ["suite", "subset", "--out", str(tmp_path), "--model-repository", str(tmp_path), "--dry-run"]
     shown = servemark(*line).out.splitlines()
     assert [each.split(",")[0] for each in shown[:-1]] == sorted(aibench.SUBSET)
@@ -224,10 +224,10 @@ def test_a_line_for_each_outcome() -> None:
 def test_a_suite_loads_what_is_exported_and_goes_on_past_a_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, servemark: Servemark, exported: Exports
 ) -> None:
-    monkeypatch.setattr(suite_plan, "SIDE", 64)
+    monkeypatch.setattr(suite, "SIDE", 64)
     exported("ncf_tiny", "onnxruntime")
     tiny, unknown = workload.get("ncf_tiny"), dataclasses.replace(workload.get("ncf_tiny"), name="no_such_model")
-    monkeypatch.setattr(suite_plan, "members", lambda _: [unknown, tiny])
+    monkeypatch.setattr(suite, "members", lambda _: [unknown, tiny])
     folders = ["--out", str(tmp_path), "--model-repository", str(exported.repository)]
     code, out, _ = servemark("suite", "subset", "--duration", "1", "--warmup", "0.2", *folders, "--json")
     assert code == 2

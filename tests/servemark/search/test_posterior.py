@@ -12,7 +12,7 @@ from loadgen.load.arrivals import schedule
 from servemark.documents.load import Distribution
 from servemark.results.schema.header import reason_of
 from servemark.results.schema.verdict import ObjectiveStatus
-from servemark.search.points import Point, point_of
+from servemark.search.points import Point
 from servemark.search.posterior import (
     MAX_RUNS,
     MIN_RUNS_EACH,
@@ -25,7 +25,6 @@ from servemark.search.posterior import (
     search,
 )
 from tests.support.queues import Case, Queue, simulated
-from tests.support.results import objective_of
 
 LIMIT = 936.0
 Measure = Callable[[float], Point]
@@ -255,59 +254,6 @@ def test_the_words_name_how_often_the_nearest_rates_were_met() -> None:
     first, second = sorted(shown, key=lambda each: each["rate"])
     assert f"met in {first['met']} of {first['runs']} runs at {first['rate']:,.4g}/s" in found.reason
     assert f"in {second['met']} of {second['runs']} at {second['rate']:,.4g}/s" in found.reason
-
-
-def result(**changes: Any) -> Any:
-    """As much of a load result as a point is read from."""
-    names = ("error_rate", "achieved_rate", "schedule_delay_p99", "client_cpu", "steady_state", "server_alive")
-    constraints: list[dict[str, Any]] = [{"name": n, "ok": n not in changes.get("failed", ())} for n in names]
-    objective = changes.get("objective", "met")
-    objectives = changes.get("objectives") or [objective_of(objective)]
-    return {
-        "request": {"load": {"kind": "constant-rate", "rate": 120.0}},
-        "resolved": {},
-        "verdict": {"constraints": constraints, "objective": objective, "objectives": objectives},
-        "bottleneck": {"by": changes.get("by", "generator"), "evidence": ""},
-    }
-
-
-@pytest.mark.parametrize(
-    ("changes", "limit"),
-    [
-        ({"failed": ("schedule_delay_p99",)}, "generator"),
-        ({"failed": ()}, None),
-        ({"failed": (), "objective": "missed"}, "server"),
-        ({"failed": ("schedule_delay_p99",), "objective": "missed"}, "generator"),
-        ({"failed": ("schedule_delay_p99",), "objective": "missed", "by": "server"}, "server"),
-        ({"failed": ("client_cpu",)}, "generator"),
-        ({"failed": ("client_cpu",), "objective": "missed", "by": "server"}, "server"),
-        ({"failed": ("error_rate",), "by": "server"}, "server"),
-        ({"failed": ("server_alive", "error_rate"), "by": "server"}, "broken"),
-        ({"failed": ("steady_state",), "by": "server"}, "unsteady"),
-    ],
-)
-def test_a_result_is_read_as_a_point(changes: dict[str, Any], limit: str | None) -> None:
-    point = point_of(result(**changes), "there")
-    assert (point.rate, point.latency_ms, point.directory) == (120.0, 60.0, "there")
-    assert point.failed == frozenset(changes["failed"])
-    assert point.objective == changes.get("objective", "met")
-    assert point.met == (not changes["failed"] and point.objective == "met")
-    assert point.limit == limit
-    assert point.generator_limits is (limit == "generator")
-    assert point.doubtful is (limit in {"generator", "unsteady"})
-    assert point.to_dict()["failed"] == sorted(changes["failed"])
-    assert not point.counts
-
-
-def test_the_requests_over_the_nearest_objective_count() -> None:
-    shown = {"confidence": 0.99, "requests": 2000, "over": 12, "holds": True, "more_requests": 0}
-    far = objective_of("met") | {"percentile": 50.0, "shown": shown | {"over": 100}}
-    near = objective_of("met") | {"shown": shown}
-    point = point_of(result(failed=(), objectives=[far, near]), "there")
-    assert (point.over, point.requests, point.allowed, point.counts) == (12, 2000, 0.01, True)
-    # An objective that is not about a latency may be missed: how many were over the limit says nothing then.
-    assert not point_of(result(failed=(), objective="missed", objectives=[near]), "there").counts
-    assert not point_of(result(failed=("steady_state",), objectives=[near]), "there").counts
 
 
 def test_three_first_runs_beside_other_work_end_a_search_that_is_told_so() -> None:

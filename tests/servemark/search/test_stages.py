@@ -15,15 +15,32 @@ from servemark.results.directory import JOURNAL
 from servemark.search.refinement import MIN_ROUNDS
 from servemark.search.posterior import TOLERANCE
 from servemark.search.stages import tune
-from servemark.search.tuning import Turns
+from servemark.search.tuning import in_turns
 from servemark.search.trial import Candidate, InterruptedTuning, Space, Trial, Tuning
-from tests.support.tuning_server import CONFIG, OBJECTIVE, PLENTY_S, PRESENT, RUN_S, SCREEN_S, SPACE, Server, key
+from tests.support.tuning_server import (
+    CONFIG,
+    OBJECTIVE,
+    PLENTY_S,
+    PRESENT,
+    RUN_S,
+    SCREEN_S,
+    SPACE,
+    Capacity,
+    Server,
+    key,
+)
+
+BEST = Candidate(instances=2, threads=2, max_batch=16, queue_delay_us=0)
 
 
 def two_instances_are_best(candidate: Candidate) -> float:
     """Two instances of two threads do half as much again, small batches a tenth less each time; delays cost nothing."""
     layout = 1.5 if (candidate.instances, candidate.threads) == (2, 2) else 1.0
     return float(1000.0 * layout * 0.9 ** math.log2(16 / candidate.max_batch))
+
+
+def two_instances_meet_it(candidate: Candidate) -> float:
+    return 1000.0 if candidate.instances == 2 else 150.0
 
 
 def flat(_: Candidate) -> float:
@@ -37,7 +54,7 @@ def met(capacity: float) -> float:
 
 def tuned(server: Server, budget_s: float = PLENTY_S) -> Tuning:
     """Search, and check the properties of every outcome."""
-    tuning = tune(server, SPACE, OBJECTIVE, budget_s)
+    tuning = tune(server.trial, SPACE, OBJECTIVE, budget_s)
     assert tuning.reason
     assert tuning.spent_s <= budget_s
     assert tuning.standing(PRESENT)
@@ -95,25 +112,57 @@ def test_the_best_configuration_is_found() -> None:
     tuning = tuned(server)
     assert tuning.outcome == "better"
     # Neither batches nor delays that change nothing are changed.
-    assert tuning.winner == Candidate(2, 2, 16, 0)
+    assert tuning.winner == BEST
     assert tuning.ratio is not None
     assert tuning.ratio.low is not None
     assert tuning.ratio.high is not None
     assert tuning.ratio.low > 1
     assert tuning.ratio.low <= met(1500) / met(1000) <= tuning.ratio.high
+    assert tuning.standing(PRESENT).rate == pytest.approx(met(1000), rel=TOLERANCE)
     assert tuning.not_tried == ()
     # Rounds are interleaved, A B, B A, A B, of two runs for each side, and each side is measured in each.
     rounds = itertools.groupby((t for t in server.trials if t.stage == "round"), lambda t: (t.number // 2, t.candidate))
     order = [side for (_, side), _ in rounds]
     assert order == [[PRESENT, tuning.winner][n % 4 in {1, 2}] for n in range(len(order))]
-    counts = [len(tuning.standing(c).rounds) for c in (PRESENT, tuning.winner or PRESENT)]
+    counts = [len(tuning.standing(c).rounds) for c in (PRESENT, BEST)]
     assert counts[0] == counts[1] >= MIN_ROUNDS
 
 
-def test_on_a_plateau_the_present_configuration_stays() -> None:
-    tuning = tuned(Server(flat))
-    assert (tuning.outcome, tuning.winner) == ("same", None)
-    assert tuning.standing(PRESENT).rate == pytest.approx(met(1000), rel=TOLERANCE)
+ENDS: dict[str, tuple[Capacity, dict[str, object], tuple[str, str | None, str]]] = {
+    "on a plateau the present configuration stays": (flat, {}, ("same", None, "")),
+    "no configuration meets the objective": (lambda _: 150.0, {}, ("missed", None, "")),
+    "a rate that the generator limits is nobody's highest": (
+        two_instances_are_best,
+        {"generator_above": 800.0},
+        ("undecided", "generator", "at higher rates the generator was late, so the server's own limit is not known"),
+    ),
+    "other work has taken the machine": (
+        two_instances_are_best,
+        {"disturbed": lambda _stage, _candidate: True},
+        ("undecided", "machine", "other work took the machine (other_load"),
+    ),
+    "the only candidate that the server is fast enough for is disturbed": (
+        two_instances_meet_it,
+        {"disturbed": lambda _, candidate: candidate.instances == 2},
+        ("undecided", "machine", ""),
+    ),
+    "other work disturbs the rounds": (
+        two_instances_are_best,
+        {"disturbed": lambda stage, _: stage == "round"},
+        ("undecided", "machine", "in round 1 "),
+    ),
+}
+
+
+@pytest.mark.parametrize(("capacity", "changes", "end"), ENDS.values(), ids=ENDS)
+def test_ends_without_a_winner(
+    capacity: Capacity, changes: dict[str, object], end: tuple[str, str | None, str]
+) -> None:
+    server = Server(capacity)
+    vars(server).update(changes)
+    tuning = tuned(server)
+    assert (tuning.outcome, tuning.lacked) == end[:2]
+    assert end[2] in tuning.reason
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -133,7 +182,6 @@ def test_a_real_difference_is_found_in_noise(seed: int) -> None:
 
 def test_of_equally_good_ones_the_one_that_changes_least_wins() -> None:
     """Smaller batches screen better but meet the same rates."""
-    winner = Candidate(2, 2, 16, 0)
 
     class Deceived(Server):
         def measured(self, stage: str, candidate: Candidate, load: float, number: int) -> Trial:
@@ -142,101 +190,76 @@ def test_of_equally_good_ones_the_one_that_changes_least_wins() -> None:
                 return Trial(stage, candidate, load, number, SCREEN_S, throughput=2 * (trial.throughput or 0))
             return trial
 
-    tuning = tuned(Deceived(lambda c: 1500.0 if c.instances == 2 and c.threads == 2 else 1000.0))
+    tuning = tuned(Deceived(lambda c: 1500.0 if (c.instances, c.threads) == (2, 2) else 1000.0))
     searched = {s.candidate for s in tuning.standings if s.found}
     assert any(candidate.max_batch == 4 for candidate in searched)
     assert tuning.outcome == "better"
     assert tuning.winner is not None
-    assert tuning.winner.changes(PRESENT) <= winner.changes(PRESENT) + 1
+    assert tuning.winner.changes(PRESENT) <= BEST.changes(PRESENT) + 1
     alike = [s for s in tuning.standings if s.rate and s.candidate in searched and s.candidate != PRESENT]
     assert tuning.winner.changes(PRESENT) == min(s.candidate.changes(PRESENT) for s in alike)
 
 
 def test_candidates_that_fail_are_listed_and_do_not_end_the_search() -> None:
     server = Server(two_instances_are_best)
-    best = Candidate(2, 2, 16, 0)
-    server.failing = {best: "Triton cannot load it: out of memory"}
+    server.failing = {BEST: "Triton cannot load it: out of memory"}
     tuning = tuned(server)
-    assert tuning.standing(best).failure == "Triton cannot load it: out of memory"
-    assert tuning.winner is None or tuning.winner != best
-    assert sum(t.candidate == best for t in server.trials) == 1
+    assert tuning.standing(BEST).failure == "Triton cannot load it: out of memory"
+    assert tuning.winner != BEST
+    assert sum(t.candidate == BEST for t in server.trials) == 1
 
 
 def test_a_candidate_that_fails_under_load_has_no_rate() -> None:
-    best = Candidate(2, 2, 16, 0)
-
     class Crashing(Server):
         def measured(self, stage: str, candidate: Candidate, load: float, number: int) -> Trial:
-            if stage == "search" and candidate == best:
+            if stage == "search" and candidate == BEST:
                 return Trial(stage, candidate, load, number, RUN_S, failure="the server ended with exit status 139")
             return super().measured(stage, candidate, load, number)
 
     tuning = tuned(Crashing(two_instances_are_best))
-    assert tuning.winner != best
-    assert tuning.standing(best).failure == "the server ended with exit status 139"
+    assert tuning.winner != BEST
+    assert tuning.standing(BEST).failure == "the server ended with exit status 139"
 
 
 def test_a_present_configuration_that_cannot_be_used_is_an_error() -> None:
     server = Server(flat)
     server.failing = {PRESENT: "no such engine"}
     with pytest.raises(ServerError, match="the present configuration cannot be used: no such engine"):
-        tune(server, SPACE, OBJECTIVE, PLENTY_S)
+        tuned(server)
 
 
 def test_a_server_too_slow_for_the_percentile_is_said_at_once() -> None:
     server = Server(lambda _: 20.0)
     with pytest.raises(OptionError, match=r"p99 needs 1,000 requests in a run, and the server answers about 20/s"):
-        tune(server, SPACE, OBJECTIVE, PLENTY_S)
+        tuned(server)
     assert len(server.trials) == 2
 
 
-def test_an_objective_that_no_configuration_meets() -> None:
-    tuning = tuned(Server(lambda _: 150.0))
-    assert tuning.outcome == "missed"
-
-
 def test_an_objective_that_only_another_configuration_meets() -> None:
-    server = Server(lambda c: 1000.0 if c.instances == 2 and c.threads == 2 else 150.0)
+    server = Server(lambda c: 1000.0 if (c.instances, c.threads) == (2, 2) else 150.0)
     tuning = tuned(server)
-    assert (tuning.outcome, tuning.winner) == ("better", Candidate(2, 2, 16, 0))
-    assert tuning.ratio is None
-
-
-# The generator's limit
-
-
-def test_a_rate_that_the_generator_limits_is_nobodys_maximum() -> None:
-    server = Server(two_instances_are_best)
-    server.generator_above = 800.0
-    tuning = tuned(server)
-    assert tuning.outcome == "undecided"
-    assert "at higher rates the generator was late, so the server's own limit is not known" in tuning.reason
+    assert (tuning.outcome, tuning.winner, tuning.ratio) == ("better", BEST, None)
 
 
 def test_a_winner_that_the_generator_limits_does_at_least_so_much() -> None:
-    server = Server(lambda c: 5000.0 if c.instances == 2 and c.threads == 2 else 1000.0)
+    server = Server(lambda c: 5000.0 if (c.instances, c.threads) == (2, 2) else 1000.0)
     server.generator_above = 2000.0
     tuning = tuned(server)
     assert tuning.outcome == "better"
     assert "or more: the generator, not the server, limited it" in tuning.reason
-    assert max(tuning.standing(Candidate(2, 2, 16, 0)).rounds) <= 2000.0
+    assert max(tuning.standing(BEST).rounds) <= 2000.0
 
 
 # Other work
 
 
-def test_on_a_machine_that_other_work_has_taken_nothing_is_decided_and_that_soon() -> None:
+@pytest.mark.parametrize(("stop_when_busy", "most"), [(False, 15), (True, 3)])
+def test_on_a_machine_that_other_work_has_taken_it_ends_soon(stop_when_busy: bool, most: int) -> None:
     server = Server(two_instances_are_best)
     server.disturbed = lambda _stage, _candidate: True
-    tuning = tuned(server)
+    tuning = tune(server.trial, SPACE, OBJECTIVE, PLENTY_S, stop_when_busy=stop_when_busy)
     assert (tuning.outcome, tuning.lacked) == ("undecided", "machine")
-    assert "other work took the machine (other_load" in tuning.reason
-    assert sum(trial.stage == "search" for trial in server.trials) < 16
-    server = Server(two_instances_are_best)
-    server.disturbed = lambda _stage, _candidate: True
-    tuning = tune(server, SPACE, OBJECTIVE, PLENTY_S, stop_when_busy=True)
-    assert (tuning.outcome, tuning.lacked) == ("undecided", "machine")
-    assert sum(trial.stage == "search" for trial in server.trials) == 3
+    assert 3 <= sum(trial.stage == "search" for trial in server.trials) <= most
 
 
 def test_what_other_work_has_kept_from_ending_lacks_the_machine_and_not_the_budget() -> None:
@@ -246,8 +269,8 @@ def test_what_other_work_has_kept_from_ending_lacks_the_machine_and_not_the_budg
             trial = super().measured(stage, candidate, load, number)
             return replace(trial, point=trial.point and replace(trial.point, failed=frozenset({"other_load"})))
 
-    assert tune(Server(two_instances_are_best), SPACE, OBJECTIVE, 160.0).lacked == "time"
-    tuning = tune(Busy(two_instances_are_best), SPACE, OBJECTIVE, 160.0)
+    assert tuned(Server(two_instances_are_best), 160.0).lacked == "time"
+    tuning = tuned(Busy(two_instances_are_best), 160.0)
     assert (tuning.outcome, tuning.lacked) == ("undecided", "machine")
     assert "other work took the machine" in tuning.reason
 
@@ -256,25 +279,9 @@ def test_a_tuning_that_is_cut_short_has_an_answer() -> None:
     server = Server(two_instances_are_best)
     server.stop_at = 8
     with pytest.raises(InterruptedTuning) as cut:
-        tune(server, SPACE, OBJECTIVE, PLENTY_S)
+        tuned(server)
     assert (cut.value.tuning.outcome, cut.value.tuning.lacked) == ("undecided", None)
     assert cut.value.tuning.reason.startswith("cut short; ")
-
-
-def test_a_candidate_that_other_work_disturbed_has_not_missed_the_objective() -> None:
-    """The server alone is what the present configuration is too slow for."""
-    server = Server(lambda c: 1000.0 if c.instances == 2 else 150.0)
-    server.disturbed = lambda _, candidate: candidate.instances == 2
-    tuning = tuned(server)
-    assert (tuning.outcome, tuning.lacked) == ("undecided", "machine")
-
-
-def test_rounds_that_other_work_disturbed_say_so() -> None:
-    server = Server(two_instances_are_best)
-    server.disturbed = lambda stage, _: stage == "round"
-    tuning = tuned(server)
-    assert (tuning.outcome, tuning.lacked) == ("undecided", "machine")
-    assert "in round 1 " in tuning.reason
 
 
 # The budget
@@ -283,8 +290,7 @@ def test_rounds_that_other_work_disturbed_say_so() -> None:
 @pytest.mark.parametrize("budget_s", [150.0, 300.0])
 def test_a_finalist_that_there_was_no_time_for_has_not_missed_the_objective(budget_s: float) -> None:
     """The present configuration is known to meet no rate; the other one was not searched, or with a few runs."""
-    server = Server(lambda c: 1000.0 if c.instances == 2 else 150.0)
-    tuning = tuned(server, budget_s)
+    tuning = tuned(Server(two_instances_meet_it), budget_s)
     assert (tuning.outcome, tuning.lacked) == ("undecided", "time")
     assert "2 x 2 threads" in tuning.reason
 
@@ -306,7 +312,7 @@ def test_the_budget_is_kept_to_and_what_was_not_tried_is_said(budget_s: float) -
 
 def finished(folder: Path, server: Server, budget_s: float = 800.0, *, resume: bool = False) -> Tuning:
     with Campaign(folder, {"kind": "test"}, resume=resume) as campaign:
-        return tune(Turns(campaign, server), SPACE, OBJECTIVE, budget_s)
+        return tune(in_turns(campaign, server.trial), SPACE, OBJECTIVE, budget_s)
 
 
 def trials(folder: Path) -> list[Trial]:

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from servemark.compare.interleaved.document import Turn, rows
-from servemark.compare.interleaved.validity import decided
+from servemark.compare.interleaved.document import decided, rows
+from servemark.compare.interleaved.turn import Turn
 from servemark.results.saved import Saved
 from servemark.search.refinement import HighestRate
 from servemark.stats.unknown import explained

@@ -11,7 +11,7 @@ import pytest
 from loadgen.load.load_config import LoadConfig
 from loadgen.measurement.probe import probe as first_look
 from loadgen.targets.open import open_target
-from servemark.compare.interleaved import warm_up
+from servemark.compare.interleaved import timetable
 from servemark.figures.registry import count_of, value_of
 from servemark.workload import get
 from tests.golden.server import GoldenServer
@@ -29,13 +29,13 @@ TINY = "ranking_tiny"
 def short_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each engine answers one request of this process before the rounds; one test lets warm-ups end by themselves."""
 
-    def answer_once(config: LoadConfig, *_: object) -> tuple[int, bool, warm_up.EngineWarmUp]:
+    def answer_once(config: LoadConfig, *_: object) -> tuple[int, bool, timetable.EngineWarmUp]:
         target = open_target(config)
         target.prepare()
         first_look(target, target.payloads(None), 1, least_s=0, timeout_s=60)
-        return 100, True, warm_up.EngineWarmUp(50.0, 1.0)
+        return 100, True, timetable.EngineWarmUp(50.0, 1.0)
 
-    monkeypatch.setattr(warm_up, "_answer_once", answer_once)
+    monkeypatch.setattr(timetable, "_answer_once", answer_once)
 
 
 def check_rounds(found: Row, folder: Path, turns: list[str]) -> None:
@@ -105,9 +105,9 @@ def test_two_servers_in_turns_and_a_gate(servemark: Servemark, tmp_path: Path, r
 
 def test_an_engine_twice_on_a_given_server_until_it_is_interrupted(tmp_path: Path, ranking: GoldenServer) -> None:
     ranking.reset()
-    program = "from servemark.__main__ import main; from servemark.compare.interleaved import warm_up"
+    program = "from servemark.__main__ import main; from servemark.compare.interleaved import timetable"
     flags = ["--rounds", "50", "--duration", "0.3", "--warmup", "0", "-u", ranking.url, "--out", str(tmp_path)]
-    command = [sys.executable, "-c", f"{program}; warm_up.WARM_S = 0.2; main()", "compare", TINY]
+    command = [sys.executable, "-c", f"{program}; timetable.WARM_S = 0.2; main()", "compare", TINY]
     with started([*command, "--engines", "onnxruntime,onnxruntime", *flags], tmp_path / "log") as process:
         until(lambda: list(tmp_path.glob("*/04-*")), "the second round")
         process.send_signal(signal.SIGINT)

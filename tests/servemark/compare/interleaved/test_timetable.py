@@ -7,12 +7,11 @@ import numpy as np
 import pytest
 
 from loadgen.load.load_config import LoadConfig
-from servemark.compare.interleaved import warm_up
+from servemark.compare.interleaved import timetable as module
 from servemark.compare.interleaved.contenders import Contender
 from servemark.compare.interleaved.hosting import Hosted, Participant
 from servemark.compare.interleaved.preparation import Request
-from servemark.compare.interleaved.timetable import timetable
-from servemark.compare.interleaved.timetable import EngineWarmUp
+from servemark.compare.interleaved.timetable import EngineWarmUp, requests_needed, search_length_s, timetable
 from servemark.documents.load import ConstantRate
 from servemark.results import directory as results
 from servemark.results.objectives import parse_objectives
@@ -86,16 +85,16 @@ def test_a_warm_up_tells_how_fast_an_engine_is_not_how_long_its_first_answer_too
     def run(made_of: LoadConfig) -> Result:
         directory, load = made_of.result_dir, made_of.scenario
         assert directory
-        assert (made_of.concurrency, load.duration_s, made_of.slo) == (1, warm_up.WARM_S, ())
+        assert (made_of.concurrency, load.duration_s, made_of.slo) == (1, module.WARM_S, ())
         histogram = histogram_of(np.array(next(made)))
         result = result_of(histogram)
         result["scenario"]["measured_s"] = 0.0
         results.write(directory, result, {"latency_us": histogram.encode()})
         return result
 
-    monkeypatch.setattr(warm_up, "drive", run)
+    monkeypatch.setattr(module, "drive", run)
     [place] = places("a")
-    assert warm_up.answer(place, Hosted("http://127.0.0.1:9"), tmp_path).rate == pytest.approx(rate, rel=0.001)
+    assert module.answer(place, Hosted("http://127.0.0.1:9"), tmp_path).rate == pytest.approx(rate, rel=0.001)
     assert next(made, None) is None
     assert list(tmp_path.iterdir()) == []
 
@@ -125,9 +124,20 @@ def test_an_engine_answers_until_it_is_steady_or_no_faster_but_not_for_ever(
         results.write(made_of.result_dir, result, {"latency_us": histogram.encode()})
         return result
 
-    monkeypatch.setattr(warm_up, "drive", run)
+    monkeypatch.setattr(module, "drive", run)
     [place] = places("a")
     last = 10 * faster ** (len(steady) - 1)
-    assert warm_up.answer(place, Hosted("http://127.0.0.1:9"), tmp_path).rate == pytest.approx(last, rel=0.001)
+    assert module.answer(place, Hosted("http://127.0.0.1:9"), tmp_path).rate == pytest.approx(last, rel=0.001)
     assert next(found, "no more") == "no more"
     assert ("a was not steady" in capsys.readouterr().err) == (steady[-1] is False)
+
+
+def test_a_run_is_as_long_as_its_verdict_needs() -> None:
+    assert requests_needed(closed=True, percentile=None) == 60
+    assert requests_needed(closed=False, percentile=None) == 200
+    assert requests_needed(closed=True, percentile=99) == 1000
+    # 1000 requests for p99, with what a Poisson run may lack, at half of what was seen
+    assert search_length_s(99, 1000) == 8
+    assert search_length_s(99, 50) == 46
+    assert search_length_s(90, 20) == 20  # 140 requests would do for p90, and 200 give ten windows a p50 each
+    assert search_length_s(99, 1) == 120

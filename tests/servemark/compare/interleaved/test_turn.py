@@ -1,18 +1,10 @@
-"""The rounds of a comparison: which of them count, how long they have to be, and the rates found again in rounds."""
+"""The runs of a comparison's rounds: which of them count, and what is noted of them."""
 
 from typing import Any
 
 import pytest
 
-from servemark.compare.interleaved.validity import (
-    disturbed,
-    exit_code,
-    requests_needed,
-    round_length_s,
-    search_length_s,
-    unmet,
-    unsteady,
-)
+from servemark.compare.interleaved.turn import disturbed, exit_code, unmet, unsteady
 from servemark.errors import ExitCode
 from tests.support.results import Result, histogram_of, latencies, result_of
 from tests.support.rounds import document_of, shown, turn
@@ -82,15 +74,3 @@ def test_a_drift_over_the_rounds_is_noted() -> None:
     assert "from round to round (a by +36%): the engine or the machine was still changing" in shown(found)
     both = [turn(n, label, 10 / (1 + 0.1 * n)) for n in range(1, 6) for label in "ab"]
     assert "the machine was still changing" in shown(document_of(both, ["a", "b"]))
-
-
-def test_a_round_is_as_long_as_its_verdict_needs() -> None:
-    assert requests_needed(closed=True, percentile=None) == 60
-    assert requests_needed(closed=False, percentile=None) == 200
-    assert requests_needed(closed=True, percentile=99) == 1000
-    assert [round_length_s(60, rate) for rate in (1000.0, 9.4, 5.0, 0.1)] == [8, 8, 15, 120]
-    # 1000 requests for p99, with what a Poisson run may lack, at half of what was seen
-    assert search_length_s(99, 1000) == 8
-    assert search_length_s(99, 50) == 46
-    assert search_length_s(90, 20) == 20  # 140 requests would do for p90, and 200 give ten windows a p50 each
-    assert search_length_s(99, 1) == 120

@@ -1,10 +1,11 @@
-"""Runs of a side that count, the limits of a side without enough of them, and the names of sides."""
+"""Runs of a side that count, the limits of a side without enough of them, the names of sides, and baselines."""
 
 import json
 from pathlib import Path
 
 import pytest
 
+from servemark.compare.saved import saved_runs
 from servemark.compare.saved.saved_runs import Side, faults, names_of, read_side
 from tests.support.command_line import Servemark
 from tests.support.results import NO_FIGURE, histogram_of, latencies, result_of, saved
@@ -113,3 +114,33 @@ def test_noise_is_undecided_and_says_how_many_runs_would_do(tmp_path: Path, serv
     first, *_ = page.read_text().splitlines()
     assert first == "### after is not worse than before by 5 % (errors)"
     assert "| p99 ms |" in page.read_text()
+
+
+def _repeats(folder: Path, p50_ms: float) -> Path:
+    for number, share in enumerate((1.0, 0.999, 1.001, 1.0005, 0.9995)):
+        saved(folder / str(number), p50_ms * share, seed=number)
+    return folder
+
+
+def test_a_later_result_is_compared_with_a_kept_one(
+    servemark: Servemark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(saved_runs, "BASELINES", tmp_path / "baselines")
+    assert "no baseline yet" in servemark("baseline").out
+    before, after = _repeats(tmp_path / "before", 10), _repeats(tmp_path / "after", 12)
+    assert "--baseline main" in servemark("baseline", "main", str(before)).err
+    assert servemark("baseline").out.split() == ["main"]
+    assert "--force" in servemark("baseline", "main", str(after)).err
+    assert servemark("baseline", "one", str(after / "0" / "result.json")).code == 0
+    assert servemark("compare", str(after / "0"), "--baseline", "one").code == 0
+    for path in sorted(before.rglob("*"), reverse=True):  # the copy stands by itself
+        path.unlink() if path.is_file() else path.rmdir()
+    worse = servemark("compare", str(after), "--baseline", "main", "--fail-on", "p50")
+    assert (worse.code, "p50" in worse.out) == (5, True)
+    assert servemark("baseline", "main", str(after), "--force").code == 0
+    assert servemark("compare", str(after), "--baseline", "main", "--fail-on", "p50").code == 0
+
+
+def test_what_is_no_result_is_not_kept(servemark: Servemark, tmp_path: Path) -> None:
+    done = servemark("baseline", "main", str(tmp_path))
+    assert (done.code, "holds no result" in done.err) == (3, True)
