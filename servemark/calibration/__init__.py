@@ -1,1 +1,1 @@
-"""Measuring the meter: load generators against a server whose delays are known."""
+"""Calibrations: load generators against a server whose delays are known."""

@@ -44,12 +44,8 @@ class Case:
 
     @property
     def judged(self) -> bool:
-        """True: its errors are the meter's own, not those of a machine that has no room left."""
+        """True: its errors are the load generator's own, not those of a machine that has no room left."""
         return not self.thieves and self.shows != "ceiling"
-
-    def seconds(self, *, full: bool) -> int:
-        """Length of its load."""
-        return self.full_s if full else self.load.seconds
 
 
 CASES = (

@@ -173,8 +173,9 @@ def calibrate(
 
     A signal ends it with what there is, marked partial. Raises OptionError, ResultError, KeyboardInterrupt.
     """
-    cases = [replace(case, load=case.load._replace(seconds=case.seconds(full=full))) for case in cases]
     rounds = FULL_ROUNDS if full else 1
+    if full:
+        cases = [replace(case, load=case.load._replace(seconds=case.full_s)) for case in cases]
     note(
         f"{len(cases)} cases with {', '.join(meter.name for meter in meters)}: "
         f"about {duration_text(planned_s(cases, meters, rounds))}"

@@ -19,7 +19,7 @@ from servemark.machine.scratch import scratch_folder
 from servemark.output import note
 from servemark.paths import MODEL_REPOSITORY
 from servemark.quantities import one_of
-from servemark.repository.entry import CONFIG, FULL, Entry
+from servemark.repository.entry import CONFIG, Entry
 from servemark.repository.model_config import Settings
 from servemark.repository.names import checked_model
 from servemark.workload import UnknownWorkloadError, get
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from servers import Server
 
 
-def entries(workloads: list[str], engine: str, repository: Path, precision: str = FULL) -> list[Entry]:
+def entries(workloads: list[str], engine: str, repository: Path, precision: str) -> list[Entry]:
     """The repository entries of workloads. Raises OptionError, ArtifactError naming the export command."""
     from servers.engines import engine_names
 

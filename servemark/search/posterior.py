@@ -250,19 +250,14 @@ def _around(points: Sequence[Point], rate: float) -> str:
 
 
 def search(
-    measure: Callable[[float], Point],
-    bounds: Bounds,
-    *,
-    most_runs: int = MAX_RUNS,
-    tolerance: float = TIGHT,
-    stop_when_busy: bool = False,
+    measure: Callable[[float], Point], bounds: Bounds, *, most_runs: int = MAX_RUNS, stop_when_busy: bool = False
 ) -> MaxRate:
     """Find the highest rate that `measure`, a run of full length, finds met, in at most `most_runs` runs.
 
     After a run that is not met, whatever limited it, the next ones are slower, down to the lowest rate. So they are
     after a run that breaks off, but two of these in a row end the search. It also ends when the 95 % interval lies
-    within `tolerance`, or when one of the bounds is the answer. `Threshold` has the method and its sources.
-    `stop_when_busy` ends it after three first runs that other work disturbed.
+    within `TIGHT`, or when one of the bounds is the answer. `Threshold` has the method and its sources. `stop_when_busy`
+    ends it after three first runs that other work disturbed.
     """
     state = _State(bounds)
     for _ in range(most_runs):
@@ -270,7 +265,7 @@ def search(
         if stop_when_busy and len(state.points) == BUSY_RUNS - 1 and busy([*state.points, point]):
             reason = f"other work disturbed each of the first {BUSY_RUNS} runs, so the search would not end VALID"
             return _lower_bound([*state.points, point], "other work", reason)
-        if ended := state.learn(point, tolerance):
+        if ended := state.learn(point):
             return ended
     return state.end()
 
@@ -297,7 +292,7 @@ class _State:
         step = round(math.log(rate / self._origin) / math.log(STEP))
         return rounded(min(max(self._origin * STEP**step, self._bounds.lowest), self._highest))
 
-    def learn(self, point: Point, tolerance: float) -> MaxRate | None:
+    def learn(self, point: Point) -> MaxRate | None:
         """Learn from a run; return the outcome if the search is over."""
         self.points.append(point)
         if point.counts and point.over is not None:
@@ -314,7 +309,7 @@ class _State:
         ):
             return self.end()
         enough = min(self._count(met=True), self._count(met=False)) >= MIN_RUNS_EACH
-        return self.end() if enough and self._width() <= (1 + tolerance) ** 2 else None
+        return self.end() if enough and self._width() <= (1 + TIGHT) ** 2 else None
 
     def _beyond(self, bound: float, chance: float, *, met: bool) -> bool:
         """Return True if the rate lies beyond a bound: two runs there with this outcome may show it, four always do.

@@ -6,7 +6,6 @@ from servemark.compare.interleaved.document import document
 from servemark.compare.interleaved.turn import Turn
 from servemark.results.schema.header import SCHEMA_VERSION
 from servemark.search.refinement import HighestRate
-from tests.support import rendering
 from tests.support.results import ENVIRONMENT, histogram_of, latencies, result_of
 
 Row = Any
@@ -62,8 +61,3 @@ def document_of(
         "environment": ENVIRONMENT | machine,
     }
     return document(known | opened, turns, labels, highest or {}, partial)
-
-
-def shown(found: Row) -> str:
-    """A comparison on the terminal."""
-    return rendering.shown(found)

@@ -1,6 +1,7 @@
 """Before a comparison: export, configure, tune and load its contenders, and open the server that they share."""
 
 import contextlib
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -26,7 +27,7 @@ from servemark.compare.interleaved.hosting import (
     running_servers,
     shared_server,
 )
-from servemark.compare.interleaved.timetable import SEARCH_RUNS, SERVER_TURN_S, EngineWarmUp, rate_rounds, warm_up
+from servemark.compare.interleaved.timetable import SEARCH_RUNS, SERVER_TURN_S, EngineWarmUp, answer, rate_rounds
 from servemark.documents.load import ConstantRate
 from servemark.errors import NoResultError, OptionError, ServemarkError, ServerError
 from servemark.machine.scratch import scratch_folder
@@ -304,12 +305,14 @@ class Preparation:
         warmed: dict[str, EngineWarmUp] = {}
 
         def warm(contender: Contender) -> None:
-            participant = by_label[contender.label]
+            participant, begun_s = by_label[contender.label], time.monotonic()
             try:
-                found = warm_up(participant, self.server, folder, own_server=self.server_each_turn)
+                with self.server(participant) as hosted:
+                    found = answer(participant, hosted, folder)
             except NoResultError as error:
                 raise ServerError(str(error)) from error
-            warmed[contender.label] = found
+            server_s = time.monotonic() - begun_s if self.server_each_turn else 0.0
+            warmed[contender.label] = replace(found, server_s=server_s)
 
         self._entrants.require(warm)
         self.participants = [by_label[contender.label] for contender in self._entrants.contenders]

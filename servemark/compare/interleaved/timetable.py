@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from loadgen.load.load_config import LoadConfig
-from servemark.compare.interleaved.hosting import Hosted, Participant, ServerFactory
+from servemark.compare.interleaved.hosting import Hosted, Participant
 from servemark.documents.load import ConstantRate
 from servemark.output import note
 from servemark.quantities import duration_text, figure
@@ -55,15 +55,6 @@ class EngineWarmUp:
     """Time of a run besides its own warm-up and its measured seconds."""
     server_s: float = 0.0
     """Time to start, warm and end a server, if each turn has its own."""
-
-
-def warm_up(participant: Participant, server: ServerFactory, folder: Path, *, own_server: bool) -> EngineWarmUp:
-    """Warm an engine. Raises ServerError if it answers nothing, or its server cannot be started."""
-    start_s = time.monotonic()
-    with server(participant) as hosted:
-        found = answer(participant, hosted, folder)
-    server_s = time.monotonic() - start_s if own_server else 0.0
-    return replace(found, server_s=server_s)
 
 
 def answer(participant: Participant, hosted: Hosted, folder: Path) -> EngineWarmUp:

@@ -197,7 +197,4 @@ def test_what_is_left_follows_the_speed_so_far() -> None:
     assert progress.done(100.0) == " (about 16.7 min left)"
     progress.left_s = 0.0
     assert progress.done(0.0) == ""
-
-
-def test_nothing_done_tells_nothing() -> None:
-    assert Progress(100.0, lambda: 5.0).done(0.0) == ""
+    assert Progress(100.0, lambda: 5.0).done(0.0) == ""  # nothing done tells nothing

@@ -1,4 +1,4 @@
-"""Quality beside speed: what each row keeps of fp32's score, and MLPerf's two bounds."""
+"""Quality beside speed: what each row keeps of fp32's score."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import pytest
 
 from servemark.compare.interleaved.document import rows
 from servemark.stats.unknown import explained
-from tests.support.rounds import document_of, shown, turn
+from tests.support.rounds import turn
 
 
 def scored(label: str, value: float, metric: str = "HR@10", *, sha: str = "a", examples: int = 900) -> Any:
@@ -56,23 +56,3 @@ def test_the_round_that_scored_the_most_counts() -> None:
     quality = row.get("quality")
     assert quality is not None
     assert (quality["value"], quality["examples"]) == (0.8, 900)
-
-
-def test_the_table_says_which_bound_is_kept() -> None:
-    turns = [scored("o", 0.8), scored("o fp16", 0.7995), scored("o int8", 0.795), scored("o fp8", 0.7)]
-    said = shown(document_of(turns, [each.label for each in turns]))
-    for words in ("0.8000 (0.7700 to 0.8300)", "99.94%: keeps 99.9 %", "99.38%: keeps 99 %", "87.50%: below 99 %"):
-        assert words in said
-    assert "quality: of 900 examples, the same of each" in said
-    assert "quality: the target 0.75 is missed by o fp8" in said
-    assert "precisions differ (fp16, fp32, fp8, int8): quality counts, too" in said
-    assert "MLPerf's closed division asks" in said
-
-
-def test_a_missing_share_says_why() -> None:
-    others = [scored("o", 0.8), scored("o int8", 0.7, sha="b", examples=400)]
-    said = shown(document_of(others, ["o", "o int8"]))
-    assert "not of the same examples (o 900, o int8 400), so shares of fp32's are missing: a longer --duration" in said
-    said = shown(document_of([scored("o int8", 0.7)], ["o int8"]))
-    assert "of fp32's: none of these computes in fp32" in said
-    assert "MLPerf" not in said

@@ -14,11 +14,9 @@ from servemark.errors import ArtifactError, OptionError
 from servemark.results.saved import Saved
 from servemark.results.schema.suite import SuiteRow, not_reached
 from servemark.runs import suite
-from servemark.views.blocks import Table
-from servemark.views.kinds.suite import PUBLISHED_COLUMNS
-from servemark.views.kinds.suite import article as suite_page
 from servemark.views.render.markdown import to_markdown
 from servemark.workload.suites import ai_matrix, aibench
+from tests.servemark.views.test_snapshots import assert_unchanged
 from tests.support.command_line import Servemark
 from tests.support.documents import validated
 from tests.support.exporting import Exports
@@ -61,11 +59,6 @@ def document(*rows: SuiteRow, published: bool = False) -> Any:
     return {**head, "created": "2026-11-20T12:00:00+00:00", "environment": environment, "rows": rows}
 
 
-def markdown(found: Any) -> str:
-    """A suite's page."""
-    return to_markdown([Saved("suite", {"kind": "suite", **found})])
-
-
 def test_members() -> None:
     names = {name: {w.name for w in suite.members(name)} for name in ("aibench", "ai-matrix", "subset", "all")}
     assert names["subset"] == set(aibench.SUBSET)
@@ -78,42 +71,8 @@ def test_members() -> None:
         suite.members("mlperf")
 
 
-def test_page_holds_the_table_and_says_what_happened() -> None:
-    page = markdown(document(GOOD, SLOW, FAILED))
-    table = page[page.index("| workload") : page.index("#### What")].strip()
-    cells = {row.split(" | ")[0].strip("| "): row.strip("| ").split(" | ") for row in table.splitlines()}
-    assert len({len(row) for name, row in cells.items() if "---" not in name}) == 1
-    assert cells["ncf"][3:10] == ["4.40", "822", "9,400", "1.02", "1", "1.80", "1,877"]
-    assert cells["nmt"][5:9] == ["8", "1,205", "-", "-"]
-    assert cells["vgg16"][-1] == "FAILED: export"
-    for words in (
-        "commit abc with uncommitted changes",
-        "no GPU",
-        "servemark suite all --only din",
-        "2026-11-20",
-        "2 of 3 exports were there already",
-        "p50 asks for 20",
-        r"\`enough\_samples\`: fewer than 20",
-        "- 1 of 3 failed.\n- vgg16: export: no room\n",
-    ):
-        assert words in page
-
-
-def test_page_says_only_what_happened() -> None:
-    page = markdown(document({**GOOD, "export_up_to_date": False}))
-    for words in ("1 failed", "there already", "enough", "steady", "A dash", "not idle"):
-        assert words not in page
-    assert "not idle" in markdown(document(GOOD, {**SLOW, "busy_share": 0.4}))
-    assert "40% at most (before nmt)" in markdown(document(GOOD, {**SLOW, "busy_share": 0.4}))
-
-
-def test_what_is_not_known_of_a_model_of_ones_own_is_no_zero() -> None:
-    page = markdown(document({**GOOD, "parameters": None, "gflops": None}))
-    assert "| ncf | - | - | 4.40 |" in page
-
-
-def test_ai_matrix_runs_its_batches_and_shows_its_figures() -> None:
-    rows: list[SuiteRow] = [
+def test_a_suite_is_shown_as_the_snapshot_has_it() -> None:
+    published: list[SuiteRow] = [
         {**GOOD, "workload": name, "precision": precision, "batch_size": batch}
         for name, precision, batch in (
             ("resnet50", "int8", 64),
@@ -125,24 +84,18 @@ def test_ai_matrix_runs_its_batches_and_shows_its_figures() -> None:
             ("ssd300", "int8", 16),
         )
     ]
-    page = markdown(document(*rows, published=True))
-    assert "there already" not in page, "one export is of all batches"
-    assert "(before resnet50 int8 -b 64)" in page
-    for cells in (
-        "| resnet50 | int8 | 64 | images | 1 | 1,877 | 2,688/s (V100, TensorRT) | VALID |",
-        "| 1,432/s (V100, TensorRT); 949/s (V100, TensorFlow 1.10) |",
-        "| 73.6 s, 3.04/s (V100, TensorFlow 1.10) |",
-        "| recommendations | 1 | 1,877 | 97,492/s (V100, TensorFlow 1.10) |",
-        "| sentences | 1 | 1,877 | no figure of this model",
-        "| 130 pictures in 5.83 s, at a batch that it does not name (V100, TensorFlow 1.10) |",
-        "| ssd300 | int8 | 16 | images | 1 | 1,877 | 503/s (V100, TensorRT) | VALID |",
-    ):
-        assert cells in page
-    answer = suite_page(Saved("suite", document(*rows, FAILED, published=True)))
-    assert answer.answer == "7 of 8 cases ran, 7 VALID"
-    [shown] = [block for block in answer.sections[0].drawn if isinstance(block, Table)]
-    assert shown.head == PUBLISHED_COLUMNS
-    assert len(shown.rows) == 8
+    documents = {
+        "good, too few requests, and failed": document(GOOD, SLOW, FAILED),
+        "all is well": document({**GOOD, "export_up_to_date": False}),
+        "beside other work": document(GOOD, {**SLOW, "busy_share": 0.4}),
+        "what is not known of a model of one's own is no zero": document({**GOOD, "parameters": None, "gflops": None}),
+        "AI Matrix's batches, one export of all": document(*published, FAILED, published=True),
+        "one export that failed, of three batches": document(
+            *({**FAILED, "batch_size": batch} for batch in (16, 32, 64)), published=True
+        ),
+    }
+    pages = {name: to_markdown([Saved("suite", found)]) for name, found in documents.items()}
+    assert_unchanged("suite_pages", "\n".join(f"== {name}\n{page}" for name, page in pages.items()))
 
 
 def test_published_cases_are_those_that_the_engine_has() -> None:
@@ -213,7 +166,6 @@ def test_an_export_that_failed_is_not_tried_again_for_each_batch(
     assert [(row["batch_size"], row["failure"]) for row in found["rows"]] == [
         (batch, "export: no room") for batch in (16, 32, 64)
     ]
-    assert "- resnet50 -b 16, resnet50 -b 32, resnet50 -b 64: export: no room\n" in markdown(found)
 
 
 def test_a_line_for_each_outcome() -> None:

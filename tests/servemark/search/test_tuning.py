@@ -19,7 +19,7 @@ from loadgen.load.load_config import LoadConfig
 from loadgen.measurement.probe import probe
 from loadgen.targets.open import open_target
 from servemark.compare.interleaved.contenders import configuration, lay_out, parse_contenders
-from servemark.compare.interleaved.preparation import tune_contenders
+from servemark.compare.interleaved.preparation import Tuned, tune_contenders
 from servemark.paths import shown
 from servemark.repository.entry import Entry
 from servemark.results import directory
@@ -227,6 +227,12 @@ def test_bad_flags_are_said_before_anything_is_served(
 # The real Triton
 
 
+@pytest.fixture
+def short_screens(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, seconds in {"SCREEN_S": 0.3, "SCREEN_WARMUP_S": 0.1, "WARM_S": 0.1}.items():
+        monkeypatch.setattr(bench_module, name, seconds)
+
+
 class Drive:
     """Stands for `drive_into`: makes runs, or one request of this process with the first run's result."""
 
@@ -248,12 +254,10 @@ def workers(bench: ServedBench) -> set[psutil.Process]:
 
 
 @needs_triton
+@pytest.mark.usefixtures("short_screens")
 def test_candidates_are_loaded_one_after_another_whatever_becomes_of_them(
     monkeypatch: pytest.MonkeyPatch, entry: Entry, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(bench_module, "SCREEN_S", 0.3)
-    monkeypatch.setattr(bench_module, "SCREEN_WARMUP_S", 0.1)
-    monkeypatch.setattr(bench_module, "WARM_S", 0.1)
     monkeypatch.setattr(bench_module, "drive_into", drive := Drive())
     before, text = files(entry.repository), entry.config.read_text()
     flags = ["--duration", "0.3", "--warmup", "0", "--slo", "p50:500", "--model-repository", str(entry.repository)]
@@ -306,13 +310,9 @@ def test_candidates_are_loaded_one_after_another_whatever_becomes_of_them(
 
 
 @needs_triton
-def test_a_short_tuning_from_end_to_end(
-    monkeypatch: pytest.MonkeyPatch, servemark: Servemark, entry: Entry, tmp_path: Path
-) -> None:
+@pytest.mark.usefixtures("short_screens")
+def test_a_short_tuning_from_end_to_end(servemark: Servemark, entry: Entry, tmp_path: Path) -> None:
     """Whatever it finds on a busy machine in so little time, it says so in the same words."""
-    monkeypatch.setattr(bench_module, "SCREEN_S", 0.3)
-    monkeypatch.setattr(bench_module, "SCREEN_WARMUP_S", 0.1)
-    monkeypatch.setattr(bench_module, "WARM_S", 0.1)
     before = entry.config.read_text()
     flags = ["--slo", "p50:200", "--duration", "0.6", "--warmup", "0.1", "--budget", "15"]
     # Not the fixture's command: --slo adds an objective, and so little time cannot decide a p99.
@@ -342,25 +342,32 @@ def test_a_short_tuning_from_end_to_end(
 # Comparing tuned engines
 
 
-def test_a_comparison_takes_what_was_tuned_and_writes_nothing(entry: Entry, tmp_path: Path, simulated: Server) -> None:
-    before = files(entry.repository)
-    where = ["--model-repository", str(entry.repository), "--out", str(tmp_path / "out")]
-    load = config(TINY, "--slo", "p99:50", "--duration", "10", *where)
+def tuned(entry: Entry, out: Path, budget_s: float = 2000) -> tuple[dict[str, str], dict[str, Tuned]]:
+    """Two contenders that are alike, as they are configured, and what their tuning came to."""
+    load = config(
+        TINY, "--slo", "p99:50", "--duration", "10", "--model-repository", str(entry.repository), "--out", str(out)
+    )
     chosen = parse_contenders("onnxruntime,onnxruntime", "fp32")
     configs = {contender.label: configuration(contender, entry, "cpu") for contender in chosen}
-    found = tune_contenders(chosen, load, configs, budget_s=2000)
+    return configs, tune_contenders(chosen, load, configs, budget_s=budget_s)
+
+
+def test_a_comparison_takes_what_was_tuned_and_writes_nothing(entry: Entry, tmp_path: Path, simulated: Server) -> None:
+    before = files(entry.repository)
+    _, found = tuned(entry, tmp_path / "out")
     assert len({*map(key, simulated.trials)}) == len(simulated.trials)  # alike: tuned once
-    for tuned in found.values():
-        assert tuned.to_dict()["taken"].startswith("2 x")
-        assert (Path(tuned.directory) / "tuning.json").exists()
-    texts = {label: tuned.config for label, tuned in found.items()}
+    for each in found.values():
+        assert each.to_dict()["taken"].startswith("2 x")
+        assert (Path(each.directory) / "tuning.json").exists()
+    texts = {label: each.config for label, each in found.items()}
     served, models = lay_out(dict.fromkeys(texts, entry), texts, entry.repository, tmp_path / "scratch")
     assert set(models.values()) == {entry.model}
     assert Candidate.of_config((served / entry.model / "config.pbtxt").read_text()).instances == 2
     assert files(entry.repository) == before
 
     simulated.capacity = lambda _: 1000.0
-    same = tune_contenders(chosen[:1], load, configs, budget_s=2000)["onnxruntime"]
+    configs, found = tuned(entry, tmp_path / "out")
+    same = found["onnxruntime"]
     assert same.config == configs["onnxruntime"]
     assert (same.to_dict()["outcome"], same.remedy) == ("same", None)
 
@@ -368,19 +375,10 @@ def test_a_comparison_takes_what_was_tuned_and_writes_nothing(entry: Entry, tmp_
 def test_a_comparison_says_what_would_decide_an_undecided_tuning(
     entry: Entry, tmp_path: Path, simulated: Server, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    where = ["--model-repository", str(entry.repository), "--out", str(tmp_path / "out")]
-    load = config(TINY, "--slo", "p99:50", "--duration", "10", *where)
-    chosen = parse_contenders("onnxruntime,onnxruntime", "fp32")[:1]
-    configs = {contender.label: configuration(contender, entry, "cpu") for contender in chosen}
-
-    def tuned(budget_s: float) -> Any:
-        [found] = tune_contenders(chosen, load, configs, budget_s=budget_s).values()
-        return found.to_dict()
-
-    short = tuned(100)
+    short = tuned(entry, tmp_path / "out", 100)[1]["onnxruntime"].to_dict()
     assert (short["outcome"], short["lacked"], short["remedy"]) == ("undecided", "time", "--tune-budget 200")
     assert short["taken"].startswith("1 x")
     said = capfd.readouterr().err
     assert "onnxruntime takes part as configured, which may not be its best\n  fix: --tune-budget 200" in said
     simulated.generator_above = 700.0
-    assert "--batch-size" in tuned(2000)["remedy"]
+    assert "--batch-size" in str(tuned(entry, tmp_path / "out")[1]["onnxruntime"].remedy)

@@ -59,6 +59,13 @@ def test_equal_kernels_are_not_worse(servemark: Servemark, tmp_path: Path, templ
     assert servemark("compare", *sides, "--fail-on", "regression").code == 0
 
 
+def probed(folder: Path, template: Any, factor: float, bound: str, **probe_ms: float) -> str:
+    """A result whose cases take so many times as long, beside a product and a copy of the machine."""
+    own = {"bound": bound, "probe": {"product_ms": 2.0, "copy_ms": 4.0, **probe_ms}}
+    cases = [case | own for case in template["cases"]]
+    return write(folder, template | {"cases": cases}, dict.fromkeys(TIMES, factor))
+
+
 @pytest.mark.parametrize(
     ("kernels_slower", "probe", "reading"),
     [
@@ -73,12 +80,9 @@ def test_equal_kernels_are_not_worse(servemark: Servemark, tmp_path: Path, templ
 def test_a_machine_that_changed_decides_nothing(
     servemark: Servemark, tmp_path: Path, template: Any, kernels_slower: float, probe: float, reading: str
 ) -> None:
-    sides = []
-    for name, factor, ms in (("a", 1.0, 2.0), ("b", kernels_slower, 2.0 * probe)):
-        own = {"bound": "compute", "probe": {"product_ms": ms, "copy_ms": 4.0}}
-        probed = [case | own for case in template["cases"]]
-        sides.append(write(tmp_path / name, template | {"cases": probed}, dict.fromkeys(TIMES, factor)))
-    done = servemark("compare", *sides, "--json")
+    first = probed(tmp_path / "a", template, 1.0, "compute")
+    second = probed(tmp_path / "b", template, kernels_slower, "compute", product_ms=2.0 * probe)
+    done = servemark("compare", first, second, "--json")
     assert done.code == 0, done.err
     found = validated(json.loads(done.out))
     rows = {row["figure"]: row for row in found["subjects"][0]["differences"]}
@@ -95,12 +99,9 @@ def test_a_machine_that_changed_decides_nothing(
 def test_where_memory_bounds_a_case_copies_tell_how_the_machine_changed(
     servemark: Servemark, tmp_path: Path, template: Any
 ) -> None:
-    sides = []
-    for name, factor, copy_ms in (("a", 1.0, 4.0), ("b", 1.3, 5.2)):
-        own = {"bound": "memory", "probe": {"product_ms": 2.0, "copy_ms": copy_ms}}
-        probed = [case | own for case in template["cases"]]
-        sides.append(write(tmp_path / name, template | {"cases": probed}, dict.fromkeys(TIMES, factor)))
-    found = json.loads(servemark("compare", *sides, "--json").out)
+    first = probed(tmp_path / "a", template, 1.0, "memory")
+    second = probed(tmp_path / "b", template, 1.3, "memory", copy_ms=5.2)
+    found = json.loads(servemark("compare", first, second, "--json").out)
     rows = {row["figure"]: row for row in found["subjects"][0]["differences"]}
     assert rows["all kernels / machine"]["ratio"]["value"] == pytest.approx(1.0)
     assert "the machine's copy took 1.30 times as long in B" in found["undecided"][0]
