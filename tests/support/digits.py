@@ -1,5 +1,6 @@
-"""A small MNIST in its official layout, and a server's known answers to it."""
+"""A small MNIST in its official layout, a server's known answers to it, and commands that score them."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import numpy.typing as npt
 
 from servemark.workload import get
 from tests.golden.server import GoldenServer
+from tests.support.command_line import Done, Servemark
 from tests.support.locust_run import server_of
 
 NAME = "spatial_transformer"
@@ -57,7 +59,17 @@ def served(data: Path, **behaviour: Any) -> GoldenServer:
     return server_of(get(NAME), answers=str(data / "answers.npz"), **behaviour)
 
 
-def flags(server: GoldenServer, data: Path, out: Path, *more: str, command: str = "quality") -> list[str]:
-    """A command line on that server; no repository has the model."""
-    places = ["--data-root", str(data), "--out", str(out), "--model-repository", str(out / "none")]
-    return [command, NAME, "-u", server.url, *places, *more]
+@dataclass
+class Scoring:
+    """A command over labelled data at a server, by default this one; its results lie in `out`, or below it."""
+
+    servemark: Servemark
+    data: Path
+    out: Path
+    server: GoldenServer
+    name: str = NAME
+
+    def __call__(self, *more: str, command: str = "quality", at: GoldenServer | None = None, below: str = "") -> Done:
+        out = self.out / below  # where no repository has the model
+        places = ["--data-root", str(self.data), "--out", str(out), "--model-repository", str(out / "none")]
+        return self.servemark(command, self.name, "-u", (at or self.server).url, *places, *more)

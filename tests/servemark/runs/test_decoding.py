@@ -1,6 +1,7 @@
 """A language model decodes what is scored: through a real connection, in each command that scores."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from servemark.workload import get
 from tests.golden.server import GoldenServer
 from tests.servemark.datasets.test_librispeech import chapter
 from tests.support.command_line import Servemark
+from tests.support.digits import Scoring
 from tests.support.documents import validated
 from tests.support.language_model import THE_CAT, heard
 from tests.support.locust_run import server_of, the_result
@@ -47,9 +49,9 @@ def server(data: Path) -> Iterator[GoldenServer]:
         yield found
 
 
-def flags(server: GoldenServer, data: Path, out: Path, command: str, *more: str) -> list[str]:
-    places = ["--data-root", str(data), "--out", str(out), "--model-repository", str(out / "none")]
-    return [command, NAME, "-u", server.url, *places, *more]
+@pytest.fixture
+def scoring(scoring: Scoring) -> Scoring:
+    return replace(scoring, name=NAME)
 
 
 def error_rate(result: Any) -> Any:
@@ -64,10 +66,8 @@ COMMANDS = {
 }
 
 
-def test_greedy_decoding_hears_the_wrong_word(
-    data: Path, tmp_path: Path, servemark: Servemark, server: GoldenServer
-) -> None:
-    servemark(*flags(server, data, tmp_path, "quality"))
+def test_greedy_decoding_hears_the_wrong_word(scoring: Scoring, tmp_path: Path) -> None:
+    scoring()
     result = validated(the_result(tmp_path))
     assert error_rate(result) == 0.5
     assert "language_model" not in result["resolved"]
@@ -75,16 +75,11 @@ def test_greedy_decoding_hears_the_wrong_word(
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_language_model_corrects_it(
-    data: Path,
-    tmp_path: Path,
-    servemark: Servemark,
-    server: GoldenServer,
-    monkeypatch: pytest.MonkeyPatch,
-    command: str,
+    scoring: Scoring, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
     monkeypatch.setattr(mlperf, "PROBE_S", 0.1)
     weights = ("--language-model", str(data / "lm.arpa"), "--beam-width", "50")
-    done = servemark(*flags(server, data, tmp_path, command, *COMMANDS[command], *weights))
+    done = scoring(*COMMANDS[command], *weights, command=command)
     result = validated(the_result(tmp_path))
     assert error_rate(result) == 0
     said = result["resolved"]["language_model"]
@@ -93,22 +88,17 @@ def test_a_language_model_corrects_it(
         assert f"sha256 {said['sha256'][:12]}: alpha 0.5, beta 1.5, 50 beams" in done.out
 
 
-def test_weights_of_the_user_s_are_taken(
-    data: Path, tmp_path: Path, servemark: Servemark, server: GoldenServer
-) -> None:
+def test_weights_of_the_user_s_are_taken(scoring: Scoring, data: Path, tmp_path: Path) -> None:
     """From alpha 0.0652 on the language model is heard (tests/servemark/quality/test_ctc.py)."""
-    weights = ("--language-model", str(data / "lm.arpa"), "--lm-alpha", "0.06")
-    servemark(*flags(server, data, tmp_path, "quality", *weights))
+    scoring("--language-model", str(data / "lm.arpa"), "--lm-alpha", "0.06")
     assert error_rate(the_result(tmp_path)) == 0.5
 
 
-def test_what_was_decoded_otherwise_is_not_continued(
-    data: Path, tmp_path: Path, servemark: Servemark, server: GoldenServer
-) -> None:
-    servemark(*flags(server, data, tmp_path, "quality"))
+def test_what_was_decoded_otherwise_is_not_continued(scoring: Scoring, data: Path, tmp_path: Path) -> None:
+    scoring()
     [folder] = tmp_path.glob("*-quality")
     directory.write(folder, directory.read(folder) | {"partial": True})
-    servemark(*flags(server, data, tmp_path, "quality", "--language-model", str(data / "lm.arpa")))
+    scoring("--language-model", str(data / "lm.arpa"))
     [other] = set(tmp_path.glob("*-quality*")) - {folder}
     assert error_rate(directory.read(other)) == directory.read(other)["quality"]["data"]["continued"] == 0
 

@@ -14,9 +14,7 @@ from servemark.results.schema.mlperf import Plan
 from servemark.runs import mlperf
 from servemark.runs.mlperf import from_bytes, loadgen_constraint, to_bytes
 from servemark.workload import Arrays, Tensor
-from tests.golden.server import GoldenServer
-from tests.support.command_line import Servemark
-from tests.support.digits import COUNT, RIGHT, flags, served
+from tests.support.digits import COUNT, RIGHT, Scoring, served
 from tests.support.documents import validated
 from tests.support.locust_run import the_result
 
@@ -83,14 +81,12 @@ def _short_probe(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mlperf, "PROBE_S", 0.1)
 
 
-def test_both_modes_run_and_the_accuracy_log_is_scored(
-    data: Path, tmp_path: Path, servemark: Servemark, server: GoldenServer
-) -> None:
-    servemark(*flags(server, data, tmp_path / "p", *MLPERF, command="mlperf"))
-    before = len(server.requests())
-    done = servemark(*flags(server, data, tmp_path / "a", *MLPERF, "--quality", command="mlperf"))
-    requests = len(server.requests()) - before
-    quality = servemark(*flags(server, data, tmp_path / "q"))
+def test_both_modes_run_and_the_accuracy_log_is_scored(scoring: Scoring, tmp_path: Path) -> None:
+    scoring(*MLPERF, command="mlperf", below="p")
+    before = len(scoring.server.requests())
+    done = scoring(*MLPERF, "--quality", command="mlperf", below="a")
+    requests = len(scoring.server.requests()) - before
+    quality = scoring(below="q")
     performance, accuracy, whole = (validated(the_result(tmp_path / name)) for name in "paq")
     assert performance["loadgen"]["validity"] in {"VALID", "INVALID"}
     assert "quality" not in performance["details"]
@@ -105,11 +101,11 @@ def test_both_modes_run_and_the_accuracy_log_is_scored(
 
 
 def test_a_failed_sample_is_wrong(
-    data: Path, tmp_path: Path, servemark: Servemark, monkeypatch: pytest.MonkeyPatch
+    scoring: Scoring, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mlperf, "probe", lambda *_, **__: (1.0, 100.0))
     with served(data, error_every=4) as server:
-        done = servemark(*flags(server, data, tmp_path, *MLPERF, "--quality", command="mlperf"))
+        done = scoring(*MLPERF, "--quality", command="mlperf", at=server)
     score = the_result(tmp_path)["details"]["quality"]
     assert done.code == 2  # a failed request makes an MLPerf run invalid
     assert score["wrong"] == COUNT // 4
@@ -125,7 +121,7 @@ def test_a_failed_sample_is_wrong(
     ids=["performance log", "accuracy log", "an answer in it"],
 )
 def test_a_damaged_log_of_loadgen_is_told(
-    data: Path, tmp_path: Path, servemark: Servemark, server: GoldenServer, monkeypatch: pytest.MonkeyPatch,
+    scoring: Scoring, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     flag: tuple[str, ...], log: str, content: bytes, code: int, words: str,
 ) -> None:  # fmt: skip
     """As a full disk leaves it. The latencies of this side are kept."""
@@ -138,7 +134,7 @@ def test_a_damaged_log_of_loadgen_is_told(
 
     monkeypatch.setattr(mlperf, "probe", lambda *_, **__: (1.0, 100.0))
     monkeypatch.setattr(mlperf, "run", run)
-    done = servemark(*flags(server, data, tmp_path, *MLPERF, *flag, command="mlperf"))
+    done = scoring(*MLPERF, *flag, command="mlperf")
     assert (done.code, "Traceback" in done.err) == (code, False), done.err
     if flag:
         assert words in " ".join(done.err.split())
@@ -148,9 +144,7 @@ def test_a_damaged_log_of_loadgen_is_told(
     assert any(words in (each["remedy"] or "") for each in result["verdict"]["constraints"])
 
 
-def test_a_picture_that_cannot_be_read_ends_the_run(
-    data: Path, tmp_path: Path, servemark: Servemark, server: GoldenServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_picture_that_cannot_be_read_ends_the_run(scoring: Scoring, monkeypatch: pytest.MonkeyPatch) -> None:
     made = mlperf.LabelledLibrary.__getitem__
 
     def damaged(self: mlperf.LabelledLibrary, index: int) -> object:
@@ -159,7 +153,7 @@ def test_a_picture_that_cannot_be_read_ends_the_run(
         return made(self, index)
 
     monkeypatch.setattr(mlperf.LabelledLibrary, "__getitem__", damaged)
-    done = servemark(*flags(server, data, tmp_path, *MLPERF, "--quality", command="mlperf"))
+    done = scoring(*MLPERF, "--quality", command="mlperf")
     assert done.code == 3
     assert "digit 7 is damaged" in done.err
 

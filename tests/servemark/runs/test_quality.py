@@ -13,18 +13,15 @@ from servemark.figures.registry import value_of
 from servemark.quality.scoring import FILE
 from servemark.results import directory
 from servemark.runs import quality
-from tests.golden.server import GoldenServer
 from tests.support.command_line import Servemark
-from tests.support.digits import COUNT, NAME, RIGHT, flags, served, write_digits
+from tests.support.digits import COUNT, NAME, RIGHT, Scoring, served, write_digits
 from tests.support.documents import validated
 from tests.support.locust_run import the_result
 
 
-def test_every_digit_is_sent_once_and_scored(
-    data: Path, tmp_path: Path, servemark: Servemark, server: GoldenServer
-) -> None:
-    done = servemark(*flags(server, data, tmp_path, "-b", "3", "--report"))
-    sent = len(server.requests())
+def test_every_digit_is_sent_once_and_scored(scoring: Scoring, tmp_path: Path) -> None:
+    done = scoring("-b", "3", "--report")
+    sent = len(scoring.server.requests())
     result = validated(the_result(tmp_path))
     found = result["quality"]
     assert done.code == 0
@@ -37,12 +34,12 @@ def test_every_digit_is_sent_once_and_scored(
     assert "accuracy 0.7500: target >= 0.99, not judged" in done.out
     [folder] = tmp_path.glob("*-quality")
     assert "accuracy" in (folder / "report.html").read_text()
-    assert servemark("show", str(folder)).out == done.out
+    assert scoring.servemark("show", str(folder)).out == done.out
 
 
-def test_a_failed_request_is_a_wrong_answer(data: Path, tmp_path: Path, servemark: Servemark) -> None:
+def test_a_failed_request_is_a_wrong_answer(scoring: Scoring, data: Path, tmp_path: Path) -> None:
     with served(data, error_every=2) as server:
-        done = servemark(*flags(server, data, tmp_path, "--concurrency", "1"))
+        done = scoring("--concurrency", "1", at=server)
     result = the_result(tmp_path)
     assert result["quality"]["wrong"] == result["errors"]["count"] == COUNT // 2
     # of the first 15, which are right, requests 2, 4, ... 14 fail
@@ -50,19 +47,17 @@ def test_a_failed_request_is_a_wrong_answer(data: Path, tmp_path: Path, servemar
     assert "10 requests failed: 10 examples count as wrong" in done.out
 
 
-def test_a_server_that_only_fails_is_an_error(data: Path, tmp_path: Path, servemark: Servemark) -> None:
+def test_a_server_that_only_fails_is_an_error(scoring: Scoring, data: Path) -> None:
     with served(data, error_every=1) as server:
-        done = servemark(*flags(server, data, tmp_path))
+        done = scoring(at=server)
     assert done.code == 3
     assert "none of the first 20 requests was answered: http_500" in done.err
 
 
-def test_a_subset_is_drawn_by_the_seed_and_said(
-    data: Path, tmp_path: Path, servemark: Servemark, server: GoldenServer
-) -> None:
-    done = servemark(*flags(server, data, tmp_path / "1", "--samples", "6", "--seed", "3"))
-    servemark(*flags(server, data, tmp_path / "2", "--samples", "6", "--seed", "3"))
-    servemark(*flags(server, data, tmp_path / "3", "--samples", "6", "--seed", "4"))
+def test_a_subset_is_drawn_by_the_seed_and_said(scoring: Scoring, tmp_path: Path) -> None:
+    done = scoring("--samples", "6", "--seed", "3", below="1")
+    scoring("--samples", "6", "--seed", "3", below="2")
+    scoring("--samples", "6", "--seed", "4", below="3")
     first, again, other = (the_result(tmp_path / name)["quality"]["data"] for name in "123")
     assert first == again
     assert first["sha256"] != other["sha256"]
@@ -70,7 +65,7 @@ def test_a_subset_is_drawn_by_the_seed_and_said(
 
 
 def test_an_interrupted_run_continues_where_it_stopped(
-    data: Path, tmp_path: Path, servemark: Servemark, monkeypatch: pytest.MonkeyPatch
+    scoring: Scoring, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stopped = False
 
@@ -82,11 +77,10 @@ def test_an_interrupted_run_continues_where_it_stopped(
 
     monkeypatch.setattr(quality.ScoredLoad, "_tick", stop_once)
     with served(data, delay_s=0.02) as server:
-        again = flags(server, data, tmp_path, "--concurrency", "1")
-        cut = servemark(*again)
+        cut = scoring("--concurrency", "1", at=server)
         partial = validated(the_result(tmp_path))
         kept = partial["quality"]["data"]["scored"]
-        done = servemark(*again)
+        done = scoring("--concurrency", "1", at=server)
         sent = len(server.requests())
     result = the_result(tmp_path)  # still one directory
     assert (cut.code, done.code, partial["partial"], result["partial"]) == (130, 0, True, False)
@@ -96,19 +90,17 @@ def test_an_interrupted_run_continues_where_it_stopped(
     assert result["quality"]["figures"][0]["value"] == RIGHT / COUNT
 
 
-def test_changed_data_are_not_mixed_with_old_scores(
-    data: Path, tmp_path: Path, servemark: Servemark, server: GoldenServer
-) -> None:
+def test_changed_data_are_not_mixed_with_old_scores(scoring: Scoring, tmp_path: Path) -> None:
     changed = tmp_path / "changed"
-    shutil.copytree(data, changed)
-    servemark(*flags(server, changed, tmp_path))
+    shutil.copytree(scoring.data, changed)
+    scoring.data = changed
+    scoring()
     [folder] = tmp_path.glob("*-quality")
     document = directory.read(folder) | {"partial": True}
     directory.write(folder, document)
     (changed / "mnist" / "t10k-images-idx3-ubyte").unlink()
     write_digits(changed, COUNT + 1)
-    refused = servemark(*flags(server, changed, tmp_path))
-    fresh = servemark(*flags(server, changed, tmp_path, "--fresh"))
+    refused, fresh = scoring(), scoring("--fresh")
     assert refused.code == 3
     assert "the data set has changed" in refused.err
     assert fresh.code == 0
@@ -138,26 +130,22 @@ def test_a_server_of_our_own_may_have_another_port(
     assert again["resolved"]["url"] != first["resolved"]["url"]
 
 
-def test_answers_of_another_device_are_not_mixed(
-    data: Path, tmp_path: Path, servemark: Servemark, server: GoldenServer
-) -> None:
-    servemark(*flags(server, data, tmp_path))
+def test_answers_of_another_device_are_not_mixed(scoring: Scoring, tmp_path: Path) -> None:
+    scoring()
     [folder] = tmp_path.glob("*-quality")
     directory.write(folder, directory.read(folder) | {"partial": True, "device": "cuda:0"})
-    servemark(*flags(server, data, tmp_path))
+    scoring()
     [again] = set(tmp_path.glob("*-quality*")) - {folder}
     assert directory.read(again)["quality"]["data"]["continued"] == 0
 
 
-def test_a_line_cut_in_the_middle_is_scored_again(
-    data: Path, tmp_path: Path, servemark: Servemark, server: GoldenServer
-) -> None:
-    servemark(*flags(server, data, tmp_path))
+def test_a_line_cut_in_the_middle_is_scored_again(scoring: Scoring, tmp_path: Path) -> None:
+    scoring()
     [folder] = tmp_path.glob("*-quality")
     lines = (folder / FILE).read_text().splitlines(keepends=True)
     (folder / FILE).write_text("".join(lines[:-1]) + lines[-1][:5])
     directory.write(folder, directory.read(folder) | {"partial": True})
-    servemark(*flags(server, data, tmp_path))
+    scoring()
     assert the_result(tmp_path)["quality"]["data"]["continued"] == COUNT - 1
     assert sorted(json.loads(line)[0] for line in (folder / FILE).read_text().splitlines()) == list(range(COUNT))
 
@@ -178,11 +166,9 @@ def test_what_cannot_be_scored_says_why(arguments: list[str], said: str, servema
     assert said in done.err
 
 
-def test_a_load_run_scores_what_it_was_answered(
-    data: Path, tmp_path: Path, servemark: Servemark, server: GoldenServer
-) -> None:
+def test_a_load_run_scores_what_it_was_answered(scoring: Scoring, tmp_path: Path) -> None:
     load = ["--quality", "--request-rate", "100", "--duration", "1", "--warmup", "0.3", "-b", "2"]
-    done = servemark(*flags(server, data, tmp_path, *load, command="run"))
+    done = scoring(*load, command="run")
     result = validated(the_result(tmp_path))
     score = result["details"]["quality"]["score"]
     assert value_of(result, "quality.value") == score["figures"][0]["value"] == RIGHT / COUNT

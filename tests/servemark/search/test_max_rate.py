@@ -1,6 +1,7 @@
 """`servemark run --max-rate`: what it writes, shows and exits with; the runs themselves are real in the slow test."""
 
 import copy
+import functools
 import json
 import math
 from collections.abc import Callable
@@ -22,7 +23,7 @@ from tests.support import load_config
 from tests.support.command_line import Done, Servemark
 from tests.support.locust_run import Result, accounted, server_of
 from tests.support.measured import evenly, load_result
-from tests.support.results import histogram_of, objective_of
+from tests.support.results import NO_FIGURE, histogram_of, objective_of
 
 TINY = "ranking_tiny"
 CAPACITY = 400.0
@@ -37,13 +38,13 @@ def histogram_at(rate: float) -> str:
 class Drive:
     """Stands for `drive`: one result, its figures those of a server that meets every rate up to `limit`."""
 
-    def __init__(self, template: Result, limit: float, late_above: float = 1e9) -> None:
-        self.template, self.limit, self.late_above = template, limit, late_above
+    def __init__(self, limit: float, late_above: float = 1e9) -> None:
+        self.limit, self.late_above = limit, late_above
         self.made: list[LoadConfig] = []
 
     def __call__(self, config: LoadConfig, *, workers: int, observer: Observer | None = None) -> Result:  # noqa: ARG002
         self.made.append(config)
-        result = copy.deepcopy(self.template)
+        result = copy.deepcopy(template())
         if config.concurrency:
             result["figures"]["throughput.requests"]["value"] = CAPACITY
             return result
@@ -52,14 +53,7 @@ class Drive:
         late, objective = rate > self.late_above, "missed" if rate > self.limit else "met"
         result["request"]["load"] = msgspec.to_builtins(config.scenario.load)
         result["verdict"]["constraints"] = [
-            {
-                "name": name,
-                "ok": not late or name != "schedule_delay_p99",
-                "value": rate,
-                "limit": 1.0,
-                "unit": "",
-                "remedy": "",
-            }
+            {**NO_FIGURE, "name": name, "ok": not late or name != "schedule_delay_p99", "remedy": ""}
             for name in ("schedule_delay_p99", "client_cpu", "steady_state")
         ]
         result["verdict"] |= {"valid": not late, "exit_code": 2 if late else 4 if objective == "missed" else 0}
@@ -72,7 +66,7 @@ class Drive:
         return result
 
 
-@pytest.fixture(scope="module")
+@functools.cache
 def template() -> Result:
     """One result with an objective."""
     return load_result(("--request-rate", "100", "--duration", "0.3", "--warmup", "0", *SLO), evenly(100, 0.3, 0.02))
@@ -93,8 +87,8 @@ def search(servemark: Servemark, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     return searched
 
 
-def test_the_result_is_that_of_the_run_nearest_to_the_rate(search: Search, tmp_path: Path, template: Result) -> None:
-    drive = Drive(template, limit=350.0)
+def test_the_result_is_that_of_the_run_nearest_to_the_rate(search: Search, tmp_path: Path) -> None:
+    drive = Drive(limit=350.0)
     code, out, err = search(drive, "--seed", "7")
     [folder] = tmp_path.iterdir()
     document = results.read(folder)
@@ -122,14 +116,14 @@ def test_the_result_is_that_of_the_run_nearest_to_the_rate(search: Search, tmp_p
     assert f"highest rate with p90:50: {found['rate']:,.4g} requests/s (95 % interval {low} to {high}); met in " in out
 
 
-def test_with_json_there_is_nothing_else(search: Search, tmp_path: Path, template: Result) -> None:
-    _, out, err = search(Drive(template, limit=350.0), "--json")
+def test_with_json_there_is_nothing_else(search: Search, tmp_path: Path) -> None:
+    _, out, err = search(Drive(limit=350.0), "--json")
     assert json.loads(out) == results.read(next(tmp_path.iterdir()))
     assert err == ""
 
 
-def test_its_page_shows_each_run_the_objective_and_the_answer(search: Search, tmp_path: Path, template: Result) -> None:
-    _, _, err = search(Drive(template, limit=350.0))
+def test_its_page_shows_each_run_the_objective_and_the_answer(search: Search, tmp_path: Path) -> None:
+    _, _, err = search(Drive(limit=350.0))
     [folder] = tmp_path.iterdir()
     page = (folder / "report.html").read_text()
     assert "report.html" in err
@@ -142,8 +136,8 @@ def test_its_page_shows_each_run_the_objective_and_the_answer(search: Search, tm
     assert "--max-rate" in page
 
 
-def test_bounds_take_the_place_of_the_probe(search: Search, tmp_path: Path, template: Result) -> None:
-    drive = Drive(template, limit=350.0)
+def test_bounds_take_the_place_of_the_probe(search: Search, tmp_path: Path) -> None:
+    drive = Drive(limit=350.0)
     code, out, _ = search(drive, "--max-rate", "100:0.3k")
     assert code == 2
     assert "at least 300 requests/s; 300/s is the highest that was asked for" in out
@@ -153,18 +147,18 @@ def test_bounds_take_the_place_of_the_probe(search: Search, tmp_path: Path, temp
 
 
 @pytest.mark.parametrize("bounds", ["5", "5:", "9:5", "0:5", "1:2:3", "7:x"])
-def test_bounds_that_are_none_are_refused(search: Search, template: Result, bounds: str) -> None:
-    code, _, err = search(Drive(template, limit=350.0), "--max-rate", bounds)
+def test_bounds_that_are_none_are_refused(search: Search, bounds: str) -> None:
+    code, _, err = search(Drive(limit=350.0), "--max-rate", bounds)
     assert code == 3
     assert "--max-rate" in err
-    code, _, err = search(Drive(template, limit=350.0), "--max-rate", "0.5:50")
+    code, _, err = search(Drive(limit=350.0), "--max-rate", "0.5:50")
     assert code == 3
     assert "at 0.5/s a run of 120 s has too few requests for p90" in err
 
 
-def test_a_generator_that_limits_makes_the_search_invalid(search: Search, tmp_path: Path, template: Result) -> None:
+def test_a_generator_that_limits_makes_the_search_invalid(search: Search, tmp_path: Path) -> None:
     """It goes down from the first rates, at which the generator was late, to one at which it was not."""
-    code, out, _ = search(Drive(template, limit=1000, late_above=100))
+    code, out, _ = search(Drive(limit=1000, late_above=100))
     assert code == 2
     assert "highest rate with p90:50: at least " in out
     assert "; at higher rates the generator was late, so the server's own limit is not known; met " in out
@@ -175,8 +169,8 @@ def test_a_generator_that_limits_makes_the_search_invalid(search: Search, tmp_pa
     assert [c["name"] for c in document["verdict"]["constraints"] if not c["ok"]] == ["max_rate"]
 
 
-def test_a_run_is_as_long_as_the_percentile_needs(search: Search, template: Result) -> None:
-    drive = Drive(template, limit=20.0)
+def test_a_run_is_as_long_as_the_percentile_needs(search: Search) -> None:
+    drive = Drive(limit=20.0)
     search(drive, "--duration", "2")
     for config in drive.made[1:]:
         assert config.scenario.duration_s == max(2, math.ceil(140 / config.scenario.rate))
@@ -184,7 +178,7 @@ def test_a_run_is_as_long_as_the_percentile_needs(search: Search, template: Resu
 
 
 def test_a_run_without_a_result_is_too_high_a_rate_but_two_in_a_row_are_an_error(
-    search: Search, tmp_path: Path, template: Result
+    search: Search, tmp_path: Path
 ) -> None:
     class Lost(Drive):
         def __call__(self, config: LoadConfig, *, workers: int, observer: Observer | None = None) -> Result:
@@ -192,12 +186,12 @@ def test_a_run_without_a_result_is_too_high_a_rate_but_two_in_a_row_are_an_error
                 raise NoResultError(2)
             return super().__call__(config, workers=workers, observer=observer)
 
-    code, _, err = search(Lost(template, limit=90.0), "--max-rate", "50:800")
+    code, _, err = search(Lost(limit=90.0), "--max-rate", "50:800")
     assert code == 0
     assert "run 1: 200/s, p90 -: INVALID (completed), UNDECIDED" in err
     [folder] = tmp_path.iterdir()
     assert results.read(folder)["max_rate"]["rate"] == pytest.approx(90, rel=0.05)
-    assert search(Lost(template, limit=1.0), "--max-rate", "50:800")[0] == 2
+    assert search(Lost(limit=1.0), "--max-rate", "50:800")[0] == 2
 
 
 def test_one_request_tells_when_an_overloads_queue_is_empty() -> None:
@@ -208,9 +202,9 @@ def test_one_request_tells_when_an_overloads_queue_is_empty() -> None:
 
 
 def test_an_objective_that_no_rate_meets_has_its_own_exit_code(
-    search: Search, tmp_path: Path, template: Result
+    search: Search, tmp_path: Path
 ) -> None:
-    code, out, _ = search(Drive(template, limit=0))
+    code, out, _ = search(Drive(limit=0))
     assert code == 4
     assert "highest rate with p90:50: none" in out
     document = results.read(next(tmp_path.iterdir()))
@@ -219,22 +213,22 @@ def test_an_objective_that_no_rate_meets_has_its_own_exit_code(
     assert document["resolved"]["rate"] == min(p["rate"] for p in document["max_rate"]["points"])
 
 
-def test_a_server_too_slow_for_the_percentile_is_said_before_the_search(search: Search, template: Result) -> None:
-    drive = Drive(template, limit=350.0)
+def test_a_server_too_slow_for_the_percentile_is_said_before_the_search(search: Search) -> None:
+    drive = Drive(limit=350.0)
     code, _, err = search(drive, "--slo", "p99.99:50")
     assert code == 3
     assert "p99.99 needs 101,265 requests in a run; the server answers about 400/s" in err
     assert len(drive.made) == 1
 
 
-def test_a_search_that_is_cut_short_keeps_what_it_found(search: Search, tmp_path: Path, template: Result) -> None:
+def test_a_search_that_is_cut_short_keeps_what_it_found(search: Search, tmp_path: Path) -> None:
     class Interrupted(Drive):
         def __call__(self, config: LoadConfig, *, workers: int, observer: Observer | None = None) -> Result:
             if len(self.made) == 8:
                 raise KeyboardInterrupt
             return super().__call__(config, workers=workers, observer=observer)
 
-    code, out, _ = search(Interrupted(template, limit=350.0))
+    code, out, _ = search(Interrupted(limit=350.0))
     assert code == 130
     assert "highest rate with p90:" in out
     assert "cut short after 7 runs" in out
