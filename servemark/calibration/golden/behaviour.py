@@ -36,7 +36,6 @@ class Behaviour:
     exponential: bool = False
     reset_every: int = 0
     realtime: bool = False  # before all ordinary work, where that is permitted
-    awake: bool = False  # polls and never sleeps, at the price of a core: no wake-up comes before its arrival times
 
     def __post_init__(self) -> None:
         if self.stall_s and self.stall_every_s <= self.stall_s:

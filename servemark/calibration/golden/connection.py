@@ -31,8 +31,7 @@ _OLDEST_NS = 10_000_000_000
 class Loop:
     """Sockets with a handler each, and calls at a time of CLOCK_MONOTONIC."""
 
-    def __init__(self, *, awake: bool) -> None:
-        self._awake = awake
+    def __init__(self) -> None:
         self._poll = select.epoll()
         self._handlers: dict[int, Callable[[int], None]] = {}
         self._timers: list[tuple[int, int, Callable[[], None]]] = []
@@ -71,9 +70,9 @@ class Loop:
             heapq.heappop(timers)[2]()
 
     def _events(self) -> list[tuple[int, int]]:
-        if not self._awake and not self._timers:
+        if not self._timers:
             return self._poll.poll()
-        if not self._awake and (left_ns := self._timers[0][0] - time.monotonic_ns()) > 0:
+        if (left_ns := self._timers[0][0] - time.monotonic_ns()) > 0:
             # epoll_wait(2) takes milliseconds; select(2) on its descriptor takes microseconds.
             select.select([self._poll], [], [], left_ns / 1e9)
         return self._poll.poll(0)

@@ -46,7 +46,7 @@ def serve(
     listeners: Sequence[Listener],
 ) -> None:
     """Serve until the process ends."""
-    loop = Loop(awake=service.behaviour.awake)
+    loop = Loop()
 
     def accept(listener: socket.socket, context: ssl.SSLContext | None, _mask: int) -> None:
         with contextlib.suppress(OSError):

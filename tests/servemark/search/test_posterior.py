@@ -293,25 +293,6 @@ def test_before_any_run_it_is_the_prior() -> None:
     assert anywhere.quantile(0.5) == pytest.approx(1000, rel=0.02)
 
 
-def test_the_next_rate_goes_out_by_steps_until_both_sides_are_known() -> None:
-    found = Threshold(1, 1e6, guess=100)
-    found.observe_side(100, above=False)
-    assert 140 < found.quantile(0.5) < 180
-    found = Threshold(1, 1e6, guess=100)
-    found.observe_side(100, above=True)
-    assert 55 < found.quantile(0.5) < 75
-
-
-def test_one_hiccup_among_runs_that_agree_moves_it_little() -> None:
-    found = Threshold(10, 10_000, guess=300)
-    for rate in (300, 400, 450, 500, 600, 700):
-        for _ in range(2):
-            found.observe_side(rate, above=rate > 480)
-    before = found.quantile(0.5)
-    found.observe_side(200, above=True)
-    assert found.quantile(0.5) == pytest.approx(before, rel=0.05)
-
-
 @pytest.mark.parametrize("queue", [Queue(1000, exponential=True), Queue(1000, exponential=False)], ids=lambda q: q.name)
 def test_its_interval_holds_the_truth_and_shrinks(queue: Queue) -> None:
     """Twenty runs around the truth, which is nowhere told."""
