@@ -47,11 +47,6 @@ class Point:
     """Of the run's result; None where the run has none."""
 
     @property
-    def valid(self) -> bool:
-        """True if the run was measured well, whatever it found."""
-        return not self.failed
-
-    @property
     def met(self) -> bool:
         """True if the objectives were met, by a run that nothing but other work disturbed."""
         disturbed = about(self.failed, About.MACHINE)
@@ -83,7 +78,7 @@ class Point:
     @property
     def counts(self) -> bool:
         """True if the requests over the limit show the distance from the rate sought, not only the side."""
-        if self.over is None or not self.valid or not self.requests:
+        if self.over is None or self.failed or not self.requests:
             return False
         return self.met == (self.over <= self.allowed * self.requests)
 
@@ -91,7 +86,7 @@ class Point:
         """Convert to the form of result.json."""
         return {
             "rate": self.rate,
-            "valid": self.valid,
+            "valid": not self.failed,
             "objective": self.objective,
             "met": self.met,
             "bottleneck": self.limit,

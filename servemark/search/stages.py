@@ -253,8 +253,7 @@ class _Search:
         present = self._present
         if present.rate is None:
             return self._decide_without_rate(finalists)
-        sure = [f for f in finalists if f.found and f.found.best]
-        ahead = [f for f in sure if (f.rate or 0) > present.rate * (1 + TOLERANCE)]
+        ahead = [f for f in finalists if (f.rate or 0) > present.rate * (1 + TOLERANCE)]
         if not ahead:
             return self._none_ahead(finalists)
         winner = self._simplest(ahead)

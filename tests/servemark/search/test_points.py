@@ -133,7 +133,6 @@ def test_a_result_is_read_as_a_point(changes: dict[str, Any], limit: str | None)
     assert point.objective == changes.get("objective", "met")
     assert point.met == (not changes["failed"] and point.objective == "met")
     assert point.limit == limit
-    assert point.generator_limits is (limit == "generator")
     assert point.doubtful is (limit in {"generator", "unsteady"})
     assert point.to_dict()["failed"] == sorted(changes["failed"])
     assert not point.counts

@@ -11,12 +11,12 @@ from tests.support.command_line import Servemark
 from tests.support.results import NO_FIGURE, histogram_of, latencies, result_of, saved
 
 
-def side(tmp_path: Path, *failed: str, runs: int = 5) -> list[str]:
-    """The verdicts of a side's runs, as directories: those named fail a constraint."""
-    for number in range(runs):
-        broken = failed[number : number + 1] if number < len(failed) else ()
-        saved(tmp_path / str(number), 10 * (1 + number / 1000), seed=number, failed=tuple(filter(None, broken)))
-    return [str(tmp_path)]
+def side(folder: Path, *failed: str, p50_ms: float = 10.0) -> Path:
+    """Five runs that differ by a thousandth; the first ones fail these constraints, "": none."""
+    for number in range(5):
+        broken = tuple(filter(None, failed[number : number + 1]))
+        saved(folder / str(number), p50_ms * (1 + number / 1000), seed=number, failed=broken)
+    return folder
 
 
 def test_runs_that_the_machine_disturbed_are_left_out_while_most_are_good(tmp_path: Path) -> None:
@@ -116,18 +116,12 @@ def test_noise_is_undecided_and_says_how_many_runs_would_do(tmp_path: Path, serv
     assert "| p99 ms |" in page.read_text()
 
 
-def _repeats(folder: Path, p50_ms: float) -> Path:
-    for number, share in enumerate((1.0, 0.999, 1.001, 1.0005, 0.9995)):
-        saved(folder / str(number), p50_ms * share, seed=number)
-    return folder
-
-
 def test_a_later_result_is_compared_with_a_kept_one(
     servemark: Servemark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(saved_runs, "BASELINES", tmp_path / "baselines")
     assert "no baseline yet" in servemark("baseline").out
-    before, after = _repeats(tmp_path / "before", 10), _repeats(tmp_path / "after", 12)
+    before, after = side(tmp_path / "before"), side(tmp_path / "after", p50_ms=12)
     assert "--baseline main" in servemark("baseline", "main", str(before)).err
     assert servemark("baseline").out.split() == ["main"]
     assert "--force" in servemark("baseline", "main", str(after)).err
