@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import psutil
 
+from loadgen.kserve.http_messages import encode_request
 from loadgen.peers.programs import PEERS, Peer, PeerError, PeerFigures, PeerLoad, PerfAnalyzer
 from servemark import interrupts
 from servemark.calibration.cases import CASES, PACED_IN_FLIGHT, Case
@@ -29,6 +30,7 @@ from servemark.figures.registry import count_of, value_of
 from servemark.results.schema.calibration import ArrivalsSeen, CalibrationRow, Figures
 from servemark.runs.locust_process import stopping
 from servemark.stats.percentiles import percentile_key
+from servemark.workload import Tensor
 
 PERCENTILES = (50, 90, 95, 99)
 SUBJECT, BY_PROCESS = "servemark", "process-clock"
@@ -59,9 +61,6 @@ class Servemark(Peer):
     def program(self) -> str | None:
         """Return this Python."""
         return sys.executable
-
-    def _refusal(self, load: PeerLoad) -> str | None:  # noqa: ARG002 - the interface
-        return None
 
     def command(self, load: PeerLoad, folder: Path) -> list[str]:
         command = [str(self.program), "-m", "servemark", "run", load.model, "--url", load.url, "--out", str(folder)]
@@ -222,23 +221,12 @@ def able(case: Case, peer: Peer) -> bool:
 
 def load(case: Case, peer: Peer, server: GoldenServer) -> PeerLoad:
     """The case's load as a generator is told it; one whose rate only slows its users gets as many as make it."""
-    tensor = {"name": "INPUT0", "datatype": "FP32", "shape": [1, WIDTH]}
-    inputs = [{**tensor, "parameters": {"binary_data_size": 4 * WIDTH}}]
-    asked = [{"name": "OUTPUT0", "parameters": {"binary_data": True}}]
-    header = json.dumps({"inputs": inputs, "outputs": asked}).encode()
-    body = header + bytes(4 * WIDTH)
     model = server.behaviour.model
-    fields = {
-        "Host": server.address,
-        "Content-Type": "application/octet-stream",
-        "Inference-Header-Content-Length": len(header),
-        "Content-Length": len(body),
-    }
-    head = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
+    inputs, outputs = {"INPUT0": np.zeros((1, WIDTH), np.float32)}, [Tensor("OUTPUT0", "FP32", (WIDTH,))]
     return PeerLoad(
         server.url,
         model,
-        f"POST /v2/models/{model}/infer HTTP/1.1\r\n{head}\r\n".encode() + body,
+        encode_request(server.address, model, inputs, outputs, {"INPUT0": "FP32"}),
         PACED_IN_FLIGHT if peer.paced and case.load.rate else case.load.in_flight,
         case.load.seconds,
         case.load.rate or None,

@@ -38,6 +38,7 @@ from servemark.results.schema.header import SCHEMA_VERSION, command
 from servemark.results.schema.run import Result
 from servemark.results.schema.verdict import VerdictOfRun
 from servemark.results.verdict import Verdict, constraint
+from servemark.runs.in_process import Measure
 from servemark.search.points import Point, point_of
 from servemark.search.posterior import (
     MAX_RUNS,
@@ -63,9 +64,6 @@ SETTLE_ATTEMPTS = 3
 MAY_DIFFER = frozenset({"out", "data_root"})
 """Options that may differ when a campaign goes on."""
 
-Drive = Callable[[LoadConfig], Result]
-"""Makes a run whose result directory exists and gets the run's report. Raises NoResultError."""
-
 
 @dataclass
 class RateRuns:
@@ -78,7 +76,7 @@ class RateRuns:
     config: LoadConfig
     load: ConstantRate
     campaign: Campaign
-    drive: Drive
+    drive: Measure
     say: Callable[[str], None] = note
     points: list[Point] = field(default_factory=list)
     despite_busy: bool = False
@@ -213,7 +211,7 @@ def _capacity(runs: RateRuns) -> float:
 
 
 def probe(
-    drive: Drive, config: LoadConfig, concurrency: int, duration_s: float, warmup_s: float | None = None
+    drive: Measure, config: LoadConfig, concurrency: int, duration_s: float, warmup_s: float | None = None
 ) -> Result:
     """Make a short closed loop without an objective; without a `warmup_s` its warm-up ends by itself.
 

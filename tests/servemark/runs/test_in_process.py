@@ -31,8 +31,7 @@ def repository(exported: Exports) -> Path:
 
 
 def command(repository: Path, out: Path, *flags: str) -> list[str]:
-    arguments = ["run", TINY, "--in-process", "--model-repository", str(repository), "--out", str(out), *flags]
-    return [sys.executable, "-m", "servemark", *arguments]
+    return ["run", TINY, "--in-process", "--model-repository", str(repository), "--out", str(out), *flags]
 
 
 def test_a_run_without_a_server_exports_first_and_is_measured_like_one_with(
@@ -52,7 +51,7 @@ def test_a_run_without_a_server_exports_first_and_is_measured_like_one_with(
 
     monkeypatch.setattr(isolated, "export_isolated", export)
     flags = ["--request-rate", "200", "--duration", "1", "--warmup", "0.2", "--instances", "2", "-b", "2", "--json"]
-    _, out, said = servemark(*command(tmp_path / "models", tmp_path / "out", *flags)[3:])
+    _, out, said = servemark(*command(tmp_path / "models", tmp_path / "out", *flags))
     result = json.loads(out)
     assert result == the_result(tmp_path / "out")
     manifest = Entry(tmp_path / "models", TINY, "onnxruntime").read_manifest()
@@ -75,7 +74,7 @@ def test_a_run_without_a_server_exports_first_and_is_measured_like_one_with(
 def test_nothing_is_patched_and_no_server_is_needed_in_this_path(repository: Path, tmp_path: Path) -> None:
     code = f"""
 import sys
-sys.argv = {["servemark", *command(repository, tmp_path, "--duration", "0.3", "--warmup", "0")[3:]]!r}
+sys.argv = {["servemark", *command(repository, tmp_path, "--duration", "0.3", "--warmup", "0")]!r}
 from servemark.cli import main
 try:
     main()
@@ -104,7 +103,7 @@ def test_an_engine_that_fails_under_load_makes_the_run_invalid(
         return run(self, inputs)
 
     monkeypatch.setattr(OnnxRuntime, "run", failing)
-    code, out, _ = servemark(*command(repository, tmp_path, "--duration", "1", "--warmup", "0")[3:])
+    code, out, _ = servemark(*command(repository, tmp_path, "--duration", "1", "--warmup", "0"))
     result = the_result(tmp_path)
     errors = result["details"]["errors"]
     assert code == 2
@@ -124,7 +123,7 @@ def test_an_engine_that_fails_under_load_makes_the_run_invalid(
 def test_what_cannot_be_done_is_an_error(
     flags: list[str], words: str, repository: Path, tmp_path: Path, servemark: Servemark
 ) -> None:
-    code, _, err = servemark(*command(repository, tmp_path, *flags)[3:])
+    code, _, err = servemark(*command(repository, tmp_path, *flags))
     assert code == 3
     assert results_in(tmp_path) == []
     assert words in err

@@ -6,6 +6,7 @@ import pytest
 
 from exporters.pipeline import config_pbtxt
 from servemark.compare.interleaved.contenders import (
+    ENGINES,
     SERVERS,
     Contender,
     Contestants,
@@ -23,18 +24,27 @@ TINY = "ranking_tiny"
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("flag", "named", "sweep", "words"),
     [
-        ("onnxruntime,nope", "engine 'nope' is unknown"),
-        ("onnxruntime,pytorch@fp7", "precision 'fp7' is unknown"),
-        ("onnxruntime,py torch", "is not ENGINE"),
-        ("onnxruntime,pytorch:compile", "is not ENGINE"),
-        ("onnxruntime,,pytorch", "is not ENGINE"),
+        (ENGINES, "onnxruntime,nope", "", "engine 'nope' is unknown"),
+        (ENGINES, "onnxruntime,pytorch@fp7", "", "precision 'fp7' is unknown"),
+        (ENGINES, "onnxruntime,py torch", "", "is not ENGINE"),
+        (ENGINES, "onnxruntime,pytorch:compile", "", "is not ENGINE"),
+        (ENGINES, "onnxruntime,,pytorch", "", "is not ENGINE"),
+        (ENGINES, "onnxruntime@int8", "precision=fp32,int8", "which has one of its own"),
+        (ENGINES, "onnxruntime:batch=2", "batch=1,8", "which has one of its own"),
+        (ENGINES, "onnxruntime", "batch", "is not KEY=VALUE"),
+        (ENGINES, "onnxruntime", "batch=1,", "is not KEY=VALUE"),
+        (ENGINES, "onnxruntime", "batch=1 batch=2", "each key once"),
+        (ENGINES, "onnxruntime", "instances=0,1", "instances"),
+        (SERVERS, "triton,onnxruntime", "", "server 'onnxruntime' is unknown"),
+        (SERVERS, "mosec:threads=2", "", "threads is not an option of a server"),
+        (SERVERS, "mosec:batching=maybe", "", "batching 'maybe' is unknown"),
     ],
 )
-def test_engines_that_make_no_sense(text: str, words: str) -> None:
+def test_contenders_that_make_no_sense(flag: str, named: str, sweep: str, words: str) -> None:
     with pytest.raises(OptionError, match=words):
-        parse_contenders(text, "fp32")
+        parse_contenders(named, "fp32", sweep, flag=flag)
 
 
 def test_engines_with_precision_options_and_twice() -> None:
@@ -56,22 +66,6 @@ def test_a_sweep_is_each_engine_with_each_combination() -> None:
     assert (last.engine, last.precision, last.options) == ("pytorch", "int8", {"compile": "true"})
     assert (last.instances, last.batch_size, last.configured) == (2, 8, True)
     assert len(found) == 8
-
-
-@pytest.mark.parametrize(
-    ("engines", "sweep", "words"),
-    [
-        ("onnxruntime@int8", "precision=fp32,int8", "which has one of its own"),
-        ("onnxruntime:batch=2", "batch=1,8", "which has one of its own"),
-        ("onnxruntime", "batch", "is not KEY=VALUE"),
-        ("onnxruntime", "batch=1,", "is not KEY=VALUE"),
-        ("onnxruntime", "batch=1 batch=2", "each key once"),
-        ("onnxruntime", "instances=0,1", "instances"),
-    ],
-)
-def test_a_sweep_that_makes_no_sense(engines: str, sweep: str, words: str) -> None:
-    with pytest.raises(OptionError, match=words):
-        parse_contenders(engines, "fp32", sweep)
 
 
 def test_an_engine_that_cannot_take_part_is_an_error_or_left_out_with_its_reason() -> None:
@@ -123,13 +117,6 @@ def test_servers_are_written_like_engines() -> None:
         Contender("onnxruntime", "int8", "triton@int8:batching=off", batching=False, server="triton"),
         Contender("onnxruntime", "fp32", "mosec:instances=2", instances=2, server="mosec"),
     ]
-    for text, words in (
-        ("triton,onnxruntime", "server 'onnxruntime' is unknown"),
-        ("mosec:threads=2", "threads is not an option of a server"),
-        ("mosec:batching=maybe", "batching 'maybe' is unknown"),
-    ):
-        with pytest.raises(OptionError, match=words):
-            parse_contenders(text, "fp32", flag=SERVERS)
 
 
 @pytest.mark.parametrize(("edit", "delay_s"), [("", 0.001), ("max_queue_delay_microseconds: 5000", 0.005)])

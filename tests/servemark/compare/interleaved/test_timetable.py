@@ -1,7 +1,9 @@
 """Lengths of rounds and searches, by the speed of each engine, and the measurement of that speed."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -72,6 +74,30 @@ def test_a_plan_says_about_how_long_it_takes_and_what_is_exported_first() -> Non
     assert request.plan(request.contenders(), []) == said
 
 
+def warmed(monkeypatch: pytest.MonkeyPatch, folder: Path, runs: Iterable[tuple[np.ndarray[Any, Any], Any]]) -> Any:
+    """Warm an engine up, whose runs have these latencies (ms) and this way of their warm-ups, each of which is needed."""
+    left = iter(runs)
+
+    def run(made_of: LoadConfig) -> Result:
+        assert made_of.result_dir
+        assert made_of.scenario.auto_warmup
+        assert (made_of.concurrency, made_of.scenario.duration_s, made_of.slo) == (1, module.WARM_S, ())
+        latencies_ms, steady = next(left)
+        histogram = histogram_of(latencies_ms)
+        result = result_of(histogram)
+        warm = {"method": "MSER", "longest_s": 3.0, "steady": steady, "steady_from_s": None}
+        result["scenario"] |= {"measured_s": 0.0, "warmup_s": 0.0, "warmup": warm}
+        results.write(made_of.result_dir, result, {"latency_us": histogram.encode()})
+        return result
+
+    monkeypatch.setattr(module, "drive", run)
+    [place] = places("a")
+    found = module.answer(place, Hosted("http://127.0.0.1:9"), folder)
+    assert next(left, None) is None
+    assert list(folder.iterdir()) == []
+    return found
+
+
 @pytest.mark.parametrize(
     ("runs_ms", "rate"),
     [([[100.0] * 20], 10.0), ([[60_000.0], [250.0] * 8], 4.0), ([[9000.0] * 3, [1000.0] * 2], 1.0)],
@@ -80,23 +106,8 @@ def test_a_plan_says_about_how_long_it_takes_and_what_is_exported_first() -> Non
 def test_a_warm_up_tells_how_fast_an_engine_is_not_how_long_its_first_answer_took(
     runs_ms: list[list[float]], rate: float, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    made = iter(runs_ms)
-
-    def run(made_of: LoadConfig) -> Result:
-        directory, load = made_of.result_dir, made_of.scenario
-        assert directory
-        assert (made_of.concurrency, load.duration_s, made_of.slo) == (1, module.WARM_S, ())
-        histogram = histogram_of(np.array(next(made)))
-        result = result_of(histogram)
-        result["scenario"]["measured_s"] = 0.0
-        results.write(directory, result, {"latency_us": histogram.encode()})
-        return result
-
-    monkeypatch.setattr(module, "drive", run)
-    [place] = places("a")
-    assert module.answer(place, Hosted("http://127.0.0.1:9"), tmp_path).rate == pytest.approx(rate, rel=0.001)
-    assert next(made, None) is None
-    assert list(tmp_path.iterdir()) == []
+    found = warmed(monkeypatch, tmp_path, [(np.array(latencies), True) for latencies in runs_ms])
+    assert found.rate == pytest.approx(rate, rel=0.001)
 
 
 @pytest.mark.parametrize(
@@ -111,24 +122,9 @@ def test_an_engine_answers_until_it_is_steady_or_no_faster_but_not_for_ever(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    found = iter(enumerate(steady))
-
-    def run(made_of: LoadConfig) -> Result:
-        assert made_of.result_dir
-        assert made_of.scenario.auto_warmup
-        number, is_steady = next(found)
-        histogram = histogram_of(np.array([100.0 / faster**number] * 20))
-        result = result_of(histogram)
-        warm = {"method": "MSER", "longest_s": 3.0, "steady": is_steady, "steady_from_s": None}
-        result["scenario"] |= {"measured_s": 0.0, "warmup_s": 0.0, "warmup": warm}
-        results.write(made_of.result_dir, result, {"latency_us": histogram.encode()})
-        return result
-
-    monkeypatch.setattr(module, "drive", run)
-    [place] = places("a")
+    runs = [(np.array([100.0 / faster**number] * 20), each) for number, each in enumerate(steady)]
     last = 10 * faster ** (len(steady) - 1)
-    assert module.answer(place, Hosted("http://127.0.0.1:9"), tmp_path).rate == pytest.approx(last, rel=0.001)
-    assert next(found, "no more") == "no more"
+    assert warmed(monkeypatch, tmp_path, runs).rate == pytest.approx(last, rel=0.001)
     assert ("a was not steady" in capsys.readouterr().err) == (steady[-1] is False)
 
 
