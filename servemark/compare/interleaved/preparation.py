@@ -299,7 +299,7 @@ class Preparation:
             for c in self._entrants.contenders
         ]
 
-    def warm_up(self, folder: Path) -> dict[str, EngineWarmUp]:
+    def warm_up(self) -> dict[str, EngineWarmUp]:
         """Warm each participant; return the figures by label. One that cannot answer takes no part, where it may."""
         by_label = {participant.label: participant for participant in self.participants}
         warmed: dict[str, EngineWarmUp] = {}
@@ -308,7 +308,7 @@ class Preparation:
             participant, begun_s = by_label[contender.label], time.monotonic()
             try:
                 with self.server(participant) as hosted:
-                    found = answer(participant, hosted, folder)
+                    found = answer(participant, hosted)
             except NoResultError as error:
                 raise ServerError(str(error)) from error
             server_s = time.monotonic() - begun_s if self.server_each_turn else 0.0

@@ -103,7 +103,7 @@ class Comparison:
         """
         request, prepared = self._request, self._prepared
         with self.campaign:
-            warmed, participants = prepared.warm_up(self.folder), prepared.participants
+            warmed, participants = prepared.warm_up(), prepared.participants
             left_out = prepared.left_out.items()
             self._opened["left_out"] = [{"label": label, "reason": reason} for label, reason in left_out]
             if prepared.hosts:
@@ -169,7 +169,7 @@ class Comparison:
         """Make one run, with the round's seed, at the engine's server."""
         with self._prepared.server(participant) as hosted:
             if self._prepared.server_each_turn:
-                answer(participant, hosted, self.folder)
+                answer(participant, hosted)
             config = hosted.asked(participant.config).changed(seed=participant.config.seed + number - 1)
             folder = self.campaign.below(place)
             made = Made(number, participant.label, place)
@@ -198,7 +198,7 @@ class Comparison:
                 rate, own = self.rates[participant.label], runs[participant.label]
                 with self._prepared.server(participant) as hosted:
                     if self._prepared.server_each_turn:
-                        answer(participant, hosted, self.folder)
+                        answer(participant, hosted)
                     own.config = hosted.asked(own.config)
                     rate.repeat(own.measure, number)
                 found = rate.reason or f"{rate.rounds[-1]:,.4g} requests/s"

@@ -1,15 +1,14 @@
 """Durations of a comparison and of its runs: chosen from how fast each engine answers when it is warmed, and announced."""
 
 import math
-import shutil
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from loadgen.load.load_config import LoadConfig
 from servemark.compare.interleaved.hosting import Hosted, Participant
 from servemark.documents.load import ConstantRate
+from servemark.machine.scratch import scratch_folder
 from servemark.output import note
 from servemark.quantities import duration_text, figure
 from servemark.results.constraints import MAX_WINDOWS, STEADY_REQUESTS
@@ -57,33 +56,29 @@ class EngineWarmUp:
     """Time to start, warm and end a server, if each turn has its own."""
 
 
-def answer(participant: Participant, hosted: Hosted, folder: Path) -> EngineWarmUp:
+def answer(participant: Participant, hosted: Hosted) -> EngineWarmUp:
     """Let the engine answer until it is steady, for WARM_S at least; discard the result. Raises ServerError."""
     note(f"warming {participant.label}")
     connections = participant.config.concurrency or PROBE_CONCURRENCY
     config = hosted.asked(participant.config).changed(request_timeout_s=WARM_TIMEOUT_S)
-    count, steady, found = _answer_once(config, folder, connections)
+    count, steady, found = _answer_once(config, connections)
     if count < MIN_ANSWERS * connections:
-        _, steady, found = _answer_once(config, folder, connections)
+        _, steady, found = _answer_once(config, connections)
     looks, before = 1, 0.0
     while not steady and looks < MOST_LOOKS and found.rate > FASTER * before:
         looks, before = looks + 1, found.rate
-        _, steady, found = _answer_once(config, folder, connections)
+        _, steady, found = _answer_once(config, connections)
     if not steady:
         note(f"{participant.label} was not steady: give a longer --warmup")
     return found
 
 
-def _answer_once(config: LoadConfig, folder: Path, connections: int) -> tuple[int, bool, EngineWarmUp]:
+def _answer_once(config: LoadConfig, connections: int) -> tuple[int, bool, EngineWarmUp]:
     """Return the number of answers, whether the latency was steady (True if unknown), and the figures."""
-    directory = folder / "warm-up"
-    directory.mkdir(exist_ok=True)
     start_s = time.monotonic()
-    try:
-        result = probe(drive, replace(config, result_dir=directory), connections, WARM_S)
-        latency = read_latency(directory, result).answered()
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
+    with scratch_folder("warm-up") as folder:
+        result = probe(drive, replace(config, result_dir=folder), connections, WARM_S)
+        latency = read_latency(folder, result).answered()
     seconds = time.monotonic() - start_s
     rate = connections / (latency.percentile(50) / 1e3)
     scenario = result["scenario"]

@@ -115,7 +115,7 @@ class Compared:
             hosts=None,
             server=lambda _: contextlib.nullcontext(Hosted("http://127.0.0.1:9")),
             server_each_turn=False,
-            warm_up=lambda _: {each.label: EngineWarmUp(50.0, 1.0) for each in found},
+            warm_up=lambda: {each.label: EngineWarmUp(50.0, 1.0) for each in found},
         )
         return run.Comparison(cast(Preparation, prepared), lambda *_: None)
 

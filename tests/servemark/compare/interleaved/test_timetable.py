@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -74,7 +73,7 @@ def test_a_plan_says_about_how_long_it_takes_and_what_is_exported_first() -> Non
     assert request.plan(request.contenders(), []) == said
 
 
-def warmed(monkeypatch: pytest.MonkeyPatch, folder: Path, runs: Iterable[tuple[np.ndarray[Any, Any], Any]]) -> Any:
+def warmed(monkeypatch: pytest.MonkeyPatch, runs: Iterable[tuple[np.ndarray[Any, Any], Any]]) -> EngineWarmUp:
     """Warm an engine up, whose runs have these latencies (ms) and this way of their warm-ups, each of which is needed."""
     left = iter(runs)
 
@@ -92,9 +91,8 @@ def warmed(monkeypatch: pytest.MonkeyPatch, folder: Path, runs: Iterable[tuple[n
 
     monkeypatch.setattr(module, "drive", run)
     [place] = places("a")
-    found = module.answer(place, Hosted("http://127.0.0.1:9"), folder)
+    found = module.answer(place, Hosted("http://127.0.0.1:9"))
     assert next(left, None) is None
-    assert list(folder.iterdir()) == []
     return found
 
 
@@ -104,9 +102,9 @@ def warmed(monkeypatch: pytest.MonkeyPatch, folder: Path, runs: Iterable[tuple[n
     ids=["many answers", "compiled on the first", "slow"],
 )
 def test_a_warm_up_tells_how_fast_an_engine_is_not_how_long_its_first_answer_took(
-    runs_ms: list[list[float]], rate: float, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    runs_ms: list[list[float]], rate: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = warmed(monkeypatch, tmp_path, [(np.array(latencies), True) for latencies in runs_ms])
+    found = warmed(monkeypatch, [(np.array(latencies), True) for latencies in runs_ms])
     assert found.rate == pytest.approx(rate, rel=0.001)
 
 
@@ -116,15 +114,11 @@ def test_a_warm_up_tells_how_fast_an_engine_is_not_how_long_its_first_answer_too
     ids=["at once", "after two", "unknown", "never", "no faster"],
 )
 def test_an_engine_answers_until_it_is_steady_or_no_faster_but_not_for_ever(
-    steady: list[bool | None],
-    faster: float,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    steady: list[bool | None], faster: float, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     runs = [(np.array([100.0 / faster**number] * 20), each) for number, each in enumerate(steady)]
     last = 10 * faster ** (len(steady) - 1)
-    assert warmed(monkeypatch, tmp_path, runs).rate == pytest.approx(last, rel=0.001)
+    assert warmed(monkeypatch, runs).rate == pytest.approx(last, rel=0.001)
     assert ("a was not steady" in capsys.readouterr().err) == (steady[-1] is False)
 
 
