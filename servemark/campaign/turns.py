@@ -228,7 +228,9 @@ class Campaign:
         """Tell whether a turn is still to be made."""
         return name not in self._journal.turns
 
-    def turn(self, name: str, make: Callable[[], T], kind: type[T], *, lasts: Callable[[T], bool] = lambda _: True) -> T:
+    def turn(
+        self, name: str, make: Callable[[], T], kind: type[T], *, lasts: Callable[[T], bool] = lambda _: True
+    ) -> T:
         """Return the outcome that the journal has of a turn, else make it; one that does not last is made again later.
 
         Raises what `make` raises, ResultError on a full disk or of an outcome that is of another kind.

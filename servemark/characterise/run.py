@@ -42,8 +42,7 @@ from servemark.results.schema.characterisation import (
 from servemark.results.schema.header import campaign_opening
 from servemark.results.schema.profile import EngineProfile
 from servemark.runs.server import export_where_needed
-from servemark.runs.suite import load_apart
-from servemark.runs.suite import chosen
+from servemark.runs.suite import chosen, load_apart
 from servemark.stats.unknown import explained, or_unknown, unknown, unknown_group
 from servemark.workload import Arrays, get
 

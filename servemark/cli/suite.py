@@ -10,8 +10,7 @@ from servemark.paths import resumed
 from servemark.results import directory as results
 from servemark.results.saved import Saved
 from servemark.results.schema.suite import SuiteDocument
-from servemark.runs.suite import run_suite
-from servemark.runs.suite import measured_flops_per_s, plan
+from servemark.runs.suite import measured_flops_per_s, plan, run_suite
 from servemark.views.render.markdown import to_markdown
 
 

@@ -14,8 +14,8 @@ from servemark.repository.model_config import Settings
 from servemark.results import directory
 from servemark.results.schema.tuning import TuningDocument
 from servemark.runs.server import export_where_needed, needs_export
-from servemark.search.tuning import tune_entry, write_tuning, write_winner
 from servemark.search.trial import InterruptedTuning
+from servemark.search.tuning import tune_entry, write_tuning, write_winner
 from servemark.views.kinds.tuning import comment
 from servemark.views.render.terminal import show
 from servemark.workload import get

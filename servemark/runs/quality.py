@@ -62,7 +62,7 @@ class Labels:
     examples: Sequence[int]
 
     def score(self, journal: Journal, *, continued: int = 0) -> QualityScore:
-        """Score the examples of a journal, one at least; so many of them an earlier run has `continued`."""
+        """Score the examples of a journal, one at least; an earlier run scored `continued` of them."""
         config = self.config
         return score(
             self.metric,

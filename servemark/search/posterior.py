@@ -256,8 +256,8 @@ def search(
 
     After a run that is not met, whatever limited it, the next ones are slower, down to the lowest rate. So they are
     after a run that breaks off, but two of these in a row end the search. It also ends when the 95 % interval lies
-    within `TIGHT`, or when one of the bounds is the answer. `Threshold` has the method and its sources. `stop_when_busy`
-    ends it after three first runs that other work disturbed.
+    within `TIGHT`, or when one of the bounds is the answer. `Threshold` has the method and its sources.
+    `stop_when_busy` ends it after three first runs that other work disturbed.
     """
     state = _State(bounds)
     for _ in range(most_runs):

@@ -12,8 +12,8 @@ from servemark.results.constraint_kinds import About, Kind, about
 from servemark.results.schema.search import RateLimit
 from servemark.results.schema.tuning import Lacked, Outcome
 from servemark.search.points import Point, busy
-from servemark.search.refinement import MIN_ROUNDS, ROUND_RUNS, rate_ratio, refine_rate
 from servemark.search.posterior import START_SHARE, TOLERANCE, Bounds, MaxRate, search
+from servemark.search.refinement import MIN_ROUNDS, ROUND_RUNS, rate_ratio, refine_rate
 from servemark.search.trial import Bench, Candidate, CandidateScore, InterruptedTuning, Objective, Space, Trial, Tuning
 from servemark.stats.percentiles import samples_needed
 from servemark.stats.ratios import Ratio

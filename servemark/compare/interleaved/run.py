@@ -57,8 +57,12 @@ class Comparison:
         self.rates: dict[str, HighestRate] = {}
         self.document: ComparisonDocument
         """The document in the form of comparison.json."""
+        begun = opening()
         self._opened: ComparisonHeader = {
-            **opening(),
+            "schema_version": begun["schema_version"],
+            "created": begun["created"],
+            "command": begun["command"],
+            "environment": begun["environment"],
             "kind": "comparison",
             "workload": config.workload.name,
             "seed": config.seed,

@@ -1,4 +1,4 @@
-"""Durations of a comparison and of its runs: chosen from how fast each engine answers when it is warmed, and announced."""
+"""Durations of a comparison and its runs: chosen by how fast each engine answers when it is warmed, and announced."""
 
 import math
 import time

@@ -118,9 +118,7 @@ def _named(side: Subjects) -> str:
     return "; ".join(runs[0].subject for runs in side.values())
 
 
-def _judged(
-    pair: Pair, shown: Sequence[str], wanted: Sequence[str], *, skip: bool
-) -> tuple[Subject, list[str]]:
+def _judged(pair: Pair, shown: Sequence[str], wanted: Sequence[str], *, skip: bool) -> tuple[Subject, list[str]]:
     """Compare the figures of one subject; the second value lists why those that are wanted are undecided.
 
     With `skip` a wanted figure that the sides do not have is not judged.
@@ -152,9 +150,7 @@ def _clocks(first: Sequence[Run], second: Sequence[Run], names: tuple[str, str])
     return [f"latencies of two clocks ({each}): the process's hold the wait for the generator too, up to milliseconds"]
 
 
-def _alone(
-    sides: tuple[Subjects, Subjects], matched: Sequence[tuple[Key, Key]], names: tuple[str, str]
-) -> list[str]:
+def _alone(sides: tuple[Subjects, Subjects], matched: Sequence[tuple[Key, Key]], names: tuple[str, str]) -> list[str]:
     """Name the subjects that only one side holds."""
     return [
         f"only in {name}: {runs[0].subject}"

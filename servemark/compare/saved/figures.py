@@ -238,10 +238,9 @@ class Pair:
         low, high = difference_of_means(known[1], known[0], self.confidence)
         if high < 0 or (low > 0 and b - a >= RELEVANT_RISE):
             return difference_of(name, "better" if high < 0 else "worse", None, a, b)
-        if high < max(RELEVANT_RISE, a):
-            return difference_of(name, "not worse", None, a, b)
-        differ = f"failures differ between runs: their share may have risen by up to {high:.2%}"
-        return difference_of(name, "undecided", differ, a, b)
+        excluded = high < max(RELEVANT_RISE, a)
+        reason = None if excluded else f"failures differ between runs: their share may have risen by up to {high:.2%}"
+        return difference_of(name, "not worse" if excluded else "undecided", reason, a, b)
 
     def _outputs(self) -> Difference:
         """Compare the agreement with golden outputs: worse if only B breaks the tolerance, or answers less alike."""

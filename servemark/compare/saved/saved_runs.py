@@ -59,6 +59,7 @@ class Run:
         load = f"{load_name(result)}, batch {result['batch_size']}"
         return f"{result['workload']} on {self.label}, {load}"
 
+
 Subjects = dict[Key, list[Run]]
 """Runs of one side by subject."""
 

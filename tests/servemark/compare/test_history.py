@@ -86,11 +86,11 @@ HISTORIES: dict[str, tuple[list[float], tuple[str, ...]]] = {
 
 
 def test_each_history_is_told_as_the_snapshot_has_it(servemark: Servemark, tmp_path: Path, template: Any) -> None:
-    parts = []
+    parts: list[str] = []
     for number, (name, (values, flags)) in enumerate(HISTORIES.items()):
         write(tmp_path / str(number), template, values)
         done = history(servemark, tmp_path / str(number), "--fail-on", "regression", *flags)
-        parts.append(f"== {name}: exit code {done.code}\n{done.out}")
+        parts += [f"== {name}: exit code {done.code}", *map(str.rstrip, done.out.splitlines())]
     assert_unchanged("histories", "\n".join(parts), tmp_path)
 
 

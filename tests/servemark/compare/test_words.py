@@ -1,14 +1,13 @@
 """Comparisons as a reader has them, beside a snapshot (SERVEMARK_SNAPSHOTS=write writes it anew)."""
 
-from typing import Any
+import pytest
 
+from servemark.output import EVERYTHING
 from servemark.results.saved import Saved
 from servemark.search.refinement import HighestRate
-from servemark.views.render.markdown import to_markdown
 from tests.servemark.compare.interleaved.test_turn import NOISE, RISING
 from tests.servemark.compare.test_quality import scored
-from tests.servemark.views.test_snapshots import assert_unchanged, frozen
-from tests.support.rendering import shown
+from tests.servemark.views.test_snapshots import assert_unchanged, frozen, terminal
 from tests.support.rounds import Row, document_of, rounds_of, turn
 
 
@@ -41,9 +40,7 @@ def _rounds() -> dict[str, Row]:
 
 def _engines() -> dict[str, Row]:
     """Comparisons by what is said of their engines."""
-    left_out = document_of(
-        rounds_of(a=1, b=2, c=1), list("abc"), left_out=[{"label": "tensorrt", "reason": "no GPU"}]
-    )
+    left_out = document_of(rounds_of(a=1, b=2, c=1), list("abc"), left_out=[{"label": "tensorrt", "reason": "no GPU"}])
     left_out["rows"][1]["precision"] = "int8"
     tuned = {
         "a": {"outcome": "better", "ratio": {"value": 1.318}, "reason": "it does more", "taken": "2 x 1 threads"},
@@ -79,9 +76,7 @@ def _scores() -> dict[str, Row]:
     }
 
 
-def test_a_comparison_is_shown_as_the_snapshot_has_it() -> None:
-    parts: list[Any] = []
-    for name, found in {**_rounds(), **_engines(), **_scores()}.items():
-        saved = frozen(Saved("c", found))
-        parts += [f"== {name}", shown(saved), "== page", to_markdown([saved])]
-    assert_unchanged("comparisons", "\n".join(line.rstrip() for line in "\n".join(parts).splitlines()))
+def test_a_comparison_is_shown_as_the_snapshot_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = {**_rounds(), **_engines(), **_scores()}
+    shown = {name: terminal(frozen(Saved("c", each)), monkeypatch, EVERYTHING) for name, each in found.items()}
+    assert_unchanged("comparisons", "\n".join(f"== {name}\n{text}" for name, text in shown.items()))

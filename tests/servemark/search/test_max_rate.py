@@ -201,9 +201,7 @@ def test_one_request_tells_when_an_overloads_queue_is_empty() -> None:
     assert (request["kind"], request["batch"]) == ("ok", 2)
 
 
-def test_an_objective_that_no_rate_meets_has_its_own_exit_code(
-    search: Search, tmp_path: Path
-) -> None:
+def test_an_objective_that_no_rate_meets_has_its_own_exit_code(search: Search, tmp_path: Path) -> None:
     code, out, _ = search(Drive(limit=0))
     assert code == 4
     assert "highest rate with p90:50: none" in out

@@ -1,4 +1,4 @@
-"""Results read as points: of a search, and of a throughput-latency curve, whose knee is known by the formula of M/M/1."""
+"""Results read as points: of a search, and of a curve, whose knee is known by the formula of M/M/1."""
 
 import json
 from pathlib import Path

@@ -7,8 +7,8 @@ import pytest
 from servemark.errors import ExitCode
 from servemark.results.schema.search import RateLimit
 from servemark.search.points import Point
-from servemark.search.refinement import HighestRate, rate_ratio, refine_rate
 from servemark.search.posterior import TOLERANCE, MaxRate
+from servemark.search.refinement import HighestRate, rate_ratio, refine_rate
 from servemark.stats.ratios import ratio_of_repeats
 from servemark.stats.unknown import unknown
 

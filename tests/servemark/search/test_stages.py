@@ -12,11 +12,11 @@ import pytest
 from servemark.campaign import Campaign
 from servemark.errors import OptionError, ServerError
 from servemark.results.directory import JOURNAL
-from servemark.search.refinement import MIN_ROUNDS
 from servemark.search.posterior import TOLERANCE
+from servemark.search.refinement import MIN_ROUNDS
 from servemark.search.stages import tune
-from servemark.search.tuning import in_turns
 from servemark.search.trial import Candidate, InterruptedTuning, Space, Trial, Tuning
+from servemark.search.tuning import in_turns
 from tests.support.tuning_server import (
     CONFIG,
     OBJECTIVE,

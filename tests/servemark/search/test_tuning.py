@@ -26,8 +26,8 @@ from servemark.results import directory
 from servemark.results.directory import JOURNAL
 from servemark.results.schema.header import SCHEMA_VERSION
 from servemark.runs.locust_process import drive_into
-from servemark.search.tuning import ServedBench
 from servemark.search.trial import Candidate, Space, Trial
+from servemark.search.tuning import ServedBench
 from servemark.workload import get
 from tests.support.command_line import Done, Servemark
 from tests.support.documents import validated

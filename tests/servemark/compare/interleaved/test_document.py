@@ -152,3 +152,8 @@ def test_a_closed_loop_sets_the_requests_in_flight_itself() -> None:
     found = document_of(rounds_of(a=1, b=2), ["a", "b"])
     assert [row["in_flight"] for row in found["rows"]] == [None, None]
     assert [row["in_flight_reason"] for row in found["rows"]] == ["a closed loop: the load itself sets it"] * 2
+
+
+def test_a_server_that_ran_already_has_a_configuration_of_its_own() -> None:
+    [row, _] = document_of(rounds_of(1, a=1, b=1), ["a", "b"], configurations={})["rows"]
+    assert (row["configuration"], row["configuration_reason"]) == (None, "a server that was already running has its own")

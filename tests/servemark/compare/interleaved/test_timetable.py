@@ -74,7 +74,7 @@ def test_a_plan_says_about_how_long_it_takes_and_what_is_exported_first() -> Non
 
 
 def warmed(monkeypatch: pytest.MonkeyPatch, runs: Iterable[tuple[np.ndarray[Any, Any], Any]]) -> EngineWarmUp:
-    """Warm an engine up, whose runs have these latencies (ms) and this way of their warm-ups, each of which is needed."""
+    """Warm an engine up, by as many runs as are given: their latencies (ms), and whether each was steady."""
     left = iter(runs)
 
     def run(made_of: LoadConfig) -> Result:
