@@ -253,9 +253,9 @@ def _stop(run: Run, for_s: float) -> None:
 
 
 @fault(32, "stopped", "the generator stands still for a second", "SIGSTOP, SIGCONT",
-       Expected(kinds=(), also=("timeout",), fails=Kind.GENERATOR_PAUSE))  # fmt: skip
+       Expected(kinds=(), also=("timeout",), fails=Kind.SCHEDULE_DELAY))  # fmt: skip
 def _stopped(rig: Rig) -> Seen:
-    seen = rig.answered("--request-rate", "200", "--duration", "3", during=lambda run: _stop(run, 1))
+    seen = rig.answered("--request-rate", "200", "--duration", "3", during=lambda run: _stop(run, 1.0))
     if seen.result and (value_of(seen.result, "schedule_delay.max") or 0) < 500:
         seen.troubles.append("the delay is not in the figures")
     return seen
