@@ -17,7 +17,7 @@ from typing import Any
 import click
 
 from servemark import interrupts
-from servemark.documents.commands.shared import Command
+from servemark.documents.commands import Command
 from servemark.documents.files import RequestFile, read_request
 from servemark.documents.flags import (
     KINDS,
@@ -170,9 +170,9 @@ class DocumentCommand(click.Command):
         if getattr(document, "json", False) or getattr(document, "verbose", False):
             values[SAYS] = ERRORS if getattr(document, "json", False) else EVERYTHING
         if "imports_dir" in self.taken:
-            from servemark.cli._own_models import places
+            from servemark.workload.registry import environment_of
 
-            values |= places(document.given)
+            values |= environment_of(document.given)
         before = {name: os.environ.get(name) for name in values}
         os.environ.update(values)
         try:

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from servemark.documents.commands import Reported
+from servemark.documents.commands.measure import Asked
 from servemark.documents.saved_load import rate_of
 from servemark.errors import ResultError
 from servemark.output import note
@@ -67,15 +69,20 @@ def write_report(folder: Path, *, quiet: bool = False) -> None:
         note(f"no {PAGE}: {error}")
 
 
-def conclude(folder: Path, document: Any, *, report: bool, json: bool) -> None:
-    """Print what a command has measured, as JSON or in words, and where it lies; a `report` is written beside it."""
+def present(document: Any, *, json: bool) -> None:
+    """Print a document as JSON, or in words."""
     if json:
         directory.print_json(document)
     else:
         show(document)
+
+
+def conclude(folder: Path, document: Any, options: Reported | Asked) -> None:
+    """Print what a command has measured, and where it lies; its page is written beside it where that is asked for."""
+    present(document, json=options.json)
     note(f"result: {shown(folder)}")
-    if report:
-        write_report(folder, quiet=json)
+    if options.report:
+        write_report(folder)
 
 
 def _read(path: Path) -> list[Saved]:

@@ -26,7 +26,7 @@ def calibrate(options: Calibrate) -> int:
         note(f"left out, to end within 4 minutes: {', '.join(left)} (--full, or --peers, takes them)")
     resume = resumed(options.resume)
     directory, document = run(cases, meters, options.out, full=options.full, resume=resume)
-    conclude(directory, document, report=options.report, json=options.json)
+    conclude(directory, document, options)
     return document["verdict"]["exit_code"] if document["verdict"] else int(ExitCode.INVALID)
 
 

@@ -30,6 +30,6 @@ def characterise(options: Characterise) -> int:
         if options.report and (folder / results.RESULT_FILE).exists():
             write_report(folder)
         raise
-    conclude(folder, document, report=options.report, json=options.json)
+    conclude(folder, document, options)
     failed = any(not check.ok for check in checks(Saved(folder.name, dict(document), folder)))
     return int(ExitCode.INVALID if failed else ExitCode.VALID)

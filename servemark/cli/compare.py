@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from servemark.cli._load import resolved
-from servemark.cli._report import PAGE, write_page
+from servemark.cli._report import PAGE, present, write_page
 from servemark.compare.interleaved.contenders import parse_urls
 from servemark.compare.interleaved.preparation import Request
 from servemark.compare.interleaved.run import compare_engines
@@ -18,11 +18,10 @@ from servemark.errors import ExitCode, OptionError
 from servemark.output import note
 from servemark.paths import resumed, shown
 from servemark.quantities import text_of
-from servemark.results.directory import print_json, write_atomically
+from servemark.results.directory import write_atomically
 from servemark.results.saved import Saved
 from servemark.results.schema.comparison import ComparisonDocument
 from servemark.views.render.markdown import to_markdown
-from servemark.views.render.terminal import show
 
 
 def compare(options: Compare) -> int:
@@ -35,10 +34,7 @@ def compare(options: Compare) -> int:
     found = compare_rounds(comparison, gate) if options.fail_on else None
     if found:
         comparison.add_gate(found)
-    if options.json:
-        print_json(comparison.document)
-    else:
-        show(comparison.document)
+    present(comparison.document, json=options.json)
     page = comparison.folder / PAGE
     note(f"result: {shown(page if page.exists() else comparison.folder)}")
     return exit_code(found) if found else int(comparison.exit_code)
@@ -85,10 +81,7 @@ def _saved(gate: Gate, options: Compare) -> int:
     """Compare and show two saved sides; return the exit code, which is 0 unless --fail-on is given."""
     kept = [str(baseline(options.baseline))] if options.baseline else []
     found = compare_saved([*kept, *options.what], gate)
-    if options.json:
-        print_json(found)
-    else:
-        show(found)
+    present(found, json=options.json)
     if options.markdown:
         page = Path(options.markdown)
         write_atomically(page, to_markdown([Saved(page.stem, dict(found))]))

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from servemark.cli._load import resolved
-from servemark.cli._own_models import own_files
 from servemark.cli._report import conclude
+from servemark.documents.commands.measure import Asked
 from servemark.documents.commands.understand import Explain
 from servemark.documents.request import RunRequest
 from servemark.errors import ExitCode, OptionError
@@ -13,11 +13,10 @@ from servemark.explain.ladder import climb, try_fix
 from servemark.paths import found
 from servemark.results import directory
 from servemark.runs.locust_process import drive
+from servemark.workload.registry import own_files
 
 
-def explained_run(
-    request: RunRequest, *, report: bool, json: bool, try_it: bool = False, ladder: bool = False, rounds: int = 0
-) -> int:
+def explained_run(request: RunRequest, options: Asked) -> int:
     """Make one run, explain it, measure what the options ask for besides, and report it; the exit code."""
     if "=" in request.workload:
         raise OptionError("--explain is for one workload, not a mix", fix="explain its workloads one by one")
@@ -25,28 +24,20 @@ def explained_run(
     folder = directory.new_directory(config.out, config.model)
     with explaining(config, drive) as measure:
         result = measure(replace(config, result_dir=folder))
-    if try_it:
-        try_fix(config, folder, result, rounds)
-    if ladder:
-        climb(config, folder, result, rounds)
-    conclude(folder, result, report=report, json=json)
+    if isinstance(options, Explain) and options.try_it:
+        try_fix(config, folder, result, options.rounds)
+    if isinstance(options, Explain) and options.ladder:
+        climb(config, folder, result, options.rounds)
+    conclude(folder, result, options)
     return int(result["verdict"]["exit_code"])
 
 
 def explain(options: Explain) -> int:
     """Explain a run that is made, or one that was; the exit code."""
     folder = found(options.workload)
-    if (folder / directory.RESULT_FILE).is_file():
-        result = directory.read_run(folder)
-        result["explanation"] = explained_again(folder)
-        conclude(folder, result, report=options.report, json=options.json)
-        return int(ExitCode.VALID)
-    request = options.request(options.workload, **own_files(), explain=True)
-    return explained_run(
-        request,
-        report=options.report,
-        json=options.json,
-        try_it=options.try_it,
-        ladder=options.ladder,
-        rounds=options.rounds,
-    )
+    if not (folder / directory.RESULT_FILE).is_file():
+        return explained_run(options.request(options.workload, **own_files(), explain=True), options)
+    result = directory.read_run(folder)
+    result["explanation"] = explained_again(folder)
+    conclude(folder, result, options)
+    return int(ExitCode.VALID)

@@ -38,7 +38,7 @@ def mlperf(options: Mlperf) -> int:
     )
     config = resolved(request, scored=options.accuracy)
     directory, result = run_mlperf(config, options, accuracy=options.accuracy)
-    conclude(directory, result, report=options.report, json=options.json)
+    conclude(directory, result, options)
     if result["partial"]:
         # LoadGen goes on in its thread, and crashes an interpreter that ends around it.
         sys.stdout.flush()

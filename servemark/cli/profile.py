@@ -31,6 +31,6 @@ def profile(options: Profile) -> int:
         budget_s=options.budget_s,
         resume=resumed(options.resume),
     )
-    conclude(directory, document, report=options.report, json=options.json)
+    conclude(directory, document, options)
     left_out = document["partial"] or any(each["latency_ms"] is None for each in document["engines"])
     return int(ExitCode.INVALID if left_out else ExitCode.VALID)

@@ -11,6 +11,6 @@ def quality(options: Quality) -> int:
     """Score the answers; the exit code."""
     config = resolved(options.request(options.workload, warmup="0"), scored=True)
     directory, result = run_quality(config, samples=options.samples, fresh=options.fresh)
-    conclude(directory, result, report=options.report, json=options.json)
+    conclude(directory, result, options)
     missed = result["quality"] is not None and result["quality"]["outcome"] == "missed"
     return int(ExitCode.SLO_MISSED if missed else ExitCode.VALID)

@@ -13,8 +13,7 @@ from loadgen.load.load_config import LoadConfig
 from servemark import interrupts
 from servemark.campaign import Campaign
 from servemark.cli._load import resolved
-from servemark.cli._own_models import own_files
-from servemark.cli._report import conclude, write_report
+from servemark.cli._report import conclude, present, write_report
 from servemark.documents.commands.measure import Run
 from servemark.documents.load import ConstantRate, MaxRate
 from servemark.documents.request import RunRequest, changed
@@ -34,7 +33,7 @@ from servemark.search.points import busy, curve
 from servemark.views.live.progress import ended, progress, report
 from servemark.views.live.screen import Screen
 from servemark.views.live.watched import Drawing, drawn_where_seen
-from servemark.views.render.terminal import show
+from servemark.workload.registry import own_files
 
 
 def run(options: Run) -> int:
@@ -48,9 +47,9 @@ def run(options: Run) -> int:
 
         if len(requests) > 1 or options.repeat > 1:
             raise OptionError("--explain is for one run", fix="leave out --repeat and ranges")
-        return explained_run(request, report=options.report, json=options.json)
+        return explained_run(request, options)
     if "=" in options.workload:
-        return _mix(request, report=options.report, json=options.json)
+        return _mix(request, options)
     with served_by_hand(request) as url:
         return _measured([changed(each, url=url) for each in requests] if url else requests, options)
 
@@ -60,7 +59,7 @@ def _measured(requests: Sequence[RunRequest], options: Run) -> int:
     json, request, search = options.json, requests[0], requests[0].load
     if isinstance(search, MaxRate):
         with server_for([resolved(changed(request, load=search.at(1.0)))]) as [config]:
-            return _search(config, request, search, options, json=json)
+            return _search(config, request, search, options)
     configs = [resolved(each) for each in requests]
     if len(configs) * options.repeat > 1:  # a single one shows its time while it goes on
         seconds = options.repeat * sum(each.duration_s + each.warmup_s + RUN_OVERHEAD_S for each in configs)
@@ -72,14 +71,12 @@ def _measured(requests: Sequence[RunRequest], options: Run) -> int:
     )
     with target as measure:
         if options.request_rate_range:
-            found = _curve(measure, configs, options.repeat, json=json)
+            found = _curve(measure, configs, options)
             return int(ExitCode.worst(result["verdict"]["exit_code"] for result in found))
-        each = functools.partial(_reported, measure, quiet=json) if options.report else measure
+        each = functools.partial(_reported, measure) if options.report else measure
         found = [each(c.changed(seed=c.seed + number)) for c in configs for number in range(options.repeat)]
-    if json:
-        directory.print_json(found[0] if len(found) == 1 else {"results": found})
-    elif len(found) > 1:
-        show({"results": found})
+    if json or len(found) > 1:  # drive_watched has shown a single one
+        present(found[0] if len(found) == 1 else {"results": found}, json=json)
     return int(ExitCode.worst(result["verdict"]["exit_code"] for result in found))
 
 
@@ -99,33 +96,29 @@ def _served(config: LoadConfig, *, workers: int, quiet: bool) -> Iterator[Measur
         yield lambda config: measure(config.at(served.address))
 
 
-def _curve(measure: Measure, configs: list[LoadConfig], repeat: int, *, json: bool) -> list[Result]:
+def _curve(measure: Measure, configs: list[LoadConfig], options: Run) -> list[Result]:
     """Measure a range of rates, with the runs in one folder, and report it; its page is beside them."""
     folder = directory.new_directory(configs[0].out, f"{configs[0].model}-curve")
     found: list[Result] = []
     for config in configs:
-        for number in range(repeat):
+        for number in range(options.repeat):
             below = folder / f"{len(found) + 1:02}-{config.scenario.rate:g}"
             below.mkdir()
             found.append(measure(replace(config.changed(seed=config.seed + number), result_dir=below)))
-    shape = curve(found)
-    if json:
-        directory.print_json({"results": found, "curve": shape})
-    else:
-        show({"results": found, "curve": shape})
-    write_report(folder, quiet=json)
+    present({"results": found, "curve": curve(found)}, json=options.json)
+    write_report(folder)
     return found
 
 
-def _reported(measure: Measure, config: LoadConfig, *, quiet: bool) -> Result:
+def _reported(measure: Measure, config: LoadConfig) -> Result:
     """One run, with its page beside its result."""
     folder = directory.new_directory(config.out, config.model)
     result = measure(replace(config, result_dir=folder))
-    write_report(folder, quiet=quiet)
+    write_report(folder)
     return result
 
 
-def _mix(request: RunRequest, *, report: bool, json: bool) -> int:
+def _mix(request: RunRequest, options: Run) -> int:
     """Drive a mix of workloads and report it; the exit code."""
     shares = parse_mix(request.workload)
     parts = [resolved(changed(request, workload=name, **own)) for name, own in map(requests_of, shares)]
@@ -133,14 +126,14 @@ def _mix(request: RunRequest, *, report: bool, json: bool) -> int:
 
     def observed(load: ConstantRate) -> AbstractContextManager[Drawing | None]:
         in_all = f"open loop, {load.distribution.value} {load.rate:g} requests/s in all"
-        return drawing_of(f"mix of {len(shares)}, {config.protocol}  |  {in_all}", config, quiet=json)
+        return drawing_of(f"mix of {len(shares)}, {config.protocol}  |  {in_all}", config, quiet=options.json)
 
     folder, result = run_mix(shares, config, output=subprocess.DEVNULL, observed=observed)
-    conclude(folder, result, report=report, json=json)
+    conclude(folder, result, options)
     return int(result["verdict"]["exit_code"])
 
 
-def _search(config: LoadConfig, request: RunRequest, search: MaxRate, options: Run, *, json: bool) -> int:
+def _search(config: LoadConfig, request: RunRequest, search: MaxRate, options: Run) -> int:
     """Find the highest rate and report it; the exit code."""
     folder = resumed(options.resume) or directory.new_directory(config.out, f"{config.model}-max-rate")
     artifact = None if request.server.url else digest(config.entry.version)
@@ -149,32 +142,29 @@ def _search(config: LoadConfig, request: RunRequest, search: MaxRate, options: R
     try:
         with (
             Campaign(folder, asked, resume=bool(options.resume)) as campaign,
-            drawing_of(title, config, quiet=json) as drawing,
+            drawing_of(title, config, quiet=options.json) as drawing,
         ):
             measure = functools.partial(drive, workers=request.limits.workers, observer=drawing)
-            say = drawing.say if drawing else (lambda _: None) if json else note
+            say = drawing.say if drawing else note
             runs = RateRuns(
                 config, search.at(1.0), campaign, measure, say=say, despite_busy=search.despite_busy, request=request
             )
             found = find_max_rate(runs, None if isinstance(search.bounds, str) else search.bounds)
     except KeyboardInterrupt:
         if (folder / directory.RESULT_FILE).exists():
-            _show_search(directory.read_run(folder), folder, json=json)
+            _show_search(directory.read_run(folder), folder, json=options.json)
         raise
     result = write_max_rate(runs, found)
-    _show_search(result, folder, json=json)
+    _show_search(result, folder, json=options.json)
     if busy(found.points) and not search.despite_busy:
         note("stop the other work, or search on with --despite-busy")
-    write_report(folder, quiet=json)
+    write_report(folder)
     return int(result["verdict"]["exit_code"])
 
 
 def _show_search(result: Result, folder: Path, *, json: bool) -> None:
     """Print a search's answer, also of one that was cut short."""
-    if json:
-        directory.print_json(result)
-        return
-    show(result)
+    present(result, json=json)
     note(f"result: {shown(folder)}")
 
 

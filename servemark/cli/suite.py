@@ -25,7 +25,7 @@ def suite(options: Suite) -> int:
         return int(ExitCode.VALID)
     resume = resumed(options.resume)
     directory, document = run_suite(planned, options.out, resume=resume, remove=options.remove, on_row=_write_page)
-    conclude(directory, document, report=options.report, json=options.json)
+    conclude(directory, document, options)
     return int(ExitCode.INVALID if any(row["failure"] for row in document["rows"]) else ExitCode.VALID)
 
 

@@ -8,4 +8,4 @@ from servemark.synthesis.run import synthesise as make
 def synthesise(options: Synthesise) -> None:
     """Make the network."""
     folder, document = make(list(options.workloads), options, options.out, options.model_repository)
-    conclude(folder, document, report=options.report, json=options.json)
+    conclude(folder, document, options)

@@ -42,7 +42,7 @@ def tune(options: Tune) -> int:
         if cut.document and not options.json:
             show(cut.document)
         raise
-    conclude(folder, document, report=options.report, json=options.json)
+    conclude(folder, document, options)
     return int(CODES[document["outcome"]])
 
 

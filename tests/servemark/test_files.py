@@ -22,7 +22,7 @@ from servemark.results import directory
 from servemark.results.saved import Saved
 from servemark.workload import get
 from servemark.workload.imported import read_model
-from servemark.workload.own_files import files_of, load_file
+from servemark.workload.registry import files_of, load_file
 from tests.support.command_line import BAD_INPUT, Servemark
 from tests.support.language_model import ALPHABET, THE_CAT, heard
 from tests.support.load_config import config

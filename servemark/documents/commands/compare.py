@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
 
-from servemark.documents.commands.shared import TUNE_BUDGET_S, Command, Json, Loaded, Report, Resume, Workload, existing
+from servemark.documents.commands import TUNE_BUDGET_S, Command, Json, Loaded, Reported, Resume, Workload, existing
 from servemark.documents.fields import COMPARE, MODELS, TUNE, Count, NotNegative, argument, option
 from servemark.documents.flags import request_of
 from servemark.documents.load import ClosedLoop, ConstantRate
@@ -42,11 +42,7 @@ class Compare(Loaded, frozen=True, kw_only=True):
         str, option("Engines, each ENGINE[@PRECISION][:KEY=VALUE]; all are compared with A.", metavar="A,B[,C]")
     ] = ""
     servers: Annotated[
-        str,
-        option(
-            "Server products, each SERVER[:batching=off]; `servemark servers` lists them.",
-            metavar="A,B[,C]",
-        ),
+        str, option("Server products, each SERVER[:batching=off]; `servemark servers` lists them.", metavar="A,B[,C]")
     ] = ""
     sweep: Annotated[
         str,
@@ -72,8 +68,7 @@ class Compare(Loaded, frozen=True, kw_only=True):
     max_rate: Annotated[bool, option("Search each engine's highest rate that meets --slo, after the rounds.")] = False
     tuned: Annotated[bool, option("Tune each engine for --slo first, but keep its config.pbtxt.")] = False
     tune_budget_s: Annotated[
-        Annotated[float, Meta(ge=1)],
-        option("Seconds to tune each engine; a trial under way is finished.", units=SECONDS),
+        float, Meta(ge=1), option("Seconds to tune each engine; a trial under way is finished.", units=SECONDS)
     ] = TUNE_BUDGET_S
     resume: Resume = ""
     fail_on: Annotated[
@@ -139,7 +134,7 @@ class Compare(Loaded, frozen=True, kw_only=True):
             )
 
 
-class Tune(Loaded, frozen=True, kw_only=True):
+class Tune(Loaded, Reported, frozen=True, kw_only=True):
     """Find the config.pbtxt with the highest valid Poisson rate within --slo, and write it where one is better.
 
     Example: servemark tune ranking --slo p99:20
@@ -148,10 +143,9 @@ class Tune(Loaded, frozen=True, kw_only=True):
     TAKES: ClassVar = frozenset({TUNE, MODELS})
     USUAL: ClassVar = {"duration": "6", "warmup": "1"}
     workload: Workload
-    budget_s: Annotated[
-        Annotated[float, Meta(ge=1)],
-        option("Seconds for trials; one under way is finished.", units=SECONDS),
-    ] = TUNE_BUDGET_S
+    budget_s: Annotated[float, Meta(ge=1), option("Seconds for trials; one under way is finished.", units=SECONDS)] = (
+        TUNE_BUDGET_S
+    )
     oversubscribe: Annotated[bool, option("Try instances times threads up to twice the cores.")] = False
     dry_run: Annotated[bool, option("Measure all the same, and write nothing to the model repository.")] = False
     despite_busy: Annotated[bool, option("Go on where other work disturbs each of the first three runs at a rate.")] = (
@@ -159,8 +153,6 @@ class Tune(Loaded, frozen=True, kw_only=True):
     )
     resume: Annotated[str, option("Go on with a tuning, with its flags; the budget may differ.", metavar="DIR")] = ""
     url: Annotated[str, option("None: it starts its own.", short="-u", hidden=True)] = ""
-    report: Report = False
-    json: Json = False
 
 
 class History(Command, frozen=True, kw_only=True):

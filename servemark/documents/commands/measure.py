@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from msgspec import Meta
 
 from servemark.documents import texts
-from servemark.documents.commands.shared import (
+from servemark.documents.commands import (
     Command,
     Json,
     Loaded,
@@ -15,6 +15,7 @@ from servemark.documents.commands.shared import (
     Only,
     Out,
     Report,
+    Reported,
     Repository,
     Resume,
     SuiteName,
@@ -117,7 +118,7 @@ class Run(Asked, frozen=True, kw_only=True):
             raise OptionError(f"a mix has no {given}", fix=f"leave out {given}")
 
 
-class Suite(Command, frozen=True, kw_only=True):
+class Suite(Reported, frozen=True, kw_only=True):
     """Export and load every workload of a suite, and show one table.
 
     The result directory gets suite.json and suite.md, a page with machine, notes and table; both are complete after
@@ -140,17 +141,13 @@ class Suite(Command, frozen=True, kw_only=True):
         ),
     ] = ()
     only: Only = ()
-    duration_s: Annotated[Annotated[float, Meta(ge=0.1)], option("Measured seconds, at the least.", units=SECONDS)] = (
-        5.0
-    )
+    duration_s: Annotated[float, Meta(ge=0.1), option("Measured seconds, at the least.", units=SECONDS)] = 5.0
     warmup_s: Annotated[NotNegative, option("Seconds before, which do not count.", units=SECONDS)] = 1.0
     out: Out = RESULTS
     resume: Resume = ""
     remove: Annotated[bool, option("Remove each exported model after its run.")] = False
     dry_run: Annotated[bool, option("Say what would run and about how long it takes, and run nothing.")] = False
     model_repository: Repository = MODEL_REPOSITORY
-    report: Report = False
-    json: Json = False
 
 
 class MlperfScenario(StrEnum):
@@ -169,7 +166,7 @@ class MlperfScenario(StrEnum):
 USUAL_DURATION_S, USUAL_QUERIES = 60.0, 100
 
 
-class Mlperf(Loaded, frozen=True, kw_only=True):
+class Mlperf(Loaded, Reported, frozen=True, kw_only=True):
     """Run an MLPerf scenario through the official LoadGen.
 
     The Server scenario's bound is --slo, else that of MLPerf's round, else the workload's own objective.
@@ -181,9 +178,7 @@ class Mlperf(Loaded, frozen=True, kw_only=True):
     workload: Workload
     scenario: Annotated[MlperfScenario, option("SingleStream, MultiStream, Server or Offline.", metavar="S")]
     target_qps: Annotated[NotNegative, option("Server: arrivals/s.", units=RATES)] = 0.0
-    min_duration_s: Annotated[Annotated[float, Meta(ge=0.1)], option("The rules ask for 600.", units=SECONDS)] = (
-        USUAL_DURATION_S
-    )
+    min_duration_s: Annotated[float, Meta(ge=0.1), option("The rules ask for 600.", units=SECONDS)] = USUAL_DURATION_S
     min_queries: Annotated[Count, option("LoadGen's early stopping judges fewer.")] = USUAL_QUERIES
     official: Annotated[
         bool, option("The round's duration and number of queries, for a workload of the suite mlperf-inference.")
@@ -192,8 +187,6 @@ class Mlperf(Loaded, frozen=True, kw_only=True):
         bool,
         option("Accuracy mode: score the labelled data set once by its metric.", name="quality", short="--accuracy"),
     ] = False
-    report: Report = False
-    json: Json = False
 
     def __post_init__(self) -> None:
         if self.scenario == MlperfScenario.SERVER and not self.target_qps:
@@ -202,7 +195,7 @@ class Mlperf(Loaded, frozen=True, kw_only=True):
             raise OptionError("--official brings its own --min-duration and --min-queries", fix="leave them out")
 
 
-class Quality(Loaded, frozen=True, kw_only=True):
+class Quality(Loaded, Reported, frozen=True, kw_only=True):
     """Send a labelled data set through a server, and compute the field's metric of the answers.
 
     Failed requests count as wrong. An interrupted run continues. Exit code 4: trained weights miss the target.
@@ -215,11 +208,9 @@ class Quality(Loaded, frozen=True, kw_only=True):
     workload: Workload
     samples: Annotated[Count | None, option("Number of examples: a random subset, drawn by --seed.")] = None
     fresh: Annotated[bool, option("Begin anew, also where a run was interrupted.")] = False
-    report: Report = False
-    json: Json = False
 
 
-class Kernels(Command, frozen=True, kw_only=True):
+class Kernels(Reported, frozen=True, kw_only=True):
     """Check and time kernels, and say which ceiling bounds each.
 
     The result is complete after each case: --resume goes on with a run that was ended. Ceilings are kept in
@@ -253,17 +244,13 @@ class Kernels(Command, frozen=True, kw_only=True):
     cache: Annotated[
         Literal["hot", "cold"], option("Whether calls find their data in the cache.", metavar="hot|cold")
     ] = "hot"
-    case_limit_s: Annotated[
-        Annotated[float, Meta(ge=1)], option("Skip a case that would take longer.", units=SECONDS)
-    ] = 60.0
+    case_limit_s: Annotated[float, Meta(ge=1), option("Skip a case that would take longer.", units=SECONDS)] = 60.0
     published: Annotated[bool, option("Show DeepBench's published figures of the same sizes beside.")] = False
     out: Out = RESULTS
     new_ceilings: Annotated[bool, option("Measure ceilings again that an earlier run has kept.")] = False
     resume: Annotated[str, option("Go on with a run that was cut short.", metavar="DIR")] = ""
 
     listing: Annotated[bool, option("Show suites and families, and measure nothing.", name="list")] = False
-    report: Report = False
-    json: Json = False
 
     def __post_init__(self) -> None:
         if self.workload and self.suite:

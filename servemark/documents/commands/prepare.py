@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated, ClassVar
 
-from servemark.documents.commands.shared import Command, Json, Repository, Workload
+from servemark.documents.commands import Command, Json, Repository, Workload
 from servemark.documents.fields import IMPORT, MODELS, Natural, NotNegative, Port, argument, folder, option
 from servemark.documents.live import LOOPBACK
 from servemark.documents.request import DEFAULT_ENGINE, PRECISIONS, Engine, Precision

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated, ClassVar
 
-from servemark.documents.commands.shared import Command, Json, Repository, Verbose, existing
+from servemark.documents.commands import Command, Json, Repository, Verbose, existing
 from servemark.documents.fields import Port, argument, folder, option
 from servemark.documents.live import GENERATOR, TRITON
 from servemark.documents.request import DEFAULT_ENGINE

@@ -4,27 +4,23 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
-from servemark.documents.commands.measure import Asked
-from servemark.documents.commands.shared import (
-    Command,
-    Json,
+from servemark.documents.commands import (
     NoCeilings,
     OneDevice,
     Only,
     Out,
-    Report,
+    Reported,
     Repository,
     Resume,
     SuiteName,
     Workload,
 )
+from servemark.documents.commands.measure import Asked
 from servemark.documents.fields import MODELS, Count, Natural, Word, argument, option
 from servemark.documents.request import Precision
 from servemark.errors import OptionError
 from servemark.paths import MODEL_REPOSITORY, RESULTS
 from servemark.quantities import SECONDS, whole
-
-PROFILE_BUDGET_S = 600.0
 
 
 class Explain(Asked, frozen=True, kw_only=True):
@@ -55,7 +51,7 @@ class Explain(Asked, frozen=True, kw_only=True):
     rounds: Annotated[Count, option("Interleaved rounds of --try and --ladder; 5 have an interval.")] = 5
 
 
-class Profile(Command, frozen=True, kw_only=True):
+class Profile(Reported, frozen=True, kw_only=True):
     """Time one warm inference by operator and layer, as each engine's own profiler sees it, and measure its memory.
 
     The result directory also gets the timeline for speedscope and for Chrome's trace viewer. Exit code 2: an engine
@@ -79,14 +75,10 @@ class Profile(Command, frozen=True, kw_only=True):
     ] = ""
     device: OneDevice = "cpu"
     no_ceilings: NoCeilings = False
-    budget_s: Annotated[Annotated[float, Meta(ge=1)], option("Leave out what is not done by then.", units=SECONDS)] = (
-        PROFILE_BUDGET_S
-    )
+    budget_s: Annotated[float, Meta(ge=1), option("Leave out what is not done by then.", units=SECONDS)] = 600.0
     resume: Resume = ""
     out: Out = RESULTS
     model_repository: Repository = MODEL_REPOSITORY
-    report: Report = False
-    json: Json = False
 
     @property
     def memory_batches(self) -> list[int]:
@@ -96,7 +88,7 @@ class Profile(Command, frozen=True, kw_only=True):
         return [whole("--batches", each, 1) for each in self.batches.split(",")] if self.batches else [self.batch_size]
 
 
-class Calibrate(Command, frozen=True, kw_only=True):
+class Calibrate(Reported, frozen=True, kw_only=True):
     """Measure how wrong this load generator is on this machine, and others beside it.
 
     A golden server on loopback has known delays, and logs what really came. Exit code 2: the machine is too unquiet to
@@ -112,11 +104,9 @@ class Calibrate(Command, frozen=True, kw_only=True):
     full: Annotated[bool, option("Longer loads, and three rounds.")] = False
     resume: Resume = ""
     out: Out = RESULTS
-    report: Report = False
-    json: Json = False
 
 
-class Characterise(Command, frozen=True, kw_only=True):
+class Characterise(Reported, frozen=True, kw_only=True):
     """Measure each workload of a suite on each engine, cluster them, and test which few stand for all.
 
     The result directory gets the data of each figure as CSV. Exit code 2: a workload failed somewhere. Ctrl-C keeps
@@ -141,20 +131,16 @@ class Characterise(Command, frozen=True, kw_only=True):
     size: Annotated[Count, option("Number of workloads that stand for all.")] = 3
     starts: Annotated[Natural, option("Fresh server starts of each workload; variation needs 4. 0: none.")] = 4
     seeds: Annotated[Count, option("Seeds that t-SNE is run with.")] = 10
-    duration_s: Annotated[
-        Annotated[float, Meta(ge=0.1)], option("Seconds of each measurement, at the least.", units=SECONDS)
-    ] = 3.0
+    duration_s: Annotated[float, Meta(ge=0.1), option("Seconds of each measurement, at the least.", units=SECONDS)] = 3.0
     device: OneDevice = "cpu"
     only: Only = ()
     no_ceilings: NoCeilings = False
     resume: Annotated[str, option("Go on with this one, which keeps its own options.", metavar="DIR")] = ""
     out: Out = RESULTS
     model_repository: Repository = MODEL_REPOSITORY
-    report: Report = False
-    json: Json = False
 
 
-class Synthesise(Command, frozen=True, kw_only=True):
+class Synthesise(Reported, frozen=True, kw_only=True):
     """Make a network whose layers have the statistics of the given workloads, and hold it against them.
 
     The result directory gets NAME.py, a workload file: `servemark run NAME --workload-file DIR/NAME.py`.
@@ -180,8 +166,6 @@ class Synthesise(Command, frozen=True, kw_only=True):
     ] = ()
     out: Out = RESULTS
     model_repository: Repository = MODEL_REPOSITORY
-    report: Report = False
-    json: Json = False
 
     def __post_init__(self) -> None:
         if self.held_out and not self.engines:

@@ -9,7 +9,7 @@ import pytest
 from exporters.pipeline.provenance import source_digest
 from servemark.synthesis.layers import Dense
 from servemark.synthesis.network import written
-from servemark.workload.own_files import load_file
+from servemark.workload.registry import load_file
 
 
 def digest(file: Path, width: int) -> str:

@@ -9,7 +9,7 @@ from servemark.synthesis.layers import Attention, Convolution, Dense, Embedding,
 from servemark.synthesis.network import network, written
 from servemark.synthesis.plan import Chain, Link, ordered, stages
 from servemark.synthesis.run import layers_of
-from servemark.workload.own_files import load_file
+from servemark.workload.registry import load_file
 
 LINKS = (Link(7, 2, 8), Link(1, 1, 12, pooled=True), Link(4, 1, 10), Link(1, 2, 6), Link(3, 1, 16, pooled=True))
 CHAIN = Chain(3, 33, LINKS)

@@ -13,7 +13,7 @@ from exporters.pipeline.provenance import made_by
 from exporters.pipeline.registry import exporter
 from servemark.errors import InputDataError, OptionError
 from servemark.workload import get, registry
-from servemark.workload.own_files import files_of, load_file
+from servemark.workload.registry import files_of, load_file
 
 WHOLE = '''
 """A model of the user's own."""
