@@ -18,8 +18,7 @@ from servemark.documents.request import DATASET, DRAWN, SYNTHETIC, Inputs
 from servemark.errors import InputDataError, OptionError
 from servemark.paths import DATA_ROOT
 from servemark.quality import ctc
-from servemark.quality.metric import Metric
-from servemark.quality.metrics import metric_named
+from servemark.quality.metrics import Metric, metric_named
 from servemark.quality.scoring import chosen
 from servemark.repository.entry import Golden
 from servemark.workload import Arrays, LabelledSet, Quality, Sample, Tensor, Workload

@@ -23,8 +23,7 @@ from servemark import interrupts
 from servemark.errors import ServerError
 from servemark.repository.entry import Golden
 from servemark.results.schema.run import Resolved
-from servemark.workload import Arrays, Tensor
-from servemark.workload.engine import Engine
+from servemark.workload import Arrays, Engine, Tensor
 
 LOAD_TIMEOUT_S = 900.0
 """Building a TensorRT engine or compiling a program at its first load takes minutes."""

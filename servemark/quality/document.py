@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from servemark.quality.metric import Floats, Means, Metric, Row, Summed
+from servemark.quality.metrics import Floats, Means, Metric, Row, Summed
 from servemark.quality.scoring import NOT_A_NUMBER, Scored, set_digest
 from servemark.repository.entry import Entry
 from servemark.results.schema.details import QualityData, QualityFigure, QualityOutcome, QualityScore

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from servemark.errors import InputDataError, ResultError, parsing
-from servemark.quality.metric import Metric, Row
+from servemark.quality.metrics import Metric, Row
 from servemark.results.directory import write_atomically
 from servemark.workload import Arrays, Example, LabelledSet, Sample, Tensor
 

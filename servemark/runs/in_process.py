@@ -17,7 +17,7 @@ from servemark.repository.entry import Entry
 from servemark.repository.model_config import Settings
 from servemark.results.schema.run import Result
 from servemark.runs.server import export_where_needed
-from servemark.workload.engine import Engine
+from servemark.workload import Engine
 
 Measure = Callable[[LoadConfig], Result]
 """Makes one run and gives its result."""

@@ -18,7 +18,7 @@ from loadgen.targets.open import open_target
 from servemark.errors import InputDataError, ResultError, ServerError
 from servemark.output import note
 from servemark.quality.document import score, weights_of
-from servemark.quality.metric import Metric
+from servemark.quality.metrics import Metric
 from servemark.quality.scoring import Journal, Scorer, chosen, digest_of, rows_of
 from servemark.quantities import duration_text
 from servemark.results import directory as results

@@ -6,6 +6,7 @@ from servemark.workload.registry import UnknownWorkloadError, get, names, worklo
 from servemark.workload.spec import Example, InOrder, LabelledSet, Module, Quality, Variant, Workload, define
 from servemark.workload.tensor import (
     Arrays,
+    Engine,
     Sample,
     Tensor,
     elements,
@@ -17,7 +18,7 @@ from servemark.workload.tensor import (
 )
 
 __all__ = [
-    "Agreement", "Arrays", "Example", "InOrder", "LabelledSet", "Module", "Quality", "Sample", "Slo", "Tensor",
-    "UnknownWorkloadError", "Variant", "Workload", "define", "elements", "get", "names", "numbers", "read_npz",
+    "Agreement", "Arrays", "Engine", "Example", "InOrder", "LabelledSet", "Module", "Quality", "Sample", "Slo",
+    "Tensor", "UnknownWorkloadError", "Variant", "Workload", "define", "elements", "get", "names", "numbers", "read_npz",
     "stack", "whole_numbers", "workloads", "write_npz",
 ]  # fmt: skip

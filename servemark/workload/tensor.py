@@ -1,10 +1,10 @@
-"""A model's inputs and outputs: their names, datatypes and shapes, and batches of samples."""
+"""A model's inputs and outputs: names, datatypes, shapes and batches of samples; and the interface of what runs it."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from zipfile import ZipFile, ZipInfo
 
 import numpy as np
@@ -190,3 +190,26 @@ def stack(samples: Sequence[Sample], tensors: Sequence[Tensor]) -> Arrays:
             ]
         batch[tensor.name] = np.stack(arrays)
     return batch
+
+
+class Engine(Protocol):
+    """A model loaded on one device. Calls of `run` must not overlap."""
+
+    @property
+    def name(self) -> str:
+        """Triton's backend name, such as `onnxruntime`."""
+
+    @property
+    def device(self) -> str:
+        """Return the device: `cpu` or `cuda:N`."""
+
+    @property
+    def provider(self) -> str:
+        """Return the provider, such as `CUDAExecutionProvider`; read back from the engine, not from the request."""
+
+    @property
+    def scalars(self) -> Collection[str]:
+        """Return the inputs without a dimension; no input of a model with batches is one."""
+
+    def run(self, inputs: Arrays) -> Arrays:
+        """Answer one batch: tensor name -> array with the batch as dimension 0, both ways."""

@@ -13,7 +13,7 @@ from servemark.errors import ArtifactError, OptionError
 from servemark.plugins import module_of, names_in
 from servemark.quantities import one_of
 from servemark.repository.entry import how_to_make
-from servemark.workload.engine import Engine
+from servemark.workload import Engine
 
 if TYPE_CHECKING:
     import torch

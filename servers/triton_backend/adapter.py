@@ -16,7 +16,7 @@ import numpy as np
 import triton_python_backend_utils as triton
 
 from servemark.errors import ArtifactError
-from servemark.workload.engine import Engine
+from servemark.workload import Engine
 from servers.engines import DeviceEngine, load_model, model_inputs
 from servers.triton_backend import tensors
 

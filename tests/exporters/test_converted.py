@@ -16,9 +16,8 @@ from exporters.pipeline.registry import exporter
 from servemark.errors import ArtifactError
 from servemark.frameworks.tensorflow import import_tensorflow
 from servemark.repository.entry import Entry
-from servemark.workload import Arrays, Workload, get, names
+from servemark.workload import Arrays, Engine, Workload, get, names
 from servemark.workload.agreement import compare_outputs, scale_of
-from servemark.workload.engine import Engine
 from servers.engines import load_engine
 from tests.support.onnx_models import model
 from tests.support.zoo import LIKE_ANOTHER, tiny_of

@@ -14,9 +14,8 @@ import exporters
 from exporters.pipeline.registry import exporter
 from servemark.figures.registry import count_of, value_of
 from servemark.repository.entry import Entry
-from servemark.workload import Arrays, get
+from servemark.workload import Arrays, Engine, get
 from servemark.workload.agreement import compare_outputs
-from servemark.workload.engine import Engine
 from servers.engines import load_engine
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(240)]

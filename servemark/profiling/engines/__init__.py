@@ -13,8 +13,7 @@ from servemark.profiling.timeline import Inference
 from servemark.quantities import one_of
 from servemark.repository.entry import DEFAULT_ENGINE, Entry
 from servemark.repository.model_config import Settings
-from servemark.workload import Arrays
-from servemark.workload.engine import Engine
+from servemark.workload import Arrays, Engine
 
 
 class Loaded(Protocol):

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from servemark.quality.metric import Means, Row
+from servemark.quality.metrics import Means, Row
 
 
 class Accuracy(Means):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from servemark.quality.metric import Row
+from servemark.quality.metrics import Row
 
 MAX_DETECTIONS = 100
 

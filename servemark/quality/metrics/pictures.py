@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from servemark.datasets import kits19
-from servemark.quality.metric import Floats, Means, Row, Summed
+from servemark.quality.metrics import Floats, Means, Row, Summed
 
 HALF = 0.5
 Array = npt.NDArray[Any]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from servemark.quality.metric import Means
+from servemark.quality.metrics import Means
 
 TOP = 10
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from servemark.quality.metric import Floats, Means, Row, Summed
+from servemark.quality.metrics import Floats, Means, Row, Summed
 
 ORDERS = 4
 

@@ -8,8 +8,7 @@ import pytest
 from scipy.stats import binomtest
 
 from servemark.quality.document import Interval, intervals
-from servemark.quality.metric import Row
-from servemark.quality.metrics import metric_named
+from servemark.quality.metrics import Row, metric_named
 
 ACCURACY, HIT_RATIO = metric_named("accuracy"), metric_named("HR@10")
 

@@ -11,7 +11,7 @@ import torch
 
 from servemark.errors import ArtifactError, OptionError, ServerError
 from servemark.frameworks.tensorflow import import_tensorflow
-from servemark.workload.engine import Engine
+from servemark.workload import Engine
 from servers.engines import DeviceEngine, engine_module, engine_names, load_engine
 from tests.integration import test_scalar_tensors as classifier
 from tests.support.small_models import NAMES, affine, artifact_of, expected

@@ -17,7 +17,7 @@ import torch
 from onnx import helper
 
 from servemark.errors import ServerError
-from servemark.workload.engine import Engine
+from servemark.workload import Engine
 from servers.engines import load_engine
 from servers.engines.onnxruntime import MAX_GRAPHS, OnnxRuntimeOnGpu
 from tests.support.onnx_models import model

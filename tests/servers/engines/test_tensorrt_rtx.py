@@ -8,7 +8,7 @@ import pytest
 
 from servemark.errors import OptionError, ServerError
 from servemark.frameworks.tensorrt import logger
-from servemark.workload.engine import Engine
+from servemark.workload import Engine
 from servers.engines import load_engine
 from tests.doubles.tensorrt import COLUMNS, FakeTensorRT
 

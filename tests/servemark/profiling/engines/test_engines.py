@@ -19,8 +19,7 @@ from servemark.profiling.measure import Measured, Order
 from servemark.profiling.timeline import Inference, wall_us
 from servemark.repository.entry import Entry
 from servemark.results.schema.profile import EngineProfile
-from servemark.workload import get
-from servemark.workload.engine import Engine
+from servemark.workload import Engine, get
 from servers.engines import engine_names
 from servers.engines.onnxruntime import OnnxRuntime
 from tests.support.exporting import Exports
