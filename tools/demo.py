@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import servers
+from servemark.documents.request import DEFAULT_ENGINE
 from servemark.documents.saved_load import described
 from servemark.errors import ExitCode, ServemarkError
 from servemark.figures.registry import value_of
 from servemark.paths import MODEL_REPOSITORY, RESULTS, shown
-from servemark.repository.entry import DEFAULT_ENGINE
 from servemark.results.directory import RESULT_FILE, new_directory, read_run
 from servemark.results.verdict import failed_constraints
 from servemark.views.verdict import answer

@@ -28,6 +28,7 @@ import numpy as np
 
 import exporters
 from exporters import exporter
+from servemark.documents.request import PRECISIONS
 from servemark.errors import ArtifactError, ServemarkError
 from servemark.hub.blocks import description
 from servemark.machine import environment
@@ -37,7 +38,6 @@ from servemark.paths import CHECKOUT, MODEL_REPOSITORY
 from servemark.repository.entry import FULL, Entry
 from servemark.results.directory import write_atomically
 from servemark.workload import Workload, get
-from servemark.workload.agreement import PRECISIONS
 from servemark.workload.imported import MODELS, models_folder
 from servemark.workload.registry import zoo
 from servemark.workload.spec import SEPARATOR

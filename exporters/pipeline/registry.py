@@ -7,12 +7,12 @@ from typing import Protocol
 
 from exporters.pipeline.job import Job
 from exporters.pipeline.parity import Run
+from servemark.documents.request import PRECISIONS
 from servemark.errors import OptionError
 from servemark.plugins import modules_of
 from servemark.quantities import one_of
 from servemark.repository.entry import FULL
 from servemark.workload import Workload
-from servemark.workload.agreement import PRECISIONS
 
 SOURCE = "onnxruntime"
 """The engine whose fp32 artifact, ONNX, the converters read."""

@@ -4,9 +4,10 @@ import itertools
 from typing import TYPE_CHECKING
 
 from servemark.documents.commands.prepare import Export
+from servemark.documents.request import DEFAULT_ENGINE
 from servemark.errors import ExitCode, OptionError, ServemarkError
 from servemark.output import note, stderr
-from servemark.repository.entry import DEFAULT_ENGINE, FULL
+from servemark.repository.entry import FULL
 from servemark.results.directory import print_json
 from servemark.views.wording import agreement_words
 from servemark.workload import get, names

@@ -10,7 +10,7 @@ from servemark.documents.fields import LOADS, MEASURED, QUALITY, RUN, Count, Fil
 from servemark.errors import OptionError
 from servemark.quantities import RATES, SECONDS
 
-AUTO: Literal["auto"] = "auto"
+AUTO: Literal["auto"] = texts.AUTO
 MAX_STAGES = 50
 NO_PAUSE = (0.0, 0.0)
 MIN_CV, MAX_CV, DEFAULT_CV = 0.1, 10.0, 2.0
@@ -41,7 +41,7 @@ WarmUp = Annotated[
     option(
         "Seconds of warm-up, which no figure counts; auto: until the latency is steady.",
         read=texts.warm_up,
-        write=texts.warm_up_text,
+        write=texts.numbers_text,
         metavar="S",
         commands=MEASURED,
         in_web_ui=True,
@@ -189,7 +189,7 @@ class MaxRate(_Load, frozen=True, kw_only=True, tag="max-rate"):
             "Search for the highest rate that meets --slo.",
             name="max_rate",
             read=texts.bounds,
-            write=texts.bounds_text,
+            write=texts.numbers_text,
             metavar="[LOW:HIGH]",
             commands={RUN},
             of_locust=False,

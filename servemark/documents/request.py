@@ -5,7 +5,7 @@ its result keeps it as `request`, and `servemark rerun` reads it there.
 """
 
 import re
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 import msgspec
 from msgspec import Meta, Struct, field
@@ -41,7 +41,9 @@ from servemark.quantities import SECONDS, SHARES
 from servemark.results.objectives import COLD_START, COUNTED, RECOVERY, parse_objectives, written
 
 DEFAULT_ENGINE = "onnxruntime"
-PRECISIONS = ("fp32", "fp16", "bf16", "int8", "fp8")
+_Precision = Literal["fp32", "fp16", "bf16", "int8", "fp8"]
+PRECISIONS: tuple[str, ...] = get_args(_Precision)
+"""Precisions of an artifact's arithmetic; fp32 is the reference and the default."""
 ON, OFF = "on", "off"
 PROCESS_CLOCK = "process"
 SYNTHETIC, DRAWN, DATASET = "synthetic", ("random", "zero"), "dataset"
@@ -53,7 +55,7 @@ Engine = Annotated[
     Word, option("Inference engine, by Triton's backend name.", in_web_ui=True, commands=ALL - {COMPARE})
 ]
 Precision = Annotated[
-    Literal["fp32", "fp16", "bf16", "int8", "fp8"],
+    _Precision,
     option(f"Number format that the engine computes in: {', '.join(PRECISIONS)}.", metavar="P", in_web_ui=True),
 ]
 
@@ -149,7 +151,7 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         option(
             "Give up this share of the requests when unanswered S after sending, like 0.05:0.2.",
             read=texts.cancellation,
-            write=texts.cancellation_text,
+            write=texts.numbers_text,
             metavar="SHARE:S",
             commands=LOADS,
         ),
@@ -237,9 +239,7 @@ class RunRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 "JSON tensors are for HTTP without shared memory", fix="--protocol http, or leave them out"
             )
         server.check_ids(self.protocol)
-        _check_pairs(self)
-        if server.endpoint_type:
-            _check_endpoint(self)
+        _check_exclusions(self)
         if server.streaming and self.protocol != "grpc":
             raise OptionError("--streaming is for gRPC", fix="add --protocol grpc")
         if self.live.otlp_sample and not by_http:
@@ -283,28 +283,7 @@ def _check_transients(request: RunRequest) -> None:
         raise OptionError("--slo cold-start is about a server's start", fix="add --cold-start")
 
 
-def _check_endpoint(request: RunRequest) -> None:
-    """Check that nothing is asked that only KServe v2 has. Raises OptionError."""
-    server = request.server
-    only_kserve = {
-        "--shared-memory": server.shared_memory != "none",
-        "--input-tensor-format": server.input_tensor_format != AUTO,
-        "--output-tensor-format": server.output_tensor_format != AUTO,
-        "--request-parameter": bool(server.request_parameters),
-        "--sequence-length": bool(server.sequence_length),
-        "--bls-composing-models": bool(server.bls_composing_models),
-        "--otlp-sample": bool(request.live.otlp_sample),
-        "--explain": request.live.explain,
-        "--in-process": server.in_process,
-        "--streaming": server.streaming,
-    }
-    if given := [flag for flag, is_given in only_kserve.items() if is_given]:
-        raise OptionError(f"--endpoint-type is not KServe v2, and excludes {given[0]}", fix="leave one out")
-    if not server.url:
-        raise OptionError("--endpoint-type is for a server that runs already", fix="add --url http://HOST:PORT")
-
-
-def _check_pairs(request: RunRequest) -> None:
+def _check_exclusions(request: RunRequest) -> None:
     """Check that options which exclude each other are not given together. Raises OptionError."""
     server = request.server
     given = {
@@ -315,6 +294,10 @@ def _check_pairs(request: RunRequest) -> None:
         "--streaming": server.streaming,
         "--sequence-length": bool(server.sequence_length),
         "--shared-memory": server.shared_memory != "none",
+        "--input-tensor-format": server.input_tensor_format != AUTO,
+        "--output-tensor-format": server.output_tensor_format != AUTO,
+        "--request-parameter": bool(server.request_parameters),
+        "--bls-composing-models": bool(server.bls_composing_models),
         "--explain": request.live.explain,
         "--otlp-sample": bool(request.live.otlp_sample),
         "--in-process": server.in_process,
@@ -328,6 +311,12 @@ def _check_pairs(request: RunRequest) -> None:
     for flag, excluded in _EXCLUDED.items():
         if given[flag] and (other := next((each for each in excluded if given[each]), None)):
             raise OptionError(f"{flag} excludes {other}", fix="leave one of them out")
+    if not server.endpoint_type:
+        return
+    if other := next((flag for flag in _ONLY_KSERVE if given[flag]), None):
+        raise OptionError(f"--endpoint-type is not KServe v2, and excludes {other}", fix="leave one out")
+    if not server.url:
+        raise OptionError("--endpoint-type is for a server that runs already", fix="add --url http://HOST:PORT")
 
 
 _EXCLUDED = {
@@ -349,6 +338,18 @@ _EXCLUDED = {
     "--cold-start": ("--warmup", "--at", "--max-rate", "--workers", "--explain"),
 }
 """Options, and those that each excludes."""
+_ONLY_KSERVE = (
+    "--shared-memory",
+    "--input-tensor-format",
+    "--output-tensor-format",
+    "--request-parameter",
+    "--sequence-length",
+    "--bls-composing-models",
+    "--otlp-sample",
+    "--explain",
+    "--in-process",
+    "--streaming",
+)
 
 GROUPS: dict[str, type[Struct]] = {
     "server": Server,

@@ -3,12 +3,12 @@
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from servemark.errors import OptionError
 from servemark.quantities import RATES, SECONDS, SHARES, above, at_least, exact_number, number, text_of, whole
 
-AUTO = "auto"
+AUTO: Literal["auto"] = "auto"
 MAX_CANCELLED = 0.5
 """Largest share of requests that are given up: the others are measured."""
 MAX_RUNS = 100
@@ -21,9 +21,11 @@ def warm_up(what: str, given: str) -> float | str:
     return AUTO if given == AUTO else at_least(what, given, 0, SECONDS)
 
 
-def warm_up_text(value: float | str) -> str:
-    """Write what `warm_up` reads."""
-    return value if isinstance(value, str) else text_of(value)
+def numbers_text(value: float | tuple[float, float] | str) -> str:
+    """Write what `warm_up`, `cancellation` and `bounds` read: a word, a number, or numbers with colons between."""
+    if isinstance(value, str):
+        return value
+    return ":".join(map(text_of, value if isinstance(value, tuple) else [value]))
 
 
 def think_time(what: str, given: str) -> tuple[float, float]:
@@ -50,11 +52,6 @@ def cancellation(what: str, given: str) -> tuple[float, float]:
             f"{what}: share {found:g} is above {MAX_CANCELLED:g}", fix="lower it: the others are measured"
         )
     return found, at_least(f"{what}: seconds", after, 0, SECONDS)
-
-
-def cancellation_text(value: tuple[float, float]) -> str:
-    """Write what `cancellation` reads."""
-    return ":".join(map(text_of, value))
 
 
 def stages(what: str, given: str, stage: Callable[[float, float, float | None], T]) -> tuple[T, ...]:
@@ -88,11 +85,6 @@ def bounds(what: str, given: str) -> tuple[float, float] | str:
     if len(parts) != 2 or not 0 < parts[0] < parts[1]:
         raise OptionError(f"{what} {given!r} is not LOW:HIGH", fix=f"write it like {what} 500:4000, or alone")
     return parts[0], parts[1]
-
-
-def bounds_text(value: tuple[float, float] | str) -> str:
-    """Write what `bounds` reads."""
-    return value if isinstance(value, str) else ":".join(map(text_of, value))
 
 
 def span(each: Callable[[str, str], float]) -> Callable[[str, str], tuple[float, ...]]:

@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any, Self
 
 from servemark import files
+from servemark.documents.request import PRECISIONS
 from servemark.errors import ArtifactError, parsing
 from servemark.workload import Arrays, elements, read_npz, write_npz
-from servemark.workload.agreement import PRECISIONS, REDUCED
+from servemark.workload.agreement import REDUCED
 
 FULL = PRECISIONS[0]
-DEFAULT_ENGINE = "onnxruntime"
 CONFIG = "config.pbtxt"
 _ENGINE = re.compile(r"[\w.-]*")
 

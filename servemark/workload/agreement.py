@@ -144,8 +144,6 @@ without its optimiser, erred at most 5 times as far wherever they erred by more 
 """
 SMALLEST = float(np.finfo(np.float32).smallest_normal)
 """Some engines flush smaller numbers to 0."""
-PRECISIONS = ("fp32", "fp16", "bf16", "int8", "fp8")
-"""Precisions of an artifact's arithmetic; fp32 is the reference and the default."""
 REDUCED: Mapping[str, tuple[float, float]] = {
     "fp16": (0.99, 0.9),
     "bf16": (0.99, 0.9),

@@ -12,11 +12,11 @@ import pytest
 import exporters
 from exporters import pytorch
 from exporters.pipeline.registry import exporter
+from servemark.documents.request import PRECISIONS
 from servemark.errors import ArtifactError, OptionError
 from servemark.machine.environment import int8_overflows
 from servemark.repository.entry import Entry
 from servemark.workload import get, registry
-from servemark.workload.agreement import PRECISIONS
 from servers.engines import load_engine
 from tests.support.exporting import FROM_TORCH, Exports
 from tests.support.zoo import tiny_of

@@ -9,13 +9,13 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from servemark.documents.commands.prepare import Serving
+from servemark.documents.request import DEFAULT_ENGINE, PRECISIONS
 from servemark.errors import OptionError, ServemarkError
 from servemark.output import note
 from servemark.quantities import one_of, whole
-from servemark.repository.entry import DEFAULT_ENGINE, Entry
+from servemark.repository.entry import Entry
 from servemark.repository.model_config import Settings, named
 from servemark.workload import Workload
-from servemark.workload.agreement import PRECISIONS
 
 PRECISION, INSTANCES, BATCH, BATCHING = "precision", "instances", "batch", "batching"
 _SWITCH = {"on": True, "off": False}

@@ -8,10 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from servemark.documents.request import DEFAULT_ENGINE
 from servemark.plugins import module_of, names_in
 from servemark.profiling.timeline import Inference
 from servemark.quantities import one_of
-from servemark.repository.entry import DEFAULT_ENGINE, Entry
+from servemark.repository.entry import Entry
 from servemark.repository.model_config import Settings
 from servemark.workload import Arrays, Engine
 

@@ -10,9 +10,10 @@ import torch
 
 from exporters.pipeline import golden, parity
 from exporters.pipeline.weights import remembered
+from servemark.documents.request import PRECISIONS
 from servemark.errors import ArtifactError
 from servemark.workload import Arrays, get, stack, workloads
-from servemark.workload.agreement import PRECISIONS, compare_outputs, scale_of
+from servemark.workload.agreement import compare_outputs, scale_of
 from tests.support.exporting import FROM_TORCH, run_artifact
 from tests.support.workload_data import firm
 from tests.support.zoo import LIKE_ANOTHER, exported_names, tiny_names

@@ -21,7 +21,6 @@ from servemark.documents.request import Inputs, Limits, Objectives, RunRequest, 
 from servemark.documents.server import Server
 from servemark.errors import OptionError
 from servemark.results import directory
-from servemark.workload.agreement import PRECISIONS
 from tests.servemark.documents.strategies import requests
 from tests.support.command_line import Servemark
 from tests.support.load_config import arguments, parse
@@ -223,9 +222,7 @@ def test_an_order_is_taken_once(tmp_path: Path) -> None:
     assert (Order.take(path), path.exists()) == (order, False)
 
 
-def test_groups_and_precisions() -> None:
+def test_a_request_without_fields_has_the_defaults_of_its_groups() -> None:
     assert RunRequest().server == Server()
     assert (RunRequest().limits, RunRequest().live) == (Limits(), Live())
     assert Stages(stages=(Stage(1, 2),)).stages[0].rate == 2
-    for precision in PRECISIONS:
-        assert parse(["--precision", precision]).precision == precision

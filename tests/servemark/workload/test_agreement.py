@@ -6,10 +6,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from servemark.documents.request import PRECISIONS
 from servemark.workload.agreement import (
     COLUMNS,
     CROSS_SHARE,
-    PRECISIONS,
     SHARE_OF_ALL,
     Agreement,
     Figures,
