@@ -3,7 +3,7 @@
 import keyword
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -79,19 +79,15 @@ ELSEWHERE = {"kernels": "kernels.command"}
 """The module of a command's function that belongs to another room."""
 
 
-def _completion_options() -> list[click.Option]:
-    """Return the options of the command group."""
-    words = {
-        "--install-completion": (_install, "Install completion for the current shell."),
-        "--show-completion": (
-            _show,
-            "Show completion for the current shell, to copy it or customize the installation.",
-        ),
-    }
-    return [
-        click.Option([name], is_flag=True, is_eager=True, expose_value=False, callback=callback, help=help_)
-        for name, (callback, help_) in words.items()
-    ]
+def _flag(names: list[str], words: Callable[[], str], help_: str) -> click.Option:
+    """Make an option of the group that shows words and ends, before a missing command is noticed."""
+
+    def called(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+        if wanted and not context.resilient_parsing:
+            click.echo(words())
+            context.exit()
+
+    return click.Option(names, is_flag=True, is_eager=True, expose_value=False, callback=called, help=help_)
 
 
 def _script() -> tuple[str, str]:
@@ -104,15 +100,8 @@ def _script() -> tuple[str, str]:
     return shell, kind(click.Group(), {}, "servemark", "_SERVEMARK_COMPLETE").source()
 
 
-def _show(context: click.Context, _: click.Parameter, wanted: bool) -> None:
-    if wanted and not context.resilient_parsing:
-        click.echo(_script()[1])
-        context.exit()
-
-
-def _install(context: click.Context, _: click.Parameter, wanted: bool) -> None:
-    if not wanted or context.resilient_parsing:
-        return
+def _install() -> str:
+    """Write the script where the current shell reads it, and say where. Raises OptionError."""
     shell, script = _script()
     place, start, line = PLACES[shell]
     file = Path.home() / place
@@ -123,8 +112,7 @@ def _install(context: click.Context, _: click.Parameter, wanted: bool) -> None:
         text = beginning.read_text() if beginning.is_file() else ""
         if line.format(file) not in text:
             beginning.write_text(f"{text}\n{line.format(file)}\n")
-    click.echo(f"{shell} completion installed in {file}\nCompletion will take effect once you restart the terminal")
-    context.exit()
+    return f"{shell} completion installed in {file}\nCompletion will take effect once you restart the terminal"
 
 
 class _Imported(Mapping[str, Any]):
@@ -171,25 +159,19 @@ class _Commands(click.Group):
                 formatter.write_dl([(f"{name:{width}}", words) for name, words in commands.items()])
 
 
-def _show_version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
-    if wanted:
-        click.echo(f"servemark {__version__}")
-        context.exit()
-
-
 def build() -> click.Group:
     """The command group with all commands."""
-    version = click.Option(
-        ["--version", "-V"],
-        is_flag=True,
-        is_eager=True,  # before a missing command is noticed
-        expose_value=False,
-        callback=_show_version,
-        help="Show the version and exit.",
-    )
     return _Commands(
         name="servemark",
-        params=[version, *_completion_options()],
+        params=[
+            _flag(["--version", "-V"], lambda: f"servemark {__version__}", "Show the version and exit."),
+            _flag(["--install-completion"], _install, "Install completion for the current shell."),
+            _flag(
+                ["--show-completion"],
+                lambda: _script()[1],
+                "Show completion for the current shell, to copy it or customize the installation.",
+            ),
+        ],
         help="Load-test inference servers with real models: export, serve with Triton, drive, judge.",
         epilog=EPILOG,
         context_settings={"help_option_names": ["-h", "--help"]},

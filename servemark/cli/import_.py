@@ -1,7 +1,7 @@
 """`servemark import`: a model file of the user's becomes a workload."""
 
+import functools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -24,19 +24,14 @@ from servemark.workload.imported import models_folder
 from servemark.workload.registry import check_name
 
 
-@dataclass(frozen=True)
-class _Requests:
-    """Real requests from files, or random ones."""
-
-    input_data: str
-    wished: Inputs
-
-    def __call__(self, workload: Workload, ranges: Mapping[str, tuple[float, float]]) -> Iterator[Sample]:
-        if self.input_data:
-            return samples_at(Path(self.input_data), workload)
-        rng = np.random.default_rng(crc32(workload.name.encode()))
-        wished = msgspec.structs.replace(self.wished, shape={}, input_range=dict(ranges))
-        return random_samples(workload.inputs, wished, rng)
+def _requests(
+    input_data: str, wished: Inputs, workload: Workload, ranges: Mapping[str, tuple[float, float]]
+) -> Iterator[Sample]:
+    """Take real requests from files, or draw random ones."""
+    if input_data:
+        return samples_at(Path(input_data), workload)
+    rng = np.random.default_rng(crc32(workload.name.encode()))
+    return random_samples(workload.inputs, msgspec.structs.replace(wished, shape={}, input_range=dict(ranges)), rng)
 
 
 def import_(options: Import) -> None:
@@ -56,7 +51,7 @@ def import_(options: Import) -> None:
         shapes=wished.shape,
         ranges=wished.input_range,
         max_batch=options.max_batch,
-        requests=_Requests(input_data, wished),
+        requests=functools.partial(_requests, input_data, wished),
         requests_from=str(Path(input_data).absolute()) if input_data else None,
         command=command(),
     )

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from servemark.datasets import MAKER, Origin
-from servemark.errors import InputDataError
+from servemark.errors import InputDataError, parsing
 
 KEY = "go_9x9"
 ORIGIN = Origin("github.com/mlcommons/training, minigo", None, "Apache-2.0", terms_from=MAKER)
@@ -65,10 +65,8 @@ def _played(path: Path, history: int) -> Iterator[Position]:
 
 def _main_line(path: Path) -> Iterator[tuple[str, str, str]]:
     """Place, property and value, up to where the first variation ends."""
-    try:
+    with parsing(path, InputDataError, fix=FIX):
         text = path.read_text(encoding="utf-8-sig", errors="replace")  # names of players are in any encoding
-    except OSError as error:
-        raise InputDataError(f"{path} cannot be read: {error}", fix=FIX) from error
     if not text.lstrip().startswith("("):
         raise InputDataError(f"{path}:1: {text[:40]!r} is not SGF", fix=FIX)
     for token in _TOKEN.finditer(text):

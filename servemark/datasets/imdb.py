@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from servemark import files
 from servemark.datasets import CATALOGUE, Origin
-from servemark.errors import InputDataError
+from servemark.errors import InputDataError, parsing
 
 KEY = "imdb"
 ORIGIN = Origin("ai.stanford.edu/~amaas/data/sentiment", 84, "cite the paper", size_from=CATALOGUE)
@@ -56,10 +56,8 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def _words(path: Path) -> list[str]:
-    try:
+    with parsing(path, InputDataError, fix=FIX):
         words = files.text(path, files.DATA_BYTES).translate(_PUNCTUATION).lower().split()
-    except (OSError, files.NotTextError) as error:
-        raise InputDataError(f"{path} cannot be read: {error}", fix=FIX) from error
     if not words:
         raise InputDataError(f"{path} is empty", fix=FIX)
     return words

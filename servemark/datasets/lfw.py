@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from servemark import files
 from servemark.datasets import CATALOGUE, Origin, image_folder
-from servemark.errors import InputDataError
+from servemark.errors import InputDataError, parsing
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -37,10 +37,8 @@ def read(folder: Path) -> "Iterator[Image.Image]":
 def pairs(folder: Path) -> list[tuple[str, Path, Path]]:
     """Read pairs.txt: place of the line, and the two pictures. Raises InputDataError naming file and line."""
     path = folder / PAIRS
-    try:
+    with parsing(path, InputDataError, fix=FIX):
         header, *lines = files.text(path, files.DATA_BYTES).splitlines()
-    except (OSError, ValueError) as error:
-        raise InputDataError(f"{path} cannot be read: {error}", fix=FIX) from error
     numbers = header.split()
     if len(numbers) != 2 or not all(number.isdecimal() for number in numbers):
         raise InputDataError(f"{path}:1: {header[:80]!r} is not the number of folds and of pairs", fix=FIX)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from servemark import files
 from servemark.datasets import Origin, image_folder
-from servemark.errors import InputDataError
+from servemark.errors import InputDataError, parsing
 
 KEY = "rgbd_faces"
 ORIGIN = Origin("AIBench's authors, on request", None, "by agreement")
@@ -61,15 +61,12 @@ class Faces:
 def _rows(folder: Path, split: str) -> list[tuple[str, Mapping[str, str | None]]]:
     """The rows of a split, each with its place."""
     path = folder / f"{split}.csv"
-    try:
-        with files.opened_text(path) as file:
-            rows = csv.DictReader(file)
-            missing = set(COLUMNS) - set(rows.fieldnames or ())
-            if missing:
-                raise InputDataError(f"{path}:1: no column {', '.join(sorted(missing))}", fix=FIX)
-            places: list[tuple[str, Mapping[str, str | None]]] = [(f"{path}:{rows.line_num}", row) for row in rows]
-    except (OSError, UnicodeDecodeError, files.NotTextError, csv.Error) as error:
-        raise InputDataError(f"{path} cannot be read: {error}", fix=FIX) from error
+    with parsing(path, InputDataError, fix=FIX), files.opened_text(path) as file:
+        rows = csv.DictReader(file)
+        missing = set(COLUMNS) - set(rows.fieldnames or ())
+        if missing:
+            raise InputDataError(f"{path}:1: no column {', '.join(sorted(missing))}", fix=FIX)
+        places: list[tuple[str, Mapping[str, str | None]]] = [(f"{path}:{rows.line_num}", row) for row in rows]
     if not places:
         raise InputDataError(f"{path} lists no faces", fix=FIX)
     return places

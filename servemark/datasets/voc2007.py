@@ -9,7 +9,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from servemark.datasets import CATALOGUE, COPY, Origin, _text
-from servemark.errors import InputDataError
+from servemark.errors import InputDataError, parsing
 
 KEY = "voc2007"
 ORIGIN = Origin(
@@ -49,11 +49,9 @@ def annotated(folder: Path) -> list[tuple[Path, list[Object]]]:
 
 def _objects(picture: Path) -> list[Object]:
     path = picture.parents[1] / "Annotations" / f"{picture.stem}.xml"
-    try:
+    with parsing(path, InputDataError, fix=FIX):
         root = ElementTree.parse(path).getroot()  # noqa: S314 - the user's own data set; expat bounds its expansion
         return [_object(each) for each in root.iter("object")]
-    except (OSError, ElementTree.ParseError, ValueError, TypeError) as error:
-        raise InputDataError(f"{path} cannot be read: {error}", fix=FIX) from error
 
 
 def _object(entry: "ElementTree.Element") -> Object:
