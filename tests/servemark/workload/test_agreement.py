@@ -115,6 +115,8 @@ IDS = np.arange(ROWS * 10).reshape(ROWS, 10)
             "fp32", np.full((ROWS, 3), 7.00003), np.full((ROWS, 3), 7.0), np.full((ROWS, 3), 7.001), id="rtol"
         ),
         pytest.param("int8", 0.8 * drawn(9), drawn(9), -drawn(9), id="min_cosine"),
+        # int8 may shrink answers; what is lost counts against the spread
+        pytest.param("int8", 0.8 * drawn(9), drawn(9), 0.5 * drawn(9), id="length"),
         pytest.param("fp16", drawn(9) + 50, drawn(9) + 50, drawn(9, seed=1) + 50, id="max_spread_error"),
         pytest.param("int8", PEAKED, PEAKED, first_swapped(PEAKED, 3), id="top-1"),
         pytest.param("fp16", np.where(IDS % 100 == 55, -1, IDS), IDS, np.where(IDS % 5 == 3, -1, IDS), id="min_match"),
@@ -127,12 +129,6 @@ def test_every_limit_refuses(
     limits = Agreement().at(precision)
     assert compare_outputs(within, reference, limits).agrees
     assert not compare_outputs(outside, reference, limits).agrees
-
-
-def test_half_of_the_length_is_the_right_direction_at_the_wrong_distance() -> None:
-    """int8 may shrink answers; what is lost counts against the spread."""
-    assert not compare_outputs(0.5 * drawn(9), drawn(9), Agreement().at("int8")).agrees
-    assert compare_outputs(0.8 * drawn(9), drawn(9), Agreement().at("int8")).agrees
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
@@ -277,28 +273,6 @@ SAMPLES = 16
 
 def normal(*shape: int) -> Figures:
     return np.random.default_rng(0).normal(size=shape)
-
-
-def test_each_element_has_its_own_spread() -> None:
-    boxes_and_score = normal(SAMPLES, 5) * [300, 300, 300, 300, 0.3]
-    scale = OutputScale.of(boxes_and_score.astype(np.float32))
-    assert scale.spread[:4].min() > 100
-    assert 0.1 < scale.spread[4] < 0.4
-
-
-def test_an_offset_is_not_a_size() -> None:
-    values = normal(SAMPLES, 4)
-    np.testing.assert_allclose(OutputScale.of(values + 1e4).spread, OutputScale.of(values).spread)
-
-
-def test_an_outlier_does_not_widen_what_the_others_are_judged_by() -> None:
-    values = normal(SAMPLES, 4)
-    spoilt = values.copy()
-    spoilt[3, 2] = 1e9
-    before, scale = OutputScale.of(values), OutputScale.of(spoilt)
-    assert scale.spread.max() < 2 * before.spread.max()
-    assert scale.sizes(spoilt)[3, 2] == pytest.approx(1e9)
-    assert scale.lengths(spoilt)[[0, 1]].max() < 1e2
 
 
 def test_few_samples_that_are_alike_by_chance_take_from_the_whole() -> None:
