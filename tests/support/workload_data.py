@@ -11,7 +11,7 @@ from torch import nn
 
 from exporters.pipeline import golden
 from servemark.repository.entry import Golden
-from servemark.workload import Workload, get, stack
+from servemark.workload import LabelledSet, Workload, get, stack
 
 
 def batch_of(workload: Workload, rows: int, seed: int = 0) -> list[torch.Tensor]:
@@ -56,6 +56,14 @@ def read_requests(name: str, path: Path) -> list[Any]:
     workload = get(name)
     assert workload.read is not None
     found = list(workload.read(path))
+    assert found
     for tensor in workload.inputs:
-        assert {(each[tensor.name].dtype, each[tensor.name].shape) for each in found} == {(tensor.dtype, tensor.shape)}
+        assert all(each[tensor.name].dtype == tensor.dtype and tensor.fits(each[tensor.name].shape) for each in found)
     return found
+
+
+def labelled(name: str, path: Path) -> LabelledSet:
+    """The labelled examples that a workload reads from its data set."""
+    read = get(name).labelled
+    assert read is not None
+    return read(path)

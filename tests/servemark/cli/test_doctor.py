@@ -9,13 +9,6 @@ from servemark.machine.limits import Cores
 from tests.support.command_line import BAD_INPUT, Servemark
 
 
-@pytest.mark.parametrize("command", ["list", "doctor"])
-def test_json_is_one_document(command: str, servemark: Servemark) -> None:
-    done = servemark(command, "--json")
-    assert done.code in {0, BAD_INPUT}
-    assert json.loads(done.out)
-
-
 @pytest.mark.parametrize(("percent", "ok"), [(3.0, True), (96.0, False)])
 def test_doctor_tells_a_busy_machine(
     percent: float, ok: bool, servemark: Servemark, monkeypatch: pytest.MonkeyPatch

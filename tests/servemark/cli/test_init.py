@@ -12,8 +12,12 @@ from servemark.documents.request import GROUPS, Objectives, RunRequest
 from tests.support.command_line import BAD_INPUT, Servemark
 
 
-def test_a_start_is_written(servemark: Servemark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True)
+def in_the_working_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
+
+
+def test_a_start_is_written(servemark: Servemark) -> None:
     code, out, err = servemark("init", "ranking")
     assert (code, err) == (0, "")
     assert out.splitlines()[:2] == ["wrote run.yaml", "wrote locustfile.py"]
@@ -28,17 +32,13 @@ def test_a_start_is_written(servemark: Servemark, tmp_path: Path, monkeypatch: p
 
 @pytest.mark.parametrize(("serves", "named"), [(True, "locust --serve"), (False, "--url http://SERVER:8000")])
 def test_the_next_command_is_one_that_this_install_has(
-    serves: bool, named: str, servemark: Servemark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    serves: bool, named: str, servemark: Servemark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("servemark.cli.init.serves_here", lambda: serves)
     assert named in servemark("init", "ranking").out
 
 
-def test_every_other_option_stands_there_as_a_comment(
-    servemark: Servemark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_every_other_option_stands_there_as_a_comment(servemark: Servemark) -> None:
     servemark("init", "ranking")
     lines = [line.strip().removeprefix("# ") for line in Path("run.yaml").read_text().splitlines()]
     keys = [line.partition(":")[0] for line in lines]
@@ -49,8 +49,7 @@ def test_every_other_option_stands_there_as_a_comment(
     assert "warmup: auto" in lines
 
 
-def test_what_is_there_is_kept(servemark: Servemark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_what_is_there_is_kept(servemark: Servemark) -> None:
     Path("run.yaml").write_text("mine")
     code, _, err = servemark("init", "ranking")
     assert code == BAD_INPUT
@@ -60,7 +59,6 @@ def test_what_is_there_is_kept(servemark: Servemark, tmp_path: Path, monkeypatch
     assert Path("run.yaml").read_text() != "mine"
 
 
-def test_an_unknown_workload(servemark: Servemark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_an_unknown_workload(servemark: Servemark, tmp_path: Path) -> None:
     assert servemark("init", "nothing").code == BAD_INPUT
     assert list(tmp_path.iterdir()) == []

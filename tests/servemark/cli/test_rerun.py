@@ -6,11 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from servemark.cli import run as command
 from servemark.documents.flags import request_of
 from servemark.documents.load import ClosedLoop
 from servemark.documents.request import RunRequest, changed
-from servemark.errors import OptionError
 from servemark.figures.registry import value_of
 from servemark.results import directory
 from servemark.workload import get
@@ -22,8 +20,8 @@ from tests.support.measured import evenly, load_result
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
     """A result of a run."""
-    flags = ("-u".replace("-u", "--url"), "http://h:1", "--request-rate", "40", "--duration", "10", "--warmup", "1")
-    directory.write(tmp_path, load_result((*flags, "--slo", "p90:50"), evenly(40, 11, 0.02)))
+    flags = "--url http://h:1 --request-rate 40 --duration 10 --warmup 1 --slo p90:50".split()
+    directory.write(tmp_path, load_result(flags, evenly(40, 11, 0.02)))
     return tmp_path
 
 
@@ -52,27 +50,17 @@ def test_the_options_of_a_result_are_a_file(saved: Path, servemark: Servemark) -
     ]
 
 
-def test_a_run_is_made_again(servemark: Servemark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_is_made_again(servemark: Servemark, tmp_path: Path, stopped: list[RunRequest]) -> None:
     """With what was asked for, changed by what follows the result."""
-    made: list[RunRequest] = []
-
-    def stop(request: RunRequest) -> None:
-        made.append(request)
-        raise OptionError("not run")
-
     flags = {"model": "ranking_tiny", "request_rate": "40", "engine_option": ["compile=true"], "slo": "p90:50"}
     result = load_result(("--request-rate", "40"), evenly(40, 15, 0.02))
     directory.write(tmp_path, {**result, "request": msgspec.to_builtins(request_of(flags))})
-    monkeypatch.setattr(command, "resolved", stop)
     code, _, err = servemark("rerun", str(tmp_path), "--concurrency", "2", "--seed=7")
     assert (code, err) == (BAD_INPUT, "servemark: not run\n")
-    [request] = made
+    [request] = stopped
     assert (request.workload, request.load) == ("ranking_tiny", ClosedLoop(concurrency=2))
-    assert (request.inputs.seed, request.objectives.slo, request.server.engine_options) == (
-        7,
-        "p90:50",
-        ("compile=true",),
-    )
+    assert (request.inputs.seed, request.objectives.slo) == (7, "p90:50")
+    assert request.server.engine_options == ("compile=true",)
 
 
 def test_what_differs_is_said(saved: Path, servemark: Servemark) -> None:

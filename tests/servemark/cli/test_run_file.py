@@ -5,10 +5,8 @@ from typing import Any
 
 import pytest
 
-from servemark.cli import explain, run
 from servemark.documents.load import ClosedLoop, ConstantRate, Distribution, MaxRate
 from servemark.documents.request import RunRequest
-from servemark.errors import OptionError
 from tests.support.command_line import BAD_INPUT, Servemark
 
 REQUEST = """\
@@ -31,31 +29,14 @@ def in_the_working_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.fixture
-def requests(monkeypatch: pytest.MonkeyPatch) -> list[RunRequest]:
-    """The requests of the runs that would be made."""
-    found: list[RunRequest] = []
-
-    def stop(request: RunRequest) -> None:
-        found.append(request)
-        raise OptionError("not run")
-
-    for module in (run, explain):
-        monkeypatch.setattr(module, "resolved", stop)
-    return found
-
-
 def test_the_request_of_a_file_is_that_of_the_run(
-    servemark: Servemark, tmp_path: Path, requests: list[RunRequest]
+    servemark: Servemark, tmp_path: Path, stopped: list[RunRequest]
 ) -> None:
     (tmp_path / "run.yaml").write_text(REQUEST)
     servemark("run", "--config", "run.yaml")
-    [request] = requests
-    assert (request.workload, request.server.url, request.live.request_log) == (
-        "ranking_tiny",
-        "http://127.0.0.1:1",
-        True,
-    )
+    [request] = stopped
+    assert (request.workload, request.server.url) == ("ranking_tiny", "http://127.0.0.1:1")
+    assert request.live.request_log
     assert request.load == ConstantRate(rate=1000, distribution=Distribution.GAMMA, gamma_cv=3)
     assert request.objectives.slo == "p50:5,p99:20"
 
@@ -69,21 +50,18 @@ def test_the_request_of_a_file_is_that_of_the_run(
     ],
 )
 def test_the_command_line_comes_first(
-    flags: list[str], load: Any, servemark: Servemark, tmp_path: Path, requests: list[RunRequest]
+    flags: list[str], load: Any, servemark: Servemark, tmp_path: Path, stopped: list[RunRequest]
 ) -> None:
     (tmp_path / "run.yaml").write_text(REQUEST)
     servemark("run", "ncf_tiny", *flags, "--config", "run.yaml")
-    [request] = requests
+    [request] = stopped
     assert (request.workload, request.load) == ("ncf_tiny", load)
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (
-            "workload: ranking_tiny\n\nload: {kind: closed-loop, duration_s: soon}",
-            ":3: load.duration_s 'soon' is not a",
-        ),
+        ("workload: x\n\nload: {kind: closed-loop, duration_s: soon}", ":3: load.duration_s 'soon' is not a"),
         ("workload: nothing", ":1: unknown workload 'nothing'"),
         ("workload: ranking_tiny\ninputs:\n  batch_size: 100000", ":3: --batch-size 100000 is above"),
     ],
@@ -105,12 +83,12 @@ def test_an_option_of_the_command_line_is_not_looked_for_in_the_file(servemark: 
 
 @pytest.mark.parametrize("command", ["run", "explain"])
 def test_the_users_own_files_are_in_the_request_for_a_rerun(
-    command: str, servemark: Servemark, tmp_path: Path, requests: list[RunRequest]
+    command: str, servemark: Servemark, tmp_path: Path, stopped: list[RunRequest]
 ) -> None:
     files = [str(tmp_path / "a.py"), str(tmp_path / "b.py")]
     own = ["--workload-file", "a.py", "--workload-file", "b.py", "--imports-dir"]
     servemark(command, "ranking_tiny", *own, str(tmp_path))
     servemark(command, "ranking_tiny", *own, "none")
-    assert [[*request.workload_files] for request in requests] == [files, files]
-    assert [request.imports_dir for request in requests] == [str(tmp_path), ""]  # a folder that is there
-    assert [request.live.explain for request in requests] == [command == "explain"] * 2
+    assert [[*request.workload_files] for request in stopped] == [files, files]
+    assert [request.imports_dir for request in stopped] == [str(tmp_path), ""]  # a folder that is there
+    assert [request.live.explain for request in stopped] == [command == "explain"] * 2

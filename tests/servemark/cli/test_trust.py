@@ -9,12 +9,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from servemark.cli import _command, build, run
+from servemark.cli import _command, build
 from servemark.documents.fields import Names
 from servemark.documents.files import text_of
 from servemark.documents.flags import OPTIONS, Option, request_of
 from servemark.documents.request import RunRequest
-from servemark.errors import OptionError
 from servemark.results import directory
 from servemark.workload import get
 from tests.support.command_line import BAD_INPUT, Servemark
@@ -32,19 +31,6 @@ VALUES: dict[str, dict[str, Any]] = {
 """Options that take no path, or need another one -> options that name something of theirs."""
 
 
-@pytest.fixture
-def stopped(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The requests that runs would make, which go no further."""
-    found: list[Any] = []
-
-    def stop(request: RunRequest) -> None:
-        found.append(request)
-        raise OptionError("not run")
-
-    monkeypatch.setattr(run, "resolved", stop)
-    return found
-
-
 def result_with(folder: Path, **options: Any) -> Path:
     """A result whose options somebody else has written."""
     result = load_result(("--request-rate", "40"), evenly(40, 15, 0.02))
@@ -60,7 +46,7 @@ def test_a_run_takes_every_option_of_a_request() -> None:
 
 @pytest.mark.parametrize("option", NAMING.values(), ids=NAMING)
 def test_what_a_result_names_waits_for_a_yes(
-    option: Option, servemark: Servemark, tmp_path: Path, stopped: list[Any]
+    option: Option, servemark: Servemark, tmp_path: Path, stopped: list[RunRequest]
 ) -> None:
     value = ["/somewhere"] if option.kind.many else "/somewhere"
     assert not option.switch
@@ -73,15 +59,9 @@ def test_what_a_result_names_waits_for_a_yes(
     assert "add --trust" not in err
 
 
-def test_what_names_nothing_needs_no_yes(servemark: Servemark, tmp_path: Path, stopped: list[Any]) -> None:
-    plain = {
-        "input-data": "random",
-        "engine_option": ["compile=true"],
-        "device": "cuda:0",
-        "slo": "p90:50",
-        "engine": "pytorch",
-    }
-    servemark("rerun", str(result_with(tmp_path, **plain)))
+def test_what_names_nothing_needs_no_yes(servemark: Servemark, tmp_path: Path, stopped: list[RunRequest]) -> None:
+    plain = {"input-data": "random", "engine_option": ["compile=true"], "device": "cuda:0", "slo": "p90:50"}
+    servemark("rerun", str(result_with(tmp_path, **plain, engine="pytorch")))
     assert len(stopped) == 1
 
 
@@ -120,10 +100,9 @@ def test_a_local_file_is_not_sent(servemark: Servemark, tmp_path: Path) -> None:
     assert "1234" not in err
 
 
-def test_an_environment_of_triton_is_a_program(servemark: Servemark, tmp_path: Path, stopped: list[Any]) -> None:
-    _, _, err = servemark(
-        "rerun", str(result_with(tmp_path, engine_option=["compile=true", "EXECUTION_ENV_PATH=/tmp/env"]))
-    )
+def test_an_environment_of_triton_is_a_program(servemark: Servemark, tmp_path: Path, stopped: list[RunRequest]) -> None:
+    result = result_with(tmp_path, engine_option=["compile=true", "EXECUTION_ENV_PATH=/tmp/env"])
+    _, _, err = servemark("rerun", str(result))
     assert "program: --engine-option 'compile=true', 'EXECUTION_ENV_PATH=/tmp/env'" in err
     assert not stopped
 
@@ -135,7 +114,7 @@ def test_an_engine_leads_to_no_other_folder(servemark: Servemark, tmp_path: Path
     assert "'onnxruntime/../../../tmp/model' is not a name for an engine" in err
 
 
-def test_what_the_command_line_gives_is_not_asked_for(servemark: Servemark, tmp_path: Path, stopped: list[Any]) -> None:
+def test_what_the_command_line_gives_is_not_asked_for(servemark: Servemark, tmp_path: Path, stopped: list[RunRequest]) -> None:
     result = result_with(tmp_path, url="http://theirs:1", arrival_trace="theirs.csv")
     servemark("rerun", str(result), "--url", "http://mine:1", "--request-rate", "5")
     assert [request.server.url for request in stopped] == ["http://mine:1"]
@@ -143,7 +122,7 @@ def test_what_the_command_line_gives_is_not_asked_for(servemark: Servemark, tmp_
 
 @pytest.mark.parametrize(("answer", "made"), [("y\n", 1), ("\n", 0), ("n\n", 0)])
 def test_a_terminal_is_asked(
-    answer: str, made: int, servemark: Servemark, tmp_path: Path, stopped: list[Any], monkeypatch: pytest.MonkeyPatch
+    answer: str, made: int, servemark: Servemark, tmp_path: Path, stopped: list[RunRequest], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_command, "_at_a_terminal", lambda: True)
     monkeypatch.setattr("sys.stdin", io.StringIO(answer))
@@ -163,71 +142,46 @@ def test_the_options_as_a_file_are_shown_with_what_they_name(servemark: Servemar
 @pytest.mark.parametrize("value", [5, None, {"a": 1}, [5], ["a", None], True, "\0", "\ud800"])
 @pytest.mark.parametrize("name", ["server.url", "inputs.input_data", "live.out"])
 def test_a_value_of_another_kind_is_refused(
-    name: str, value: Any, servemark: Servemark, tmp_path: Path, stopped: list[Any]
+    name: str, value: Any, servemark: Servemark, tmp_path: Path, stopped: list[RunRequest]
 ) -> None:
-    (result_with(tmp_path) / "result.json").write_text(_with(tmp_path, name, value))
+    document = directory.read(result_with(tmp_path))
+    group, _, field = name.partition(".")
+    document["request"][group][field] = value
+    (tmp_path / "result.json").write_text(json.dumps(document))
     code, _, err = servemark("rerun", str(tmp_path), "--trust")
     assert (code, stopped) == (BAD_INPUT, [])
     # half of a surrogate pair is not JSON, and refused before its field is known
     assert name in err or "is not plain text" in err or "JSON is malformed" in err
 
 
-def _with(folder: Path, name: str, value: Any) -> str:
-    document = directory.read(folder)
-    group, _, field = name.partition(".")
-    document["request"][group][field] = value
-    return json.dumps(document)
-
-
-class TestConfig:
-    """`--config`: one's own lies in the working directory."""
-
-    @pytest.fixture
-    def file(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-        own = tmp_path / "own"
-        own.mkdir()
-        monkeypatch.chdir(own)
-        file = own / "run.yaml"
-        flags = {"model": "ranking_tiny", "url": "http://mine:1", "power_command": "meter"}
-        file.write_text(text_of(request_of(flags)))
-        return file
-
-    def test_ones_own_is_taken(self, file: Path, servemark: Servemark, stopped: list[Any]) -> None:
-        servemark("run", "--config", str(file))
-        assert [request.live.power_command for request in stopped] == ["meter"]
-
-    def test_one_of_elsewhere_is_asked_for(
-        self, file: Path, servemark: Servemark, stopped: list[Any], tmp_path: Path
-    ) -> None:
-        elsewhere = file.rename(tmp_path / "run.yaml")
-        file.symlink_to(elsewhere)
-        for path in (elsewhere, file):
-            code, _, err = servemark("run", "--config", str(path))
-            assert (code, stopped) == (BAD_INPUT, [])
-            assert "program: --power-command 'meter'" in err
-        servemark("run", "--config", str(elsewhere), "--trust")
-        assert len(stopped) == 1
-
-    def test_one_that_everybody_may_change_is_asked_for(
-        self, file: Path, servemark: Servemark, stopped: list[Any]
-    ) -> None:
-        file.chmod(0o666)
-        servemark("run", "--config", str(file))
-        assert not stopped
-
-    def test_one_of_another_user_is_asked_for(
-        self, file: Path, servemark: Servemark, stopped: list[Any], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        other = os.geteuid() + 1
-        monkeypatch.setattr(os, "geteuid", lambda: other)
-        servemark("run", "--config", str(file))
-        assert not stopped
-
-    def test_a_file_does_not_trust_itself(self, file: Path, servemark: Servemark, stopped: list[Any]) -> None:
-        file.write_text("trust: true")
-        code, _, err = servemark("run", "--config", str(file))
-        assert (code, stopped) == (BAD_INPUT, [])
-        assert "trust is not a field of a request" in err
+def test_a_config_is_taken_without_a_yes_where_it_is_ones_own(
+    servemark: Servemark, tmp_path: Path, stopped: list[RunRequest], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One's own lies in the working directory, and others cannot change it; none trusts itself."""
+    own, elsewhere = tmp_path / "own" / "run.yaml", tmp_path / "run.yaml"
+    own.parent.mkdir()
+    monkeypatch.chdir(own.parent)
+    own.write_text(text_of(request_of({"model": "ranking_tiny", "url": "http://mine:1", "power_command": "meter"})))
+    servemark("run", "--config", str(own))
+    assert [request.live.power_command for request in stopped] == ["meter"]
+    own.chmod(0o666)
+    servemark("run", "--config", str(own))
+    own.rename(elsewhere).chmod(0o600)
+    own.symlink_to(elsewhere)
+    for path in (elsewhere, own):
+        code, _, err = servemark("run", "--config", str(path))
+        assert code == BAD_INPUT
+        assert "program: --power-command 'meter'" in err
+    assert len(stopped) == 1
+    servemark("run", "--config", str(elsewhere), "--trust")
+    assert len(stopped) == 2
+    elsewhere.replace(own)
+    user = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: user + 1)
+    servemark("run", "--config", str(own))
+    assert len(stopped) == 2
+    own.write_text("trust: true")
+    assert "trust is not a field of a request" in servemark("run", "--config", str(own)).err
 
 
 def test_a_declaration_counts_for_each_value() -> None:

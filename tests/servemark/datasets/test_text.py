@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from servemark import workload
-from servemark.datasets import gigaword, wmt
+from servemark.datasets import cbt, gigaword, imdb, wikitext2, wmt
 from servemark.errors import InputDataError
 from tests.support.workload_data import read_requests
 
@@ -145,12 +144,9 @@ def test_captions_are_asked_for_coco2014(tmp_path: Path) -> None:
     for place, colour in (("val2014/COCO_val2014_000000000042.jpg", "white"), ("train2014/x.jpg", "black")):
         (tmp_path / place).parent.mkdir()
         Image.new("RGB", (640, 480), colour).save(tmp_path / place)
-    read = workload.get("image_caption").read
-    assert read is not None
-    (picture,) = read(tmp_path)
-    assert picture["image"].shape == (3, 224, 224)
+    (picture,) = read_requests("image_caption", tmp_path)
     assert float(picture["image"].mean()) == pytest.approx(2.4, abs=0.1)
-    (picture,) = read(tmp_path / "train2014")
+    (picture,) = read_requests("image_caption", tmp_path / "train2014")
     np.testing.assert_allclose(picture["image"].mean(), -2.0, atol=0.1)
 
 
@@ -158,11 +154,64 @@ def test_im2txt_stretches_pictures_and_takes_the_centre(tmp_path: Path) -> None:
     picture = Image.new("RGB", (640, 480), "black")
     picture.paste("red", (320, 0, 640, 480))
     picture.save(tmp_path / "x.png")
-    read = workload.get("image_caption_im2txt").read
-    assert read is not None
-    (request,) = read(tmp_path)
+    (request,) = read_requests("image_caption_im2txt", tmp_path)
     image = request["image"]
-    assert (str(image.dtype), image.shape) == ("float32", (3, 299, 299))
+    assert image.shape == (3, 299, 299)
     assert (image[:, :, :148] == -1).all()
     assert (image[0, :, 151:] == 1).all()
     assert (image[1:] == -1).all()
+
+
+def wikitext(root: Path, train: str, test: str) -> Path:
+    (root / "wiki.train.tokens").write_text(train)
+    (root / "wiki.test.tokens").write_text(test)
+    return root
+
+
+def test_wikitext_is_cut_into_windows(tmp_path: Path) -> None:
+    folder = wikitext(tmp_path, " = a = \n\n b <unk> c \n", " a b \n c c \n")
+    assert wikitext2.build_vocabulary(folder / "wiki.train.tokens") == {"=": 1, "a": 2, "b": 3, "<unk>": 4, "c": 5}
+    (window,) = wikitext2.read(folder, length=4)
+    assert [part.tolist() for part in window] == [[2, 3, 0, 5], [3, 0, 5, 5]]
+    with pytest.raises(InputDataError, match=r"wiki\.test\.tokens:1: 'd' is not in the training text"):
+        list(wikitext2.read(wikitext(tmp_path, "a b\n", "a d\n"), length=2))
+    with pytest.raises(InputDataError, match="one window needs 36"):
+        list(wikitext2.read(wikitext(tmp_path, "a b\n", "a\n"), length=35))
+    with pytest.raises(InputDataError, match="33,279 different words"):
+        wikitext2.build_vocabulary(wikitext(tmp_path, " ".join(map(str, range(33_278))), "a") / "wiki.train.tokens")
+
+
+def test_reviews_are_numbered_by_frequency(tmp_path: Path) -> None:
+    for part in ("train", "test"):
+        for label, text in (("pos", "Good, good film!"), ("neg", "A bad film.")):
+            (tmp_path / "aclImdb" / part / label).mkdir(parents=True)
+            (tmp_path / "aclImdb" / part / label / "0_1.txt").write_text(text)
+    positive, negative = imdb.read(tmp_path, cutoff=2)
+    assert (positive.tolist(), negative.tolist()) == ([1, 1, 0], [2, 2, 0])  # film, good, and the unknown
+    (tmp_path / "aclImdb" / "test" / "neg" / "0_1.txt").write_text("...")
+    with pytest.raises(InputDataError, match=r"0_1\.txt is empty"):
+        list(imdb.read(tmp_path))
+    with pytest.raises(InputDataError, match="holds no reviews"):
+        list(imdb.read(tmp_path / "elsewhere"))
+
+
+QUESTION = "1 The cat saw a dog .\n2 It ran .\n21 The XXXXX ran .\tcat\t\tcat|dog|a|b|c|d|e|f|g|h\n\n"
+
+
+def test_questions_come_with_their_story_and_candidates(tmp_path: Path) -> None:
+    folder = tmp_path / "CBTest" / "data"
+    folder.mkdir(parents=True)
+    (folder / cbt.TRAINING).write_text("1 the the the cat cat .\n")
+    (folder / cbt.TEST).write_text(QUESTION + QUESTION)
+    one, other = cbt.read(tmp_path, vocabulary=5)  # the, cat and the full stop have numbers
+    assert [part.tolist() for part in one] == [[2, 3, 1, 1, 1, 4, 1, 1, 4], [2, 1, 1, 4], [3] + [1] * 9]
+    assert [part.tolist() for part in other] == [part.tolist() for part in one]
+    damaged = {
+        QUESTION.replace("|h", ""): r"2500ex\.txt:3: 9 candidates",
+        "1 a story\n21 The XXXXX ran\tcat\n": ":2: 0 candidates",
+        "x y\n": ":1: 'x y' has no",
+    }
+    for text, reason in damaged.items():
+        (folder / cbt.TEST).write_text(text)
+        with pytest.raises(InputDataError, match=reason):
+            list(cbt.read(tmp_path, vocabulary=5))

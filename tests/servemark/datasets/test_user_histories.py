@@ -8,13 +8,7 @@ import pytest
 
 from servemark.datasets import amazon_electronics, gowalla, ml_20m
 from servemark.errors import InputDataError
-from servemark.workload import Workload, get
-
-
-def workload(name: str) -> Workload:
-    found = get(name)
-    assert found.read is not None
-    return found
+from tests.support.workload_data import read_requests
 
 
 def check_ins(root: Path, text: str) -> Path:
@@ -31,9 +25,7 @@ def reviews(root: Path, *rows: tuple[str, str, int]) -> Path:
 
 def test_a_ranking_request_is_the_last_five_check_ins(tmp_path: Path) -> None:
     lines = "".join(f"7 {100 + place} 1\n" for place in range(7)) + "9 103 1\n"
-    read = workload("ranking").read
-    assert read is not None
-    first, second = read(check_ins(tmp_path, lines))
+    first, second = read_requests("ranking", check_ins(tmp_path, lines))
     assert (first["user"].tolist(), first["seq"].tolist()) == ([0], [3, 4, 5, 6, 7])
     assert (second["user"].tolist(), second["seq"].tolist()) == ([1], [0, 0, 0, 0, 4])
 
@@ -45,24 +37,19 @@ def test_check_ins_that_are_none(tmp_path: Path, text: str, message: str) -> Non
 
 
 def test_items_beyond_the_model_are_refused(tmp_path: Path) -> None:
-    read = workload("ranking").read
-    assert read is not None
     with pytest.raises(InputDataError, match="beyond the model"):
-        list(read(check_ins(tmp_path, "".join(f"1 {item} 1\n" for item in range(14_008)))))
+        read_requests("ranking", check_ins(tmp_path, "".join(f"1 {item} 1\n" for item in range(14_008))))
 
 
 def test_a_din_request_leaves_the_last_review_out(tmp_path: Path) -> None:
     folder = reviews(tmp_path, ("u", "B3", 30), ("u", "B1", 10), ("v", "B2", 5), ("u", "B2", 20))
     assert list(amazon_electronics.histories(folder)) == [[0, 1, 2], [1]]
-    din = workload("din")
-    assert din.read is not None
-    positive, negative = din.read(folder)  # the user of one review has no history
+    positive, negative = read_requests("din", folder)  # the user of one review has no history
     assert positive["item"].tolist() == [2]
     assert negative["item"].tolist()[0] not in {0, 1, 2}
     for request in (positive, negative):
         assert request["hist_len"].tolist() == [2]
         np.testing.assert_array_equal(request["hist"][:3], [0, 1, 0])
-        assert {t.name: (t.dtype, t.shape) for t in din.inputs} == {k: (v.dtype, v.shape) for k, v in request.items()}
 
 
 @pytest.mark.parametrize(
@@ -96,9 +83,8 @@ def test_ml_20m_numbers_users_and_films_as_they_appear_and_sorts_by_time(tmp_pat
 
 
 def test_an_ncf_query_is_the_last_film_and_999_unrated_ones(tmp_path: Path) -> None:
-    read = workload("ncf").read
-    assert read is not None
-    first, second = read(ratings(tmp_path, *(f"{user},{film},3.0,{-film}" for user in (4, 2) for film in range(40))))
+    folder = ratings(tmp_path, *(f"{user},{film},3.0,{-film}" for user in (4, 2) for film in range(40)))
+    first, second = read_requests("ncf", folder)
     assert (first["user"].tolist(), second["user"].tolist()) == ([0], [1])
     for query in (first, second):
         film, *others = query["items"].tolist()
