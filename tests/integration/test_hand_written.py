@@ -8,19 +8,14 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper, save
 
-from loadgen.targets.http import control_at
-from loadgen.targets.open import served_workload
-from loadgen.transport.access import NO_ACCESS
-from servemark.documents.request import RunRequest
 from servemark.errors import OptionError, ServerError
 from servemark.figures.registry import count_of, value_of
-from servemark.workload import Workload
 from servers import Server, open_server
 from servers.launch.server import ServerJob
 from servers.modes import embedded
 from tests.support.command_line import Servemark
 from tests.support.locust_run import the_result
-from tests.support.shared_load import WIRES, answers, drive, target
+from tests.support.shared_load import WIRES, outputs, served
 from tests.support.triton import START_S, needs_triton
 
 DOUBLED, SUM, RUNNING = "модель-50%", "graph_sum", "running"
@@ -77,32 +72,18 @@ def server(repository: Path) -> Iterator[Server]:
         yield triton
 
 
-def found(server: Server, name: str, wire: str) -> Workload:
-    url = f"http://{server.http}" if wire == "http" else f"grpc://{server.grpc}"
-    return served_workload(control_at(url, NO_ACCESS, RunRequest().server), name, RunRequest().inputs)
-
-
 @pytest.mark.parametrize("memory", ["none", "system"])
 @pytest.mark.parametrize("wire", WIRES)
 def test_a_name_beyond_ascii_is_served_and_driven(server: Server, wire: str, memory: str) -> None:
-    asked = found(server, DOUBLED, wire)
-    under_test = target(server, asked, wire, memory, "--batch-size", "2")
-    try:
-        assert len(answers(drive(under_test, distinct=5, requests=10), asked.outputs)) == 5
-    finally:
-        under_test.close()
+    assert len(outputs(server, served(server, DOUBLED, wire), wire, memory, 2, distinct=5)) == 5
 
 
 @pytest.mark.parametrize("memory", ["none", "system"])
 @pytest.mark.parametrize("wire", WIRES)
 def test_a_tensor_without_elements_is_sent(server: Server, wire: str, memory: str, tmp_path: Path) -> None:
-    asked = found(server, SUM, wire)
     (tmp_path / "zero.json").write_text('{"data": [{"edges": {"content": [], "shape": [0, 2]}, "x": [1, 2]}]}')
-    under_test = target(server, asked, wire, memory, "--input-data", str(tmp_path / "zero.json"))
-    try:
-        [answer] = answers(drive(under_test, distinct=1, requests=10), asked.outputs).values()
-    finally:
-        under_test.close()
+    flags = ("--input-data", str(tmp_path / "zero.json"))
+    [answer] = outputs(server, served(server, SUM, wire), wire, memory, 1, *flags, distinct=1).values()
     assert np.frombuffer(answer["y"][2], "f4").tolist() == [1, 2]
 
 

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -64,34 +65,30 @@ def urls(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         yield found
 
 
-@pytest.mark.parametrize("protocol", ["http", "grpc"])
-@pytest.mark.parametrize("batch", ["1", "4"])
-def test_a_run(urls: dict[str, str], protocol: str, batch: str, tmp_path: Path) -> None:
-    data = tmp_path / "in.json"
-    data.write_text(json.dumps(DATA))
-    flags = ["--model-name", MODEL, "--url", urls[protocol], "--users", "2", "--duration", "2", "--warmup", "0.5"]
-    done = run("any_model", *flags, "--input-data", str(data), "--batch-size", batch, "--out", str(tmp_path))
+def driven(out: Path, *flags: str) -> Any:
+    """The result of a run whose answers are all right."""
+    (out / "in.json").write_text(json.dumps(DATA))
+    load = ["--model-name", MODEL, "--users", "2", "--duration", "2", "--warmup", "0.5"]
+    done = run("any_model", *load, "--input-data", str(out / "in.json"), "--out", str(out), *flags)
     assert done.returncode in {0, 2}, done.stderr
-    result = the_result(tmp_path)
+    result = the_result(out)
     check_schema(result)
     assert (value_of(result, "errors.count"), value_of(result, "outputs.max_abs_error")) == (0, 0)
     assert count_of(result, "requests.answered") > 10
+    return result
+
+
+@pytest.mark.parametrize("protocol", ["http", "grpc"])
+@pytest.mark.parametrize("batch", ["1", "4"])
+def test_a_run(urls: dict[str, str], protocol: str, batch: str, tmp_path: Path) -> None:
+    result = driven(tmp_path, "--url", urls[protocol], "--batch-size", batch)
     if protocol == "http":
         assert result["resolved"]["input_tensor_format"] == "json"
 
 
 @pytest.mark.parametrize(("name", "endpoint"), [*ENDPOINTS, ("kserve", "kserve-v1")])
 def test_a_run_by_an_endpoint_type(name: str, endpoint: str, tmp_path: Path) -> None:
-    data = tmp_path / "in.json"
     batched = "" if endpoint == "predict" else "-1,"
-    data.write_text(json.dumps(DATA))
-    flags = ["--endpoint-type", endpoint]
-    flags += ["--input", f"x:FP32:{batched}2", "--output", f"y:FP32:{batched}2", "--model-name", MODEL]
-    flags += ["--users", "2", "--duration", "2", "--warmup", "0.5", "--input-data", str(data), "--out", str(tmp_path)]
+    flags = ["--endpoint-type", endpoint, "--input", f"x:FP32:{batched}2", "--output", f"y:FP32:{batched}2"]
     with serving(name, tmp_path) as urls:
-        done = run("any_model", *flags, "--url", urls["http"])
-    assert done.returncode in {0, 2}, done.stderr
-    result = the_result(tmp_path)
-    check_schema(result)
-    assert (value_of(result, "errors.count"), value_of(result, "outputs.max_abs_error")) == (0, 0)
-    assert count_of(result, "requests.answered") > 10
+        driven(tmp_path, *flags, "--url", urls["http"])

@@ -16,16 +16,12 @@ import pytest
 
 import exporters
 from exporters.pipeline.config_pbtxt import render
-from loadgen.targets.http import control_at
-from loadgen.targets.open import served_workload
-from loadgen.transport.access import NO_ACCESS
-from servemark.documents.request import RunRequest
 from servemark.frameworks.tensorflow import import_tensorflow
 from servemark.repository.entry import Entry
 from servemark.workload import Arrays, Sample, Tensor, Workload, get
 from servers import Server, open_server
 from servers.engines import engine_module
-from tests.support.shared_load import WIRES, answers, batches, drive, target
+from tests.support.shared_load import WIRES, batches, outputs, served
 from tests.support.small_models import write_openvino
 from tests.support.triton import START_S, needs_triton
 
@@ -149,11 +145,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 def test_each_answer_is_right(server: Server, asked: Workload, wire: str, memory: str) -> None:
     """Triton itself adds and removes the dimension where there are batches; without them our backend does."""
     batch = 3 if asked.batched else 1
-    under_test = target(server, asked, wire, memory, "--batch-size", str(batch))
-    try:
-        found = answers(drive(under_test, distinct=DISTINCT, requests=2 * DISTINCT), asked.outputs)
-    finally:
-        under_test.close()
+    found = outputs(server, asked, wire, memory, batch, distinct=DISTINCT)
     assert sorted(found) == [*range(DISTINCT)]
     for number, inputs in enumerate(batches(asked, batch, DISTINCT)):
         wanted = expected(inputs)
@@ -164,12 +156,7 @@ def test_each_answer_is_right(server: Server, asked: Workload, wire: str, memory
 
 @pytest.mark.parametrize("wire", ["http", "grpc"])
 def test_an_entry_written_by_hand_has_the_shapes_that_triton_tells(server: Server, wire: str) -> None:
-    url = f"http://{server.http}" if wire == "http" else f"grpc://{server.grpc}"
-    asked = served_workload(control_at(url, NO_ACCESS, RunRequest().server), BY_HAND, RunRequest().inputs)
+    asked = served(server, BY_HAND, wire)
     assert [tensor.shape for tensor in (*asked.inputs, *asked.outputs)] == [(3,), (1,), (1,), (2,)]
-    under_test = target(server, asked, wire, "system", "--batch-size", "2")
-    try:
-        found = answers(drive(under_test, distinct=DISTINCT, requests=DISTINCT), asked.outputs)
-    finally:
-        under_test.close()
+    found = outputs(server, asked, wire, "system", 2, distinct=DISTINCT)
     assert {each["label"][1] for each in found.values()} == {(2, 1)}

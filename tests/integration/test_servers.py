@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import psutil
@@ -13,7 +14,7 @@ import tritonclient.utils
 
 from servemark.workload.tensor import NUMPY_DTYPES
 from servers import Server, open_server
-from tests.support.small_models import DATATYPES, NAMES, TABLE, FloatArray, affine, expected, lookup, passthrough
+from tests.support.small_models import DATATYPES, TABLE, FloatArray, affine, expected, lookup, passthrough
 from tests.support.triton import START_S, triton_only
 
 pytestmark = triton_only
@@ -41,16 +42,19 @@ def server(repository: Path) -> Iterator[Server]:
         yield server
 
 
-def infer(server: Server, protocol: str, model: str, x: FloatArray) -> dict[str, FloatArray]:
+def infer(server: Server, model: str, inputs: dict[str, Any], *outputs: str, protocol: str = "http") -> Any:
+    """The answer of a model; the datatype of an input is that of its array."""
     import tritonclient.grpc
     import tritonclient.http
+    from tritonclient.utils import np_to_triton_dtype
 
     library: ModuleType = {"http": tritonclient.http, "grpc": tritonclient.grpc}[protocol]
+    tensors = []
+    for name, array in inputs.items():
+        tensors.append(library.InferInput(name, array.shape, np_to_triton_dtype(array.dtype)))
+        tensors[-1].set_data_from_numpy(array)
     with library.InferenceServerClient(getattr(server, protocol)) as client:
-        tensor = library.InferInput("X", x.shape, "FP32")
-        tensor.set_data_from_numpy(x)
-        answer = client.infer(model, [tensor])
-        return {name: answer.as_numpy(name) for name in NAMES}
+        return client.infer(model, tensors, outputs=[*map(library.InferRequestedOutput, outputs)] or None)
 
 
 def rows(seed: int, count: int) -> FloatArray:
@@ -77,9 +81,9 @@ def listening(process: psutil.Process) -> set[tuple[str, int]]:
 @pytest.mark.parametrize("protocol", CLIENTS)
 def test_answers_equal_numpy(server: Server, protocol: str, model: str, count: int) -> None:
     x = rows(count, count)
-    answer = infer(server, protocol, model, x)
+    answer = infer(server, model, {"X": x}, protocol=protocol)
     for name, wanted in expected(x).items():
-        np.testing.assert_allclose(answer[name], wanted, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(answer.as_numpy(name), wanted, rtol=1e-5, atol=1e-5)
 
 
 def test_requests_of_a_dynamic_batch_get_their_own_answers(server: Server) -> None:
@@ -87,24 +91,19 @@ def test_requests_of_a_dynamic_batch_get_their_own_answers(server: Server) -> No
     executions = metric(server, "nv_inference_exec_count", model)
     batches = [rows(100 + i, 1 + i % 3) for i in range(24)]
     with ThreadPoolExecutor(len(batches)) as pool:
-        answers = list(pool.map(lambda x: infer(server, "http", model, x), batches))
+        answers = list(pool.map(lambda x: infer(server, model, {"X": x}), batches))
     for x, answer in zip(batches, answers, strict=True):
-        np.testing.assert_allclose(answer["SCORES"], expected(x)["SCORES"], rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(answer.as_numpy("SCORES"), expected(x)["SCORES"], rtol=1e-5, atol=1e-5)
     assert metric(server, "nv_inference_exec_count", model) - executions < len(batches)  # they really met
 
 
 def test_one_bad_request_does_not_fail_its_neighbours(server: Server) -> None:
-    import tritonclient.http as library
-
     def look_up(number: int) -> FloatArray | str:
-        with library.InferenceServerClient(server.http) as client:
-            tensor = library.InferInput("ID", (1, 1), "INT64")
-            tensor.set_data_from_numpy(np.array([[number]]))
-            try:
-                row: FloatArray = client.infer("lookup_onnxruntime", [tensor]).as_numpy("ROW")
-            except tritonclient.utils.InferenceServerException as error:
-                return str(error)
-            return row
+        try:
+            row: FloatArray = infer(server, "lookup_onnxruntime", {"ID": np.array([[number]])}).as_numpy("ROW")
+        except tritonclient.utils.InferenceServerException as error:
+            return str(error)
+        return row
 
     executions = metric(server, "nv_inference_exec_count", "lookup_onnxruntime")
     with ThreadPoolExecutor(8) as pool:
@@ -118,16 +117,9 @@ def test_one_bad_request_does_not_fail_its_neighbours(server: Server) -> None:
 
 
 def test_every_datatype_passes_unchanged(server: Server) -> None:
-    import tritonclient.http as library
-
     rng = np.random.default_rng(1)
     arrays = {name: rng.integers(0, 100, (3, 2, 3)).astype(NUMPY_DTYPES[name]) for name in DATATYPES}
-    tensors = []
-    for name, array in arrays.items():
-        tensors.append(library.InferInput(f"IN_{name}", array.shape, name))
-        tensors[-1].set_data_from_numpy(array)
-    with library.InferenceServerClient(server.http) as client:
-        answer = client.infer("passthrough_onnxruntime", tensors)
+    answer = infer(server, "passthrough_onnxruntime", {f"IN_{name}": array for name, array in arrays.items()})
     for name, array in arrays.items():
         got = answer.as_numpy(f"OUT_{name}")
         assert got.dtype == array.dtype
@@ -135,12 +127,7 @@ def test_every_datatype_passes_unchanged(server: Server) -> None:
 
 
 def test_only_the_outputs_asked_for_are_sent(server: Server) -> None:
-    import tritonclient.http as library
-
-    with library.InferenceServerClient(server.http) as client:
-        tensor = library.InferInput("X", (1, 8), "FP32")
-        tensor.set_data_from_numpy(rows(1, 1))
-        answer = client.infer(MODELS[1], [tensor], outputs=[library.InferRequestedOutput("TOTAL")])
+    answer = infer(server, MODELS[1], {"X": rows(1, 1)}, "TOTAL")
     assert [output["name"] for output in answer.get_response()["outputs"]] == ["TOTAL"]
 
 

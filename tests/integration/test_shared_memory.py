@@ -4,6 +4,7 @@ import json
 import signal
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -85,8 +86,7 @@ def test_inputs_of_sizes_that_vary(server: Server, wire: str) -> None:
 @needs_triton
 @wires
 def test_memory_is_registered_once_and_given_back(server: Server, wire: str) -> None:
-    under_test = target(server, PASSTHROUGH, wire, "system")
-    try:
+    with closing(target(server, PASSTHROUGH, wire, "system")) as under_test:
         under_test.prepare()
         under_test.payloads(None)
         [region] = registered(server)
@@ -94,8 +94,6 @@ def test_memory_is_registered_once_and_given_back(server: Server, wire: str) -> 
         # Every input has a place of its own, and each connection one for its outputs.
         sizes = [ALIGNMENT * -(-6 * tensor.dtype.itemsize // ALIGNMENT) for tensor in PASSTHROUGH.inputs]
         assert region["byte_size"] == sum(sizes) * (POOL + 4)
-    finally:
-        under_test.close()
     under_test.close()
     assert registered(server) == []
     assert not (FOLDER / region["name"]).exists()
@@ -108,14 +106,11 @@ def test_triton_says_why_it_cannot_map_a_region(
 ) -> None:
     # As where the server has a /dev/shm of its own: on another machine, in a container.
     monkeypatch.setattr("loadgen.targets.shared_region.FOLDER", tmp_path)
-    under_test = target(server, PASSTHROUGH, wire, "system")
-    try:
+    with closing(target(server, PASSTHROUGH, wire, "system")) as under_test:
         with pytest.raises(
             ServerError, match=r"(?s)Register|register.*Unable to open.*--shared-memory none.*--ipc=host"
         ):
             drive(under_test)
-    finally:
-        under_test.close()
     assert list(tmp_path.iterdir()) == []
 
 
@@ -161,21 +156,15 @@ def to_golden(url: str) -> list[str]:
 
 def test_a_server_without_the_extension() -> None:
     with GoldenGrpc(shared_memory=False) as golden:
-        under_test = open_target(config("golden", *to_golden(golden.url), lookup=lambda _: IDENTITY))
-        try:
+        with closing(open_target(config("golden", *to_golden(golden.url), lookup=lambda _: IDENTITY))) as under_test:
             with pytest.raises(ServerError, match=r"(?s)SystemSharedMemoryRegister: grpc_unimplemented.*none"):
                 drive(under_test)
-        finally:
-            under_test.close()
 
 
 def test_a_request_that_failed_gives_its_place_back() -> None:
     with GoldenServer(error_every=3, reset_every=7) as golden:
-        under_test = open_target(config("golden", *to_golden(golden.url), lookup=lambda _: IDENTITY))
-        try:
+        with closing(open_target(config("golden", *to_golden(golden.url), lookup=lambda _: IDENTITY))) as under_test:
             outcomes = drive(under_test)
-        finally:
-            under_test.close()
         assert len(golden.requests()) == len(outcomes)
     assert {outcome.error for outcome in outcomes} == {None, "http_500", "connection_reset"}
     found = answers([outcome for outcome in outcomes if outcome.error is None], IDENTITY.outputs)

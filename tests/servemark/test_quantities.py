@@ -1,98 +1,68 @@
-"""Numbers as options give them: read, or refused in words that name the flag."""
+"""Numbers as options give them: read, or refused in words that name the flag; and figures for a reader."""
 
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from servemark import quantities
 from servemark.errors import OptionError
-from servemark.quantities import figure
+from servemark.quantities import above, at_least, exact_number, figure, number, whole
 
 
 @pytest.mark.parametrize(
-    ("read", "value", "found"),
+    ("read", "value", "bounds", "found"),
     [
-        (lambda v: quantities.number("-x", v), "1e3", 1000.0),
-        (lambda v: quantities.number("-x", v), -2, -2.0),
-        (lambda v: quantities.at_least("-x", v, 2), "2", 2.0),
-        (lambda v: quantities.above("-x", v, 2), "2.001", 2.001),
-        (lambda v: quantities.whole("-x", v, 0), "3.0", 3),
-        (lambda v: quantities.whole("-x", v, 1), "1.5k", 1500),
-        (lambda v: quantities.whole("-x", v, 1), "1e3", 1000),
-        (lambda v: quantities.whole("-x", v, 1), "9007199254740993", 2**53 + 1),
-        (lambda v: quantities.whole("-x", v, 1), "9007199254740.993k", 2**53 + 1),
-        (lambda v: quantities.whole("-x", v, 0, 2**64 - 1), "18446744073709551615", 2**64 - 1),
-        (lambda v: quantities.exact_number("-x", v), "-9007199254740993", -(2**53) - 1),
-        (lambda v: quantities.exact_number("-x", v), "18446744073709551616", 2**64),
-        (lambda v: quantities.exact_number("-x", v), "0.5", 0.5),
-        (lambda v: quantities.number("-x", v), "1" + "0" * 300, 1e300),
+        (number, "1e3", (), 1000.0),
+        (number, -2, (), -2.0),
+        (number, "1" + "0" * 300, (), 1e300),
+        (at_least, "2", (2,), 2.0),
+        (above, "2.001", (2,), 2.001),
+        (whole, "3.0", (0,), 3),
+        (whole, "1.5k", (1,), 1500),
+        (whole, "1e3", (1,), 1000),
+        (whole, "9007199254740993", (1,), 2**53 + 1),
+        (whole, "9007199254740.993k", (1,), 2**53 + 1),
+        (whole, "18446744073709551615", (0, 2**64 - 1), 2**64 - 1),
+        (exact_number, "-9007199254740993", (), -(2**53) - 1),
+        (exact_number, "18446744073709551616", (), 2**64),
+        (exact_number, "0.5", (), 0.5),
     ],
 )
-def test_what_is_read(read: Callable[[Any], float | None], value: Any, found: float | None) -> None:
-    assert read(value) == found
-    assert type(read(value)) is type(found)
+def test_what_is_read(read: Callable[..., float], value: Any, bounds: tuple[int, ...], found: float) -> None:
+    assert read("-x", value, *bounds) == found
+    assert type(read("-x", value, *bounds)) is type(found)
 
 
 @pytest.mark.parametrize(
-    ("read", "value", "what", "fix"),
+    ("read", "value", "bounds", "what", "fix"),
     [
-        (lambda v: quantities.number("-x", v), "much", "-x 'much' is not a number", "write it like -x 10"),
-        (lambda v: quantities.number("-x", v), "nan", "-x 'nan' is not a number", "write it like -x 10"),
-        (lambda v: quantities.at_least("-x", v, 0.5), "0.4", "-x 0.4 must be at least 0.5", "raise -x"),
-        (lambda v: quantities.above("-x", v, 2), "2", "-x 2 must be above 2", "raise -x"),
-        (lambda v: quantities.whole("-x", v, 0), "1.5", "-x 1.5 is not a whole number", "write it like -x 1"),
-        (lambda v: quantities.whole("-x", v, 4), "4.5", "-x 4.5 is not a whole number", "write it like -x 4"),
-        (lambda v: quantities.whole("-x", v, 1), "0", "-x 0 must be at least 1", "raise -x"),
-        (
-            lambda v: quantities.whole("-x", v, 0),
-            "9223372036854775808",
-            "-x 9223372036854775808 is above 9223372036854775807",
-            "lower -x",
-        ),
-        (
-            lambda v: quantities.whole("-x", v, 0),
-            "9007199254740993.5",
-            "-x 9007199254740993.5 is not a whole number",
-            "write it like -x 1",
-        ),
-        (
-            lambda v: quantities.whole("-x", v, 0),
-            "1e99999999999999999999",
-            "-x '1e99999999999999999999' is not a number",
-            "write it like -x 10, -x 10k",
-        ),
+        (number, "much", (), "-x 'much' is not a number", "write it like -x 10"),
+        (number, "nan", (), "-x 'nan' is not a number", "write it like -x 10"),
+        (at_least, "0.4", (0.5,), "-x 0.4 must be at least 0.5", "raise -x"),
+        (above, "2", (2,), "-x 2 must be above 2", "raise -x"),
+        (whole, "1.5", (0,), "-x 1.5 is not a whole number", "write it like -x 1"),
+        (whole, "4.5", (4,), "-x 4.5 is not a whole number", "write it like -x 4"),
+        (whole, "9007199254740993.5", (0,), "-x 9007199254740993.5 is not a whole number", "write it like -x 1"),
+        (whole, "0", (1,), "-x 0 must be at least 1", "raise -x"),
+        (whole, f"{2**63}", (0,), f"-x {2**63} is above {2**63 - 1}", "lower -x"),
+        (whole, "1e" + "9" * 20, (0,), f"-x '1e{'9' * 20}' is not a number", "write it like -x 10, -x 10k"),
     ],
 )
-def test_what_is_refused(read: Callable[[Any], float], value: Any, what: str, fix: str) -> None:
+def test_what_is_refused(
+    read: Callable[..., float], value: Any, bounds: tuple[float, ...], what: str, fix: str
+) -> None:
     with pytest.raises(OptionError) as error:
-        read(value)
+        read("-x", value, *bounds)
     assert (error.value.what, error.value.fix) == (what, fix)
 
 
-@pytest.mark.parametrize(
-    ("value", "words"),
-    [(20.0, "20"), (19.9999, "20"),
-     (20.1, "20.10"), (0.9999, "1"), (1234.0, "1,234"), (0.5, "0.500"), (1e-4, "0.0001"), (0, "0")],
-)  # fmt: skip
-def test_a_figure_that_rounds_to_a_whole_number_is_written_as_one(value: float, words: str) -> None:
+FIGURES = {
+    "-": None, "0": 0, "0.00012": 0.0001234, "0.0001": 1e-4, "0.012": 0.01234, "0.500": 0.5, "1": 0.9999, "2": 2.0,
+    "12.35": 12.345, "20": 19.9999, "20.10": 20.1, "123.5": 123.456, "1,234": 1234.5, "-0.250": -0.25,
+}  # fmt: skip
+"""Words -> the figure that is written so: in three digits, or more where it is large; a whole number as one."""
+
+
+@pytest.mark.parametrize(("words", "value"), FIGURES.items())
+def test_a_figure_has_three_digits_or_more_where_it_is_large(words: str, value: float | None) -> None:
     assert figure(value) == words
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (None, "-"),
-        (0, "0"),
-        (0.0001234, "0.00012"),
-        (0.01234, "0.012"),
-        (0.5, "0.500"),
-        (2.0, "2"),
-        (12.345, "12.35"),
-        (123.456, "123.5"),
-        (1234.5, "1,234"),
-        (-0.25, "-0.250"),
-    ],
-)
-def test_figures_have_three_digits_or_more_where_they_are_large(value: float | None, text: str) -> None:
-    assert figure(value) == text

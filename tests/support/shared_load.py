@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,10 @@ from loadgen.driver.event_loop import Driver
 from loadgen.load.arrivals import ClosedLoopArrivals
 from loadgen.sut.channel import Outcome, Payload
 from loadgen.sut.target import Target
-from loadgen.targets.open import open_target
+from loadgen.targets.http import control_at
+from loadgen.targets.open import open_target, served_workload
+from loadgen.transport.access import NO_ACCESS
+from servemark.documents.request import RunRequest
 from servemark.workload import Arrays, Sample, Tensor, Workload, get, stack
 from servers import Server
 from tests.support.load_config import config
@@ -92,10 +96,15 @@ def target(server: Server, workload: Workload, wire: str, memory: str, *flags: s
     return found
 
 
-def outputs(server: Server, workload: Workload, wire: str, memory: str, batch: int) -> dict[int, Any]:
-    """Return the answers to the first 20 requests."""
-    under_test = target(server, workload, wire, memory, "--batch-size", str(batch))
-    try:
-        return answers(drive(under_test), workload.outputs)
-    finally:
-        under_test.close()
+def outputs(
+    server: Server, workload: Workload, wire: str, memory: str, batch: int, *flags: str, distinct: int = 20
+) -> dict[int, Any]:
+    """Return the answers to the first requests."""
+    with closing(target(server, workload, wire, memory, "--batch-size", str(batch), *flags)) as under_test:
+        return answers(drive(under_test, distinct=distinct, requests=5 * distinct), workload.outputs)
+
+
+def served(server: Server, name: str, wire: str) -> Workload:
+    """Return the workload that a server's metadata describes."""
+    url = f"{'http' if wire == 'http' else 'grpc'}://{host(server, wire)}"
+    return served_workload(control_at(url, NO_ACCESS, RunRequest().server), name, RunRequest().inputs)

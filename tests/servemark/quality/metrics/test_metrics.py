@@ -44,20 +44,42 @@ def test_accuracy_is_that_of_scikit_learn() -> None:
     assert found == pytest.approx(expected)
 
 
-def test_of_equal_scores_the_first_class_wins() -> None:
-    assert values("accuracy", (scores(1, 1), 0), (scores(1, 1), 1)) == (0.5,)
+FALLING = np.arange(100, 0, -1).astype(np.float32)
+TEN = np.arange(5, 15)
+AGAIN = np.array([5, 5, 6, 6, 1, 2, 3, 4, 7, 8])
+LOGS = np.log(np.array([0.25, 0.25, 0.5], np.float32))
+LABELLED, ANSWERED = np.array([[0, 0, 1], [1, 255, 2]]), np.array([[0, 1, 1], [1, 0, 30]])
+FOX, DOG = "The quick brown fox jumps over the lazy dog", "The quick brown dog jumps on the log."
+BY_HAND: dict[str, tuple[str, list[tuple[Any, Any]], tuple[float, ...]]] = {
+    "the first class wins": ("accuracy", [(scores(1, 1), 0), (scores(1, 1), 1)], (0.5,)),
+    "ranks": ("HR@10", [(FALLING, 0), (FALLING, 9), (FALLING, 10)], (2 / 3, (1 + 1 / math.log2(11)) / 3)),
+    "all alike: the held-out one is last": ("HR@10", [(np.ones(100, np.float32), 0)], (0, 0)),
+    "chosen": ("precision@k", [(TEN, [5, 7, 99]), (TEN, [1])], (0.2 / 2, 0.4 / 2, 2 / 3 / 2, (1 + 2 / 3) / 3 / 2)),
+    "listed again": ("precision@k", [(np.full(10, 5), [5])], (0.1, 0.2, 1 / 3, 1.0)),
+    "two listed again": ("precision@k", [(AGAIN, [5, 6])], (0.2, 0.4, 2 / 3, (1 + 2 / 3) / 2)),
+    "the eleventh does not count": ("precision@k", [(np.array([*range(10), 99]), [99])], (0, 0, 0, 0)),
+    # "sat" becomes "sit" and "down" is inserted: 2 of 3 words; 1 and 5 of 11 letters
+    "words": ("WER", [("the CAT  sit down", "the cat sat")], (2 / 3, 6 / 11)),
+    "words of two": ("WER", [("hello duck", "hello world"), ("a b", "a b")], (1 / 4, 5 / 14)),
+    "tokens": ("token accuracy", [([1, 2, 3, 9], [1, 5, 3]), ([4], [4]), ([], [7, 8])], (3 / 6, 1 / 3)),
+    "the third token does not count": ("perplexity", [(LOGS, 2)], (4, 2)),
+    "all tokens": ("perplexity", [(LOGS, 3)], (2 ** (5 / 3), 5 / 3)),
+    # 5 words are common and in order: of 8 answered, of 9 right
+    "a common sequence": ("ROUGE-L", [(DOG, FOX)], (200 * 5 / 17, 100 * 5 / 8, 100 * 5 / 9)),
+    # 3 of 5 labelled pixels; of 19 classes 1/2, 2/2, 0/1; overlaps 1/2, 2/3, 0/1
+    "pixels": ("FCN-8s pixel accuracy", [(ANSWERED, LABELLED)], (3 / 5, 1.5 / 19, (1 / 2 + 2 / 3) / 19)),
+    "a critic": ("estimated Earth-Mover distance", [(3.0, 1), (5.0, 1), (1.0, 0)], (3,)),
+}
+
+
+@pytest.mark.parametrize(("name", "examples", "expected"), BY_HAND.values(), ids=BY_HAND)
+def test_figures_by_hand(name: str, examples: list[tuple[Any, Any]], expected: tuple[float, ...]) -> None:
+    assert values(name, *examples) == pytest.approx(expected, rel=1e-5)
 
 
 def test_a_class_that_the_model_does_not_have_is_an_error() -> None:
     with pytest.raises(ValueError, match="class 7 is none of the model's 3"):
         metric_named("accuracy").row([scores(1, 2, 3)], 7)
-
-
-def test_hit_ratio_and_ndcg_by_hand() -> None:
-    falling = np.arange(100, 0, -1).astype(np.float32)
-    first, tenth, eleventh = ((falling, place) for place in (0, 9, 10))
-    assert values("HR@10", first, tenth, eleventh) == pytest.approx((2 / 3, (1 + 1 / math.log2(11)) / 3))
-    assert values("HR@10", (np.ones(100, np.float32), 0)) == (0.0, 0.0)  # all alike: the held-out one is last
 
 
 def test_ndcg_is_that_of_scikit_learn() -> None:
@@ -69,26 +91,6 @@ def test_ndcg_is_that_of_scikit_learn() -> None:
     relevant[:, 4] = 1
     found = values("HR@10", *((each, 4) for each in predictions))
     assert found[1] == pytest.approx(ndcg_score(relevant, predictions, k=10))
-
-
-def test_precision_by_hand() -> None:
-    listed = np.array([5, 6, 7, 8, 9, 10, 11, 12, 13, 14], np.int32)
-    found = values("precision@k", (listed, [5, 7, 99]), (listed, [1]))
-    assert found == pytest.approx((0.2 / 2, 0.4 / 2, 2 / 3 / 2, (1 + 2 / 3) / 3 / 2))
-    assert metric_named("precision@k").figures[-1] == "mAP@10"
-
-
-def test_an_item_that_is_listed_again_is_no_second_hit() -> None:
-    assert values("precision@k", (np.full(10, 5), [5])) == pytest.approx((0.1, 0.2, 1 / 3, 1.0))
-    twice = np.array([5, 5, 6, 6, 1, 2, 3, 4, 7, 8])
-    assert values("precision@k", (twice, [5, 6])) == pytest.approx((0.2, 0.4, 2 / 3, (1 + 2 / 3) / 2))
-    assert values("precision@k", (np.array([*range(10), 99]), [99])) == (0, 0, 0, 0)  # the eleventh does not count
-
-
-def test_word_error_rate_by_hand() -> None:
-    # "sat" becomes "sit" and "down" is inserted: 2 of 3 words; 1 and 5 of 11 letters
-    assert values("WER", ("the CAT  sit down", "the cat sat")) == pytest.approx((2 / 3, 6 / 11))
-    assert values("WER", ("hello duck", "hello world"), ("a b", "a b")) == pytest.approx((1 / 4, 5 / 14))
 
 
 def test_bleu_is_that_of_sacrebleu() -> None:
@@ -111,28 +113,6 @@ def test_bleu_is_smoothed_as_sacrebleu_does_by_default() -> None:
     assert found == pytest.approx((BLEU(tokenize="none").corpus_score(answered, [right]).score,))
     assert found == pytest.approx((27.30,), abs=0.01)
     assert BLEU(tokenize="none", smooth_method="none").corpus_score(answered, [right]).score == 0
-
-
-def test_token_accuracy_by_hand() -> None:
-    assert values("token accuracy", ([1, 2, 3, 9], [1, 5, 3]), ([4], [4]), ([], [7, 8])) == pytest.approx(
-        (3 / 6, 1 / 3)
-    )
-
-
-def test_perplexity_by_hand() -> None:
-    logs = np.log(np.array([0.25, 0.25, 0.5], np.float32))
-    assert values("perplexity", (logs[:2], 2)) == pytest.approx((4, 2))
-    assert values("perplexity", (logs, 3)) == pytest.approx((2 ** (5 / 3), 5 / 3))
-    assert values("perplexity", (logs, 2)) == pytest.approx((4, 2))  # the third does not count
-
-
-def test_rouge_by_hand() -> None:
-    # of "quick brown ... jumps" and so on 5 words are common and in order: of 8 answered, of 9 right
-    found = values("ROUGE-L", ("The quick brown dog jumps on the log.", "The quick brown fox jumps over the lazy dog"))
-    precision, recall = 5 / 8, 5 / 9
-    assert found == pytest.approx(
-        (200 * precision * recall / (precision + recall), 100 * precision, 100 * recall), rel=1e-5
-    )
 
 
 def test_grouped_area_under_the_curve_by_hand() -> None:
@@ -247,19 +227,11 @@ def test_pictures_by_hand() -> None:
     answered[0] = 0.5  # 48 values off by 0.5, in one of two frames
     # the ratio is of the clip's mean: the frames' own are 6.02 dB and infinite
     assert values("MSE", (answered, frames)) == pytest.approx((6, 0.125, 10 * math.log10(8)))
-    assert metric_named("MSE").figures[-1] == "clip PSNR"
+    assert [metric_named(name).figures[-1] for name in ("MSE", "precision@k")] == ["clip PSNR", "mAP@10"]
     volume = np.zeros((4, 4, 4), np.float32)
     volume[:2] = 1
     shifted = np.roll(volume, 1, axis=0)
     assert values("mean IoU", (shifted, volume), (volume, volume)) == pytest.approx(((1 / 3 + 1) / 2,))
-
-
-def test_segmentation_by_hand() -> None:
-    right = np.array([[0, 0, 1], [1, 255, 2]])
-    answered = np.array([[0, 1, 1], [1, 0, 30]])
-    # 3 of 5 labelled pixels; of 19 classes 1/2, 2/2, 0/1; overlaps 1/2, 2/3, 0/1
-    found = values("FCN-8s pixel accuracy", (answered, right))
-    assert found == pytest.approx((3 / 5, 1.5 / 19, (1 / 2 + 2 / 3) / 19))
 
 
 def test_segmentation_of_few_classes_is_that_of_pix2pix() -> None:
@@ -287,10 +259,6 @@ def test_verification_takes_each_fold_s_threshold_from_the_others() -> None:
     # fold 0 by fold 1's threshold just above 1.0: both right; fold 1 by fold 0's just above 0.5: one of two
     assert rows[0][0] == pytest.approx(0.5, abs=1e-6)
     assert metric.values(rows) == pytest.approx((0.75, 1.0))
-
-
-def test_earth_mover_by_hand() -> None:
-    assert values("estimated Earth-Mover distance", (3.0, 1), (5.0, 1), (1.0, 0)) == pytest.approx((3.0,))
 
 
 PICTURE = np.random.default_rng(0).random((3, 176, 176)).astype(np.float32)
