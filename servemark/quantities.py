@@ -33,12 +33,27 @@ def one_of(what: str, value: str, choices: Iterable[str]) -> str:
     return value
 
 
-def number(flag: str, value: object, units: Mapping[str, str] = PLAIN) -> float:
-    """Read a finite number, with one of the units like 3s or 1k where there are some. Raises OptionError.
+def number(
+    flag: str,
+    value: object,
+    units: Mapping[str, str] = PLAIN,
+    *,
+    gt: float = -math.inf,
+    ge: float = -math.inf,
+    le: float = math.inf,
+) -> float:
+    """Read a finite number above `gt`, from `ge` to `le`, with one of the units like 3s or 1k. Raises OptionError.
 
     The one without a unit has the factor 1. Decimal, so that 20ms is the very same as 0.02.
     """
-    return float(_exact(flag, value, units))
+    found = float(_exact(flag, value, units))
+    if found <= gt:
+        raise OptionError(f"{flag} {found:g} must be above {gt:g}", fix=f"raise {flag}")
+    if found < ge:
+        raise OptionError(f"{flag} {found:g} must be at least {ge:g}", fix=f"raise {flag}")
+    if found > le:
+        raise OptionError(f"{flag} {found:g} is above {le:g}", fix=f"lower {flag}")
+    return found
 
 
 def exact_number(flag: str, value: object) -> int | float:
@@ -64,14 +79,6 @@ def _is_whole(value: Decimal) -> bool:
     return value == value.to_integral_value()
 
 
-def at_least(flag: str, value: object, least: float, units: Mapping[str, str] = PLAIN) -> float:
-    """Read a number that must not lie below `least`. Raises OptionError."""
-    result = number(flag, value, units)
-    if result < least:
-        raise OptionError(f"{flag} {result:g} must be at least {least:g}", fix=f"raise {flag}")
-    return result
-
-
 def whole(flag: str, value: object, least: int, most: int = INT64) -> int:
     """Read a whole number, like 8 or 2k, from `least` to `most`: exactly, however large. Raises OptionError."""
     result = _exact(flag, value, COUNTS)
@@ -89,14 +96,6 @@ def _shown(value: Decimal) -> str:
     """Write a number of any size without an exponent where that is short."""
     plain = value.normalize()
     return format(plain if plain == value else value, "f" if -6 <= value.adjusted() < MOST_SHOWN else "")
-
-
-def above(flag: str, value: object, bound: float, units: Mapping[str, str] = PLAIN) -> float:
-    """Read a number that must lie above `bound`. Raises OptionError."""
-    result = number(flag, value, units)
-    if result <= bound:
-        raise OptionError(f"{flag} {result:g} must be above {bound:g}", fix=f"raise {flag}")
-    return result
 
 
 def text_of(number: float) -> str:

@@ -1,6 +1,5 @@
 """`servemark init`: a starter configuration and locustfile, to be edited."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -12,7 +11,7 @@ from servemark.documents.request import Objectives, RunRequest
 from servemark.errors import OptionError
 from servemark.frameworks.installed import serves_here
 from servemark.results.objectives import written as objectives
-from servemark.workload import Workload, get
+from servemark.workload import get
 
 RUN_FILE, LOCUSTFILE = "run.yaml", "locustfile.py"
 RATE, DURATION_S = "100", 20.0
@@ -41,8 +40,11 @@ class User(InferenceUser):
 def init(options: Init) -> None:
     """Write the files."""
     found = get(options.workload)
+    slo = objectives((found.slo,)) if found.slo else ""
+    load = ConstantRate(rate=float(RATE), duration_s=DURATION_S)
+    request = RunRequest(workload=found.name, load=load, objectives=Objectives(slo=slo))
     files = {
-        Path(RUN_FILE): "".join(_run_file(found)),
+        Path(RUN_FILE): _RUN_FILE_HEAD.format(name=RUN_FILE) + "".join(starter(request)),
         Path(LOCUSTFILE): _LOCUSTFILE.format(workload=found.name, rate=RATE),
     }
     if there := [str(path) for path in files if path.exists() and not options.force]:
@@ -54,11 +56,3 @@ def init(options: Init) -> None:
         click.echo(f"next: servemark run --config {RUN_FILE}, or locust --serve")
     else:  # the generator alone
         click.echo(f"next: servemark run --config {RUN_FILE} --url http://SERVER:8000, or locust -H http://SERVER:8000")
-
-
-def _run_file(workload: Workload) -> Iterator[str]:
-    """Write what a first run needs, and every other field with its default and its help."""
-    slo = objectives((workload.slo,)) if workload.slo else ""
-    load = ConstantRate(rate=float(RATE), duration_s=DURATION_S)
-    yield _RUN_FILE_HEAD.format(name=RUN_FILE)
-    yield from starter(RunRequest(workload=workload.name, load=load, objectives=Objectives(slo=slo)))

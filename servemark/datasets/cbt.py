@@ -36,7 +36,8 @@ def read(folder: Path, vocabulary: int) -> Iterator[tuple[Ids, Ids, Ids]]:
 def answered(folder: Path, vocabulary: int) -> Iterator[tuple[Ids, Ids, Ids, int]]:
     """The same with the place of the answer among the candidates. Raises InputDataError with file and line."""
     root = folder / _DATA if (folder / _DATA).is_dir() else folder
-    counts = Counter(word for _, line in _text.lines(root / TRAINING, FIX) for word in _words(line))
+    lines = (line.partition(" ")[2] for _, line in _text.lines(root / TRAINING, FIX))
+    counts = Counter(word for line in lines for word in line.replace("|", " ").lower().split())
     known = sorted(counts, key=lambda word: (-counts[word], word))[: vocabulary - FIRST]
     ids = {word: index for index, word in enumerate(known, FIRST)}
 
@@ -61,7 +62,3 @@ def answered(folder: Path, vocabulary: int) -> Iterator[tuple[Ids, Ids, Ids, int
                 raise InputDataError(f"{place}: the answer {answer[:80]!r} is not a candidate", fix=FIX)
             right = candidates.index(answer.lower())
             yield numbered(story), numbered(question.lower().split()), numbered(candidates), right
-
-
-def _words(line: str) -> list[str]:
-    return line.partition(" ")[2].replace("|", " ").lower().split()

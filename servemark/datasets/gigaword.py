@@ -33,8 +33,7 @@ def read(folder: Path, size: int) -> Iterator[list[int]]:
     The vocabulary is `vocab.txt`, the most frequent word first, without the special words; where it is not there, the
     words of train.article.txt are counted, which takes half a minute. Raises InputDataError naming file and line.
     """
-    articles, _, _ = _encoded(folder, size)
-    return articles
+    return _encoded(folder, size)[0]
 
 
 def summarised(folder: Path, size: int) -> tuple[list[list[int]], list[str], Mapping[int, str]]:

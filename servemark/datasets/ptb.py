@@ -34,7 +34,12 @@ def read(folder: Path, *, length: int) -> Iterator[tuple[npt.NDArray[np.int32], 
     """
     ids = build_vocabulary(folder / "ptb.train.txt")
     path = folder / "ptb.test.txt"
-    yield from _text.windows([_look_up(ids, word, place) for place, word in words(path)], length, path, FIX)
+    tokens = []
+    for place, word in words(path):
+        if word not in ids:
+            raise InputDataError(f"{place}: {word!r} is not in the training text", fix=FIX)
+        tokens.append(ids[word])
+    yield from _text.windows(tokens, length, path, FIX)
 
 
 def build_vocabulary(path: Path) -> dict[str, int]:
@@ -51,10 +56,3 @@ def words(path: Path) -> Iterator[tuple[str, str]]:
         if not line.strip():
             raise InputDataError(f"{place} is blank", fix=FIX)
         yield from ((place, word) for word in (*line.split(), END))
-
-
-def _look_up(ids: dict[str, int], word: str, place: str) -> int:
-    try:
-        return ids[word]
-    except KeyError:
-        raise InputDataError(f"{place}: {word!r} is not in the training text", fix=FIX) from None

@@ -87,14 +87,10 @@ def _located(folder: Path, language: str, sets: Sequence[str]) -> tuple[Iterator
                 sentences, vocabulary = _text.tokens(whole, layout=LAYOUT), "vocab.50K"
             else:
                 continue
-            return sentences, _vocabulary(place, vocabulary, language)
+            own, shared = place / f"{vocabulary}.{language}", place / vocabulary
+            path = shared if shared.exists() and not own.exists() else own
+            return sentences, _text.vocabulary(path, SPECIAL, layout=LAYOUT, header=True)
     raise InputDataError(f"{folder} holds no {' or '.join(sets)} in {language!r}", fix=f"lay out {LAYOUT}")
-
-
-def _vocabulary(place: Path, name: str, language: str) -> dict[str, int]:
-    own, shared = place / f"{name}.{language}", place / name
-    path = shared if shared.exists() and not own.exists() else own
-    return _text.vocabulary(path, SPECIAL, layout=LAYOUT, header=True)
 
 
 def read_merges(path: Path) -> Merges:

@@ -5,7 +5,6 @@ and `servemark.cli` make the command lines.
 """
 
 import inspect
-import math
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
@@ -17,7 +16,6 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from msgspec import Meta, Struct
 
 from servemark import quantities
-from servemark.errors import OptionError
 from servemark.quantities import INT64, PLAIN
 
 
@@ -137,19 +135,8 @@ class Kind:
         if self.base is int:
             return quantities.whole(what, given, int(self.bounds["ge"]), int(self.bounds["le"]))
         if self.base is float:
-            return self._number(what, given, units)
+            return quantities.number(what, given, units, **self.bounds)
         return Path(given) if self.base is Path else given
-
-    def _number(self, what: str, given: str, units: Mapping[str, str]) -> float:
-        if "gt" in self.bounds:
-            found = quantities.above(what, given, self.bounds["gt"], units)
-        elif "ge" in self.bounds:
-            found = quantities.at_least(what, given, self.bounds["ge"], units)
-        else:
-            found = quantities.number(what, given, units)
-        if found > self.bounds.get("le", math.inf):
-            raise OptionError(f"{what} {found:g} is above {self.bounds['le']:g}", fix=f"lower {what}")
-        return found
 
 
 def names_of(kind: Any) -> tuple[Names, re.Pattern[str]]:

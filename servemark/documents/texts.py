@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
 from servemark.errors import OptionError
-from servemark.quantities import RATES, SECONDS, SHARES, above, at_least, exact_number, number, text_of, whole
+from servemark.quantities import RATES, SECONDS, SHARES, exact_number, number, text_of, whole
 
 AUTO: Literal["auto"] = "auto"
 MAX_CANCELLED = 0.5
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 def warm_up(what: str, given: str) -> float | str:
     """Read seconds, or `auto`. Raises OptionError."""
-    return AUTO if given == AUTO else at_least(what, given, 0, SECONDS)
+    return AUTO if given == AUTO else number(what, given, SECONDS, ge=0)
 
 
 def numbers_text(value: float | tuple[float, float] | str) -> str:
@@ -31,8 +31,8 @@ def numbers_text(value: float | tuple[float, float] | str) -> str:
 def think_time(what: str, given: str) -> tuple[float, float]:
     """Read seconds, or LEAST:MOST. Raises OptionError."""
     least, _, most = given.partition(":")
-    first = at_least(what, least, 0, SECONDS)
-    return first, at_least(what, most, 0, SECONDS) if most else first
+    first = number(what, least, SECONDS, ge=0)
+    return first, number(what, most, SECONDS, ge=0) if most else first
 
 
 def think_time_text(value: tuple[float, float]) -> str:
@@ -46,12 +46,12 @@ def cancellation(what: str, given: str) -> tuple[float, float]:
     share, colon, after = given.partition(":")
     if not colon:
         raise _not_like(what, given, "5%:200ms")
-    found = above(f"{what}: share", share, 0, SHARES)
+    found = number(f"{what}: share", share, SHARES, gt=0)
     if found > MAX_CANCELLED:
         raise OptionError(
             f"{what}: share {found:g} is above {MAX_CANCELLED:g}", fix="lower it: the others are measured"
         )
-    return found, at_least(f"{what}: seconds", after, 0, SECONDS)
+    return found, number(f"{what}: seconds", after, SECONDS, ge=0)
 
 
 def stages(what: str, given: str, stage: Callable[[float, float, float | None], T]) -> tuple[T, ...]:
@@ -62,10 +62,10 @@ def stages(what: str, given: str, stage: Callable[[float, float, float | None], 
         if not separator:
             example = f'write it like {what} "10:100,10:400" (seconds:rate)'
             raise OptionError(f"{what}: {part.strip()!r} is not SECONDS:RATE", fix=example)
-        seconds = above(f"{what}: seconds", duration, 0, SECONDS)
+        seconds = number(f"{what}: seconds", duration, SECONDS, gt=0)
         # A minus after an e belongs to a number.
         ramp = re.fullmatch(r"(.*[^eE])-(.+)", rate)
-        first, *last = [at_least(f"{what}: rate", each, 0, RATES) for each in (ramp.groups() if ramp else [rate])]
+        first, *last = [number(f"{what}: rate", each, RATES, ge=0) for each in (ramp.groups() if ramp else [rate])]
         found.append(stage(seconds, first, last[0] if last else None))
     return tuple(found)
 
