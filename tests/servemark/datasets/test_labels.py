@@ -1,6 +1,7 @@
 """Labels of each data set in its official layout, with the score of right answers known by hand; and what is wrong."""
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -45,35 +46,26 @@ def detected(box: tuple[float, ...], label: int, **more: Any) -> Sample:
     return {"boxes": boxes, "scores": scores, "labels": labels, **more, "num_detections": np.array([1], np.int32)}
 
 
+def annotated(root: Path, file: str, shown: str, object_: Any, categories: Iterable[int], **changes: Any) -> Path:
+    """Lay out a picture with one object, and what a file of COCO's format says of it."""
+    picture(root / shown)
+    content = {
+        "images": [{"id": 139, "file_name": Path(shown).name, "width": 40, "height": 20}],
+        "annotations": [{"image_id": 139, "bbox": [0, 0, 20, 20], "area": 400, "iscrowd": 0, **object_}],
+        "categories": [{"id": number} for number in categories],
+    }
+    write(root / "annotations" / file, json.dumps(content | changes))
+    return root
+
+
 def coco(root: Path, category: int, **changes: Any) -> Path:
-    picture(root / "val2017" / "000000000139.jpg")
-    polygon = [[0, 0, 20, 0, 20, 20, 0, 20]]
-    entry = {"image_id": 139, "category_id": category, "bbox": [0, 0, 20, 20], "area": 400, "iscrowd": 0}
-    content = {
-        "images": [{"id": 139, "file_name": "000000000139.jpg", "width": 40, "height": 20}],
-        "annotations": [{**entry, "segmentation": polygon}],
-        "categories": [{"id": number} for number in (1, 2, 90)],
-    }
-    write(root / "annotations" / "instances_val2017.json", json.dumps(content | changes))
-    return root
-
-
-def openimages(root: Path, category: int) -> Path:
-    """One picture with one box, which has no outline."""
-    picture(root / "validation" / "data" / "0001eeaf4aed83f9.jpg")
-    content = {
-        "images": [{"id": 1, "file_name": "0001eeaf4aed83f9.jpg", "width": 40, "height": 20}],
-        "annotations": [
-            {"image_id": 1, "category_id": category, "bbox": [0, 0, 20, 20], "area": 400, "iscrowd": 0, "IsGroupOf": 0}
-        ],
-        "categories": [{"id": number} for number in range(264)],
-    }
-    write(root / "annotations" / "openimages-mlperf.json", json.dumps(content))
-    return root
+    object_ = {"category_id": category, "segmentation": [[0, 0, 20, 0, 20, 20, 0, 20]]}
+    return annotated(root, "instances_val2017.json", "val2017/000000000139.jpg", object_, (1, 2, 90), **changes)
 
 
 def test_openimages_categories_are_the_labels(tmp_path: Path) -> None:
-    data = labelled("retinanet", openimages(tmp_path, 263))
+    box = {"category_id": 263, "IsGroupOf": 0}  # without an outline
+    data = labelled("retinanet", annotated(tmp_path, "openimages-mlperf.json", "validation/data/0.jpg", box, range(264)))
     (sample,) = data.example(0).requests
     assert sample["image"].shape == (3, 800, 800)
     assert score("retinanet", data, detected((0, 0, 400, 800), 263)) == pytest.approx(1)

@@ -35,40 +35,26 @@ def result_at(load: Load, *, resolved: Any = (), trace: Any = None, **scenario: 
 SEARCH = MaxRate(bounds=(1.0, 500.0))
 
 
+REPLAYS = "trace t.csv, 12,345 arrivals from 2026-11-20T10:00:00.000+00:00 at 2 times the speed"
+RISING = "10 s at 100/s, 10 s from 100 to 200/s constant"
+
+
 @pytest.mark.parametrize(
-    ("result", "row", "heading"),
+    ("load", "more", "row", "heading"),
     [
-        (result_at(ClosedLoop(concurrency=8)), "concurrency 8", "closed loop, concurrency 8"),
-        (result_at(ConstantRate(rate=400.0)), "400/s poisson", "open loop, poisson 400 requests/s"),
-        (result_at(ConstantRate(rate=9, distribution=GAMMA)), "9/s gamma (cv 2)", "open loop, gamma 9 requests/s"),
-        (
-            result_at(Stages(stages=(EIGHT[0], Stage(10.0, 100.0, 200.0)), distribution=CONSTANT)),
-            "10 s at 100/s, 10 s from 100 to 200/s constant",
-            "open loop, 10 s at 100/s, 10 s from 100 to 200/s constant",
-        ),
-        (
-            result_at(Trace(file="/data/t.csv"), trace=REPLAYED),
-            "trace t.csv, 100 arrivals",
-            "open loop, trace t.csv, 100 arrivals",
-        ),
-        (
-            result_at(Trace(file="t.csv", speed=2.0), trace=DATED),
-            "trace t.csv, 12,345 arrivals from 2026-11-20T10:00:00.000+00:00 at 2 times the speed",
-            "open loop, trace t.csv, 12,345 arrivals from 2026-11-20T10:00:00.000+00:00 at 2 times the speed",
-        ),
-        (
-            {**result_at(SEARCH, resolved={"rate": 123.456}), "max_rate": {}},
-            "123.456/s poisson",
-            "highest rate, poisson 123.5 requests/s",
-        ),
-        (
-            {**result_at(ConstantRate(rate=90.0)), "mix": []},
-            "90/s poisson",
-            "open loop, poisson 90 requests/s in all",
-        ),
+        (ClosedLoop(concurrency=8), {}, "concurrency 8", "closed loop, concurrency 8"),
+        (ConstantRate(rate=400.0), {}, "400/s poisson", "open loop, poisson 400 requests/s"),
+        (ConstantRate(rate=9, distribution=GAMMA), {}, "9/s gamma (cv 2)", "open loop, gamma 9 requests/s"),
+        (ConstantRate(rate=90.0), {"mix": []}, "90/s poisson", "open loop, poisson 90 requests/s in all"),
+        (Stages(stages=(EIGHT[0], Stage(10.0, 100.0, 200.0)), distribution=CONSTANT), {}, RISING, f"open loop, {RISING}"),
+        (Trace(file="/data/t.csv"), {}, "trace t.csv, 100 arrivals", "open loop, trace t.csv, 100 arrivals"),
+        (Trace(file="t.csv", speed=2.0), {}, REPLAYS, f"open loop, {REPLAYS}"),
+        (SEARCH, {"max_rate": {}}, "123.456/s poisson", "highest rate, poisson 123.5 requests/s"),
     ],
 )
-def test_each_load_has_its_words(result: Any, row: str, heading: str) -> None:
+def test_each_load_has_its_words(load: Load, more: dict[str, Any], row: str, heading: str) -> None:
+    trace = (DATED if row == REPLAYS else REPLAYED) if isinstance(load, Trace) else None
+    result = result_at(load, resolved={"rate": 123.456}, trace=trace) | more
     assert (described(result), title_of(result)) == (row, heading)
 
 

@@ -12,54 +12,23 @@ from servemark.quality.document import score
 from servemark.quality.metrics import metric_named, metrics
 from servemark.quality.scoring import Journal, Scorer
 from servemark.workload import Example, LabelledSet, Quality, Sample
-from tests.servemark.quality.metrics.test_metrics import (
-    PICTURE,
-    VOLUME,
-    detections,
-    label_of,
-    scores,
-)
+from tests.servemark.quality.metrics.test_metrics import EXAMPLES, label_of
 
-PREDICTIONS: dict[str, tuple[Any, ...]] = {
-    "top-1": (scores(0, 0, 0, 1, 0, 0),),
-    "accuracy": (scores(0, 0, 0, 1),),
-    "move prediction": (scores(0, 0, 0, 1, 0, 0),),
-    "HR@10": (scores(*range(20, 0, -1)),),
-    "precision@k": (np.arange(10),),
-    "precision@10": (np.arange(10),),
-    "WER": ("a b",),
-    "BLEU": ("a b c d e",),
-    "token accuracy": ([1, 2],),
-    "perplexity": (scores(-1, -2),),
-    "ROUGE-L": ("a b",),
-    "GAUC": (scores(0.9), scores(0.1)),
-    "AUC": (scores(0.9),),
-    "mAP@[.5:.95]": (detections(([0.0, 0.0, 9.0, 9.0], 0.9, 1)),),
-    "mask AP@[.5:.95]": (detections(),),
-    "mAP@0.5": (detections(([0.0, 0.0, 9.0, 9.0], 0.9, 1)),),
-    "MS-SSIM": (PICTURE,),
-    "MSE": (np.ones((1, 3, 2, 2)),),
-    "mean IoU": (VOLUME,),
-    "FCN-8s pixel accuracy": (np.zeros((2, 2), int),),
-    "mean Dice": (np.ones((3, 128, 128, 128), np.float32),),
-    "LFW accuracy": (scores(1, 0), scores(1, 0)),
-    "estimated Earth-Mover distance": (scores(1),),
-}
-"""Answers that metrics take for the labels above."""
-EXAMPLES = 6
+ANSWERS = {name: answers for name, (_, answers) in EXAMPLES.items()}
+COUNT = 6
 
 
 def scored(name: str, folder: Path, first: Sample, prediction: Any) -> Any:
     """The score of examples of which the first has other outputs than the rest."""
-    metric, parts = metric_named(name), len(PREDICTIONS[name])
+    metric, parts = metric_named(name), len(ANSWERS[name])
 
     def example(number: int) -> Example:
         return Example(({},) * parts, label_of(name, number))
 
-    data = LabelledSet(EXAMPLES, example, prediction, parts)
+    data = LabelledSet(COUNT, example, prediction, parts)
     with Journal(folder) as journal:
         scorer = Scorer(metric, data, journal)
-        for number, part, _ in list(scorer.requests(range(EXAMPLES))):
+        for number, part, _ in list(scorer.requests(range(COUNT))):
             scorer.answered(number, part, first if number == 0 else {"part": np.array([part])})
         rows = list(journal.scored.values())
     asked = Quality(name, 0.5, "a protocol")
@@ -68,11 +37,11 @@ def scored(name: str, folder: Path, first: Sample, prediction: Any) -> Any:
 
 @pytest.mark.parametrize("name", metrics())
 def test_one_answer_of_nan_is_one_wrong_answer(name: str, tmp_path: Path) -> None:
-    answers = PREDICTIONS[name]
+    answers = ANSWERS[name]
     first = {"part": np.array([0]), "more": np.array([1, math.nan], np.float16)}
     found = scored(name, tmp_path, first, lambda outputs, _: answers[int(outputs["part"][0])])
     metric = metric_named(name)
-    rows = [metric.row(answers, label_of(name, number)) for number in range(1, EXAMPLES)]
+    rows = [metric.row(answers, label_of(name, number)) for number in range(1, COUNT)]
     wrong = metric.wrong(label_of(name, 0))
     expected = metric.values(rows if wrong is None else [wrong, *rows])[0]
     assert found["figures"][0]["value"] == pytest.approx(expected)
@@ -95,7 +64,7 @@ def test_an_answer_that_is_not_the_model_s_is_wrong(error: type[Exception], tmp_
 
 def floating(name: str) -> bool:
     """True where a metric's prediction is one array of floating point."""
-    first = PREDICTIONS[name][0]
+    first = ANSWERS[name][0]
     return isinstance(first, np.ndarray) and first.dtype.kind == "f"
 
 
@@ -103,7 +72,7 @@ def floating(name: str) -> bool:
 @pytest.mark.parametrize("name", [name for name in metrics() if floating(name)])
 def test_an_infinite_answer_is_an_answer_or_a_wrong_one(name: str, value: float, tmp_path: Path) -> None:
     def prediction(outputs: Sample, _: Any) -> Any:
-        answer = PREDICTIONS[name][int(outputs["part"][0])]
+        answer = ANSWERS[name][int(outputs["part"][0])]
         return np.full_like(answer, value) if "more" in outputs else answer
 
     found = scored(name, tmp_path, {"part": np.array([0]), "more": np.array([0])}, prediction)

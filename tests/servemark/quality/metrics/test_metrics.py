@@ -263,31 +263,34 @@ def test_verification_takes_each_fold_s_threshold_from_the_others() -> None:
 
 PICTURE = np.random.default_rng(0).random((3, 176, 176)).astype(np.float32)
 VOLUME = np.ones((2, 2, 2), np.float32)
-LABELS: dict[str, Any] = {
-    "top-1": 3,
-    "accuracy": 3,
-    "move prediction": 3,
-    "HR@10": 0,
-    "precision@k": [1],
-    "precision@10": [1],
-    "WER": "a b",
-    "BLEU": "a b c d e",
-    "token accuracy": [1, 2],
-    "perplexity": 2,
-    "ROUGE-L": "a b",
-    "GAUC": [1, 0],
-    "AUC": 0,
-    "mAP@[.5:.95]": annotated(([0.0, 0.0, 9.0, 9.0], 1)),
-    "mask AP@[.5:.95]": outlined([0.0, 0.0, 9.0, 9.0]),
-    "mAP@0.5": {"objects": [(1, [0, 0, 9, 9], False)]},
-    "MS-SSIM": PICTURE,
-    "MSE": np.ones((1, 3, 2, 2)),
-    "mean IoU": VOLUME,
-    "FCN-8s pixel accuracy": np.zeros((2, 2), int),
-    "mean Dice": np.repeat(np.array([1, 2], np.uint8), 64 * 128 * 128).reshape(128, 128, 128),
-    "LFW accuracy": [1, 0],
-    "estimated Earth-Mover distance": 1,
+BOX = [0.0, 0.0, 9.0, 9.0]
+ORGANS = np.repeat(np.array([1, 2], np.uint8), 64 * 128 * 128).reshape(128, 128, 128)
+EXAMPLES: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "top-1": (3, (scores(0, 0, 0, 1, 0, 0),)),
+    "accuracy": (3, (scores(0, 0, 0, 1),)),
+    "move prediction": (3, (scores(0, 0, 0, 1, 0, 0),)),
+    "HR@10": (0, (scores(*range(20, 0, -1)),)),
+    "precision@k": ([1], (np.arange(10),)),
+    "precision@10": ([1], (np.arange(10),)),
+    "WER": ("a b", ("a b",)),
+    "BLEU": ("a b c d e", ("a b c d e",)),
+    "token accuracy": ([1, 2], ([1, 2],)),
+    "perplexity": (2, (scores(-1, -2),)),
+    "ROUGE-L": ("a b", ("a b",)),
+    "GAUC": ([1, 0], (scores(0.9), scores(0.1))),
+    "AUC": (0, (scores(0.9),)),
+    "mAP@[.5:.95]": (annotated((BOX, 1)), (detections((BOX, 0.9, 1)),)),
+    "mask AP@[.5:.95]": (outlined(BOX), (detections(),)),
+    "mAP@0.5": ({"objects": [(1, [0, 0, 9, 9], False)]}, (detections((BOX, 0.9, 1)),)),
+    "MS-SSIM": (PICTURE, (PICTURE,)),
+    "MSE": (np.ones((1, 3, 2, 2)), (np.ones((1, 3, 2, 2)),)),
+    "mean IoU": (VOLUME, (VOLUME,)),
+    "FCN-8s pixel accuracy": (np.zeros((2, 2), int), (np.zeros((2, 2), int),)),
+    "mean Dice": (ORGANS, (np.ones((3, 128, 128, 128), np.float32),)),
+    "LFW accuracy": ([1, 0], (scores(1, 0), scores(1, 0))),
+    "estimated Earth-Mover distance": (1, (scores(1),)),
 }
+"""Metric -> a label, and answers that the metric takes for it."""
 NO_WORST = "estimated Earth-Mover distance"
 OF_TWO_KINDS = ("AUC", NO_WORST)
 """Metrics that compare examples of label 0 with those of label 1."""
@@ -297,18 +300,18 @@ WORST = {"WER": 1.0, "MSE": 12.0, "perplexity": 1 / float(np.finfo(np.float32).t
 @pytest.mark.parametrize("name", metrics())
 def test_what_was_not_answered_is_as_wrong_as_can_be(name: str) -> None:
     metric = metric_named(name)
-    row = metric.wrong(LABELS[name])
+    row = metric.wrong(EXAMPLES[name][0])
     assert (row is None) == (name == NO_WORST)
     if row is not None:
         worst = 0.0 if metric.higher_is_better else WORST[name]
         json.loads(json.dumps(row))  # it goes to the disk
-        rows = [row, metric.wrong(1 - LABELS[name]) or []] if name in OF_TWO_KINDS else [row]
+        rows = [row, metric.wrong(1 - EXAMPLES[name][0]) or []] if name in OF_TWO_KINDS else [row]
         assert metric.values(rows)[0] == pytest.approx(worst)
 
 
 def label_of(name: str, number: int) -> Any:
     """The label of an example of several, as this metric needs them."""
-    return number % 2 if name in OF_TWO_KINDS else LABELS[name]
+    return number % 2 if name in OF_TWO_KINDS else EXAMPLES[name][0]
 
 
 def test_a_black_clip_is_not_the_answer_to_a_black_one() -> None:
