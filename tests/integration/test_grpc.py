@@ -37,7 +37,7 @@ from tests.support.load_config import request_of
 from tests.support.locust_run import accounted, run, the_result
 from tests.support.rendering import shown
 from tests.support.small_models import affine, expected
-from tests.support.stateful_models import decoupled, scaled, stateful
+from tests.support.stateful_models import MODELS, write_python_models
 from tests.support.triton import (
     IDENTITY_LOCUSTFILE,
     LastingTriton,
@@ -61,16 +61,13 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     affine(root, "onnxruntime")
     copy_identity(root)
     copy_identity(root, "large", LARGE)
-    decoupled(root)
-    stateful(root)
-    scaled(root)
+    write_python_models(root)
     return root
 
 
 @pytest.fixture(scope="module")
 def triton(repository: Path) -> Iterator[LastingTriton]:
-    models = ["affine_onnxruntime", "identity", "large", "decoupled", "stateful", "scaled"]
-    with LastingTriton(repository, models) as triton:
+    with LastingTriton(repository, ["affine_onnxruntime", "identity", "large", *MODELS]) as triton:
         yield triton
 
 

@@ -4,7 +4,9 @@ from pathlib import Path
 
 from tests.support.triton import copy_identity
 
-_SUM = '''"""Adds up what came in a sequence; a request that does not fit into one is an error."""
+HEAD = """
+import json
+import time
 
 import triton_python_backend_utils as triton
 
@@ -12,6 +14,10 @@ from servers.triton_backend import tensors
 
 
 class TritonPythonModel:
+"""
+SUM = '''
+    """Adds up what came in a sequence; a request that does not fit into one is an error."""
+
     def initialize(self, args):
         self.sums = {}
 
@@ -30,16 +36,9 @@ class TritonPythonModel:
         result = self.sums.pop(number) if end else self.sums[number]
         return triton.InferenceResponse([tensors.write("OUTPUT0", result)])
 '''
-_REPEAT = '''"""Answers each request three times, 10 ms apart."""
+REPEAT = '''
+    """Answers each request three times, 10 ms apart."""
 
-import time
-
-import triton_python_backend_utils as triton
-
-from servers.triton_backend import tensors
-
-
-class TritonPythonModel:
     def execute(self, requests):
         for request in requests:
             sender = request.get_response_sender()
@@ -49,27 +48,20 @@ class TritonPythonModel:
                 sender.send(triton.InferenceResponse([tensors.write("OUTPUT0", array + number)]))
             sender.send(flags=triton.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
 '''
-_SCALED = '''"""Multiplies by the request's parameter `scale`; a request without it is an error."""
+SCALE = '''
+    """Multiplies by the request's parameter `scale`; a request without it is an error."""
 
-import json
-
-import triton_python_backend_utils as triton
-
-from servers.triton_backend import tensors
-
-
-class TritonPythonModel:
     def execute(self, requests):
         return [self.answer(request) for request in requests]
 
     def answer(self, request):
-        said = json.loads(request.parameters())
-        if "scale" not in said:
-            return triton.InferenceResponse(error=triton.TritonError(f"no scale, but {said}"))
+        given = json.loads(request.parameters())
+        if "scale" not in given:
+            return triton.InferenceResponse(error=triton.TritonError(f"no scale, but {given}"))
         array = tensors.read(triton.get_input_tensor_by_name(request, "INPUT0"))
-        return triton.InferenceResponse([tensors.write("OUTPUT0", array * said["scale"])])
+        return triton.InferenceResponse([tensors.write("OUTPUT0", array * given["scale"])])
 '''
-_SEQUENCES = """
+SEQUENCES = """
 sequence_batching {
   max_sequence_idle_microseconds: 30000000
   control_input [
@@ -79,25 +71,17 @@ sequence_batching {
   ]
 }
 """
+MODELS = {
+    "stateful": (SEQUENCES, SUM),
+    "decoupled": ("model_transaction_policy { decoupled: true }\n", REPEAT),
+    "scaled": ("", SCALE),
+}
+"""Name -> what its configuration has besides, and its class."""
 
 
-def stateful(repository: Path, name: str = "stateful") -> str:
-    """Put a model into a repository that refuses a request outside of a sequence; returns its name."""
-    return _made(repository, name, _SEQUENCES, _SUM)
-
-
-def decoupled(repository: Path, name: str = "decoupled") -> str:
-    """Put a model into a repository that answers each request three times; returns its name."""
-    return _made(repository, name, "model_transaction_policy { decoupled: true }\n", _REPEAT)
-
-
-def scaled(repository: Path, name: str = "scaled") -> str:
-    """Put a model into a repository that multiplies by a request's parameter `scale`; returns its name."""
-    return _made(repository, name, "", _SCALED)
-
-
-def _made(repository: Path, name: str, settings: str, code: str) -> str:
-    config = repository / copy_identity(repository, name) / "config.pbtxt"
-    config.write_text(config.read_text() + settings)
-    (config.parent / "1" / "model.py").write_text(code)
-    return name
+def write_python_models(repository: Path) -> None:
+    """Put the models into a repository."""
+    for name, (settings, code) in MODELS.items():
+        config = repository / copy_identity(repository, name) / "config.pbtxt"
+        config.write_text(config.read_text() + settings)
+        (config.parent / "1" / "model.py").write_text(HEAD + code)
