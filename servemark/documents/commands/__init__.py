@@ -42,8 +42,6 @@ Resume = Annotated[
     str, option("Go on in this directory with the same options, where a command was cut short.", metavar="DIR")
 ]
 NoCeilings = Annotated[bool, option("Leave out the ceilings, and the shares of them.")]
-TUNE_BUDGET_S = 540.0
-"""Time budget of the trials of one tuning."""
 
 
 class Command(Struct, frozen=True, kw_only=True):

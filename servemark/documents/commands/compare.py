@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
 
-from servemark.documents.commands import TUNE_BUDGET_S, Command, Json, Loaded, Reported, Resume, Workload, existing
+from servemark.documents.commands import Command, Json, Loaded, Reported, Resume, Workload, existing
 from servemark.documents.fields import COMPARE, MODELS, TUNE, Count, NotNegative, argument, option
 from servemark.documents.flags import request_of
 from servemark.documents.load import ClosedLoop, ConstantRate
@@ -13,6 +13,9 @@ from servemark.documents.request import RunRequest
 from servemark.errors import OptionError
 from servemark.paths import RESULTS
 from servemark.quantities import PERCENT, SECONDS
+
+TUNE_BUDGET_S = 540.0
+"""Time budget of the trials of one tuning."""
 
 
 class Compare(Loaded, frozen=True, kw_only=True):
