@@ -37,7 +37,6 @@ GENERATOR = f"{LOOPBACK}:9464"
 """Address at which a run is expected to show its metrics: the port that OpenTelemetry's Prometheus exporters use."""
 TRITON = f"{LOOPBACK}:8002"
 """Address at which Triton shows its own metrics."""
-MAX_SAMPLING_RATE_HZ = 100.0
 
 
 @dataclass(frozen=True)
@@ -144,7 +143,8 @@ class Live(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         ),
     ] = ()
     sampling_rate_hz: Annotated[
-        Annotated[float, Meta(ge=0, le=MAX_SAMPLING_RATE_HZ)],
+        float,
+        Meta(ge=0, le=100.0),
         option("Readings per second of CPU, GPU and power, for series.json; 0: none.", metavar="HZ"),
     ] = 10.0
     metrics_port: Annotated[

@@ -64,7 +64,7 @@ class Inputs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The content of the requests that are sent."""
 
     batch_size: Annotated[Count, option("Samples in a request.", short="-b", in_web_ui=True)] = 1
-    seed: Annotated[Annotated[int, Meta(ge=0, le=MAX_SEED)], option("Seed of schedule and inputs.", in_web_ui=True)] = 0
+    seed: Annotated[int, Meta(ge=0, le=MAX_SEED), option("Seed of schedule and inputs.", in_web_ui=True)] = 0
     input_data: Annotated[
         Annotated[str, Names.PATH, re.compile("|".join((SYNTHETIC, *DRAWN, DATASET)))],
         option("synthetic, random, zero, dataset, or a path (.json, .npz, folder of .npz, real data).", in_web_ui=True),

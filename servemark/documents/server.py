@@ -266,7 +266,8 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = 0.0
     num_of_sequences: Annotated[Count, option("Open loop: concurrent sequences. (Closed loop: use --concurrency.)")] = 4
     start_sequence_id: Annotated[
-        Annotated[int, Meta(ge=1)],
+        int,
+        Meta(ge=1),
         option("Correlation ID of the first sequence.", read=lambda what, given: whole(what, given, 1, UINT64)),
     ] = 1
     device: Device = ""
