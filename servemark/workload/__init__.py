@@ -19,6 +19,6 @@ from servemark.workload.tensor import (
 
 __all__ = [
     "Agreement", "Arrays", "Engine", "Example", "InOrder", "LabelledSet", "Module", "Quality", "Sample", "Slo",
-    "Tensor", "UnknownWorkloadError", "Variant", "Workload", "define", "elements", "get", "names", "numbers", "read_npz",
-    "stack", "whole_numbers", "workloads", "write_npz",
+    "Tensor", "UnknownWorkloadError", "Variant", "Workload", "define", "elements", "get", "names", "numbers",
+    "read_npz", "stack", "whole_numbers", "workloads", "write_npz",
 ]  # fmt: skip

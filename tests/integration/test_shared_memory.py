@@ -106,11 +106,11 @@ def test_triton_says_why_it_cannot_map_a_region(
 ) -> None:
     # As where the server has a /dev/shm of its own: on another machine, in a container.
     monkeypatch.setattr("loadgen.targets.shared_region.FOLDER", tmp_path)
-    with closing(target(server, PASSTHROUGH, wire, "system")) as under_test:
-        with pytest.raises(
-            ServerError, match=r"(?s)Register|register.*Unable to open.*--shared-memory none.*--ipc=host"
-        ):
-            drive(under_test)
+    with (
+        closing(target(server, PASSTHROUGH, wire, "system")) as under_test,
+        pytest.raises(ServerError, match=r"(?s)Register|register.*Unable to open.*--shared-memory none.*--ipc=host"),
+    ):
+        drive(under_test)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -155,10 +155,12 @@ def to_golden(url: str) -> list[str]:
 
 
 def test_a_server_without_the_extension() -> None:
-    with GoldenGrpc(shared_memory=False) as golden:
-        with closing(open_target(config("golden", *to_golden(golden.url), lookup=lambda _: IDENTITY))) as under_test:
-            with pytest.raises(ServerError, match=r"(?s)SystemSharedMemoryRegister: grpc_unimplemented.*none"):
-                drive(under_test)
+    with (
+        GoldenGrpc(shared_memory=False) as golden,
+        closing(open_target(config("golden", *to_golden(golden.url), lookup=lambda _: IDENTITY))) as under_test,
+        pytest.raises(ServerError, match=r"(?s)SystemSharedMemoryRegister: grpc_unimplemented.*none"),
+    ):
+        drive(under_test)
 
 
 def test_a_request_that_failed_gives_its_place_back() -> None:

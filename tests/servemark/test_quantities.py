@@ -49,9 +49,7 @@ def test_what_is_read(read: Callable[..., float], value: Any, bounds: dict[str, 
         (whole, "1e" + "9" * 20, {"least": 0}, f"-x '1e{'9' * 20}' is not a number", "write it like -x 10, -x 10k"),
     ],
 )
-def test_what_is_refused(
-    read: Callable[..., float], value: Any, bounds: dict[str, float], what: str, fix: str
-) -> None:
+def test_what_is_refused(read: Callable[..., float], value: Any, bounds: dict[str, float], what: str, fix: str) -> None:
     with pytest.raises(OptionError) as error:
         read("-x", value, **bounds)
     assert (error.value.what, error.value.fix) == (what, fix)

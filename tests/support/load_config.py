@@ -5,8 +5,8 @@ from typing import Any, TypeVar
 
 from loadgen.load.load_config import LoadConfig, Lookup, in_zoo
 from servemark.cli import build
-from servemark.documents.commands.measure import Run
 from servemark.documents.commands import Command
+from servemark.documents.commands.measure import Run
 from servemark.documents.flags import OPTIONS, given_options
 from servemark.documents.request import RunRequest
 

@@ -131,7 +131,9 @@ class Characterise(Reported, frozen=True, kw_only=True):
     size: Annotated[Count, option("Number of workloads that stand for all.")] = 3
     starts: Annotated[Natural, option("Fresh server starts of each workload; variation needs 4. 0: none.")] = 4
     seeds: Annotated[Count, option("Seeds that t-SNE is run with.")] = 10
-    duration_s: Annotated[float, Meta(ge=0.1), option("Seconds of each measurement, at the least.", units=SECONDS)] = 3.0
+    duration_s: Annotated[float, Meta(ge=0.1), option("Seconds of each measurement, at the least.", units=SECONDS)] = (
+        3.0
+    )
     device: OneDevice = "cpu"
     only: Only = ()
     no_ceilings: NoCeilings = False

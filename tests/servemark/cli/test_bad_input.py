@@ -1,4 +1,3 @@
-NOT compare ranking --engines onnxruntime,pytorch
 """Bad input to any command ends in a message and exit code 3, before anything is measured."""
 
 from pathlib import Path

@@ -20,7 +20,7 @@ from tests.support.measured import evenly, load_result
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
     """A result of a run."""
-    flags = "--url http://h:1 --request-rate 40 --duration 10 --warmup 1 --slo p90:50".split()
+    flags = ["--url", "http://h:1", "--request-rate", "40", "--duration", "10", "--warmup", "1", "--slo", "p90:50"]
     directory.write(tmp_path, load_result(flags, evenly(40, 11, 0.02)))
     return tmp_path
 

@@ -114,7 +114,9 @@ def test_an_engine_leads_to_no_other_folder(servemark: Servemark, tmp_path: Path
     assert "'onnxruntime/../../../tmp/model' is not a name for an engine" in err
 
 
-def test_what_the_command_line_gives_is_not_asked_for(servemark: Servemark, tmp_path: Path, stopped: list[RunRequest]) -> None:
+def test_what_the_command_line_gives_is_not_asked_for(
+    servemark: Servemark, tmp_path: Path, stopped: list[RunRequest]
+) -> None:
     result = result_with(tmp_path, url="http://theirs:1", arrival_trace="theirs.csv")
     servemark("rerun", str(result), "--url", "http://mine:1", "--request-rate", "5")
     assert [request.server.url for request in stopped] == ["http://mine:1"]
@@ -122,7 +124,12 @@ def test_what_the_command_line_gives_is_not_asked_for(servemark: Servemark, tmp_
 
 @pytest.mark.parametrize(("answer", "made"), [("y\n", 1), ("\n", 0), ("n\n", 0)])
 def test_a_terminal_is_asked(
-    answer: str, made: int, servemark: Servemark, tmp_path: Path, stopped: list[RunRequest], monkeypatch: pytest.MonkeyPatch
+    answer: str,
+    made: int,
+    servemark: Servemark,
+    tmp_path: Path,
+    stopped: list[RunRequest],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(_command, "_at_a_terminal", lambda: True)
     monkeypatch.setattr("sys.stdin", io.StringIO(answer))

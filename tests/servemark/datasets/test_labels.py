@@ -65,7 +65,9 @@ def coco(root: Path, category: int, **changes: Any) -> Path:
 
 def test_openimages_categories_are_the_labels(tmp_path: Path) -> None:
     box = {"category_id": 263, "IsGroupOf": 0}  # without an outline
-    data = labelled("retinanet", annotated(tmp_path, "openimages-mlperf.json", "validation/data/0.jpg", box, range(264)))
+    data = labelled(
+        "retinanet", annotated(tmp_path, "openimages-mlperf.json", "validation/data/0.jpg", box, range(264))
+    )
     (sample,) = data.example(0).requests
     assert sample["image"].shape == (3, 800, 800)
     assert score("retinanet", data, detected((0, 0, 400, 800), 263)) == pytest.approx(1)

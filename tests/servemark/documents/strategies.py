@@ -36,7 +36,11 @@ SPECIAL: dict[str, st.SearchStrategy[Any]] = {
     "bls_composing_models": st.dictionaries(names, st.sampled_from(["", "2"]), max_size=3),
     "request_parameters": st.dictionaries(
         names,
-        st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False) | st.just("") | words,
+        st.booleans()
+        | st.integers(-(2**63), 2**63 - 1)
+        | st.floats(allow_nan=False, allow_infinity=False)
+        | st.just("")
+        | words,
         max_size=3,
     ),
     "shape": st.dictionaries(names, st.lists(st.integers(0, 9999), max_size=4).map(tuple), max_size=3),

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import jsonschema
 import msgspec
@@ -95,9 +94,7 @@ def test_ids_of_sequences_have_room_for_those_that_follow(url: str, first: int, 
             make()
 
 
-def test_a_rerun_makes_the_request_of_a_result(
-    servemark: Servemark, tmp_path: Path, stopped: list[RunRequest]
-) -> None:
+def test_a_rerun_makes_the_request_of_a_result(servemark: Servemark, tmp_path: Path, stopped: list[RunRequest]) -> None:
     """Every request that a result can keep is asked for again exactly."""
     result = load_result(("--request-rate", "40"), evenly(40, 15, 0.02))
 
@@ -111,8 +108,8 @@ def test_a_rerun_makes_the_request_of_a_result(
         directory.write(tmp_path, {**result, "request": msgspec.to_builtins(request)})
         stopped.clear()
         servemark("rerun", str(tmp_path), "--trust")
-        searches = isinstance(request.load, MaxRate)
-        assert stopped == [changed(request, load=request.load.at(1.0)) if searches else request]
+        load = request.load.at(1.0) if isinstance(request.load, MaxRate) else request.load
+        assert stopped == [changed(request, load=load)]
 
     check()
 

@@ -46,7 +46,12 @@ RISING = "10 s at 100/s, 10 s from 100 to 200/s constant"
         (ConstantRate(rate=400.0), {}, "400/s poisson", "open loop, poisson 400 requests/s"),
         (ConstantRate(rate=9, distribution=GAMMA), {}, "9/s gamma (cv 2)", "open loop, gamma 9 requests/s"),
         (ConstantRate(rate=90.0), {"mix": []}, "90/s poisson", "open loop, poisson 90 requests/s in all"),
-        (Stages(stages=(EIGHT[0], Stage(10.0, 100.0, 200.0)), distribution=CONSTANT), {}, RISING, f"open loop, {RISING}"),
+        (
+            Stages(stages=(EIGHT[0], Stage(10.0, 100.0, 200.0)), distribution=CONSTANT),
+            {},
+            RISING,
+            f"open loop, {RISING}",
+        ),
         (Trace(file="/data/t.csv"), {}, "trace t.csv, 100 arrivals", "open loop, trace t.csv, 100 arrivals"),
         (Trace(file="t.csv", speed=2.0), {}, REPLAYS, f"open loop, {REPLAYS}"),
         (SEARCH, {"max_rate": {}}, "123.456/s poisson", "highest rate, poisson 123.5 requests/s"),
