@@ -46,13 +46,13 @@ def detected(box: tuple[float, ...], label: int, **more: Any) -> Sample:
     return {"boxes": boxes, "scores": scores, "labels": labels, **more, "num_detections": np.array([1], np.int32)}
 
 
-def annotated(root: Path, file: str, shown: str, object_: Any, categories: Iterable[int], **changes: Any) -> Path:
+def annotated(root: Path, file: str, shown: str, object_: Any, classes: Iterable[int], **changes: Any) -> Path:
     """Lay out a picture with one object, and what a file of COCO's format says of it."""
     picture(root / shown)
     content = {
         "images": [{"id": 139, "file_name": Path(shown).name, "width": 40, "height": 20}],
         "annotations": [{"image_id": 139, "bbox": [0, 0, 20, 20], "area": 400, "iscrowd": 0, **object_}],
-        "categories": [{"id": number} for number in categories],
+        "categories": [{"id": number} for number in classes],
     }
     write(root / "annotations" / file, json.dumps(content | changes))
     return root
