@@ -126,8 +126,7 @@ class Live(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         ),
     ] = ()
     power_command: Annotated[
-        Program,
-        option("Meter energy by this command, which prints watts line by line.", metavar="CMD"),
+        Program, option("Meter energy by this command, which prints watts line by line.", metavar="CMD")
     ] = ""
     power_boundary: Annotated[
         Word, option("Name of what --power-command meters; wall if not given.", metavar="NAME")
@@ -149,11 +148,7 @@ class Live(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = 10.0
     metrics_port: Annotated[
         Annotated[Port, Names.HOST] | None,
-        option(
-            "Port for live Prometheus metrics; 0 picks a free one.",
-            metavar="PORT",
-            commands=MEASURED | {MLPERF},
-        ),
+        option("Port for live Prometheus metrics; 0 picks a free one.", metavar="PORT", commands=MEASURED | {MLPERF}),
     ] = None
     metrics_host: Annotated[
         Host, option("Address on which --metrics-port listens.", metavar="HOST", commands=MEASURED | {MLPERF})

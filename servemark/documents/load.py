@@ -125,13 +125,7 @@ class ConstantRate(_Load, frozen=True, kw_only=True, tag="constant-rate"):
     """An open loop at one rate."""
 
     rate: Annotated[
-        Positive,
-        option(
-            "Open loop: requests/s, sent by the clock.",
-            name="request_rate",
-            units=RATES,
-            in_web_ui=True,
-        ),
+        Positive, option("Open loop: requests/s, sent by the clock.", name="request_rate", units=RATES, in_web_ui=True)
     ]
     distribution: Gaps = Distribution.POISSON
     gamma_cv: GammaCv = None

@@ -175,17 +175,11 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = AUTO
     cpu_latency_qos: Annotated[
         Literal["auto", "on", "off"],
-        option(
-            "Keep cores from idling: auto (on a virtual machine, with the server elsewhere), on, off.",
-            metavar="Q",
-        ),
+        option("Keep cores from idling: auto (on a virtual machine, with the server elsewhere), on, off.", metavar="Q"),
     ] = AUTO
     receive_clock: Annotated[
         Literal["auto", "process"],
-        option(
-            "Clock of the answers: auto (the kernel's packet stamps, if any), process.",
-            metavar="C",
-        ),
+        option("Clock of the answers: auto (the kernel's packet stamps, if any), process.", metavar="C"),
     ] = AUTO
     workers: Annotated[
         Count, option("Processes that send the load, each a share of it.", of_locust=False, commands={RUN})

@@ -169,8 +169,7 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = ""
     streaming: Annotated[bool, option("gRPC: one stream for each connection instead of calls.")] = False
     no_connection_reuse: Annotated[
-        bool,
-        option("Open a connection for each request, and time its parts.", commands=LOADS),
+        bool, option("Open a connection for each request, and time its parts.", commands=LOADS)
     ] = False
     request_compression: Annotated[
         Compression, option("none or gzip; requests are compressed before the run.", commands=LOADS)
@@ -236,10 +235,7 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = {}
     input_tensor_format: Annotated[
         TensorFormat,
-        option(
-            "HTTP: auto, binary or json; auto is json where the server lists no binary_tensor_data.",
-            metavar="F",
-        ),
+        option("HTTP: auto, binary or json; auto is json where the server lists no binary_tensor_data.", metavar="F"),
     ] = AUTO
     output_tensor_format: Annotated[TensorFormat, option("HTTP: the same for answers.", metavar="F")] = AUTO
     request_parameters: Annotated[
@@ -257,12 +253,7 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         Count | None, option("Requests per sequence; they share one correlation ID (stateful models).")
     ] = None
     sequence_length_variation: Annotated[
-        Share,
-        option(
-            "Draw lengths evenly, at most this share from --sequence-length.",
-            units=SHARES,
-            metavar="SHARE",
-        ),
+        Share, option("Draw lengths evenly, at most this share from --sequence-length.", units=SHARES, metavar="SHARE")
     ] = 0.0
     num_of_sequences: Annotated[Count, option("Open loop: concurrent sequences. (Closed loop: use --concurrency.)")] = 4
     start_sequence_id: Annotated[
@@ -282,12 +273,7 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         ),
     ] = False
     in_process: Annotated[
-        bool,
-        option(
-            "Call the engine in this process, without a server.",
-            of_locust=False,
-            commands={RUN, QUALITY},
-        ),
+        bool, option("Call the engine in this process, without a server.", of_locust=False, commands={RUN, QUALITY})
     ] = False
     model_repository: Annotated[
         File, folder("Triton model repository.", MODEL_REPOSITORY, of_host=True, commands=ALL)

@@ -27,8 +27,7 @@ Json = Annotated[bool, option("Print one JSON document, and nothing else but err
 Report = Annotated[bool, option("Write report.html, one self-contained page, beside the result.")]
 Verbose = Annotated[bool, option("Show every constraint and figure.", short="-v")]
 Trust = Annotated[
-    bool,
-    option("Accept, without asking, the programs, paths and hosts that a foreign result or --config names."),
+    bool, option("Accept, without asking, the programs, paths and hosts that a foreign result or --config names.")
 ]
 SuiteName = Annotated[str, argument("aibench, ai-matrix, mlperf-inference, today, subset, own or all.", "SUITE")]
 Workload = Annotated[

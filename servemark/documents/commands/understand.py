@@ -163,8 +163,7 @@ class Synthesise(Reported, frozen=True, kw_only=True):
     ] = ""
     batches: Annotated[str, option("Batch sizes beside 1 for that; none.", metavar="B,...")] = "8"
     held_out: Annotated[
-        tuple[str, ...],
-        option("Workload that it is not made of, to be timed as well; repeatable.", metavar="WORKLOAD"),
+        tuple[str, ...], option("Workload that it is not made of, to be timed as well; repeatable.", metavar="WORKLOAD")
     ] = ()
     out: Out = RESULTS
     model_repository: Repository = MODEL_REPOSITORY
