@@ -19,7 +19,7 @@ from servemark.errors import ServemarkError
 from servemark.output import note
 from servemark.paths import CHECKOUT
 from servemark.results.schema.details import QualityScore
-from servemark.results.schema.quality import QualityResult
+from servemark.results.schema.run import QualityResult
 from servemark.runs.quality import run_quality
 from servemark.views.blocks import Table
 from servemark.views.render.markdown import pipes

@@ -10,7 +10,7 @@ from benchmarks.rig import cpu_meter
 from benchmarks.rig.load import VECTOR, Endpoints, Figures, Load
 from loadgen.kserve import grpc_inference, http_messages
 from loadgen.peers.programs import PEERS, H2load, Peer, PeerLoad, PerfAnalyzer
-from servemark.machine.idle_states import hold_awake
+from servemark.machine.scheduling import hold_awake
 from servemark.workload import Tensor
 
 OUTPUT_BYTES = 3 * 224 * 224 * 4

@@ -15,10 +15,10 @@ import psutil
 
 from servemark.machine.cpu_time import CannotTell, Watch
 from servemark.stats.unknown import explained, unknown
-from servemark.telemetry.energy import BOUNDARY_OF_DEVICE, Meter, open_meter
-from servemark.telemetry.energy.meter import REFRESHES, UPDATE_S, UnavailableError
-from servemark.telemetry.gpus import Gpus
+from servemark.telemetry.energy import BOUNDARY_OF_DEVICE, open_meter
+from servemark.telemetry.energy.meter import REFRESHES, UPDATE_S, Meter, UnavailableError
 from servemark.telemetry.recording import Reading
+from servemark.telemetry.sampler import Gpus
 
 WINDOW_S = 0.5
 """Shortest time of the calls (s); a meter that is refreshed rarely needs longer."""

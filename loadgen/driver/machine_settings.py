@@ -11,7 +11,7 @@ from servemark.documents.load import AUTO
 from servemark.documents.request import ON
 from servemark.errors import OptionError
 from servemark.figures.value import Value
-from servemark.machine import idle_states, scheduling
+from servemark.machine import scheduling
 from servemark.machine.environment import virtual_machine
 from servemark.machine.scheduling import Attributes, GrantedPriority, Priority, is_realtime, named, ordinary
 from servemark.telemetry import os_threads
@@ -154,14 +154,14 @@ class CpuLatency:
         if self._asked == AUTO:
             with contextlib.suppress(LookupError):
                 self._server_elsewhere = not target.local and not target.processes()
-        if self._asked == ON and (why := idle_states.refusal()):
+        if self._asked == ON and (why := scheduling.awake_refusal()):
             raise OptionError(f"--cpu-latency-qos on: {why}", fix="run as root, or leave out --cpu-latency-qos")
 
     def __enter__(self) -> Self:
         why = self._unwanted()
         if why is None:
             try:
-                self._held = idle_states.hold_awake()
+                self._held = scheduling.hold_awake()
             except OSError as error:
                 why = f"{error.filename}: {error.strerror}"
         self.figure = Value.unknown(why) if why else Value(0)

@@ -26,11 +26,10 @@ from servemark import __version__, interrupts
 from servemark.figures.registry import distributions, in_order
 from servemark.figures.value import Figures
 from servemark.output import note
-from servemark.results.constraint_kinds import Kind
 from servemark.results.constraints import Observations, judge
 from servemark.results.objectives import ERRORS, THROUGHPUT, Seen, judge_objective
-from servemark.results.schema.live_figures import LiveFigures
-from servemark.results.schema.run import PendingResult, Result, Telemetry
+from servemark.results.schema.run import LiveFigures, PendingResult, Result, Telemetry
+from servemark.results.verdict import Kind
 from servemark.stats.histogram import Histogram
 from servemark.stats.trend import FEWEST
 from servemark.telemetry.metrics import catalog

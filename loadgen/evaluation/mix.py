@@ -17,9 +17,8 @@ from servemark.figures.value import FigureValue
 from servemark.machine.scheduling import Priority, least
 from servemark.quantities import whole
 from servemark.results.bottleneck import GENERATOR, NETWORK, SERVER
-from servemark.results.schema.details import BOTH, Details, WindowFigures
+from servemark.results.schema.details import BOTH, Constraint, Details, JudgedObjective, LimitedBy, WindowFigures
 from servemark.results.schema.run import Result
-from servemark.results.schema.verdict import Constraint, JudgedObjective, LimitedBy
 from servemark.results.verdict import Verdict
 from servemark.stats.histogram import Histogram
 from servemark.stats.unknown import explained, unknown

@@ -19,7 +19,6 @@ from servemark.figures.throughput import NOT_BEGUN
 from servemark.figures.value import Figures
 from servemark.machine.scheduling import GrantedPriority, Priority
 from servemark.quantities import figure
-from servemark.results.constraint_kinds import Kind
 from servemark.results.constraints import (
     ACHIEVED_SHARE,
     SHORTEST_WINDOW_S,
@@ -30,6 +29,7 @@ from servemark.results.constraints import (
 from servemark.results.objectives import COLD_START, ERRORS, LATENCY, RECOVERY, THROUGHPUT, Seen, Slo
 from servemark.results.schema.details import KERNEL, ColdStart, Recovery
 from servemark.results.transients import slowest, steady_after
+from servemark.results.verdict import Kind
 from servemark.stats.histogram import Histogram
 from servemark.stats.order_statistics import Ranks
 from servemark.stats.trend import FEWEST, is_growing

@@ -18,7 +18,9 @@ from servemark import interrupts
 from servemark.machine.addresses import in_path
 from servemark.machine.cpu_time import CannotTell, CpuUse, Watch
 from servemark.machine.processes import generator_roots
-from servemark.telemetry.energy import BOUNDARY_OF_DEVICE, Boundary, EnergyReading, Meter, PowerCommand, open_meter
+from servemark.telemetry.energy import BOUNDARY_OF_DEVICE, open_meter
+from servemark.telemetry.energy.command import PowerCommand
+from servemark.telemetry.energy.meter import Boundary, EnergyReading, Meter
 
 IDLE_S = 2.0
 """Length of the energy meter's idle baseline, if there is a meter: 20 refreshes of a GPU's counter."""

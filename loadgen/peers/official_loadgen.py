@@ -27,7 +27,7 @@ from loadgen.sut.channel import Answer, Outcome, Payload
 from loadgen.sut.target import Target
 from servemark import interrupts
 from servemark.errors import ResultError, ServerError, parsing
-from servemark.results.schema.mlperf import Plan
+from servemark.results.schema.run import Plan
 from servemark.stats.histogram import Histogram
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from servemark.calibration.cases import Case
 from servemark.calibration.measure import SUBJECT, able, measure, serving, unseen_ms
 from servemark.campaign import Campaign, Turn, interleaved
 from servemark.errors import ExitCode
-from servemark.machine import idle_states, scheduling
+from servemark.machine import scheduling
 from servemark.machine.cpu_time import QUIET_SHARE, CannotTell, Watch
 from servemark.machine.scheduling import Priority
 from servemark.output import note
@@ -272,7 +272,7 @@ def _others() -> Callable[[], float | None]:
 def _awake() -> Iterator[bool]:
     """Keep cores out of idle states where that is permitted, for every load generator alike."""
     try:
-        held = idle_states.hold_awake()
+        held = scheduling.hold_awake()
     except OSError:
         yield False
         return

@@ -7,7 +7,8 @@ import numpy as np
 
 from servemark.characterise import statistics
 from servemark.characterise.statistics import Floats, nearest
-from servemark.results.schema.characterisation import (
+from servemark.results.schema.header import reason_of
+from servemark.results.schema.suite import (
     Analysis,
     Characterisation,
     CharacterisedWorkload,
@@ -15,7 +16,6 @@ from servemark.results.schema.characterisation import (
     OnEngine,
     Prediction,
 )
-from servemark.results.schema.header import reason_of
 from servemark.stats.ratios import MINIMUM_PAIRS, RESAMPLES, expanded
 from servemark.stats.unknown import explained, or_unknown, unknown
 from servemark.workload.suites import aibench

@@ -32,15 +32,15 @@ from servemark.profiling.run import ceilings_of, installed, refusal, tell
 from servemark.quantities import duration_text, figure, one_of, whole
 from servemark.repository.entry import FULL
 from servemark.results import directory as results
-from servemark.results.schema.characterisation import (
+from servemark.results.schema.header import campaign_opening
+from servemark.results.schema.profile import EngineProfile
+from servemark.results.schema.suite import (
     Characterisation,
     CharacterisedWorkload,
     OnEngine,
     Start,
     TimedBatch,
 )
-from servemark.results.schema.header import campaign_opening
-from servemark.results.schema.profile import EngineProfile
 from servemark.runs.server import export_where_needed
 from servemark.runs.suite import chosen, load_apart
 from servemark.stats.unknown import explained, or_unknown, unknown, unknown_group

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from servemark.characterise.analysis import failure_of, first_engine, sizes, work_of
 from servemark.profiling.measure import TOP_DOWN
-from servemark.results.schema.characterisation import Characterisation, CharacterisedWorkload, OnEngine
 from servemark.results.schema.header import reason_of
+from servemark.results.schema.suite import Characterisation, CharacterisedWorkload, OnEngine
 from servemark.stats.ratios import variation
 from servemark.workload.suites import aibench
 

@@ -8,7 +8,7 @@ from servemark.errors import ExitCode, OptionError
 from servemark.paths import found
 from servemark.results import directory as results
 from servemark.results.saved import Saved
-from servemark.results.schema.characterisation import Characterisation
+from servemark.results.schema.suite import Characterisation
 from servemark.views.kinds.characterisation import checks
 
 

@@ -103,11 +103,11 @@ def _priority() -> Check:
 def _awake() -> Check:
     """Check that the cores of a virtual machine are kept from idling while requests are sent."""
     from servemark.machine.environment import virtual_machine
-    from servemark.machine.idle_states import refusal
+    from servemark.machine.scheduling import awake_refusal
 
     if virtual_machine() is None:
         return Check("cpu latency", True, "no virtual machine: cores idle as ever (--cpu-latency-qos on: never)")
-    if refused := refusal():
+    if refused := awake_refusal():
         return Check("cpu latency", False, f"{refused} (run as root): cores that idle wake up late")
     return Check("cpu latency", True, "cores can be kept out of idle states: --cpu-latency-qos on")
 

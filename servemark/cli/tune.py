@@ -12,7 +12,7 @@ from servemark.paths import resumed
 from servemark.quantities import duration_text
 from servemark.repository.model_config import Settings
 from servemark.results import directory
-from servemark.results.schema.tuning import TuningDocument
+from servemark.results.schema.search import TuningDocument
 from servemark.runs.server import export_where_needed, needs_export
 from servemark.search.trial import InterruptedTuning
 from servemark.search.tuning import tune_entry, write_tuning, write_winner

@@ -29,8 +29,8 @@ from servemark.figures.figure import Figure
 from servemark.figures.registry import count_of, value_of, why_unknown
 from servemark.machine.cpu_time import QUIET_SHARE
 from servemark.results import directory
+from servemark.results.schema.comparison import History, HistoryChange, HistoryResult, HistorySeries, Trend, change
 from servemark.results.schema.header import Header, opening
-from servemark.results.schema.history import History, HistoryChange, HistoryResult, HistorySeries, Trend, change
 from servemark.results.schema.kernels import KernelsDocument, other_work
 from servemark.results.schema.run import Result
 from servemark.stats.percentiles import samples_needed

@@ -2,40 +2,14 @@
 
 from collections.abc import Callable
 
-from servemark.figures.evidence import Compression, Evidence
+from servemark.figures.evidence import Cancellation, Compression, Connections, Evidence
 from servemark.figures.figure import Distribution, Figure, same, summed
 from servemark.figures.value import BYTES, COUNT, MS, Value
+from servemark.stats.histogram import Histogram
 
 _NO_REQUEST = "--request-compression was not asked for"
 _NO_ANSWER = "--response-compression was not asked for"
 _NONE_CAME = "no answer came compressed"
-
-
-def _of_requests(of: Callable[[Compression], int]) -> Callable[[Evidence], Value | None]:
-    def compute(evidence: Evidence) -> Value | None:
-        found = evidence.compression
-        if found is None or not any(evidence.compressed):
-            return None
-        return Value(of(found) / found.requests, n=found.requests) if found.requests else Value.unknown(_NO_REQUEST)
-
-    return compute
-
-
-def _of_answers(of: Callable[[Compression], int]) -> Callable[[Evidence], Value | None]:
-    def compute(evidence: Evidence) -> Value | None:
-        found = evidence.compression
-        if found is None or not any(evidence.compressed):
-            return None
-        if not found.answers:
-            return Value.unknown(_NONE_CAME if evidence.compressed[1] else _NO_ANSWER)
-        return Value(of(found) / found.answers, n=found.answers)
-
-    return compute
-
-
-def _compressed(evidence: Evidence) -> Value | None:
-    found = evidence.compression
-    return None if found is None or not any(evidence.compressed) else Value(found.answers)
 
 
 def _dns(evidence: Evidence) -> Value | None:
@@ -44,85 +18,83 @@ def _dns(evidence: Evidence) -> Value | None:
     return Value.of(evidence.connections.dns_ms, "the URL has an address, and not a name")
 
 
+def _part(tag: str, words: str, of: Callable[[Connections], Histogram]) -> Distribution:
+    """Declare a part of a request that has a connection of its own."""
+    return Distribution(tag, words, lambda evidence: of(evidence.connections) if evidence.connections else None)
+
+
+def _compressed(evidence: Evidence) -> Compression | None:
+    return evidence.compression if any(evidence.compressed) else None
+
+
+def _of_requests(name: str, words: str, of: Callable[[Compression], int]) -> Figure:
+    def compute(evidence: Evidence) -> Value | None:
+        if (found := _compressed(evidence)) is None:
+            return None
+        return Value(of(found) / found.requests, n=found.requests) if found.requests else Value.unknown(_NO_REQUEST)
+
+    return Figure(f"compression.{name}", BYTES, words, compute)
+
+
+def _of_answers(name: str, words: str, of: Callable[[Compression], int]) -> Figure:
+    def compute(evidence: Evidence) -> Value | None:
+        if (found := _compressed(evidence)) is None:
+            return None
+        if not found.answers:
+            return Value.unknown(_NONE_CAME if evidence.compressed[1] else _NO_ANSWER)
+        return Value(of(found) / found.answers, n=found.answers)
+
+    return Figure(f"compression.{name}", BYTES, words, compute)
+
+
+def _cancelled(name: str, words: str, of: Callable[[Cancellation], int]) -> Figure:
+    def compute(evidence: Evidence) -> Value | None:
+        return Value(of(evidence.cancellation)) if evidence.cancellation else None
+
+    return Figure(f"cancellation.{name}", COUNT, words, compute, join=summed)
+
+
 FIGURES = (
     Figure("connection.dns", MS, "Looking up the server's name, once before the run.", _dns, "lower", same),
-    Distribution(
-        "connect",
-        "From the beginning of the connection until it is established.",
-        lambda evidence: None if evidence.connections is None else evidence.connections.connect,
-    ),
+    _part("connect", "From the beginning of the connection until it is established.", lambda found: found.connect),
     Distribution(
         "tls",
         "The TLS handshake.",
         lambda evidence: evidence.connections.tls if evidence.connections and evidence.secure else None,
         title="TLS handshake",
     ),
-    Distribution(
-        "first_byte",
-        "From sending the request to the first bytes of the answer.",
-        lambda evidence: None if evidence.connections is None else evidence.connections.first_byte,
+    _part("first_byte", "From sending the request to the first bytes of the answer.", lambda found: found.first_byte),
+    _part("receive", "From the first bytes of the answer to the last byte.", lambda found: found.receive),
+    _of_requests(
+        "request_bytes", "Mean size of a request's body, or message, as it was made.", lambda found: found.request_bytes
     ),
-    Distribution(
-        "receive",
-        "From the first bytes of the answer to the last byte.",
-        lambda evidence: None if evidence.connections is None else evidence.connections.receive,
-    ),
-    Figure(
-        "compression.request_bytes",
-        BYTES,
-        "Mean size of a request's body, or message, as it was made.",
-        _of_requests(lambda found: found.request_bytes),
-    ),
-    Figure(
-        "compression.request_sent_bytes",
-        BYTES,
-        "The same as it travelled.",
-        _of_requests(lambda found: found.sent_bytes),
-    ),
+    _of_requests("request_sent_bytes", "The same as it travelled.", lambda found: found.sent_bytes),
     Figure(
         "compression.compressed_answers",
         COUNT,
         "Answers that came compressed, those of the warm-up among them.",
-        _compressed,
+        lambda evidence: Value(found.answers) if (found := _compressed(evidence)) else None,
         join=summed,
     ),
-    Figure(
-        "compression.answer_received_bytes",
-        BYTES,
-        "Mean size of these answers as they came.",
-        _of_answers(lambda found: found.received_bytes),
+    _of_answers(
+        "answer_received_bytes", "Mean size of these answers as they came.", lambda found: found.received_bytes
     ),
-    Figure(
-        "compression.answer_bytes",
-        BYTES,
-        "The same without compression.",
-        _of_answers(lambda found: found.answer_bytes),
-    ),
-    Figure(
-        "cancellation.requests",
-        COUNT,
+    _of_answers("answer_bytes", "The same without compression.", lambda found: found.answer_bytes),
+    _cancelled(
+        "requests",
         "Requests of the interval that were to be given up. They count in no other figure.",
-        lambda evidence: None if evidence.cancellation is None else Value(evidence.cancellation.requests),
-        join=summed,
+        lambda found: found.requests,
     ),
-    Figure(
-        "cancellation.cancelled",
-        COUNT,
+    _cancelled(
+        "cancelled",
         "Those that were given up: the connection was closed (HTTP), or the stream reset (gRPC).",
-        lambda evidence: None if evidence.cancellation is None else Value(evidence.cancellation.given_up.count),
-        join=summed,
+        lambda found: found.given_up.count,
     ),
-    Figure(
-        "cancellation.answered",
-        COUNT,
-        "Those that were answered before.",
-        lambda evidence: None if evidence.cancellation is None else Value(evidence.cancellation.answered),
-        join=summed,
-    ),
+    _cancelled("answered", "Those that were answered before.", lambda found: found.answered),
     Distribution(
         "given_up",
         "From sending to giving up.",
-        lambda evidence: None if evidence.cancellation is None else evidence.cancellation.given_up,
+        lambda evidence: evidence.cancellation.given_up if evidence.cancellation else None,
         better=None,
     ),
 )

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from servemark.figures.evidence import Energy, Evidence
-from servemark.figures.figure import Figure, Join, Part, same
+from servemark.figures.figure import Better, Figure, Join, Part, same
 from servemark.figures.value import COUNT, JOULES, WATTS, S, Unit, Value
 from servemark.stats.ratios import MINIMUM_PAIRS, quotient_interval
 
@@ -42,12 +42,13 @@ def _shared(rate: str) -> Join:
     return join
 
 
-def _read(of: Callable[[Energy], float | None]) -> Callable[[Evidence], Value]:
-    return lambda evidence: Value.of(of(evidence.energy), evidence.energy.reason)
+def _reading(
+    name: str, unit: Unit, words: str, of: Callable[[Energy], float | None], better: Better | None = None
+) -> Figure:
+    def compute(evidence: Evidence) -> Value:
+        return Value.of(of(evidence.energy), evidence.energy.reason)
 
-
-def _reading(name: str, unit: Unit, words: str, of: Callable[[Energy], float | None]) -> Figure:
-    return Figure(f"energy.{name}", unit, words, _read(of), join=same, detail=True)
+    return Figure(f"energy.{name}", unit, words, compute, better=better, join=same, detail=True)
 
 
 FIGURES = (
@@ -68,15 +69,7 @@ FIGURES = (
         join=_shared("throughput.requests"),
         detail=True,
     ),
-    Figure(
-        "energy.power",
-        WATTS,
-        "Mean power.",
-        _read(lambda energy: energy.average_w),
-        better="lower",
-        join=same,
-        detail=True,
-    ),
+    _reading("power", WATTS, "Mean power.", lambda energy: energy.average_w, better="lower"),
     Figure(
         "energy.idle_power",
         WATTS,

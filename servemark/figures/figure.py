@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 from servemark.figures.evidence import Evidence
 from servemark.figures.value import MS, Figures, FigureValue, Unit, Value
@@ -169,10 +169,7 @@ class Distribution:
 
     def values(self, histogram: Histogram, windows: Sequence[Histogram] = ()) -> dict[str, FigureValue]:
         """Return the figures of one histogram: of a stage, or of one of several servers."""
-        return {
-            f"{self.tag}.{key}": point.of(histogram, windows, interval=True).to_dict(MS)
-            for key, point in _POINTS.items()
-        }
+        return {f"{self.tag}.{key}": point.of(histogram, windows).to_dict(MS) for key, point in _POINTS.items()}
 
     def _figure(self, key: str, point: "_Point") -> Figure:
         def of(evidence: Evidence) -> Value | None:
@@ -182,7 +179,7 @@ class Distribution:
             if point.percentile is not None and (reason := self.withheld(evidence, point.percentile)) is not None:
                 return Value.unknown(reason, found.total)
             windows = evidence.windows if self.windowed else ()
-            return point.of(found, windows, interval=not evidence.live)
+            return point.of(found, None if evidence.live else windows)
 
         def join(tag: str, parts: Sequence[Part]) -> Value:
             for part in parts:
@@ -207,17 +204,18 @@ class Distribution:
         )
 
 
-def percentile_of(
-    histogram: Histogram, percentile: float, windows: Sequence[Histogram], *, interval: bool = True
-) -> Value:
-    """Compute a percentile with its interval; unknown where there are too few samples, or it lies among failed ones."""
+def percentile_of(histogram: Histogram, percentile: float, windows: Sequence[Histogram] | None) -> Value:
+    """Compute a percentile, with its interval where there are windows; None: it needs none.
+
+    It is unknown where there are too few samples, or where it lies among failed ones.
+    """
     n = histogram.total
     if not histogram.count:
         return Value.unknown(NO_ANSWER, n)
     if (reason := histogram.no_percentile(percentile)) is not None:
         return Value.unknown(reason, n)
     value = histogram.percentile(percentile)
-    if not interval:
+    if windows is None:
         return Value(value, n=n)
     found = histogram.ranks(percentile, windows)
     if isinstance(found, TooLittle):
@@ -234,45 +232,37 @@ def merged(distribution: str, parts: Sequence[Part]) -> Histogram:
     return whole
 
 
-def _counted(tag: str, parts: Sequence[Part]) -> list[tuple[int, Part]]:
-    """Return the parts that have a mean, each with its number of samples."""
-    return [
-        (found["n"], part) for part in parts if (found := part.figures[tag]).get("n") and found["value"] is not None
-    ]
+Counted = Sequence[tuple[int, Part]]
+"""Parts that have samples, with the number of them."""
 
 
-def mean(tag: str, parts: Sequence[Part]) -> Value:
-    """The mean of all samples, from the parts' own, which are exact."""
-    counted = _counted(tag, parts)
-    n = sum(count for count, _ in counted)
-    if not n:
-        return same(tag, parts)
-    return Value(math.fsum(count * (part.value(tag) or 0.0) for count, part in counted) / n, n=n)
+def _joined(join: Callable[[str, Counted], float]) -> Join:
+    """Join the parts that have samples; without any it is what the first part has."""
+
+    def joined(tag: str, parts: Sequence[Part]) -> Value:
+        found = [(part.figures[tag], part) for part in parts]
+        counted = [(each["n"], part) for each, part in found if each.get("n") and each["value"] is not None]
+        return Value(join(tag, counted), n=sum(n for n, _ in counted)) if counted else same(tag, parts)
+
+    return joined
 
 
-def _stdev(tag: str, parts: Sequence[Part]) -> Value:
+def _mean(tag: str, counted: Counted) -> float:
+    return math.fsum(n * (part.value(tag) or 0.0) for n, part in counted) / sum(n for n, _ in counted)
+
+
+def _stdev(tag: str, counted: Counted) -> float:
     mean_tag = f"{tag.rpartition('.')[0]}.mean"
-    counted = _counted(tag, parts)
-    n = sum(count for count, _ in counted)
-    if not n:
-        return same(tag, parts)
-    squares = [c * ((p.value(tag) or 0.0) ** 2 + (p.value(mean_tag) or 0.0) ** 2) for c, p in counted]
-    return Value(deviation(math.fsum(squares) / n, mean(mean_tag, parts).value or 0.0), n=n)
+    squares = [n * ((p.value(tag) or 0.0) ** 2 + (p.value(mean_tag) or 0.0) ** 2) for n, p in counted]
+    return deviation(math.fsum(squares) / sum(n for n, _ in counted), _mean(mean_tag, counted))
 
 
 def _extreme(choose: Callable[[list[float]], float]) -> Join:
-    def join(tag: str, parts: Sequence[Part]) -> Value:
-        counted = _counted(tag, parts)
-        if not counted:
-            return same(tag, parts)
-        return Value(choose([part.value(tag) or 0.0 for _, part in counted]), n=sum(count for count, _ in counted))
-
-    return join
+    return _joined(lambda tag, counted: choose([part.value(tag) or 0.0 for _, part in counted]))
 
 
-class _OfHistogram(Protocol):
-    def __call__(self, histogram: Histogram, windows: Sequence[Histogram], *, interval: bool) -> Value:
-        """Compute a point of a distribution."""
+mean = _joined(_mean)
+"""The mean of all samples, from the parts' own, which are exact."""
 
 
 @dataclass(frozen=True)
@@ -280,13 +270,14 @@ class _Point:
     """One point of a distribution."""
 
     help: str
-    of: _OfHistogram
+    of: Callable[[Histogram, Sequence[Histogram] | None], Value]
+    """Computes it; for its interval it takes the windows, None where it needs none."""
     join: Join
     percentile: float | None = None
 
 
 def _moment(help_: str, of: Callable[[Histogram], float], join: Join) -> _Point:
-    def compute(histogram: Histogram, windows: Sequence[Histogram], *, interval: bool) -> Value:  # noqa: ARG001
+    def compute(histogram: Histogram, _windows: Sequence[Histogram] | None) -> Value:
         n = histogram.count  # failed requests have no duration
         return Value(of(histogram), n=n) if n else Value.unknown(NO_ANSWER, n)
 
@@ -294,8 +285,8 @@ def _moment(help_: str, of: Callable[[Histogram], float], join: Join) -> _Point:
 
 
 def _percentile(percentile: float) -> _Point:
-    def compute(histogram: Histogram, windows: Sequence[Histogram], *, interval: bool) -> Value:
-        return percentile_of(histogram, percentile, windows, interval=interval)
+    def compute(histogram: Histogram, windows: Sequence[Histogram] | None) -> Value:
+        return percentile_of(histogram, percentile, windows)
 
     def join(tag: str, parts: Sequence[Part]) -> Value:
         return percentile_of(merged(tag.partition(".")[0], parts), percentile, ())
@@ -306,7 +297,7 @@ def _percentile(percentile: float) -> _Point:
 
 _POINTS = {
     "mean": _moment("Mean of the answered requests", Histogram.mean_ms, mean),
-    "stdev": _moment("Standard deviation of the answered requests", Histogram.stdev_ms, _stdev),
+    "stdev": _moment("Standard deviation of the answered requests", Histogram.stdev_ms, _joined(_stdev)),
     "min": _moment("Shortest of the answered requests", lambda histogram: histogram.min_ns / 1e6, _extreme(min)),
     **{f"p{text_of(each)}": _percentile(each) for each in PERCENTILES},
     "max": _moment("Longest of the answered requests", lambda histogram: histogram.max_ns / 1e6, _extreme(max)),

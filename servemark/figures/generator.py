@@ -5,11 +5,12 @@ Cores are mean numbers in the measured interval. Interrupts are left out.
 
 from collections.abc import Callable
 
-from servemark.figures.evidence import Clock, Evidence
-from servemark.figures.figure import CLOSED_LOOP, NONE_SENT, Distribution, Figure, largest, same, summed
+from servemark.figures.evidence import Clock, Evidence, Generator
+from servemark.figures.figure import CLOSED_LOOP, NONE_SENT, Distribution, Figure, Join, largest, same, summed
 from servemark.figures.throughput import NOT_BEGUN
 from servemark.figures.value import CORES, COUNT, MS, SHARE, US, Unit, Value
 from servemark.machine.cpu_time import CpuUse
+from servemark.stats.histogram import Histogram
 
 NO_NETWORK = "no answer came over a network: the model ran in this process"
 _NO_STAMPS = "the kernel stamped no request: Unix sockets have no stamps, and some containers and systems give none"
@@ -19,11 +20,9 @@ def _delay_p99(evidence: Evidence) -> Value:
     if not evidence.open_loop or not evidence.schedule_delay.count:
         return Value.unknown(NONE_SENT if evidence.open_loop else CLOSED_LOOP)
     own = evidence.schedule_delay.without(evidence.waited_delay)
-    return (
-        Value(own.percentile(99), n=own.count)
-        if own.count
-        else Value.unknown("every request waited for --max-in-flight")
-    )
+    if not own.count:
+        return Value.unknown("every request waited for --max-in-flight")
+    return Value(own.percentile(99), n=own.count)
 
 
 def _waited(evidence: Evidence) -> Value:
@@ -33,8 +32,18 @@ def _waited(evidence: Evidence) -> Value:
     return Value(evidence.waited_delay.count / count, n=count)
 
 
-def _of_clock(of: Callable[[Clock], int]) -> Callable[[Evidence], Value]:
-    return lambda evidence: Value(of(evidence.clock)) if evidence.clock else Value.unknown(NO_NETWORK)
+def _own(name: str, words: str, of: Callable[[Generator], int]) -> Figure:
+    def compute(evidence: Evidence) -> Value:
+        return Value(of(evidence.generator))
+
+    return Figure(f"generator.{name}", COUNT, words, compute, join=summed, detail=True)
+
+
+def _clock(name: str, words: str, of: Callable[[Clock], int], join: Join = summed) -> Figure:
+    def compute(evidence: Evidence) -> Value:
+        return Value(of(evidence.clock)) if evidence.clock else Value.unknown(NO_NETWORK)
+
+    return Figure(f"clock.{name}", COUNT, words, compute, join=join, detail=True)
 
 
 def _cpu(name: str, words: str, of: Callable[[CpuUse], float], unit: Unit = CORES) -> Figure:
@@ -43,6 +52,12 @@ def _cpu(name: str, words: str, of: Callable[[CpuUse], float], unit: Unit = CORE
         return Value.unknown(use) if isinstance(use, str) else Value(of(use))
 
     return Figure(f"cpu.{name}", unit, words, compute, better="lower" if name == "other_share" else None, join=same)
+
+
+def _send_error(evidence: Evidence) -> Histogram | str:
+    if evidence.clock is None:
+        return NO_NETWORK
+    return evidence.clock.send_error if evidence.clock.send_error.count else _NO_STAMPS
 
 
 FIGURES = (
@@ -56,14 +71,7 @@ FIGURES = (
         title="share of a core",
         detail=True,
     ),
-    Figure(
-        "generator.max_in_flight",
-        COUNT,
-        "Most requests that were in flight.",
-        lambda evidence: Value(evidence.generator.max_in_flight),
-        join=summed,
-        detail=True,
-    ),
+    _own("max_in_flight", "Most requests that were in flight.", lambda generator: generator.max_in_flight),
     Figure(
         "generator.waited_share",
         SHARE,
@@ -89,21 +97,11 @@ FIGURES = (
         better="lower",
         detail=True,
     ),
-    Figure(
-        "generator.workers",
-        COUNT,
-        "Processes that sent the load.",
-        lambda evidence: Value(evidence.generator.workers),
-        join=summed,
-        detail=True,
-    ),
-    Figure(
-        "generator.requests_outside_interval",
-        COUNT,
+    _own("workers", "Processes that sent the load.", lambda generator: generator.workers),
+    _own(
+        "requests_outside_interval",
         "Requests outside the measured interval: the warm-up, those after it, and the single ones before the load.",
-        lambda evidence: Value(evidence.generator.outside),
-        join=summed,
-        detail=True,
+        lambda generator: generator.outside,
     ),
     Figure(
         "generator.cpu_latency",
@@ -112,41 +110,19 @@ FIGURES = (
         lambda evidence: evidence.generator.cpu_latency,
         detail=True,
     ),
-    Figure(
-        "clock.unstamped",
-        COUNT,
-        "Readings to which the kernel gave no stamp.",
-        _of_clock(lambda clock: clock.missing),
-        join=summed,
-        detail=True,
-    ),
-    Figure(
-        "clock.refused",
-        COUNT,
+    _clock("unstamped", "Readings to which the kernel gave no stamp.", lambda clock: clock.missing),
+    _clock(
+        "refused",
         "Stamps before the sending or after the reading: the time of the reading stands.",
-        _of_clock(lambda clock: clock.refused),
-        join=summed,
-        detail=True,
+        lambda clock: clock.refused,
     ),
-    Figure(
-        "clock.steps",
-        COUNT,
+    _clock(
+        "steps",
         "Steps of the time of day, after each of which stamps are refused for 0.1 s.",
-        _of_clock(lambda clock: clock.steps),
+        lambda clock: clock.steps,
         join=largest,
-        detail=True,
     ),
-    Distribution(
-        "send_error",
-        "From the process's time of sending to the kernel's, of a sample.",
-        lambda evidence: (
-            NO_NETWORK
-            if evidence.clock is None
-            else evidence.clock.send_error
-            if evidence.clock.send_error.count
-            else _NO_STAMPS
-        ),
-    ),
+    Distribution("send_error", "From the process's time of sending to the kernel's, of a sample.", _send_error),
     _cpu("available", "Cores that may be used, by affinity and quota.", lambda use: use.allowed),
     _cpu(
         "generator", "Used by the generator, and by the command that started it.", lambda use: use.groups["generator"]

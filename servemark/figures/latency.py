@@ -6,17 +6,7 @@ Latency counts from the schedule (G. Tene, "How NOT to Measure Latency", on coor
 from collections.abc import Sequence
 
 from servemark.figures.evidence import Evidence
-from servemark.figures.figure import (
-    CLOSED_LOOP,
-    NONE_SENT,
-    Distribution,
-    Figure,
-    Part,
-    mean,
-    merged,
-    percentile_of,
-    summed,
-)
+from servemark.figures.figure import CLOSED_LOOP, NONE_SENT, Distribution, Figure, mean, merged, percentile_of, summed
 from servemark.figures.value import COUNT, MS, SHARE, Value
 from servemark.quantities import figure, text_of
 from servemark.stats.histogram import Histogram
@@ -73,30 +63,24 @@ def _answered(percentile: float) -> Figure:
         f"answered_latency.{key}",
         MS,
         f"Percentile {text_of(percentile)} of the answered requests alone.",
-        lambda evidence: percentile_of(evidence.latency.answered(), percentile, (), interval=False),
+        lambda evidence: percentile_of(evidence.latency.answered(), percentile, None),
         better="lower",
-        join=lambda _, parts: percentile_of(merged("latency", parts).answered(), percentile, (), interval=False),
+        join=lambda _, parts: percentile_of(merged("latency", parts).answered(), percentile, None),
         percentile=percentile,
         detail=True,
     )
 
 
 def _bound(percentile: float) -> Figure:
-    def of(evidence: Evidence) -> Value:
-        return bound_of(evidence.latency, percentile, evidence.windows)
-
-    def join(_tag: str, parts: Sequence[Part]) -> Value:
-        return bound_of(merged("latency", parts), percentile, ())
-
     key = f"p{text_of(percentile)}"
     return Figure(
         f"tail_bound.{key}",
         MS,
         f"The latency that the percentile {text_of(percentile)} does not exceed with 99 % confidence, from how much "
         "the run's windows differ.",
-        of,
+        lambda evidence: bound_of(evidence.latency, percentile, evidence.windows),
         better="lower",
-        join=join,
+        join=lambda _, parts: bound_of(merged("latency", parts), percentile, ()),
         percentile=percentile,
         detail=True,
     )

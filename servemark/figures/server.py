@@ -56,13 +56,6 @@ def _figure(of: Callable[[Statistics, Statistics], Value]) -> Callable[[Evidence
 
 
 FIGURES = tuple(
-    Figure(
-        f"server.{name}",
-        unit,
-        words,
-        _figure(of),
-        better="lower" if unit is MS else None,
-        detail=name == "requests",
-    )
+    Figure(f"server.{name}", unit, words, _figure(of), "lower" if unit is MS else None, detail=name == "requests")
     for name, unit, words, of in _OF_MODEL
 )

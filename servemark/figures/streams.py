@@ -2,40 +2,36 @@
 
 from collections.abc import Callable
 
-from servemark.figures.evidence import Answers, Evidence, Sequences
-from servemark.figures.figure import NONE_SENT, Distribution, Figure, largest, mean, summed
+from servemark.figures.evidence import Evidence, Sequences
+from servemark.figures.figure import NONE_SENT, Better, Distribution, Figure, Join, largest, mean, summed
 from servemark.figures.throughput import per_s
 from servemark.figures.value import ANSWERS_PER_S, COUNT, SEQUENCES_PER_S, Value
 
 
-def _of(of: Callable[[Sequences], int]) -> Callable[[Evidence], Value | None]:
-    return lambda evidence: None if evidence.sequences is None else Value(of(evidence.sequences))
+def _sequences(
+    name: str, words: str, of: Callable[[Sequences], int], join: Join = summed, better: Better | None = None
+) -> Figure:
+    def compute(evidence: Evidence) -> Value | None:
+        return Value(of(evidence.sequences)) if evidence.sequences else None
+
+    return Figure(f"sequence.{name}", COUNT, words, compute, better=better, join=join)
 
 
 def _per_request(evidence: Evidence) -> Value | None:
-    found: Answers | None = evidence.answers
-    if found is None:
+    if (found := evidence.answers) is None:
         return None
     return Value(found.answers / found.requests, n=found.requests) if found.requests else Value.unknown(NONE_SENT)
 
 
 FIGURES = (
-    Figure("sequence.length", COUNT, "Requests of each sequence.", _of(lambda found: found.length), join=largest),
-    Figure("sequence.in_flight", COUNT, "Most sequences in flight.", _of(lambda found: found.in_flight), join=summed),
-    Figure(
-        "sequence.completed",
-        COUNT,
-        "Sequences whose last answer came in the interval.",
-        _of(lambda found: found.completed),
-        join=summed,
-    ),
-    Figure(
-        "sequence.broken",
-        COUNT,
+    _sequences("length", "Requests of each sequence.", lambda found: found.length, join=largest),
+    _sequences("in_flight", "Most sequences in flight.", lambda found: found.in_flight),
+    _sequences("completed", "Sequences whose last answer came in the interval.", lambda found: found.completed),
+    _sequences(
+        "broken",
         "Sequences begun in the interval of which a request failed.",
-        _of(lambda found: found.broken),
+        lambda found: found.broken,
         better="lower",
-        join=summed,
     ),
     Figure(
         "sequence.rate",
@@ -50,13 +46,7 @@ FIGURES = (
         "From the schedule of the first request of a sequence to the last answer.",
         lambda evidence: None if evidence.sequences is None else evidence.sequences.duration,
     ),
-    Figure(
-        "answers.per_request",
-        COUNT,
-        "Mean number of answers to a request.",
-        _per_request,
-        join=mean,
-    ),
+    Figure("answers.per_request", COUNT, "Mean number of answers to a request.", _per_request, join=mean),
     Figure(
         "answers.rate",
         ANSWERS_PER_S,

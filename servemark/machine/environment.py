@@ -99,29 +99,10 @@ VNNI = frozenset({"avx512_vnni", "avx_vnni", "amx_int8", "dotprod", "asimddp"})
 """Each sums 8-bit products in 32 bits. Without any, x86 sums pairs of them in 16, which overflow."""
 # Those whose version can move a figure.
 PACKAGES = (
-    "servemark",
-    "numpy",
-    "locust",
-    "gevent",
-    "geventhttpclient",
-    "hdrhistogram",
-    "onnxruntime",
-    "onnxruntime-gpu",
-    "onnx",
-    "onnxscript",
-    "torch",
-    "torchvision",
-    "triton",
-    "tensorrt",
-    "tensorrt-rtx-cu13-bindings",
-    "tensorflow",
-    "tensorflow-cpu",
-    "openvino",
-    "nncf",
-    "tritonclient",
-    "nvidia-pytriton",
-    "nvidia-ml-py",
-    "grpcio",
+    *("servemark", "numpy", "locust", "gevent", "geventhttpclient", "hdrhistogram"),
+    *("onnxruntime", "onnxruntime-gpu", "onnx", "onnxscript", "torch", "torchvision", "triton"),
+    *("tensorrt", "tensorrt-rtx-cu13-bindings", "tensorflow", "tensorflow-cpu", "openvino", "nncf"),
+    *("tritonclient", "nvidia-pytriton", "nvidia-ml-py", "grpcio"),
 )
 # Those that change how many threads, or which devices, a framework takes.
 VARIABLES = (

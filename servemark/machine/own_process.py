@@ -39,15 +39,8 @@ class Ended(Exception):  # noqa: N818 - an event: the next call goes on
 
 
 ERRORS = (
-    Ended,
-    ServemarkError,
-    NoResultError,
-    RuntimeError,
-    ValueError,
-    KeyError,
-    AssertionError,
-    MemoryError,
-    OSError,
+    *(Ended, ServemarkError, NoResultError),
+    *(RuntimeError, ValueError, KeyError, AssertionError, MemoryError, OSError),
 )
 """Of what is called in a process of its own, where they are a word in a document. An error of another kind, such as
 an engine's own exception, arrives as a RuntimeError."""

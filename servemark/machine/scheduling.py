@@ -1,16 +1,24 @@
-"""Scheduling of a thread by Linux: real-time round robin, a shorter slice, or like every thread.
+"""Promptness of a thread that is to wake up: its scheduling by Linux, and the sleep of idle cores.
 
-sched(7), sched_setattr(2). Slices of a thread's own: Linux 6.12, EEVDF, whose `sched_runtime` of a SCHED_OTHER thread
-is the slice that it asks for. A shorter one has an earlier deadline, so the thread runs sooner after it has woken up.
+A thread has real-time round robin, a shorter slice, or what every thread has: sched(7), sched_setattr(2). Slices of a
+thread's own: Linux 6.12, EEVDF, whose `sched_runtime` of a SCHED_OTHER thread is the slice that it asks for. A shorter
+one has an earlier deadline, so the thread runs sooner after it has woken up.
+
+A process that holds /dev/cpu_dma_latency open lets every core wake up within that time (CPU latency QoS:
+admin-guide/pm/cpuidle, power/pm_qos_interface). At 0 idle cores poll, in a virtual machine too, whose host otherwise
+gives them to somebody else and takes a while to give them back. cyclictest and tuned's latency-performance profile do
+the same.
 """
 
 import ctypes
 import errno
 import os
 import platform
+import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Literal, NotRequired, Self, TypedDict
 
 SHORTEST_SLICE_NS = 100_000
@@ -30,6 +38,8 @@ _CALLS = {
     "ppc64le": (355, 356),
     "s390x": (345, 346),
 }
+AWAKE = Path("/dev/cpu_dma_latency")
+"""Keeps cores awake while it is held open."""
 
 
 class Priority(StrEnum):
@@ -41,11 +51,6 @@ class Priority(StrEnum):
 
 
 PriorityName = Literal["realtime", "slice", "normal"]
-_NAMES: dict[Priority, PriorityName] = {
-    Priority.REALTIME: "realtime",
-    Priority.SLICE: "slice",
-    Priority.NORMAL: "normal",
-}
 
 
 class PriorityFigures(TypedDict):
@@ -70,7 +75,7 @@ class GrantedPriority:
 
     def to_dict(self) -> PriorityFigures:
         """As result.json holds it."""
-        found: PriorityFigures = {"priority": _NAMES[self.priority]}
+        found: PriorityFigures = {"priority": self.priority.value}
         if self.note:
             found["priority_note"] = self.note
         return found
@@ -159,6 +164,26 @@ def named(found: Attributes) -> str:
         return f"nice {found.nice}"
     name = names.get(found.policy, f"policy {found.policy}")
     return f"{name} {found.priority}" if found.priority else name
+
+
+def hold_awake(device: Path = AWAKE) -> int:
+    """Keep all cores out of idle states until the file descriptor that it returns is closed. Raises OSError."""
+    descriptor = os.open(device, os.O_WRONLY)
+    try:
+        os.write(descriptor, struct.pack("=i", 0))
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def awake_refusal(device: Path = AWAKE) -> str | None:
+    """Return the reason why cores cannot be kept awake by this process; None if they can."""
+    try:
+        os.close(hold_awake(device))
+    except OSError as error:
+        return f"{device}: {error.strerror}"
+    return None
 
 
 def _call(which: int, thread: int, *arguments: object) -> None:

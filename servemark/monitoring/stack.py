@@ -42,11 +42,6 @@ def export(folder: Path, *, generator: str = GENERATOR, triton: str = TRITON, fo
     return list(written)
 
 
-def dashboard_files(folder: Path) -> list[Path]:
-    """The dashboards' JSON in an exported folder."""
-    return sorted((folder / "grafana" / "json").glob("*.json"))
-
-
 def _contents() -> Iterator[tuple[str, bytes]]:
     """Each file's name from the folder, and what it holds; Kubernetes's own are left out."""
     for name in EXPORTED:
@@ -189,7 +184,7 @@ def load_dashboards(grafana: str, prometheus: str, token: str = "") -> list[str]
         _call(session, "PUT", f"{base}/api/datasources/uid/{DATA_SOURCE['uid']}", source)
     _call(session, "POST", f"{base}/api/folders", FOLDER_OF_GRAFANA, allowed=_THERE)
     pages = []
-    for file in dashboard_files(FOLDER):
+    for file in sorted((FOLDER / "grafana" / "json").glob("*.json")):
         dashboard = json.loads(file.read_text())
         for variable in dashboard["templating"]["list"]:
             if variable["type"] == "datasource":

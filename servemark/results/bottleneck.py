@@ -6,17 +6,17 @@ from typing import Literal
 from servemark.figures.registry import number
 from servemark.figures.value import Figures
 from servemark.quantities import figure
-from servemark.results.constraint_kinds import Kind, overload
 from servemark.results.objectives import MET
-from servemark.results.schema.details import Details
-from servemark.results.schema.verdict import JudgedObjective, LimitedBy, VerdictOfRun
-from servemark.results.verdict import failed_constraints
+from servemark.results.schema.details import Details, JudgedObjective, LimitedBy, VerdictOfRun
+from servemark.results.verdict import Kind, failed_constraints, overload
 
 Steps = Mapping[str, float | None]
 By = Literal["server", "generator", "network"]
 SERVER: By = "server"
 GENERATOR: By = "generator"
 NETWORK: By = "network"
+STEPS = ("queue", "compute_input", "compute_infer", "compute_output")
+"""Steps of a request inside the server."""
 SERVERS_SHARE = 0.5
 """The server is the bottleneck if it accounts for at least this share of the service time."""
 
@@ -79,12 +79,7 @@ def _steps_ms(figures: Figures, details: Details) -> Steps:
 
 
 def _steps_of(figures: Figures) -> Steps:
-    return {
-        "queue": number(figures, "server.queue"),
-        "compute input": number(figures, "server.compute_input"),
-        "compute infer": number(figures, "server.compute_infer"),
-        "compute output": number(figures, "server.compute_output"),
-    }
+    return {step.replace("_", " "): number(figures, f"server.{step}") for step in STEPS}
 
 
 def _inside_ms(steps: Steps) -> float | None:

@@ -8,10 +8,9 @@ from typing import NamedTuple
 
 from servemark.machine.cpu_time import QUIET_SHARE, SHOWN_CORES, CpuUse
 from servemark.quantities import figure
-from servemark.results.constraint_kinds import Kind
 from servemark.results.objectives import Seen, judge_objective
-from servemark.results.schema.verdict import Constraint
-from servemark.results.verdict import Verdict, constraint
+from servemark.results.schema.details import Constraint
+from servemark.results.verdict import Kind, Verdict, at_most, constraint
 from servemark.stats.percentiles import samples_needed
 from servemark.stats.trend import FEWEST, RELEVANT, TAIL_GROWTH, drift, is_growing, max_over_min, tail_growth
 
@@ -159,10 +158,7 @@ def other_load(use: CpuUse) -> Constraint:
     if use.largest and "server" in use.groups:
         took.append("if a part of it serves these requests, name it: --server-process NAME")
     remedy = f"{'; '.join(took)}; or measure on a machine that does nothing else"
-    share = use.other_cpu_share
-    return constraint(
-        Kind.OTHER_LOAD, share <= QUIET_SHARE, share, QUIET_SHARE, f"share of {use.allowed:g} cores", remedy
-    )
+    return at_most(Kind.OTHER_LOAD, use.other_cpu_share, QUIET_SHARE, f"share of {use.allowed:g} cores", remedy)
 
 
 def _errors(seen: Observations) -> Constraint:
@@ -174,7 +170,7 @@ def _errors(seen: Observations) -> Constraint:
             remedy += f" ({seen.unsent:,} were never sent: as many as --max-in-flight were on their way)"
     if not seen.requests:
         remedy = "no request was sent in the measured interval; raise --duration or the rate"
-    return constraint(Kind.ERROR_RATE, share <= seen.max_error_rate, share, seen.max_error_rate, "share", remedy)
+    return at_most(Kind.ERROR_RATE, share, seen.max_error_rate, "share", remedy)
 
 
 def _achieved(seen: Observations) -> Constraint:
@@ -206,7 +202,7 @@ def _schedule_delay(seen: Observations) -> Constraint:
         remedy = f"the generator is late: {seen.lower}, free a core for it, or raise --max-in-flight if that is reached"
         if seen.not_realtime:
             remedy += f"; it had no real-time priority ({seen.not_realtime})"
-    return constraint(Kind.SCHEDULE_DELAY, value <= limit, value, limit, "ms, lower end of its 95 % interval", remedy)
+    return at_most(Kind.SCHEDULE_DELAY, value, limit, "ms, lower end of its 95 % interval", remedy)
 
 
 def schedule_delay_limit_ms(latency_p99_ms: float) -> float:
@@ -216,19 +212,17 @@ def schedule_delay_limit_ms(latency_p99_ms: float) -> float:
 
 def _cpu(seen: Observations) -> Constraint:
     remedy = "the generator, not the server, limits the run: add processes (--workers; Locust: --processes)"
-    return constraint(
-        Kind.CLIENT_CPU, seen.cpu_utilization <= CPU_SHARE, seen.cpu_utilization, CPU_SHARE, "share of a core", remedy
-    )
+    return at_most(Kind.CLIENT_CPU, seen.cpu_utilization, CPU_SHARE, "share of a core", remedy)
 
 
 def _pause(seen: Observations) -> Constraint:
     """Judge the longest pause: a closed loop has no schedule that would show it in the latencies."""
-    value, limit = seen.longest_pause_ms, max(PAUSE_MS, PAUSE_SHARE * seen.measured_s * 1e3)
+    limit = max(PAUSE_MS, PAUSE_SHARE * seen.measured_s * 1e3)
     remedy = (
         "the generator stood still, and answers waited for it: free a core for it, check that nothing stops it "
         "(SIGSTOP, swapping, a paused virtual machine), then run again"
     )
-    return constraint(Kind.GENERATOR_PAUSE, value <= limit, value, limit, "ms", remedy)
+    return at_most(Kind.GENERATOR_PAUSE, seen.longest_pause_ms, limit, "ms", remedy)
 
 
 def _samples(seen: Observations) -> Constraint:
@@ -318,22 +312,18 @@ def _server(seen: Observations) -> Constraint:
 
 
 def _outputs(seen: Observations) -> Constraint:
-    checked = seen.outputs_checked or 0
-    remedy = (seen.output_mismatch or "") if checked else "no golden request was answered: raise --duration"
-    return constraint(
-        Kind.OUTPUT_AGREEMENT, checked > 0 and seen.output_mismatch is None, checked, 1, "outputs checked", remedy
-    )
+    checked, mismatch = seen.outputs_checked or 0, seen.output_mismatch
+    remedy = (mismatch or "") if checked else "no golden request was answered: raise --duration"
+    return constraint(Kind.OUTPUT_AGREEMENT, checked > 0 and mismatch is None, checked, 1, "outputs checked", remedy)
 
 
 def _workers(seen: Observations) -> Constraint:
     """Judge the workers. A run goes on without a lost worker and keeps the requests of the others."""
-    good = seen.workers - len(seen.worker_troubles)
-    return constraint(
-        Kind.WORKERS, not seen.worker_troubles, good, seen.workers, "workers", "; ".join(seen.worker_troubles)
-    )
+    troubles = seen.worker_troubles
+    good = seen.workers - len(troubles)
+    return constraint(Kind.WORKERS, not troubles, good, seen.workers, "workers", "; ".join(troubles))
 
 
 def _clocks(seen: Observations) -> Constraint:
-    value = seen.clock_uncertainty_ms
     remedy = "the workers may have begun that far apart: use a faster or quieter network between master and workers"
-    return constraint(Kind.CLOCK_SYNC, value <= CLOCK_UNCERTAINTY_MS, value, CLOCK_UNCERTAINTY_MS, "ms", remedy)
+    return at_most(Kind.CLOCK_SYNC, seen.clock_uncertainty_ms, CLOCK_UNCERTAINTY_MS, "ms", remedy)

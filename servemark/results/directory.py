@@ -16,14 +16,13 @@ from typing import Any
 import msgspec
 
 from servemark import files, interrupts
-from servemark.errors import ResultError
+from servemark.errors import ResultError, parsing
 from servemark.figures.registry import count_of
 from servemark.paths import RESULTS
 from servemark.results.kinds import KINDS, SERIES, Document, conformed
 from servemark.results.schema import version_4
 from servemark.results.schema.header import SCHEMA_VERSION
-from servemark.results.schema.machine_series import MachineSeries
-from servemark.results.schema.run import PendingResult, Result
+from servemark.results.schema.run import MachineSeries, PendingResult, Result
 from servemark.stats.histogram import Histogram
 
 RESULT_FILE = "result.json"
@@ -34,6 +33,8 @@ JOURNAL = "journal.jsonl"
 """The turns of a campaign."""
 ORDER_FILE = "request.json"
 """The order of a run's process, until it has taken it."""
+WHOLE = "name a whole result directory"
+"""Fix where a part is missing or damaged."""
 _NAME = re.compile(r"\d{8}-\d{6}-")
 
 
@@ -176,7 +177,7 @@ def typed(document: Mapping[str, Any], path: Path, kind: type[Document]) -> Docu
     try:
         return conformed(document, kind)
     except ValueError as error:
-        raise ResultError(f"{path} is damaged: {error}", fix="name a whole result directory") from error
+        raise ResultError(f"{path} is damaged: {error}", fix=WHOLE) from error
 
 
 def require_kind(document: Mapping[str, Any], name: object, kind: type) -> None:
@@ -206,7 +207,7 @@ def read(path: Path) -> dict[str, Any]:
         try:
             return version_4.converted(result)
         except (KeyError, TypeError, AttributeError) as error:
-            raise ResultError(f"{file} is damaged: {error!r}", fix="name a whole result directory") from error
+            raise ResultError(f"{file} is damaged: {error!r}", fix=WHOLE) from error
     if version != SCHEMA_VERSION:
         raise ResultError(f"{file} has schema version {version}, this is version {SCHEMA_VERSION}")
     return result
@@ -225,19 +226,16 @@ def read_histograms(directory: Path) -> dict[str, str]:
     try:
         histograms: dict[str, str] = json.loads(files.text(file, files.DOCUMENT_BYTES))
     except (OSError, ValueError, RecursionError) as error:
-        raise ResultError(f"{file} cannot be read: {error}", fix="name a whole result directory") from error
+        raise ResultError(f"{file} cannot be read: {error}", fix=WHOLE) from error
     return histograms
 
 
 def read_latency(directory: Path, result: Result) -> Histogram:
     """Read the latencies beside a result, with the number of its failed requests. Raises ResultError."""
-    try:
+    with parsing(directory / HISTOGRAM_FILE, ResultError, fix=WHOLE):
         latency = Histogram.decode(read_histograms(directory)["latency_us"])
         latency.failed = count_of(result, "errors.count")
         return latency
-    except (ValueError, KeyError, TypeError) as error:
-        file = directory / HISTOGRAM_FILE
-        raise ResultError(f"{file} cannot be read: {error}", fix="name a whole result directory") from error
 
 
 def to_json(document: object) -> str:

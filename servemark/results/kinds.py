@@ -24,18 +24,12 @@ from servemark.errors import OptionError
 from servemark.figures.registry import registry
 from servemark.figures.value import FigureValue
 from servemark.results.schema.calibration import Calibration
-from servemark.results.schema.characterisation import Characterisation
-from servemark.results.schema.comparison import ComparisonDocument, SavedComparison
-from servemark.results.schema.history import History
+from servemark.results.schema.comparison import ComparisonDocument, History, SavedComparison
 from servemark.results.schema.kernels import KernelsDocument
-from servemark.results.schema.machine_series import MachineSeries
-from servemark.results.schema.mlperf import MlperfResult
 from servemark.results.schema.profile import Profile
-from servemark.results.schema.quality import QualityResult
-from servemark.results.schema.run import PendingResult, Result, Series
-from servemark.results.schema.suite import SuiteDocument
-from servemark.results.schema.synthesis import Synthesis
-from servemark.results.schema.tuning import TuningDocument
+from servemark.results.schema.run import MachineSeries, MlperfResult, PendingResult, QualityResult, Result, Series
+from servemark.results.schema.search import TuningDocument
+from servemark.results.schema.suite import Characterisation, SuiteDocument, Synthesis
 
 SERIES = "series"
 """The only kind that its document does not name."""

@@ -12,7 +12,7 @@ from typing import Self
 from servemark.errors import OptionError
 from servemark.figures.registry import find
 from servemark.quantities import MILLISECONDS, PLAIN, RATES, SECONDS, SHARES, number, text_of
-from servemark.results.schema.verdict import JudgedObjective, ObjectiveStatus, Shown
+from servemark.results.schema.details import JudgedObjective, ObjectiveStatus, Shown
 from servemark.stats.order_statistics import BOUND_CONFIDENCE, TooLittle
 from servemark.stats.percentiles import allowed_beyond, samples_needed
 
@@ -68,34 +68,26 @@ class Slo:
             raise OptionError(f"{flag} {text.strip()!r} is not {SYNTAX}", fix=example)
         name, given = match.groups()
         if name in OF_TRANSIENTS:
-            return cls._limited(flag, text, cls(0.0, number(flag, given, SECONDS), name), name)
-        try:
-            figure = find(name)
-        except OptionError as error:
-            raise OptionError(
-                f"{flag} {text.strip()!r} is not {SYNTAX}: {error.what}", fix=f"{example}; {error.fix}"
-            ) from None
-        if figure.better is None:
-            raise OptionError(f"{flag} {text.strip()!r}: neither more nor less of {name} is better", fix=example)
-        limit = number(flag, given, _READ.get(figure.unit.name, PLAIN))
-        distribution = figure.distribution
-        if distribution is not None and figure.percentile and distribution.tag in {LATENCY, SERVICE_TIME}:
-            return cls._limited(flag, text, cls(figure.percentile, limit, distribution.tag), name)
-        found = cls(0.0, limit, figure.tag)
-        if figure.unit.name != "share":
-            return cls._limited(flag, text, found, name)
-        if not 0 <= found.limit <= 1:
-            raise OptionError(f"{flag} {text!r}: the share of {name} must lie between 0 and 1", fix=example)
-        return found
-
-    @classmethod
-    def _limited(cls, flag: str, text: str, found: Self, name: str) -> Self:
-        """Require a limit above 0. Raises OptionError."""
-        if found.limit <= 0:
-            raise OptionError(
-                f"{flag} {text!r}: the limit of {name} must lie above 0 {found.unit}".rstrip(),
-                fix=_EXAMPLE.format(flag),
-            )
+            found = cls(0.0, number(flag, given, SECONDS), name)
+        else:
+            try:
+                figure = find(name)
+            except OptionError as error:
+                raise OptionError(
+                    f"{flag} {text.strip()!r} is not {SYNTAX}: {error.what}", fix=f"{example}; {error.fix}"
+                ) from None
+            if figure.better is None:
+                raise OptionError(f"{flag} {text.strip()!r}: neither more nor less of {name} is better", fix=example)
+            found = cls(0.0, number(flag, given, _READ.get(figure.unit.name, PLAIN)), figure.tag)
+            distribution = figure.distribution
+            if distribution is not None and figure.percentile and distribution.tag in {LATENCY, SERVICE_TIME}:
+                found = cls(figure.percentile, found.limit, distribution.tag)
+        if found.unit == "share":
+            if not 0 <= found.limit <= 1:
+                raise OptionError(f"{flag} {text!r}: the share of {name} must lie between 0 and 1", fix=example)
+        elif found.limit <= 0:
+            words = f"{flag} {text!r}: the limit of {name} must lie above 0 {found.unit}".rstrip()
+            raise OptionError(words, fix=example)
         return found
 
     @property

@@ -12,12 +12,11 @@ from servemark.errors import ResultError, parsing
 from servemark.figures.registry import count_of
 from servemark.results import directory
 from servemark.results.kinds import Document, conformed, type_of
-from servemark.results.schema.machine_series import MachineSeries
+from servemark.results.schema.run import MachineSeries
 from servemark.stats.histogram import Histogram
 
 DOCUMENTS = (directory.RESULT_FILE, "comparison.json", "tuning.json", "suite.json")
 """Names of the documents; a result directory holds one of them."""
-_WHOLE = "name a whole result directory"
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ class Saved:
         """Histograms `latency_us`, `service_time_us`, `schedule_delay_us`; empty if not saved. Raises ResultError."""
         if self.folder is None or not (self.folder / directory.HISTOGRAM_FILE).is_file():
             return {}
-        with parsing(self.folder / directory.HISTOGRAM_FILE, ResultError, fix=_WHOLE):
+        with parsing(self.folder / directory.HISTOGRAM_FILE, ResultError, fix=directory.WHOLE):
             found = {name: Histogram.decode(text) for name, text in directory.read_histograms(self.folder).items()}
         for name in found.keys() & {"latency_us", "service_time_us"}:
             found[name].failed = count_of(self.document, "errors.count")
@@ -56,7 +55,7 @@ class Saved:
         file = self.folder / directory.SERIES_FILE if self.folder else None
         if file is None or not file.is_file():
             return None
-        with parsing(file, ResultError, fix=_WHOLE):
+        with parsing(file, ResultError, fix=directory.WHOLE):
             return conformed(msgspec.json.decode(files.text(file, files.DATA_BYTES)), MachineSeries)
 
 

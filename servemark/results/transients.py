@@ -137,15 +137,13 @@ def _highest(seconds: Sequence[WindowFigures]) -> str | None:
 
 def _first_calm(seconds: Sequence[WindowFigures], percentile: str, level: float) -> int | None:
     """The place of the first of some seconds in a row without failures that are about as fast as this level."""
-    calm = [_calm(second, percentile, SPARE * level) for second in seconds]
+    calm = [
+        (value := _value(second, percentile)) is not None and value <= SPARE * level and not second["errors"]
+        for second in seconds
+    ]
     return next((place for place in range(len(calm) - CALM + 1) if all(calm[place : place + CALM])), None)
 
 
 def _value(window: WindowFigures, percentile: str) -> float | None:
     values = {"p99_ms": window["p99_ms"], "p90_ms": window.get("p90_ms"), "p50_ms": window["p50_ms"]}
     return values[percentile]
-
-
-def _calm(window: WindowFigures, percentile: str, limit_ms: float) -> bool:
-    value = _value(window, percentile)
-    return value is not None and value <= limit_ms and not window["errors"]

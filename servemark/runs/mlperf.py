@@ -35,14 +35,12 @@ from servemark.quality.scoring import NO_ANSWER, Journal, Scorer
 from servemark.quantities import duration_text, text_of
 from servemark.repository.entry import Golden
 from servemark.results import directory as results
-from servemark.results.constraint_kinds import Kind
 from servemark.results.constraints import other_load
 from servemark.results.objectives import Slo, latency_objective
-from servemark.results.schema.details import QualityScore
+from servemark.results.schema.details import Constraint, QualityScore, VerdictOfRun
 from servemark.results.schema.header import opening
-from servemark.results.schema.mlperf import MlperfDetails, MlperfResult, Plan
-from servemark.results.schema.verdict import Constraint, VerdictOfRun
-from servemark.results.verdict import Verdict, constraint
+from servemark.results.schema.run import MlperfDetails, MlperfResult, Plan
+from servemark.results.verdict import Kind, Verdict, constraint
 from servemark.runs.quality import Labels, labels_of
 from servemark.runs.server import one_server_for
 from servemark.workload import Arrays, Sample, Tensor, stack

@@ -24,7 +24,7 @@ from servemark.quantities import duration_text
 from servemark.results import directory as results
 from servemark.results.schema.details import QualityScore
 from servemark.results.schema.header import opening
-from servemark.results.schema.quality import QualityErrors, QualityResult
+from servemark.results.schema.run import QualityErrors, QualityResult
 from servemark.runs.in_process import targets_for
 from servemark.runs.server import one_server_for
 from servemark.workload import LabelledSet, Quality, Sample, stack

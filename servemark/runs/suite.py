@@ -25,11 +25,10 @@ from servemark.output import SAYS, note
 from servemark.quantities import duration_text, figure, one_of
 from servemark.repository.entry import FULL, Entry
 from servemark.results import directory as results
-from servemark.results.constraint_kinds import broken, of_the_server
 from servemark.results.schema.header import campaign_opening
 from servemark.results.schema.run import Result
 from servemark.results.schema.suite import SuiteDocument, SuiteRow, not_reached, suite_case
-from servemark.results.verdict import failed_constraints, said
+from servemark.results.verdict import broken, failed_constraints, of_the_server, said
 from servemark.runs.locust_process import drive
 from servemark.runs.server import server_for
 from servemark.workload import Workload, get, workloads

@@ -32,12 +32,11 @@ from servemark.figures.value import Value
 from servemark.output import note
 from servemark.quantities import figure
 from servemark.results import directory as results
-from servemark.results.constraint_kinds import Kind
 from servemark.results.objectives import UNDECIDED, highest_percentile, latency_objective
+from servemark.results.schema.details import VerdictOfRun
 from servemark.results.schema.header import SCHEMA_VERSION, command
 from servemark.results.schema.run import Result
-from servemark.results.schema.verdict import VerdictOfRun
-from servemark.results.verdict import Verdict, constraint
+from servemark.results.verdict import Kind, Verdict, constraint
 from servemark.runs.in_process import Measure
 from servemark.search.points import Point, point_of
 from servemark.search.posterior import (

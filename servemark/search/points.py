@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from servemark.documents.saved_load import rate_of
 from servemark.figures.registry import value_of
 from servemark.results.bottleneck import GENERATOR
-from servemark.results.constraint_kinds import About, about, broken, overload
 from servemark.results.objectives import MET, MISSED, UNDECIDED
+from servemark.results.schema.details import JudgedObjective, ObjectiveStatus
 from servemark.results.schema.run import Result
 from servemark.results.schema.search import Curve, CurvePoint, RateLimit, RatePoint, TriedRate
-from servemark.results.schema.verdict import JudgedObjective, ObjectiveStatus
-from servemark.results.verdict import failed_constraints, verdict_words
+from servemark.results.verdict import About, about, broken, failed_constraints, overload, verdict_words
 
 BUSY_RUNS = 3
 """A search ends after so many first runs that other work disturbed, all of them: it would not end VALID."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from servemark.errors import ExitCode
 from servemark.quantities import figure
-from servemark.results.constraint_kinds import broken
 from servemark.results.schema.comparison import HighestRateFigures
+from servemark.results.verdict import broken
 from servemark.search.points import Point
 from servemark.search.posterior import TOLERANCE, MaxRate, rounded
 from servemark.stats.ratios import Ratio, RatioFigures, ratio_of_repeats

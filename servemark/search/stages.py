@@ -8,9 +8,9 @@ from dataclasses import replace
 from servemark.campaign import interleaved
 from servemark.errors import OptionError, ServerError
 from servemark.quantities import figure
-from servemark.results.constraint_kinds import About, Kind, about
-from servemark.results.schema.search import RateLimit
-from servemark.results.schema.tuning import Lacked, Outcome
+from servemark.results.schema.search import Lacked, RateLimit
+from servemark.results.schema.search import TuningOutcome as Outcome
+from servemark.results.verdict import About, Kind, about
 from servemark.search.points import Point, busy
 from servemark.search.posterior import START_SHARE, TOLERANCE, Bounds, MaxRate, search
 from servemark.search.refinement import MIN_ROUNDS, ROUND_RUNS, rate_ratio, refine_rate

@@ -6,14 +6,14 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Self, cast
 
 from servemark.repository.model_config import THREADS, Settings, parse
-from servemark.results.schema.tuning import (
+from servemark.results.schema.search import (
     CandidateFigures,
     CandidateSettings,
     Lacked,
-    Outcome,
     SearchSpace,
     TuningDocument,
 )
+from servemark.results.schema.search import TuningOutcome as Outcome
 from servemark.search.points import Point
 from servemark.search.posterior import MaxRate, lowest_rate
 from servemark.stats.ratios import Ratio

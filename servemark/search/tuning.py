@@ -32,12 +32,11 @@ from servemark.repository.entry import digest
 from servemark.repository.model_config import parse
 from servemark.results import directory
 from servemark.results.bottleneck import GENERATOR
-from servemark.results.constraint_kinds import Kind
 from servemark.results.objectives import latency_objective
 from servemark.results.schema.header import opening
 from servemark.results.schema.run import Result
-from servemark.results.schema.tuning import NamedCandidate, Screens, TuningDocument
-from servemark.results.verdict import failed_constraints
+from servemark.results.schema.search import NamedCandidate, Screens, TuningDocument
+from servemark.results.verdict import Kind, failed_constraints
 from servemark.runs.locust_process import drive_into
 from servemark.runs.server import address_of
 from servemark.search.max_rate import identity

@@ -27,7 +27,7 @@ from servemark.quantities import duration_text, figure, whole
 from servemark.repository.entry import FULL
 from servemark.results import directory as results
 from servemark.results.schema.header import opening
-from servemark.results.schema.synthesis import (
+from servemark.results.schema.suite import (
     Candidate,
     CategoryShare,
     HeldOut,

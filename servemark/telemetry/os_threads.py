@@ -75,11 +75,14 @@ class PeriodPlan:
 
 
 class PeriodicThread:
-    """Does something at once and then every `period_s`, until it is told to stop. It must not raise."""
+    """Does something after `first_s` and then every `period_s`, until it is told to stop. It must not raise."""
 
-    def __init__(self, act: Callable[[], None], period_s: float, max_share: float = MAX_SHARE) -> None:
+    def __init__(
+        self, act: Callable[[], None], period_s: float, max_share: float = MAX_SHARE, *, first_s: float = 0.0
+    ) -> None:
         self._act = act
-        self._pace = PeriodPlan(period_s, time.monotonic(), max_share)
+        self._next_s = time.monotonic() + first_s
+        self._pace = PeriodPlan(period_s, self._next_s, max_share)
         self._stopped = False
         start_thread(self._run)
 
@@ -94,9 +97,11 @@ class PeriodicThread:
 
     def _run(self) -> None:
         sleep = native("time", "sleep")
-        while not self._stopped:
+        while True:
+            while not self._stopped and (left_s := self._next_s - time.monotonic()) > 0:
+                sleep(min(left_s, _NAP_S))
+            if self._stopped:
+                return
             began_s, cpu_s = time.monotonic(), time.thread_time()
             self._act()
-            next_s = self._pace.next_s(began_s, time.monotonic(), time.thread_time() - cpu_s)
-            while not self._stopped and (left_s := next_s - time.monotonic()) > 0:
-                sleep(min(left_s, _NAP_S))
+            self._next_s = self._pace.next_s(began_s, time.monotonic(), time.thread_time() - cpu_s)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from servemark.results.schema.machine_series import Recorded, SeriesColumn
+from servemark.results.schema.run import Recorded, SeriesColumn
 
 MAX_POINTS = 6000
 """Ten minutes at 10 Hz. Beyond them neighbours are joined, so that a longer series has 3,000 to 6,000 points."""

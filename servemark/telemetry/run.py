@@ -9,9 +9,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from servemark.documents.live import Exporter
 from servemark.results.schema.header import SCHEMA_VERSION
-from servemark.results.schema.machine_series import MachineSeries
-from servemark.telemetry.energy import Meter
-from servemark.telemetry.energy.meter import UnavailableError
+from servemark.results.schema.run import MachineSeries
+from servemark.telemetry.energy.meter import Meter, UnavailableError
 from servemark.telemetry.http_request import ask, place_of
 from servemark.telemetry.os_threads import native
 from servemark.telemetry.recording import Column, Reading

@@ -3,14 +3,15 @@
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from types import ModuleType
 from typing import Any, Protocol
 
 import psutil
 
-from servemark.results.schema.machine_series import SeriesOf
-from servemark.telemetry.energy import open_meters
+from servemark.results.schema.run import SeriesOf
+from servemark.telemetry.energy import BOUNDARIES, open_meter
 from servemark.telemetry.energy.meter import Meter, Sample, UnavailableError
-from servemark.telemetry.gpus import Gpus
+from servemark.telemetry.energy.sources import open_boards
 from servemark.telemetry.os_threads import Cost, PeriodicThread
 from servemark.telemetry.recording import Column, Reading, Recording
 
@@ -21,6 +22,16 @@ STOLEN = Column("cpu_stolen_ratio", "ratio")
 """CPU time taken by other virtual machines."""
 MEMORY = Column("memory_used_bytes", "bytes")
 _FIRST = "a share needs two readings"
+THROTTLE_REASONS = {
+    "sw_power_cap": "nvmlClocksThrottleReasonSwPowerCap",
+    "hw_slowdown": "nvmlClocksThrottleReasonHwSlowdown",
+    "sw_thermal": "nvmlClocksThrottleReasonSwThermalSlowdown",
+    "hw_thermal": "nvmlClocksThrottleReasonHwThermalSlowdown",
+    "hw_power_brake": "nvmlClocksThrottleReasonHwPowerBrakeSlowdown",
+}
+"""Reasons for lower clocks. An idle board and clocks set by the user do not count as throttling."""
+
+Query = tuple[tuple[Column, ...], Callable[[], Sequence[float]]]
 
 
 class Power:
@@ -83,6 +94,63 @@ def _shares(before: Any, times: Any) -> tuple[float | str, float | str]:
     return min(max(busy_s / whole_s, 0.0), 1.0), min(max(stolen_s / whole_s, 0.0), 1.0)
 
 
+class Gpus:
+    """GPU boards by NVML: all that CUDA_VISIBLE_DEVICES leaves, or those with these numbers in CUDA.
+
+    Raises UnavailableError.
+    """
+
+    def __init__(self, gpus: Sequence[int] | None = None, nvml: ModuleType | None = None) -> None:
+        self._nvml, boards = open_boards(nvml, gpus)
+        self._queries = [self._queries_of(board) for board in boards]
+        self._gone: dict[int | tuple[Column, ...], str] = {}
+        """Places of boards and columns of queries that nothing more comes from, and why. A handle has no hash."""
+
+    def read(self) -> Reading:
+        found: dict[Column, float | str] = {}
+        for place, queries in enumerate(self._queries):
+            for columns, query in queries:
+                found |= self._read(place, columns, query)
+        return found
+
+    def _read(self, place: int, columns: tuple[Column, ...], query: Callable[[], Sequence[float]]) -> Reading:
+        for gone in (place, columns):
+            if gone in self._gone:
+                return dict.fromkeys(columns, self._gone[gone])
+        try:
+            return dict(zip(columns, query(), strict=True))
+        except self._nvml.NVMLError as error:
+            reason = f"NVML: {error}"
+            code = getattr(error, "value", None)
+            if code == self._nvml.NVML_ERROR_GPU_IS_LOST:
+                self._gone[place] = reason
+            elif code == self._nvml.NVML_ERROR_NOT_SUPPORTED:
+                self._gone[columns] = reason
+            return dict.fromkeys(columns, reason)
+
+    def _queries_of(self, board: Any) -> list[Query]:
+        nvml, sensor = self._nvml, self._nvml.NVML_TEMPERATURE_GPU
+        labels = (("gpu", str(nvml.nvmlDeviceGetIndex(board))),)
+        masks = {name: getattr(nvml, constant) for name, constant in THROTTLE_REASONS.items()}
+
+        def one(name: str, unit: str, query: Callable[[], float]) -> Query:
+            return (Column(f"gpu_{name}", unit, labels),), lambda: (query(),)
+
+        def throttled() -> list[float]:
+            reasons = nvml.nvmlDeviceGetCurrentClocksThrottleReasons(board)
+            return [float(bool(reasons & mask)) for mask in masks.values()]
+
+        throttle_columns = tuple(Column("gpu_throttled", "ratio", (*labels, ("reason", name))) for name in masks)
+        return [
+            one("utilization_ratio", "ratio", lambda: nvml.nvmlDeviceGetUtilizationRates(board).gpu / 100),
+            one("memory_used_bytes", "bytes", lambda: nvml.nvmlDeviceGetMemoryInfo(board).used),
+            one("power_watts", "watts", lambda: nvml.nvmlDeviceGetPowerUsage(board) / 1000),
+            one("temperature_celsius", "celsius", lambda: nvml.nvmlDeviceGetTemperature(board, sensor)),
+            one("sm_clock_hertz", "hertz", lambda: nvml.nvmlDeviceGetClockInfo(board, nvml.NVML_CLOCK_SM) * 1e6),
+            (throttle_columns, throttled),
+        ]
+
+
 class Source(Protocol):
     """Something that is read on each beat."""
 
@@ -107,7 +175,10 @@ class Sampler:
         self.name, self.period_s = name, period_s
         self._absent = dict(absent or {})
         """Meters that could not be opened, with the reasons."""
-        self._sources = {name: _Guarded(source) for name, source in sources.items()}
+        self._sources = sources
+        self._columns: dict[str, tuple[Column, ...]] = {}
+        self._troubles: dict[str, str] = {}
+        """By source: the columns of its last figures, and the error that it raised last."""
         self._recording = Recording()
         self._latest: dict[Column, float] = {}
         self._beat: PeriodicThread | None = None
@@ -125,8 +196,15 @@ class Sampler:
         """Read every source once."""
         now_s = time.monotonic()
         found: dict[Column, float | str] = {}
-        for source in self._sources.values():
-            found |= source.read()
+        for name, source in self._sources.items():
+            try:
+                reading = source.read()
+                self._columns[name] = tuple(reading)
+            except Exception as error:  # one may fail in ways that nobody thought of
+                words = str(error) if isinstance(error, UnavailableError) else f"{type(error).__name__}: {error}"
+                self._troubles[name] = words
+                reading = dict.fromkeys(self._columns.get(name, ()), words)
+            found |= reading
         self._latest = {column: value for column, value in found.items() if not isinstance(value, str)}
         self._recording.add(now_s, found)
 
@@ -142,8 +220,8 @@ class Sampler:
     @property
     def absent(self) -> dict[str, str]:
         """Return the sources that could not be opened or never answered, with the reasons."""
-        silent = {name: source.trouble for name, source in self._sources.items() if not source.answered}
-        return self._absent | {name: trouble for name, trouble in silent.items() if trouble}
+        silent = [name for name in self._sources if name in self._troubles and not self._columns.get(name)]
+        return self._absent | {name: self._troubles[name] for name in silent}
 
     def to_dict(self, start_s: float) -> SeriesOf:
         """The series so far as series.json holds it, its times from `start_s` of the monotonic clock."""
@@ -163,30 +241,6 @@ class Sampler:
         }
 
 
-class _Guarded:
-    """A source that may fail in ways that nobody thought of."""
-
-    def __init__(self, source: Source) -> None:
-        self._source = source
-        self._columns: tuple[Column, ...] = ()
-        self.trouble: str | None = None
-        """Error that the meter raised last."""
-
-    @property
-    def answered(self) -> bool:
-        """Return True if it ever had figures."""
-        return bool(self._columns)
-
-    def read(self) -> Reading:
-        try:
-            found = self._source.read()
-        except Exception as error:
-            self.trouble = str(error) if isinstance(error, UnavailableError) else f"{type(error).__name__}: {error}"
-            return dict.fromkeys(self._columns, self.trouble)
-        self._columns = tuple(found)
-        return found
-
-
 def open_sampler(rate_hz: float, gpus: Sequence[int] | None = None, meters: Sequence[Meter] = ()) -> Sampler:
     """This machine's sampler: all that can be read here, of GPUs those with these numbers in CUDA, or all.
 
@@ -203,7 +257,8 @@ def open_sampler(rate_hz: float, gpus: Sequence[int] | None = None, meters: Sequ
 
     add("host", Host)
     add("gpu", lambda: Gpus(gpus))
-    for boundary, (meter, reason) in open_meters(gpus).items():
+    for boundary in BOUNDARIES:
+        meter, reason = open_meter(boundary, gpus=gpus)
         if meter is None:
             absent[boundary] = str(reason)
         else:

@@ -4,9 +4,9 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from servemark.results.schema.details import VerdictOfRun
 from servemark.results.schema.header import Header
 from servemark.results.schema.run import Result
-from servemark.results.schema.verdict import VerdictOfRun
 from servemark.results.served_config import flat
 from servemark.views.blocks import Article, Badge, Block, Facts, Section
 from servemark.views.verdict import badges as badges_of

@@ -4,8 +4,8 @@ from servemark.documents.saved_load import asked_and_answered
 from servemark.figures.registry import count_of, interval_of, registry, value_of
 from servemark.quantities import figure, interval_words, text_of
 from servemark.results.objectives import ERRORS, MET, MISSED, THROUGHPUT
+from servemark.results.schema.details import Constraint, JudgedObjective, Shown, VerdictOfRun
 from servemark.results.schema.run import Result
-from servemark.results.schema.verdict import Constraint, JudgedObjective, Shown, VerdictOfRun
 from servemark.results.verdict import failed_constraints, verdict_words
 from servemark.stats.percentiles import samples_needed
 from servemark.views.blocks import Badge, Check, Checks, Routine

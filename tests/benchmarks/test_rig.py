@@ -23,7 +23,7 @@ from benchmarks.rig.pairs import Aim, Claim, alternate, rounds
 from loadgen.kserve.control import Control
 from loadgen.kserve.http_messages import Asked
 from loadgen.peers.programs import PEERS
-from servemark.machine import idle_states
+from servemark.machine import scheduling
 from tests.golden.load import Load as Driven
 from tests.golden.load import payloads
 
@@ -154,7 +154,7 @@ def test_the_table_has_a_row_for_each_claim_and_says_which_peer_is_missing(monke
 
 
 def test_cores_are_awake_for_both_or_for_neither(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(peer_load, "hold_awake", lambda: idle_states.hold_awake(tmp_path / "device"))
+    monkeypatch.setattr(peer_load, "hold_awake", lambda: scheduling.hold_awake(tmp_path / "device"))
     with peer_load.cores_awake("neither"):
         pass
     with pytest.raises(SystemExit, match=r"--cores-awake both: .*No such file"), peer_load.cores_awake("both"):

@@ -6,7 +6,7 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 
-from servemark.results.constraint_kinds import Kind
+from servemark.results.verdict import Kind
 from tests.faults.generator import LOCUST, SERVEMARK, Rig, workload_of
 from tests.faults.raw_http import HEAD_END, Front, Mode, Proxy, reply, reset
 from tests.faults.registry import INVALID, Expected, Seen, fault

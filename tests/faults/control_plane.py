@@ -10,7 +10,7 @@ from pathlib import Path
 from hyperframe.frame import PingFrame
 
 from servemark.figures.registry import value_of
-from servemark.results.constraint_kinds import Kind
+from servemark.results.verdict import Kind
 from tests.faults.answers import ANY, EVERY
 from tests.faults.generator import LOCUST, SERVEMARK, Rig
 from tests.faults.raw_grpc import Caller, GrpcFront, good

@@ -15,7 +15,7 @@ import servers
 from loadgen.targets.shared_region import PREFIX
 from servemark.figures.registry import value_of
 from servemark.paths import CHECKOUT
-from servemark.results.constraint_kinds import Kind
+from servemark.results.verdict import Kind
 from servemark.workload import get
 from servers.launch.server import Server
 from tests.faults.answers import ANY, EVERY

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from servemark.figures.registry import count_of
-from servemark.results.constraint_kinds import Kind
-from servemark.results.verdict import failed_constraints
+from servemark.results.verdict import Kind, failed_constraints
 
 if TYPE_CHECKING:
     from tests.faults.generator import Rig

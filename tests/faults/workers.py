@@ -10,7 +10,7 @@ import psutil
 import zmq
 
 from servemark.paths import CHECKOUT
-from servemark.results.constraint_kinds import Kind
+from servemark.results.verdict import Kind
 from tests.faults.answers import ANY
 from tests.faults.generator import SERVEMARK, Rig, Run
 from tests.faults.machine import JUDGED_MIB

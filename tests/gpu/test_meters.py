@@ -5,7 +5,7 @@ import time
 import pytest
 
 from servemark.telemetry import energy
-from servemark.telemetry.gpus import Gpus
+from servemark.telemetry.sampler import Gpus
 
 pytestmark = pytest.mark.gpu
 

@@ -23,7 +23,7 @@ REGISTRIES = {
     "servers/engines": "tests/servers/engines/test_engines.py",
     "servers/products": "tests/servers/products/test_products.py",
     "exporters": "tests/exporters/pipeline/test_parity.py",
-    "servemark/results/schema": "tests/servemark/results/test_json_schema.py",
+    "servemark/results/schema": "tests/servemark/results/test_kinds.py",
     "servemark/views/kinds": "tests/servemark/views/render/test_html.py",
 }
 """Folders of like things, however many, and the tests that go through all of them."""

@@ -7,7 +7,7 @@ import pytest
 from servemark.characterise.analysis import analyse
 from servemark.paths import CHECKOUT
 from servemark.results.saved import read_saved
-from servemark.results.schema.characterisation import Characterisation
+from servemark.results.schema.suite import Characterisation
 from servemark.stats.unknown import Unknown
 
 FILES = sorted((CHECKOUT / "docs" / "results").glob("characterise_*.json"))

@@ -7,7 +7,7 @@ from servemark.documents.commands.understand import Characterise
 from servemark.profiling.document import engine_profile, failed
 from servemark.profiling.timeline import Event, Inference
 from servemark.results.saved import Saved
-from servemark.results.schema.characterisation import Characterisation, OnEngine, Start
+from servemark.results.schema.suite import Characterisation, OnEngine, Start
 from tests.support.profiled import measured
 
 CONVOLUTIONS, PRODUCTS = ("facenet", "resnet50", "face3d"), ("ncf", "ranking", "wgan")

@@ -1,35 +1,28 @@
 """A double of MLflow's tracking server: its REST API as MLflow 3.17 answered, and what it has been given."""
 
-import contextlib
 import json
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from contextlib import AbstractContextManager
+
+from tests.support.rest_server import Answer, Document, RestServer, running
 
 API, ARTIFACTS = "/api/2.0/mlflow/", "/api/2.0/mlflow-artifacts/artifacts/"
 MOST = {"params": 100, "metrics": 1000, "tags": 100}
 LONGEST = 5000
-Document = dict[str, Any]
-Answer = tuple[int, Document | None]
 
 
-class MlflowServer(ThreadingHTTPServer):
+class MlflowServer(RestServer):
     """Refuses what MLflow refuses: an unknown experiment or run, too many entries, a value that is too long."""
 
     def __init__(
         self, *, authorization: str = "", artifacts: str = "mlflow-artifacts:", broken: str = "", redirected: str = ""
     ) -> None:
-        super().__init__(("127.0.0.1", 0), _Answering)
-        self.authorization, self.artifacts, self.broken = authorization, artifacts, broken
-        self.redirected = redirected
+        super().__init__(authorization)
+        self.artifacts, self.broken, self.redirected = artifacts, broken, redirected
         self.experiments: dict[str, str] = {}
         self.runs: list[Document] = []
         self.files: dict[str, bytes] = {}
-        self.url = f"http://127.0.0.1:{self.server_address[1]}"
 
-    def answer(self, path: str, query: dict[str, list[str]], body: bytes) -> Answer:
+    def answer(self, _method: str, path: str, body: bytes) -> Answer:
         if self.broken and self.broken in path:
             return 500, {"error_code": "INTERNAL_ERROR", "message": "the disk is full"}
         if self.redirected and self.redirected in path:
@@ -44,9 +37,8 @@ class MlflowServer(ThreadingHTTPServer):
             "runs/log-batch": self._log,
             "runs/update": self._update,
         }
-        sent = json.loads(body) if body else {key: value for key, [value] in query.items()}
         try:
-            return 200, endpoints[path.removeprefix(API)](sent)
+            return 200, endpoints[path.removeprefix(API)](json.loads(body))
         except KeyError as error:
             return 404, {"error_code": "RESOURCE_DOES_NOT_EXIST", "message": f"no {error}"}
 
@@ -85,35 +77,6 @@ def _values(sent: Document, kind: str) -> Document:
     return {each["key"]: each["value"] for each in entries}
 
 
-class _Answering(BaseHTTPRequestHandler):
-    server: MlflowServer
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        place = urlsplit(self.path)
-        if self.server.authorization not in ("", self.headers.get("Authorization")):
-            answered: Answer = 401, None
-        else:
-            answered = self.server.answer(place.path, parse_qs(place.query), body)
-        status, answer = answered
-        content = b"" if answer is None else json.dumps(answer).encode()
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    do_GET = do_PUT = do_POST  # noqa: N815 - http.server's interface
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-@contextlib.contextmanager
-def mlflow_server(**how: str) -> Iterator[MlflowServer]:
+def mlflow_server(**how: str) -> AbstractContextManager[MlflowServer]:
     """One on loopback."""
-    with MlflowServer(**how) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        try:
-            yield server
-        finally:
-            server.shutdown()
+    return running(MlflowServer(**how))

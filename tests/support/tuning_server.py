@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from servemark.results.schema.verdict import ObjectiveStatus
+from servemark.results.schema.details import ObjectiveStatus
 from servemark.search.points import Point
 from servemark.search.trial import Candidate, Objective, Space, Trial
 

@@ -37,7 +37,7 @@ from servemark.quantities import duration_text
 from servemark.repository.entry import digest
 from servemark.results import directory as results
 from servemark.results.schema.comparison import TunedFirst
-from servemark.results.schema.tuning import TuningDocument
+from servemark.results.schema.search import TuningDocument
 from servemark.runs.server import export_first, needs_export
 from servemark.search.max_rate import RUN_OVERHEAD_S
 from servemark.search.refinement import ROUND_RUNS

@@ -20,11 +20,10 @@ from servemark.errors import ExitCode, OptionError
 from servemark.output import note
 from servemark.quantities import figure
 from servemark.results import directory
-from servemark.results.constraint_kinds import About, Kind, about
 from servemark.results.objectives import written
 from servemark.results.schema.comparison import ComparisonDocument, ComparisonHeader, RepeatedRound, SavedComparison
 from servemark.results.schema.header import opening
-from servemark.results.verdict import verdict_words
+from servemark.results.verdict import About, Kind, about, verdict_words
 from servemark.runs.locust_process import drive
 from servemark.search.max_rate import RateRuns, find_max_rate, identity, write_max_rate
 from servemark.search.refinement import HighestRate

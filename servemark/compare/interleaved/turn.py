@@ -9,10 +9,9 @@ from servemark.documents.saved_load import load_of
 from servemark.errors import ExitCode
 from servemark.figures.registry import value_of
 from servemark.results import directory as results
-from servemark.results.constraint_kinds import About, Kind, about
 from servemark.results.schema.comparison import ComparisonTurn
 from servemark.results.schema.run import Result
-from servemark.results.verdict import exit_code_of, failed_constraints
+from servemark.results.verdict import About, Kind, about, exit_code_of, failed_constraints
 from servemark.stats.histogram import Histogram
 from servemark.stats.trend import RELEVANT, max_over_min
 

@@ -13,9 +13,8 @@ from servemark.errors import OptionError
 from servemark.figures.figure import Figure
 from servemark.figures.registry import count_of, find, value_of, why_unknown
 from servemark.quantities import text_of
-from servemark.results.constraint_kinds import Kind
 from servemark.results.schema.comparison import Difference, Reading
-from servemark.results.verdict import failed_constraints
+from servemark.results.verdict import Kind, failed_constraints
 from servemark.stats.histogram import Histogram
 from servemark.stats.percentiles import samples_needed
 from servemark.stats.power import detectable, runs_needed

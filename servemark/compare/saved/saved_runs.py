@@ -17,13 +17,12 @@ from servemark.errors import OptionError, ResultError
 from servemark.figures.registry import value_of
 from servemark.paths import BASELINES, found, shown
 from servemark.results import directory as results
-from servemark.results.constraint_kinds import About, Kind, about, consequences, of_the_server
 from servemark.results.saved import runs_below
 from servemark.results.schema.comparison import ComparisonDocument, DifferingKey
 from servemark.results.schema.header import Header
 from servemark.results.schema.run import Result, RunHeader
 from servemark.results.served_config import DIGEST, KEY, flat, meaning
-from servemark.results.verdict import failed_constraints
+from servemark.results.verdict import About, Kind, about, consequences, failed_constraints, of_the_server
 from servemark.stats.histogram import Histogram
 
 _VARYING = {"collected", "load_average"}

@@ -10,9 +10,10 @@ from servemark.machine.environment import Environment, collect
 
 SCHEMA_VERSION: Literal[5] = 5
 """Raised when a key's meaning changes. Keys may be added without."""
-
-
 KIND = "What the document is about."
+REQUEST = (
+    "What was asked for: the document that `servemark rerun` and `run --config` read (`servemark schema request`)."
+)
 
 
 class Header(TypedDict):

@@ -1,13 +1,27 @@
-"""The result of a run, `result.json`: one load, a mix of several, or the run that stands for a search."""
+"""Documents of one run: of a load, a quality run, an MLPerf scenario; the series beside them, and live figures.
+
+A load is one workload, a mix of several, or the run that stands for a search.
+"""
 
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from servemark.figures.value import FigureValue
-from servemark.results.schema.details import ColdStart, CommandRun, Details, StageFigures, WindowFigures
+from servemark.results.schema.details import (
+    ColdStart,
+    CommandRun,
+    CpuDetails,
+    Details,
+    ErrorDetails,
+    LimitedBy,
+    OutputDetails,
+    QualityScore,
+    StageFigures,
+    VerdictOfRun,
+    WindowFigures,
+)
 from servemark.results.schema.explanation import Explanation
-from servemark.results.schema.header import KIND, Header
+from servemark.results.schema.header import KIND, REQUEST, Header
 from servemark.results.schema.search import Curve, MaxRateSearch
-from servemark.results.schema.verdict import LimitedBy, VerdictOfRun
 
 
 class TraceLoad(TypedDict):
@@ -62,11 +76,6 @@ class LanguageModelConfig(TypedDict):
     alpha: Annotated[float, "Weight of its log-probability."]
     beta: Annotated[float, "Added for each word."]
     beam_width: Annotated[int, "Texts that the search kept."]
-
-
-REQUEST = (
-    "What was asked for: the document that `servemark rerun` and `run --config` read (`servemark schema request`)."
-)
 
 
 class Resolved(TypedDict):
@@ -213,3 +222,158 @@ class Series(TypedDict):
 
     results: Annotated[list[Result], "The runs in order."]
     curve: NotRequired[Annotated[Curve, "The curve of a range of rates."]]
+
+
+class QualityResolved(Resolved):
+    """Values that the request left open, as they were resolved."""
+
+    samples: Annotated[int | None, "Size of the subset that was asked for. Null: all examples."]
+    own_server: NotRequired[Annotated[bool, "Whether the server was started for this run, at a port of its own."]]
+
+
+class QualityErrors(TypedDict):
+    """Failed requests."""
+
+    count: Annotated[int, "Failed requests."]
+    by_kind: Annotated[dict[str, int], "Kind of failure -> count."]
+    messages: Annotated[dict[str, str], "Kind of failure -> the server's first message."]
+
+
+class QualityResult(OneRun):
+    """The result of a quality run."""
+
+    kind: Annotated[Literal["quality"], KIND]
+    resolved: Annotated[QualityResolved, "What the request left open, as it was resolved."]
+    precision: Annotated[str, "Precision that was asked for."]
+    artifact_sha256: Annotated[str | None, "Digest of the model file. Null: it is not in the repository."]
+    quality: Annotated[QualityScore | None, "What was found. Null: no example was scored."]
+    errors: Annotated[QualityErrors, "Failed requests of the session that ended the run."]
+    seconds: Annotated[float, "How long the requests of this run took (s)."]
+    partial: Annotated[bool, "true: the run was cut short; the same command continues it."]
+
+
+class Plan(TypedDict):
+    """Settings that LoadGen is given."""
+
+    scenario: Annotated[str, "SingleStream, MultiStream, Server or Offline."]
+    expected_qps: Annotated[
+        float, "Server: arrivals per second. Offline: what may be reached at most, from which LoadGen sizes its query."
+    ]
+    expected_latency_ms: Annotated[
+        float, "SingleStream, MultiStream: what a query takes at least, from which LoadGen counts queries (ms)."
+    ]
+    min_duration_s: Annotated[float, "Shortest run (s)."]
+    min_queries: Annotated[int, "Fewest queries."]
+    latency_ms: Annotated[float | None, "Server: bound of the latency (ms). Null: another scenario, without one."]
+    percentile: Annotated[float | None, "Server: percentile that keeps the bound."]
+    bound_from: NotRequired[
+        Annotated[str | None, "Origin of the bound: `--slo`, MLPerf's round, or the workload's own objective."]
+    ]
+    seed: Annotated[int, "Seed of schedule and samples."]
+    accuracy: NotRequired[
+        Annotated[bool, "Whether it was an accuracy run: each sample once; no duration and no latency counts."]
+    ]
+
+
+class MlperfDetails(TypedDict):
+    """Details of this side, which are no numbers."""
+
+    errors: Annotated[ErrorDetails, "Failed requests. LoadGen knows none, so that each makes the run invalid."]
+    outputs: Annotated[OutputDetails, "Agreement of answers with golden ones."]
+    cpu: Annotated[CpuDetails, "Who used this machine's cores."]
+    quality: NotRequired[Annotated[QualityScore, "Of an accuracy run: its log, scored."]]
+
+
+class MlperfResult(OneRun):
+    """The result of an MLPerf scenario."""
+
+    kind: Annotated[Literal["mlperf"], KIND]
+    resolved: Annotated[Resolved, "What the request left open, as it was resolved."]
+    scenario: Annotated[str, "MLPerf's scenario."]
+    plan: Annotated[Plan, "What LoadGen is asked for."]
+    precision: Annotated[str, "Precision that was asked for."]
+    loadgen: Annotated[
+        dict[str, Any],
+        "LoadGen's own figures by its own names: `validity`, `version`, `early_stopping`, and those of its log.",
+    ]
+    figures: Annotated[dict[str, FigureValue], "What this side measured. Latency counts from LoadGen's call."]
+    details: Annotated[MlperfDetails, "What this side found that is not a number."]
+    verdict: Annotated[VerdictOfRun, "LoadGen's verdict and this side's."]
+    partial: Annotated[bool, "true: the run was cut short."]
+
+
+class SeriesColumn(TypedDict):
+    """One figure over time."""
+
+    name: Annotated[
+        str,
+        "Name, with its unit. This machine's are the Prometheus metrics without `servemark_`; Triton's are its own.",
+    ]
+    unit: Annotated[str, "Unit: ratio, bytes, watts, joules, celsius, hertz; of Triton's metrics as their names say."]
+    labels: Annotated[dict[str, str], "Which one of several: gpu, reason, boundary, source; Triton's own."]
+    counter: Annotated[bool, "Whether it only grows. A point is then the last reading, not their mean."]
+    values: Annotated[list[float | None], "A value for each time. Null: it could not be read."]
+    reason: Annotated[str | None, "Why values are null; where there were several reasons, the last."]
+
+
+class Recorded(TypedDict):
+    """Figures over the same time."""
+
+    time_s: Annotated[list[float], "Time of each point: of its last reading, from the start (s)."]
+    columns: Annotated[list[SeriesColumn], "The figures. Each has as many values as there are times."]
+
+
+class SeriesOf(Recorded):
+    """Readings of one thread."""
+
+    source: Annotated[str, "machine: its meters; triton: the server's own metrics; else a name given to --scrape."]
+    period_s: Annotated[float, "Seconds between two readings."]
+    readings_per_point: Annotated[int, "Readings of a point. Beyond 6,000 points neighbours are joined: 2, 4, 8, ..."]
+    readings: Annotated[int, "How often it read."]
+    skipped: Annotated[int, "Readings that were left out: the one before took too long, or 2 % of a core."]
+    cpu_s: Annotated[float, "CPU time of the thread (s)."]
+    longest_ms: Annotated[float, "Longest reading (ms)."]
+    absent: Annotated[dict[str, str], "What could not be read at all -> why."]
+
+
+class MachineSeries(TypedDict):
+    """Readings of the machines during a run. Times are the monotonic clock's, from the start of the reading."""
+
+    schema_version: Annotated[Literal[4, 5], "As in `result.json`."]
+    kind: Annotated[Literal["machine_series"], KIND]
+    start_epoch_s: Annotated[float, "When the reading began, as seconds since 1970 (UTC) by the wall clock."]
+    measured_from_s: Annotated[float, "Start of the measured interval, from the start (s)."]
+    measured_until_s: Annotated[float, "Its end (s)."]
+    series: Annotated[list[SeriesOf], "What each thread read."]
+
+
+class LiveFigures(TypedDict):
+    """Figures that a run sends about once a second. Times in ms if the name says so; null: not known yet."""
+
+    time_s: float
+    """Of the monotonic clock."""
+    elapsed_s: float
+    """Of the measured interval; below 0 in the warm-up."""
+    auto_warmup: bool
+    """True if the warm-up may end sooner."""
+    whole_s: float
+    answered: int
+    """Good answers so far, those of the warm-up included."""
+    asked_rate: float | None
+    """Requests/s that the schedule asks for now; null in a closed loop and of a trace."""
+    figures: dict[str, FigureValue]
+    """The live figures, by tag."""
+    second_p50_ms: float | None
+    """Of the requests that were answered since the figures before."""
+    second_p99_ms: float | None
+    in_flight: int
+    backlog: int
+    queue: float | None
+    """Requests that wait in the server, as its own metrics say."""
+    errors: dict[str, int]
+    power_w: dict[str, float]
+    """Present power of each metered device, by its name."""
+    constraints: dict[str, bool]
+    """Those that can be judged so far."""
+    objectives: dict[str, str]
+    """Objective -> met, missed or undecided so far."""

@@ -21,6 +21,13 @@ _DISTRIBUTIONS = {
     "cancellation.given_up_ms": "given_up",
 }
 _PERCENTILES = {"answered_latency_ms": "answered_latency", "tail_bounds.bounds_ms": "tail_bound"}
+
+
+def _same(group: str, subject: str, *names: str) -> dict[str, str]:
+    """Map names of a group that are those of a subject today."""
+    return {f"{group}.{name}": f"{subject}.{name}" for name in names}
+
+
 _FIGURES = {
     "schedule_delay_ms.late_share": "schedule_delay.late_share",
     "latency_ms.count": "requests.answered",
@@ -28,16 +35,11 @@ _FIGURES = {
     "throughput.inferences_per_s": "throughput.inferences",
     "throughput.goodput": "throughput.goodput",
     "throughput.scheduled_rate": "throughput.scheduled",
-    "errors.count": "errors.count",
-    "errors.share": "errors.share",
-    **{
-        f"correctness.output_agreement.{name}": f"outputs.{name}"
-        for name in ("checked", "samples", "top1_samples", "top1_agreement", "max_abs_error", "max_rel_error")
-    },
-    "correctness.output_agreement.cosine_min": "outputs.cosine_min",
-    "correctness.output_agreement.spread_error_max": "outputs.spread_error_max",
-    "correctness.quality.value": "quality.value",
-    "correctness.quality.target": "quality.target",
+    **_same("errors", "errors", "count", "share"),
+    **_same("correctness.output_agreement", "outputs", "checked", "samples", "top1_samples", "top1_agreement"),
+    **_same("correctness.output_agreement", "outputs", "max_abs_error", "max_rel_error", "cosine_min"),
+    **_same("correctness.output_agreement", "outputs", "spread_error_max"),
+    **_same("correctness.quality", "quality", "value", "target"),
     "energy.joules_per_inference": "energy.per_inference",
     "energy.joules_per_request": "energy.per_request",
     "energy.average_w": "energy.power",
@@ -51,36 +53,25 @@ _FIGURES = {
     "server.compute_output_ms": "server.compute_output",
     "server.batch_size_mean": "server.batch_size",
     "client.cpu_utilization": "generator.cpu",
-    "client.max_in_flight": "generator.max_in_flight",
-    "client.waited_share": "generator.waited_share",
     "client.generator_delay_p99_ms": "generator.delay_p99",
     "client.sampling_cpu_utilization": "generator.sampling_cpu",
-    "client.workers": "generator.workers",
-    "client.requests_outside_interval": "generator.requests_outside_interval",
     "client.cpu_latency_us": "generator.cpu_latency",
-    "clock.unstamped": "clock.unstamped",
-    "clock.refused": "clock.refused",
-    "clock.steps": "clock.steps",
+    **_same("client", "generator", "max_in_flight", "waited_share", "workers", "requests_outside_interval"),
+    **_same("clock", "clock", "unstamped", "refused", "steps"),
     "cpu.cores": "cpu.available",
     "cpu.generator_cores": "cpu.generator",
     "cpu.server_cores": "cpu.server",
     "cpu.other_cores": "cpu.other",
     "cpu.stolen_cores": "cpu.stolen",
     "cpu.other_cpu_share": "cpu.other_share",
-    "sequences.length": "sequence.length",
-    "sequences.in_flight": "sequence.in_flight",
-    "sequences.completed": "sequence.completed",
-    "sequences.broken": "sequence.broken",
+    **_same("sequences", "sequence", "length", "in_flight", "completed", "broken"),
     "sequences.sequences_per_s": "sequence.rate",
     "answers.per_request": "answers.per_request",
     "answers.answers_per_s": "answers.rate",
     "connections.dns_ms": "connection.dns",
-    **{
-        f"compression.{name}": f"compression.{name}"
-        for name in ("request_bytes", "request_sent_bytes", "compressed_answers", "answer_received_bytes")
-    },
-    "compression.answer_bytes": "compression.answer_bytes",
-    **{f"cancellation.{name}": f"cancellation.{name}" for name in ("requests", "cancelled", "answered")},
+    **_same("compression", "compression", "request_bytes", "request_sent_bytes", "compressed_answers"),
+    **_same("compression", "compression", "answer_received_bytes", "answer_bytes"),
+    **_same("cancellation", "cancellation", "requests", "cancelled", "answered"),
 }
 """Place of a figure in `metrics` of schema 4 -> its tag; `servemark list figures` says what each is."""
 _OF_SEARCHES = ("ci95", "confirmed", "above", "bottleneck", "reason", "rates", "points")
@@ -104,14 +95,12 @@ def converted(document: dict[str, Any]) -> dict[str, Any]:
         found["mix"] = [{**part, **_measured(part)} for part in document["mix"]]
     if document.get("stages"):
         found["stages"] = [_stage(stage) for stage in document["stages"]]
-    verdicts = [found, *(found.get("mix") or [])]
-    for each in verdicts:
+    for each in (found, *(found.get("mix") or [])):
         if each.get("verdict"):
             objectives = [
                 {**o, "figure": _OF_FIGURES.get(o["figure"], o["figure"])} for o in each["verdict"]["objectives"]
             ]
             each["verdict"] = {**each["verdict"], "objectives": objectives}
-    for each in (found, *(found.get("mix") or [])):
         each.pop("metrics", None)
     return found
 

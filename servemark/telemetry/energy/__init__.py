@@ -10,57 +10,54 @@ A meter that is not there, or that cannot resolve the window, gives None and the
 only: a server elsewhere cannot be metered from here, unless by a command of the user's.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
-from servemark.telemetry.energy.command import PowerCommand
-from servemark.telemetry.energy.meter import Boundary, EnergyReading, Meter, Source, UnavailableError
+from servemark.telemetry.energy.meter import Boundary, Meter, Source, UnavailableError
 from servemark.telemetry.energy.sources import POWERCAP, amd_meter, installed, nvml_meter, rapl_meter
 
-__all__ = [
-    "BOUNDARY_OF_DEVICE",
-    "Availability",
-    "Boundary",
-    "EnergyReading",
-    "Meter",
-    "PowerCommand",
-    "discover",
-    "open_meter",
-    "open_meters",
-]
-
 BOUNDARY_OF_DEVICE: dict[str, Boundary] = {"cpu": "cpu_package", "cuda": "gpu_board"}
+BOUNDARIES: tuple[Boundary, ...] = ("gpu_board", "cpu_package", "dram")
 
 
-class Availability(NamedTuple):
-    """One row of discover()."""
+class Candidate(NamedTuple):
+    """A meter that may be here."""
 
     source: Source
     boundary: Boundary
+    meter: Meter | None
     reason: str | None
     """Reason why it cannot be read; None if it can."""
 
 
-def _candidates(
-    powercap: Path, nvml: ModuleType | None, gpus: Sequence[int] | None = None
-) -> list[tuple[Source, Boundary, Callable[[], Meter]]]:
-    """Every known meter, the better one of a boundary first."""
-    amd: list[tuple[Source, Boundary, Callable[[], Meter]]] = []
-    if installed():
-        amd.append(("amdsmi", "gpu_board", lambda: amd_meter(gpus=gpus)))
-    return [
+def discover(
+    boundary: Boundary | None = None,
+    *,
+    gpus: Sequence[int] | None = None,
+    powercap: Path = POWERCAP,
+    nvml: ModuleType | None = None,
+) -> Iterator[Candidate]:
+    """Try every known meter, or those of one boundary, the better one of a boundary first."""
+    known: list[tuple[Source, Boundary, Callable[[], Meter]]] = [
         ("nvml_total_energy", "gpu_board", lambda: nvml_meter("nvml_total_energy", nvml, gpus)),
         ("nvml_power", "gpu_board", lambda: nvml_meter("nvml_power", nvml, gpus)),
-        *amd,
+        ("amdsmi", "gpu_board", lambda: amd_meter(gpus=gpus)),
         ("rapl", "cpu_package", lambda: rapl_meter("cpu_package", powercap)),
         ("rapl", "dram", lambda: rapl_meter("dram", powercap)),
     ]
+    for source, of, build in known:
+        if boundary in {None, of} and (source != "amdsmi" or installed()):
+            try:
+                found = Candidate(source, of, build(), None)
+            except UnavailableError as error:
+                found = Candidate(source, of, None, str(error))
+            yield found
 
 
 def open_meter(
-    boundary: Boundary = "cpu_package",
+    boundary: Boundary,
     *,
     gpus: Sequence[int] | None = None,
     powercap: Path = POWERCAP,
@@ -68,30 +65,8 @@ def open_meter(
 ) -> tuple[Meter, None] | tuple[None, str]:
     """Open the best meter of a boundary, or say why there is none; of GPUs those with these numbers in CUDA, or all."""
     reasons = []
-    for _, candidate, build in _candidates(powercap, nvml, gpus):
-        if candidate != boundary:
-            continue
-        try:
-            return build(), None
-        except UnavailableError as error:
-            reasons.append(str(error))
+    for candidate in discover(boundary, gpus=gpus, powercap=powercap, nvml=nvml):
+        if candidate.meter is not None:
+            return candidate.meter, None
+        reasons.append(str(candidate.reason))
     return None, "; ".join(dict.fromkeys(reasons))
-
-
-def open_meters(gpus: Sequence[int] | None = None) -> dict[Boundary, tuple[Meter, None] | tuple[None, str]]:
-    """The best meter of every boundary, or why there is none."""
-    boundaries = dict.fromkeys(boundary for _, boundary, _ in _candidates(POWERCAP, None))
-    return {boundary: open_meter(boundary, gpus=gpus) for boundary in boundaries}
-
-
-def discover(*, powercap: Path = POWERCAP, nvml: ModuleType | None = None) -> list[Availability]:
-    """Try every meter this module knows, for `servemark doctor`."""
-    rows = []
-    for source, boundary, build in _candidates(powercap, nvml):
-        try:
-            build()
-        except UnavailableError as error:
-            rows.append(Availability(source, boundary, str(error)))
-        else:
-            rows.append(Availability(source, boundary, None))
-    return rows

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from servemark.telemetry.os_threads import native, start_thread
+from servemark.telemetry.os_threads import PeriodicThread, native
 
 Source = Literal["nvml_total_energy", "nvml_power", "amdsmi", "rapl", "power_command"]
 Boundary = str
@@ -98,13 +98,12 @@ class _Sampling:
     """A window's samples, taken by an operating-system thread that nobody has to wait for."""
 
     def __init__(self, read: Callable[[], tuple[float, ...]], period_s: float) -> None:
-        self._read, self._period_s = read, period_s
+        self._read = read
         self._samples: list[Sample] = []
         self._error: str | None = None
-        self._stopped = False
         self._one_at_a_time = native("_thread", "allocate_lock")()
         self._take()
-        start_thread(self._run)
+        self._thread = PeriodicThread(self._take_more, period_s, max_share=1.0, first_s=period_s)
 
     def _take(self) -> None:
         # A value that is stamped after a later one would look as if the counter had wrapped around, which is 260 kJ.
@@ -116,19 +115,13 @@ class _Sampling:
             else:
                 self._samples.append(Sample(time.monotonic_ns(), values))
 
-    def _run(self) -> None:
-        sleep = native("time", "sleep")
-        while not self._stopped and self._error is None:
-            next_s = time.monotonic() + self._period_s
-            # Short naps, so that the thread does not outlive its window for long.
-            while not self._stopped and (left_s := next_s - time.monotonic()) > 0:
-                sleep(min(left_s, 0.2))
-            if not self._stopped:
-                self._take()
+    def _take_more(self) -> None:
+        if self._error is None:
+            self._take()
 
     def stop(self) -> tuple[list[Sample], str | None]:
         """Take the last sample and return all of them in order, with what went wrong."""
-        self._stopped = True
+        self._thread.stop()
         self._take()
         return sorted(self._samples), self._error
 

@@ -18,19 +18,16 @@ from typing import Any
 from servemark.telemetry.energy.meter import Boundary, Meter, Source, UnavailableError
 
 
-def _boards(nvml: ModuleType, gpus: Sequence[int] | None) -> list[Any]:
-    """NVML handles of GPUs by their numbers in CUDA, of all that CUDA_VISIBLE_DEVICES leaves where none are given.
-
-    NVML counts along the PCI bus. So does CUDA where all GPUs are alike, or with CUDA_DEVICE_ORDER=PCI_BUS_ID.
-    """
-    visible = _visible(nvml)
-    missing = [number for number in gpus or [] if number >= len(visible)]
+def _chosen(boards: Sequence[Any], gpus: Sequence[int] | None, seen: str) -> list[Any]:
+    """Return boards by their numbers, all where none are given. Raises UnavailableError with how many are seen."""
+    missing = [number for number in gpus or [] if number >= len(boards)]
     if missing:
-        raise UnavailableError(f"NVML sees {len(visible)} of CUDA's GPUs, not number {missing[0]}")
-    return visible if gpus is None else [visible[number] for number in gpus]
+        raise UnavailableError(f"{seen}, not number {missing[0]}")
+    return [*boards] if gpus is None else [boards[number] for number in gpus]
 
 
 def _visible(nvml: ModuleType) -> list[Any]:
+    """NVML handles of the GPUs that CUDA_VISIBLE_DEVICES leaves."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is None:
         return [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(nvml.nvmlDeviceGetCount())]
@@ -44,16 +41,16 @@ def _visible(nvml: ModuleType) -> list[Any]:
 def open_boards(nvml: ModuleType | None = None, gpus: Sequence[int] | None = None) -> tuple[ModuleType, list[Any]]:
     """NVML, by default the package `pynvml`, and the handles of GPUs by their numbers in CUDA, or of all visible ones.
 
+    NVML counts along the PCI bus. So does CUDA where all GPUs are alike, or with CUDA_DEVICE_ORDER=PCI_BUS_ID.
     Raises UnavailableError.
     """
     try:
         nvml = nvml or importlib.import_module("pynvml")
         nvml.nvmlInit()
-        boards = _boards(nvml, gpus)
-    except UnavailableError:
-        raise
+        visible = _visible(nvml)
     except Exception as error:
         raise UnavailableError(f"NVML: {error}") from error
+    boards = _chosen(visible, gpus, f"NVML sees {len(visible)} of CUDA's GPUs")
     if not boards:
         raise UnavailableError("NVML: no GPU, or none that CUDA_VISIBLE_DEVICES leaves")
     return nvml, boards
@@ -112,12 +109,10 @@ def amd_meter(amdsmi: ModuleType | None = None, gpus: Sequence[int] | None = Non
         raise
     except Exception as error:
         raise UnavailableError(f"amdsmi: {error}") from error
-    missing = [number for number in gpus or [] if number >= len(boards)]
-    if missing or not boards:
-        raise UnavailableError(
-            f"amdsmi sees {len(boards)} of HIP's GPUs{f', not number {missing[0]}' if missing else ''}"
-        )
-    chosen = boards if gpus is None else [boards[number] for number in gpus]
+    seen = f"amdsmi sees {len(boards)} of HIP's GPUs"
+    chosen = _chosen(boards, gpus, seen)
+    if not boards:
+        raise UnavailableError(seen)
     library = amdsmi
 
     def counts() -> list[tuple[int, float]]:

@@ -61,10 +61,7 @@ CLIENT_CPU = Metric(
     "servemark_client_cpu_ratio", _GAUGE, "Share of one core that the generator used, of several processes the busiest."
 )
 CONSTRAINT_OK = Metric(
-    "servemark_constraint_ok",
-    _GAUGE,
-    "1 where a constraint of the verdict holds as it stands, or 0.",
-    ("constraint",),
+    "servemark_constraint_ok", _GAUGE, "1 where a constraint of the verdict holds as it stands, or 0.", ("constraint",)
 )
 OBJECTIVE_LIMIT = Metric(
     "servemark_objective_limit", _GAUGE, "Limit of an objective (--slo), in its unit.", ("objective", "unit")

@@ -12,7 +12,6 @@ import numpy as np
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.core import Metric as Family
 from prometheus_client.exposition import choose_encoder
-from prometheus_client.registry import CollectorRegistry
 from prometheus_client.utils import floatToGoString
 
 from servemark.stats.histogram import Histogram
@@ -61,14 +60,10 @@ class Families:
 def expose(snapshot: Snapshot, accept: str) -> tuple[str, bytes]:
     """Return content type and body for a client that accepts this: OpenMetrics or Prometheus's own text."""
     encoder, content_type = choose_encoder(accept)
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(Families(snapshot))
-    return content_type, encoder(registry)
+    return content_type, encoder(Families(snapshot))
 
 
-def by_metric(
-    snapshot: Snapshot,
-) -> Iterator[tuple[Metric, Histogram | list[tuple[tuple[str, ...], float]]]]:
+def by_metric(snapshot: Snapshot) -> Iterator[tuple[Metric, Histogram | list[tuple[tuple[str, ...], float]]]]:
     """Group a snapshot by metric, in the catalog's order: a histogram, or labels and values."""
     for metric in by_name().values():
         if (histogram := snapshot.histograms.get(metric.name)) is not None:

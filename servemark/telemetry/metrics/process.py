@@ -77,63 +77,53 @@ TIMEOUT_S = 10.0
 """A client that says nothing, or takes nothing, for so long is left."""
 
 
-class Endpoint:
+class Endpoint(ThreadingHTTPServer):
     """Serves the last snapshot on threads of its own. Raises OSError where it cannot listen; port 0 is a free one."""
 
-    def __init__(self, host: str, port: int, snapshot: Callable[[], Snapshot | None]) -> None:
-        self._server = _Server((host, port), _handler(snapshot))
-        shown = f"[{host}]" if ":" in host else host
-        self.url = f"http://{shown}:{self._server.server_address[1]}{PATH}"
-        Thread(target=self._server.serve_forever, daemon=True).start()
-
-
-class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
-    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
-        self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
-        super().__init__(address, handler)
+    def __init__(self, host: str, port: int) -> None:
+        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self.last = Snapshot({})
+        super().__init__((host, port), _Handler)
+        shown = f"[{host}]" if ":" in host else host
+        self.url = f"http://{shown}:{self.server_address[1]}{PATH}"
+        Thread(target=self.serve_forever, daemon=True).start()
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Ignore a client that went away."""
 
 
-def _handler(snapshot: Callable[[], Snapshot | None]) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        timeout = TIMEOUT_S
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    timeout = TIMEOUT_S
+    server: Endpoint
 
-        def do_GET(self) -> None:
-            """Answer one request."""
-            if self.path.partition("?")[0] != PATH:
-                self._answer(HTTPStatus.NOT_FOUND, "text/plain; charset=utf-8", f"see {PATH}\n".encode())
-                return
-            last = snapshot()
-            content_type, body = expose(Snapshot({}) if last is None else last, self.headers.get("Accept", ""))
-            self._answer(HTTPStatus.OK, content_type, body)
+    def do_GET(self) -> None:
+        """Answer one request."""
+        if self.path.partition("?")[0] == PATH:
+            self._answer(HTTPStatus.OK, *expose(self.server.last, self.headers.get("Accept", "")))
+        else:
+            self._answer(HTTPStatus.NOT_FOUND, "text/plain; charset=utf-8", f"see {PATH}\n".encode())
 
-        def _answer(self, status: HTTPStatus, content_type: str, body: bytes) -> None:
-            self.send_response(status)
-            self.send_header("Content-Type", content_type)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+    def _answer(self, status: HTTPStatus, content_type: str, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", content_type)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - http.server's interface
-            """Nobody reads a log of scrapes."""
-
-    return Handler
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - http.server's interface
+        """Nobody reads a log of scrapes."""
 
 
 class Metrics:
     """The last snapshot, and where it goes. Raises OSError where it cannot listen."""
 
     def __init__(self, destinations: Destinations) -> None:
-        self._last: Snapshot | None = None
-        self._endpoint: Endpoint | None = None
-        if destinations.metrics_port is not None:
-            self._endpoint = Endpoint(destinations.metrics_host, destinations.metrics_port, lambda: self._last)
-        self._collector = collector(destinations.otlp) if destinations.otlp else None
+        host, port = destinations.metrics_host, destinations.metrics_port
+        self._endpoint = None if port is None else Endpoint(host, port)
+        self._collector = _collector(destinations.otlp) if destinations.otlp else None
         self._pusher = Pusher(destinations.otlp, self._collector.send) if self._collector else None
 
     @property
@@ -143,7 +133,9 @@ class Metrics:
 
     def take(self, packed: Any) -> None:
         """Expose another snapshot, and send it when it is time."""
-        snapshot = self._last = Snapshot.unpack(packed)
+        snapshot = Snapshot.unpack(packed)
+        if self._endpoint is not None:
+            self._endpoint.last = snapshot
         if self._pusher is not None:
             self._pusher.take(snapshot)
 
@@ -157,8 +149,8 @@ class Metrics:
         return [self._pusher.finish(within_s)] if self._pusher is not None else []
 
 
-def collector(url: str) -> "Collector":
-    """The OpenTelemetry collector at a URL; its package is imported only where it is asked for."""
+def _collector(url: str) -> "Collector":
+    """Make the collector; its package is imported only where it is asked for."""
     from servemark.telemetry.metrics.otlp import Collector
 
     return Collector(url)

@@ -54,10 +54,6 @@ class Destinations:
         """Return True if there is a destination."""
         return self.metrics_port is not None or bool(self.otlp)
 
-    def to_dict(self) -> dict[str, Any]:
-        """As plain values."""
-        return asdict(self)
-
 
 def http_url(flag: str, text: str) -> str:
     """A URL of HTTP without credentials, or "". Raises OptionError."""
@@ -108,12 +104,13 @@ class Publisher:
     def __enter__(self) -> Self:
         """Start it, and say where the endpoint is."""
         command = [sys.executable, "-m", "servemark.telemetry.metrics.process"]
-        command.append(json.dumps(self._destinations.to_dict()))
+        command.append(json.dumps(asdict(self._destinations)))
         with interrupts.held_back():
             self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._pipe, self._answers = self._process.stdin.fileno(), self._process.stdout.fileno()
+        self._stdin, self._stdout = self._process.stdin, self._process.stdout
+        self._pipe, self._answers = self._stdin.fileno(), self._stdout.fileno()
         try:
             with contextlib.suppress(OSError):  # a limit of the system: then a snapshot goes in parts
                 fcntl.fcntl(self._pipe, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
@@ -168,15 +165,6 @@ class Publisher:
             select.select([], [self._pipe], [], left_s)
         return not self._broken
 
-    @property
-    def pid(self) -> int:
-        """The process."""
-        return self._process.pid
-
-    def wait(self) -> None:
-        """Wait until it has ended."""
-        self._process.wait()
-
     def _write(self) -> bool:
         """Write what is left; whether nothing is."""
         try:
@@ -204,13 +192,11 @@ class Publisher:
 
     def _end(self) -> None:
         """End it: it follows its stdin."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
         with contextlib.suppress(OSError):
-            self._process.stdin.close()
+            self._stdin.close()
         try:
             self._process.wait(END_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        self._process.stdout.close()
+        self._stdout.close()

@@ -8,8 +8,8 @@ from servemark.characterise.analysis import INTENSITY, LATENCY, PARAMETERS, WORK
 from servemark.characterise.tables import Data, Value, every
 from servemark.quantities import duration_text, figure
 from servemark.results.saved import Saved
-from servemark.results.schema.characterisation import Characterisation
 from servemark.results.schema.header import reason_of
+from servemark.results.schema.suite import Characterisation
 from servemark.views.blocks import Article, Block, Check, Figure, Lines, Section, Table
 from servemark.views.drawing.axis import linear, logarithmic
 from servemark.views.drawing.charts import radars

@@ -5,9 +5,16 @@ from typing import Any
 
 from servemark.quantities import figure, interval_words
 from servemark.results.saved import Saved
-from servemark.results.schema.comparison import Difference, SavedComparison, Subject
+from servemark.results.schema.comparison import (
+    Difference,
+    History,
+    HistoryResult,
+    HistorySeries,
+    SavedComparison,
+    Subject,
+    change,
+)
 from servemark.results.schema.header import reason_of
-from servemark.results.schema.history import History, HistoryResult, HistorySeries, change
 from servemark.views.blocks import Article, Block, Check, Figure, Lines, Routine, Section, Table
 from servemark.views.drawing.axis import Axis, linear, logarithmic
 from servemark.views.drawing.plot import Bar, Plot, ends

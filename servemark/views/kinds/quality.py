@@ -5,7 +5,7 @@ from typing import Any
 from servemark.quantities import figure
 from servemark.results.saved import Saved
 from servemark.results.schema.details import QualityFigure, QualityScore
-from servemark.results.schema.quality import QualityResult
+from servemark.results.schema.run import QualityResult
 from servemark.views.blocks import Article, Badge, Check, Lines, Section, Table
 from servemark.views.shape import shaped
 from servemark.views.wording import low_and_high, score, served

@@ -9,12 +9,10 @@ from servemark.documents.load import ClosedLoop, ConstantRate
 from servemark.documents.saved_load import describe, load_of, title_of
 from servemark.figures.registry import count_of, distributions, interval_of, value_of, why_unknown
 from servemark.quantities import figure, interval_words, text_of
-from servemark.results.constraint_kinds import Kind
 from servemark.results.saved import Saved
 from servemark.results.schema.details import BOTH, KERNEL, PROCESS, ErrorDetails
-from servemark.results.schema.mlperf import MlperfResult
-from servemark.results.schema.run import Result, Scenario, Worker
-from servemark.results.verdict import failed_constraints, verdict_words
+from servemark.results.schema.run import MlperfResult, Result, Scenario, Worker
+from servemark.results.verdict import Kind, failed_constraints, verdict_words
 from servemark.stats.order_statistics import BOUND_CONFIDENCE
 from servemark.stats.percentiles import PERCENTILES
 from servemark.views.blocks import Article, Check, Facts, Lines, Routine, Section, Table

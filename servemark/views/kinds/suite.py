@@ -6,9 +6,9 @@ from typing import Any
 
 from servemark.machine.cpu_time import QUIET_SHARE
 from servemark.quantities import figure
-from servemark.results.constraint_kinds import Kind
 from servemark.results.saved import Saved
 from servemark.results.schema.suite import SuiteDocument, SuiteRow, suite_case
+from servemark.results.verdict import Kind
 from servemark.views.blocks import Article, Block, Check, Figure, Lines, Section, Table
 from servemark.views.drawing.axis import logarithmic
 from servemark.views.drawing.plot import Bar, ends

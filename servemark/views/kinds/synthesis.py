@@ -4,7 +4,7 @@ from typing import Any
 
 from servemark.quantities import figure
 from servemark.results.saved import Saved
-from servemark.results.schema.synthesis import Candidate, CategoryShare, Synthesis, Total
+from servemark.results.schema.suite import Candidate, CategoryShare, Synthesis, Total
 from servemark.views.blocks import Article, Check, Figure, Lines, Section, Table
 from servemark.views.drawing.axis import linear
 from servemark.views.drawing.plot import Bar, ends

@@ -6,7 +6,7 @@ from servemark.quantities import figure, interval_words
 from servemark.results.objectives import latency_objective, parse_objectives
 from servemark.results.saved import Saved
 from servemark.results.schema.header import reason_of
-from servemark.results.schema.tuning import CandidateFigures, TuningDocument
+from servemark.results.schema.search import CandidateFigures, TuningDocument
 from servemark.views.blocks import Article, Block, Check, Facts, Figure, Lines, Section, Table
 from servemark.views.drawing.axis import linear
 from servemark.views.drawing.plot import GOOD, Bar, ends

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from servemark.figures.registry import in_order, number
 from servemark.quantities import figure
-from servemark.results.schema.live_figures import LiveFigures
+from servemark.results.schema.run import LiveFigures
 
 SECONDS_SHOWN = 60
 """Maximum time span of a sparkline, in seconds."""

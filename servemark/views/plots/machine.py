@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from servemark.figures.registry import interval_of, value_of
 from servemark.quantities import figure, interval_words
 from servemark.results.saved import Saved
-from servemark.results.schema.machine_series import MachineSeries, SeriesColumn, SeriesOf
-from servemark.results.schema.run import Result
+from servemark.results.schema.run import MachineSeries, Result, SeriesColumn, SeriesOf
 from servemark.views.blocks import Block, Facts, Figure, Lines, Table
 from servemark.views.drawing.axis import linear
 from servemark.views.drawing.plot import Bar, Plot, ends

@@ -15,7 +15,7 @@ from loadgen.driver.machine_settings import MOST_SHARE, WATCHED_S, CpuLatency, S
 from loadgen.sut.target import Target
 from servemark.errors import OptionError
 from servemark.figures.value import Value
-from servemark.machine import idle_states, scheduling
+from servemark.machine import scheduling
 from servemark.machine.scheduling import Attributes, Priority
 from servemark.telemetry import os_threads
 from servemark.telemetry.os_threads import start_thread
@@ -168,9 +168,9 @@ HELD = Value(0)
 @pytest.fixture
 def device(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A kernel's device that takes what is written; nothing here has RAPL."""
-    path, hold = tmp_path / "cpu_dma_latency", idle_states.hold_awake
+    path, hold = tmp_path / "cpu_dma_latency", scheduling.hold_awake
     path.touch()
-    monkeypatch.setattr(idle_states, "hold_awake", lambda *_: hold(path))
+    monkeypatch.setattr(scheduling, "hold_awake", lambda *_: hold(path))
     monkeypatch.setattr(module, "_has_rapl", lambda: False)
     monkeypatch.setattr(module, "virtual_machine", lambda: "a vendor")
     return path

@@ -15,7 +15,7 @@ from loadgen.measurement.windows import Traffic
 from loadgen.sut.channel import Outcome
 from servemark.figures.registry import value_of
 from servemark.machine.scheduling import GrantedPriority
-from servemark.results.schema.live_figures import LiveFigures
+from servemark.results.schema.run import LiveFigures
 from servemark.stats.histogram import Histogram
 from servemark.telemetry.metrics.catalog import Sample, Snapshot
 from servemark.telemetry.metrics.publisher import Publisher

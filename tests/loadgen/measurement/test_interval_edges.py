@@ -27,8 +27,7 @@ from loadgen.sut.target import Target
 from servemark import interrupts
 from servemark.figures.registry import figures_of, number
 from servemark.figures.value import Figures
-from servemark.telemetry.energy import Meter
-from servemark.telemetry.energy.meter import Sample
+from servemark.telemetry.energy.meter import Meter, Sample
 from tests.golden.server import GoldenServer
 from tests.support.load_config import config
 from tests.support.proxy import proxy_to

@@ -20,7 +20,7 @@ from loadgen.peers.official_loadgen import (
 from loadgen.sut.channel import Payload
 from servemark.documents.commands.measure import MlperfScenario
 from servemark.errors import ResultError, ServerError
-from servemark.results.schema.mlperf import Plan
+from servemark.results.schema.run import Plan
 from tests.golden.load import Load, payloads
 from tests.golden.server import GoldenServer
 

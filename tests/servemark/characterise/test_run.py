@@ -17,8 +17,8 @@ from servemark.profiling import measure
 from servemark.profiling.measure import Order
 from servemark.results import directory as results
 from servemark.results.directory import read_as
-from servemark.results.schema.characterisation import Characterisation
 from servemark.results.schema.header import reason_of
+from servemark.results.schema.suite import Characterisation
 from servemark.runs import suite
 from servemark.workload import get
 from tests.support.characterised import NAMES, document, options

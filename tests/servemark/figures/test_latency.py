@@ -1,20 +1,22 @@
 """Distributions and bounds: values, intervals from windows, and reasons."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from servemark.figures.evidence import Evidence
 from servemark.figures.figure import Part
 from servemark.figures.latency import LATENCY
-from servemark.figures.registry import figures_of, joined
+from servemark.figures.registry import figures_of, joined, number
 from servemark.figures.value import FigureValue
 from servemark.stats.histogram import Histogram
 from servemark.stats.order_statistics import Ranks, TooLittle
+from tests.support.results import histogram_of
 
 
-def histogram_of(durations_ms: np.ndarray[tuple[int], np.dtype[np.float64]], failed: int = 0) -> Histogram:
-    histogram = Histogram()
-    histogram.record((durations_ms * 1e6).astype(np.int64))
+def failing(histogram: Histogram, failed: int) -> Histogram:
+    """Let requests have failed beside those that it has."""
     histogram.failed = failed
     return histogram
 
@@ -28,22 +30,13 @@ def windows_of(count: int = 2000) -> tuple[Histogram, list[Histogram]]:
     return whole, windows
 
 
-def ends(found: FigureValue) -> tuple[float, float]:
-    low, high = found["ci95"]
-    assert low is not None
-    assert high is not None
-    return low, high
-
-
 def test_windows_give_an_interval_and_a_bound() -> None:
     whole, windows = windows_of()
     found = figures_of(Evidence(latency=whole, service_time=whole, windows=windows))
     for key in ("p50", "p90", "p95", "p99"):
-        value, (low, high) = found[f"latency.{key}"]["value"], ends(found[f"latency.{key}"])
-        bound = found[f"tail_bound.{key}"]["value"]
-        assert value is not None
-        assert bound is not None
-        assert low < value < high <= bound
+        ends: list[Any] = found[f"latency.{key}"]["ci95"]
+        value, bound = (number(found, f"{tag}.{key}") or 0.0 for tag in ("latency", "tail_bound"))
+        assert 0 < ends[0] < value < ends[1] <= bound
     assert "; an interval needs 70" in found["latency.p99.9"]["reason"]
     assert whole.ranks(99, []) == TooLittle("its windows are not kept")
 
@@ -61,15 +54,11 @@ def test_what_late_sending_moved_in_a_part_is_not_stated_of_the_whole() -> None:
 
 
 def test_the_share_of_late_requests_counts_failed_ones_too() -> None:
-    whole, _ = windows_of()
-    own = figures_of(Evidence(latency=whole, service_time=whole))
-    shares = [{"value": 1.0, "unit": "share", "n": 1000}, {"value": 0.0, "unit": "share", "n": 1000}]
-    answered = [{"value": 0, "unit": "count"}, {"value": 1000, "unit": "count"}]
-    parts = [
-        Part({**own, "schedule_delay.late_share": share, "requests.answered": count}, {"latency": whole})  # type: ignore[dict-item]
-        for share, count in zip(shares, answered, strict=True)
-    ]
-    assert joined(parts)["schedule_delay.late_share"]["value"] == 0.5
+    def part(late_share: float, answered: int) -> Part:
+        share: FigureValue = {"value": late_share, "unit": "share", "n": 1000}
+        return Part({"schedule_delay.late_share": share, "requests.answered": {"value": answered, "unit": ""}}, {})
+
+    assert joined([part(1.0, 0), part(0.0, 1000)])["schedule_delay.late_share"]["value"] == 0.5
 
 
 def test_a_burst_of_failures_in_one_window_leaves_no_interval() -> None:
@@ -103,17 +92,18 @@ def test_an_empty_one_has_a_reason_for_every_figure() -> None:
 
 
 def test_failed_requests_last_longer_than_every_answer() -> None:
-    values = LATENCY.values(histogram_of(np.linspace(1, 2, 95), failed=5))
+    values = LATENCY.values(failing(histogram_of(np.linspace(1, 2, 95)), 5))
     assert values["latency.p95"]["value"] is None  # needs 200
     assert values["latency.max"]["value"] == 2
     assert values["latency.p90"]["n"] == 100
-    late = LATENCY.values(histogram_of(np.linspace(1, 2, 150), failed=50))["latency.p90"]
+    late = LATENCY.values(failing(histogram_of(np.linspace(1, 2, 150)), 50))["latency.p90"]
     assert (late["value"], late["reason"]) == (None, "beyond every answer: 50 of 200 requests failed")
 
 
 def test_parts_are_merged_and_never_averaged() -> None:
     rng = np.random.default_rng(1)
-    histograms = [histogram_of(rng.lognormal(0, 0.3, 9000)), histogram_of(10 * rng.lognormal(0, 0.3, 3000), failed=7)]
+    slow = failing(histogram_of(10 * rng.lognormal(0, 0.3, 3000)), 7)
+    histograms = [histogram_of(rng.lognormal(0, 0.3, 9000)), slow]
     parts = [Part(LATENCY.values(each), {"latency": each}) for each in histograms]
     both, whole = joined(parts), Histogram()
     for each in histograms:
@@ -138,17 +128,19 @@ def late(late_ms: float, *, waited: int = 0) -> Evidence:
     return Evidence(latency=histogram_of(service + delays), service_time=histogram_of(service), waited_delay=held)
 
 
-def test_a_percentile_that_late_sending_moved_is_withheld_and_no_other() -> None:
-    found = figures_of(late(3.0))
-    assert found["latency.p99"]["value"] is None
-    assert found["latency.p99"]["reason"].startswith("late sending moved it by 2.5")
+@pytest.mark.parametrize(
+    ("late_ms", "waited", "stated"),
+    [
+        (3.0, 0, False),
+        (0.25, 0, True),  # 0.2 ms and 2 % of 5 ms
+        (3.0, 200, True),  # requests that waited for answers: the server's latency
+    ],
+)
+def test_a_percentile_that_late_sending_moved_is_withheld_and_no_other(
+    late_ms: float, waited: int, stated: bool
+) -> None:
+    found = figures_of(late(late_ms, waited=waited))
+    assert (found["latency.p99"]["value"] is not None) is stated
+    assert stated or found["latency.p99"]["reason"].startswith("late sending moved it by 2.5")
     assert found["latency.p90"]["value"] is not None
     assert found["service_time.p99"]["value"] is not None
-
-
-def test_what_late_sending_moved_by_little_is_stated() -> None:
-    assert figures_of(late(0.25))["latency.p99"]["value"] is not None  # 0.2 ms and 2 % of 5 ms
-
-
-def test_requests_that_waited_for_answers_are_the_servers_latency() -> None:
-    assert figures_of(late(3.0, waited=200))["latency.p99"]["value"] is not None

@@ -11,7 +11,7 @@ from servemark.library.parquet import SERIES
 from servemark.library.series import series_of, to_parquet
 from servemark.results import directory
 from servemark.results.saved import Saved
-from servemark.results.schema.machine_series import SeriesColumn, SeriesOf
+from servemark.results.schema.run import SeriesColumn, SeriesOf
 from tests.support.saved_documents import run
 
 WINDOW = {"start_s": 0.0, "requests_per_s": 40.0, "errors": 0, "p50_ms": 2.0, "p99_ms": None, "p99_ms_reason": "few"}

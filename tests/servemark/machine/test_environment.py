@@ -45,14 +45,10 @@ def fake_nvml(count: int = 2) -> ModuleType:
     return nvml
 
 
-def test_has_every_key_and_is_json() -> None:
+def test_has_every_key_and_says_what_the_system_says() -> None:
     found = environment.collect()
     assert set(found) == set(environment.Environment.__annotations__)
     assert json.loads(json.dumps(found)) == found
-
-
-def test_says_what_the_system_says() -> None:
-    found = environment.collect()
     assert found["hostname"] == os.uname().nodename
     assert found["cores_affinity"] == len(os.sched_getaffinity(0))
     assert 1 <= found["cores"] <= found["cores_affinity"] <= (found["cores_logical"] or 0)
@@ -146,19 +142,14 @@ def test_a_container_shows_what_it_may_use_beside_what_the_machine_has(monkeypat
     assert (found["memory_gb"], found["memory_limit_gb"]) == (256.0, 8.0)
 
 
-@pytest.mark.parametrize(("text", "features"), [
-    ("processor\t: 0\nflags\t\t: fpu avx2\n", {"fpu", "avx2"}),
-    ("Features\t: fp asimd bf16\n", {"fp", "asimd", "bf16"}),
-    (None, set()),
+@pytest.mark.parametrize(("text", "features", "overflows"), [
+    ("processor\t: 0\nflags\t\t: fpu avx2\n", {"fpu", "avx2"}, True),
+    ("flags\t\t: avx2 avx_vnni\n", {"avx2", "avx_vnni"}, False),
+    ("Features\t: fp asimd bf16\n", {"fp", "asimd", "bf16"}, True),
+    (None, set(), True),
 ])  # fmt: skip
-def test_instructions_of_intel_and_arm(monkeypatch: pytest.MonkeyPatch, text: str | None, features: set[str]) -> None:
-    monkeypatch.setattr(environment, "_read", lambda _: text)
-    assert cpu_features() == features
-
-
-@pytest.mark.parametrize(("features", "overflows"), [({"avx2"}, True), ({"avx2", "avx_vnni"}, False), (set(), True)])
-def test_without_vnni_sums_of_8_bit_products_may_overflow(
-    monkeypatch: pytest.MonkeyPatch, features: set[str], overflows: bool
+def test_instructions_of_intel_and_arm_without_some_of_which_sums_of_8_bit_products_overflow(
+    text: str | None, features: set[str], overflows: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(environment, "cpu_features", lambda: features)
-    assert int8_overflows() is overflows
+    monkeypatch.setattr(environment, "_read", lambda _: text)
+    assert (cpu_features(), int8_overflows()) == (features, overflows)

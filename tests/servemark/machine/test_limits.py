@@ -14,6 +14,7 @@ GB = 10**9
 V2 = {"cgroup.controllers": "cpuset cpu memory"}
 NONE_V1 = str(2**63 - 4096)
 """Value of version 1 if memory has no limit."""
+V1_OF_2_GB = {"memory/memory.limit_in_bytes": f"{2 * GB}", "memory/memory.usage_in_bytes": f"{2 * GB}"}
 
 
 @pytest.fixture(autouse=True)
@@ -72,47 +73,22 @@ def test_the_narrowest_limit_holds_and_is_named(found: Cores, allowed: int, by: 
     assert (found.allowed, found.limited_by, str(found)) == (allowed, by, said)
 
 
+def held(limit: int, used: int, group: str = "") -> dict[str, str]:
+    """A group's files of version 2, of GB."""
+    return {f"{group}memory.max": f"{limit * GB}", f"{group}memory.current": f"{used * GB}"}
+
+
 @pytest.mark.parametrize(
     ("own", "files", "limit", "available"),
     [
         ("", {}, None, 32 * GB),
         ("0::/\n", V2 | {"memory.max": "max", "memory.current": "5"}, None, 32 * GB),
         # Files in the cache that lie idle make room.
-        (
-            "0::/\n",
-            V2
-            | {
-                "memory.max": f"{8 * GB}",
-                "memory.current": f"{6 * GB}",
-                "memory.stat": f"anon 7\ninactive_file {3 * GB}",
-            },
-            8 * GB,
-            5 * GB,
-        ),
-        (
-            "0::/a/b\n",
-            V2
-            | {
-                "a/memory.max": f"{9 * GB}",
-                "a/memory.current": f"{8 * GB}",
-                "a/b/memory.max": f"{4 * GB}",
-                "a/b/memory.current": f"{1 * GB}",
-            },
-            4 * GB,
-            1 * GB,
-        ),
-        ("0::/\n", V2 | {"memory.max": f"{60 * GB}", "memory.current": f"{1 * GB}"}, 60 * GB, 32 * GB),
+        ("0::/\n", V2 | held(8, 6) | {"memory.stat": f"anon 7\ninactive_file {3 * GB}"}, 8 * GB, 5 * GB),
+        ("0::/a/b\n", V2 | held(9, 8, "a/") | held(4, 1, "a/b/"), 4 * GB, 1 * GB),
+        ("0::/\n", V2 | held(60, 1), 60 * GB, 32 * GB),
         ("5:memory:/\n", {"memory/memory.limit_in_bytes": NONE_V1, "memory/memory.usage_in_bytes": "1"}, None, 32 * GB),
-        (
-            "5:memory:/\n",
-            {
-                "memory/memory.limit_in_bytes": f"{2 * GB}",
-                "memory/memory.usage_in_bytes": f"{2 * GB}",
-                "memory/memory.stat": f"inactive_file 1\ntotal_inactive_file {GB}",
-            },
-            2 * GB,
-            1 * GB,
-        ),
+        ("5:memory:/\n", V1_OF_2_GB | {"memory/memory.stat": f"inactive_file 1\ntotal_inactive_file {GB}"}, 2 * GB, GB),
     ],
 )
 def test_memory(own: str, files: dict[str, str], limit: int | None, available: int, tmp_path: Path) -> None:

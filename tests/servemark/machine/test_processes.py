@@ -25,7 +25,7 @@ MADE_UP: Table = {
     pid: Process("a", parent, start=pid, own_s=0.0, with_ended_s=0.0)
     for pid, parent in ((10, 1), (11, 10), (12, 10), (20, 11), (30, 1))
 }
-GONE = 99_999_999
+GONE, HERE = 99_999_999, os.getpid()
 
 
 def test_this_process_is_shown_as_psutil_shows_it() -> None:
@@ -53,27 +53,24 @@ def test_a_real_child_is_of_the_tree() -> None:
     assert {os.getpid(), child.pid} <= found
 
 
-@pytest.mark.parametrize(
-    ("watcher", "above"), [(None, []), (os.getpid(), [os.getpid()]), (GONE, [])], ids=["none", "this process", "gone"]
-)
-def test_a_run_is_its_command_s_and_that_of_the_one_above(watcher: int | None, above: list[int]) -> None:
+def test_a_run_is_its_command_s_and_that_of_the_one_above() -> None:
     """The process that sends has forgotten its owner's variable: what it starts must not end with its own owner."""
     code = (
         "from servemark import interrupts; interrupts.end_with_owner()\n"
         "from servemark.machine.processes import generator_roots; print(*generator_roots())"
     )
-    owned = {**os.environ, interrupts.OWNER: str(os.getpid())}
-    if watcher is not None:
-        owned[interrupts.WATCHER] = str(watcher)
+    owned = {**os.environ, interrupts.OWNER: str(HERE), interrupts.WATCHER: str(HERE)}
     done = subprocess.run([sys.executable, "-c", code], env=owned, capture_output=True, text=True, check=True)
-    assert [*map(int, done.stdout.split())] == [os.getpid(), *above]
+    assert done.stdout.split() == [str(HERE)] * 2
 
 
-@pytest.mark.parametrize("owner", [None, GONE])
-def test_without_a_command_it_is_this_process(monkeypatch: pytest.MonkeyPatch, owner: int | None) -> None:
+@pytest.mark.parametrize(("owner", "watcher"), [(None, None), (GONE, None), (HERE, None), (HERE, GONE)])
+def test_without_them_it_is_this_process(
+    owner: int | None, watcher: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(interrupts, "owner", lambda: owner)
-    monkeypatch.delenv(interrupts.WATCHER, raising=False)
-    assert generator_roots() == [os.getpid()]
+    monkeypatch.setenv(interrupts.WATCHER, str(watcher))
+    assert generator_roots() == [HERE]
 
 
 def test_its_family_is_what_it_descends_from_and_its_children() -> None:

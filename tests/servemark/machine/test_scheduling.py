@@ -4,10 +4,12 @@ import ctypes
 import errno
 import os
 import platform
+import struct
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TypeVar
 
 import pytest
@@ -17,6 +19,8 @@ from servemark.machine.scheduling import (
     Attributes,
     GrantedPriority,
     Priority,
+    awake_refusal,
+    hold_awake,
     least,
     named,
     ordinary,
@@ -25,17 +29,15 @@ from servemark.machine.scheduling import (
 )
 
 T = TypeVar("T")
-Apart = Callable[[Callable[[], T]], T]
 
 
-@pytest.fixture
-def apart() -> Iterator[Callable[[Callable[[], T]], T]]:
-    """A thread of the test's own."""
+def apart(call: Callable[[], T]) -> T:
+    """Call in a thread of its own."""
     with ThreadPoolExecutor(1) as pool:
-        yield lambda call: pool.submit(call).result(timeout=60)
+        return pool.submit(call).result(timeout=60)
 
 
-def test_the_priority_is_the_thread_s_own_and_is_put_back(apart: Apart[tuple[int, int, str, int]]) -> None:
+def test_the_priority_is_the_thread_s_own_and_is_put_back() -> None:
     if refusal(Priority.REALTIME):
         pytest.skip(f"real time: {refusal(Priority.REALTIME)}")
 
@@ -55,7 +57,7 @@ def test_the_priority_is_the_thread_s_own_and_is_put_back(apart: Apart[tuple[int
     assert os.sched_getscheduler(0) == mine
 
 
-def test_a_slice_is_the_kernel_s_word(apart: Apart[tuple[int, int]]) -> None:
+def test_a_slice_is_the_kernel_s_word() -> None:
     if refusal(Priority.SLICE):
         pytest.skip(f"slice: {refusal(Priority.SLICE)}")
 
@@ -70,23 +72,18 @@ def test_a_slice_is_the_kernel_s_word(apart: Apart[tuple[int, int]]) -> None:
     assert during == scheduling.SHORTEST_SLICE_NS < after
 
 
-def test_what_the_kernel_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_refused_has_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(which: int, *_: object) -> None:
         if which == 0:
             raise OSError(errno.EPERM, "Operation not permitted")
 
+    with monkeypatch.context() as patch:
+        patch.setattr(platform, "machine", lambda: "sparc")
+        assert refusal(Priority.REALTIME) == "not known how to ask for it on sparc"
     monkeypatch.setattr(scheduling, "_call", refuse)
     assert refusal(Priority.REALTIME) == "Operation not permitted"
-
-
-def test_a_kernel_without_slices_ignores_what_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scheduling, "_call", lambda *_: None)
+    monkeypatch.setattr(scheduling, "_call", lambda *_: None)  # a kernel without slices ignores what it is asked for
     assert "6.12" in str(refusal(Priority.SLICE))
-
-
-def test_an_unknown_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(platform, "machine", lambda: "sparc")
-    assert refusal(Priority.REALTIME) == "not known how to ask for it on sparc"
 
 
 @pytest.mark.parametrize(
@@ -110,3 +107,16 @@ def test_of_several_the_least() -> None:
     assert least(several) == GrantedPriority(Priority.NORMAL, "b: not permitted")
     assert least([("a", None, None)]) == GrantedPriority()
     assert least(several[:1]) == GrantedPriority(Priority.REALTIME)
+
+
+def test_cores_are_held_awake_until_it_is_closed(tmp_path: Path) -> None:
+    """A file in the place of the kernel's device."""
+    device = tmp_path / "cpu_dma_latency"
+    assert "No such file" in str(awake_refusal(device))
+    device.touch()
+    held = hold_awake(device)
+    assert device.read_bytes() == struct.pack("=i", 0)
+    os.fstat(held)  # open: the kernel forgets the wish with the last one
+    os.close(held)
+    assert awake_refusal(device) is None
+    assert "Is a directory" in str(awake_refusal(tmp_path))

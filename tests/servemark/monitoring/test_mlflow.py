@@ -60,7 +60,7 @@ def test_many_and_long_values_fit_into_the_limits() -> None:
 def test_credentials_come_from_mlflow_s_variables(variables: dict[str, str], authorization: str) -> None:
     with mlflow_server(authorization=authorization) as server:
         assert Mlflow(server.url, variables).add(RUN)
-        with pytest.raises(ServerError, match=r"401\n  fix: set MLFLOW_TRACKING_TOKEN"):
+        with pytest.raises(ServerError, match=r"401 Unauthorized\n  fix: set MLFLOW_TRACKING_TOKEN"):
             Mlflow(server.url, {"MLFLOW_TRACKING_TOKEN": "other"})
 
 

@@ -6,12 +6,10 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
 import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +21,12 @@ import yaml
 from dashboards import FOLDER
 from dashboards.build import DASHBOARDS
 from servemark.errors import ServerError
-from servemark.monitoring.stack import DATA_SOURCE, dashboard_files, export, load_dashboards
+from servemark.monitoring.stack import DATA_SOURCE, export, load_dashboards
 from servemark.paths import CHECKOUT
 from tests.support.command_line import BAD_INPUT, Servemark
 from tests.support.locust_run import until
 from tests.support.prometheus import ask, needs_prometheus
+from tests.support.rest_server import Answer, RestServer, running
 
 START_S = 60
 ENTRY = "ranking_tiny_onnxruntime"
@@ -78,23 +77,19 @@ def bin_folder(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_machine_that_has_neither(bin_folder: Path, servemark: Servemark, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("broken", [None, "ps", "compose"])
+def test_a_machine_without_prometheus_and_an_engine_that_answers_and_has_compose(
+    broken: str | None, bin_folder: Path, servemark: Servemark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if broken:
+        (bin_folder / "docker").write_text(f"#!/bin/sh\n[ $1 != {broken} ]\n")
+        (bin_folder / "docker").chmod(0o755)
     monkeypatch.setenv("PATH", str(bin_folder))
     done = servemark("dashboards", "up", "--data", str(bin_folder / "data"))
     assert done.code == BAD_INPUT
+    assert "neither a container engine" in done.err
     assert "apt-get install prometheus" in done.err
     assert not (bin_folder / "data").exists()
-
-
-@pytest.mark.parametrize("broken", ["ps", "compose"])
-def test_an_engine_that_does_not_answer_or_has_no_compose_is_none(
-    broken: str, bin_folder: Path, servemark: Servemark, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    engine = bin_folder / "docker"
-    engine.write_text(f"#!/bin/sh\n[ $1 != {broken} ]\n")
-    engine.chmod(0o755)
-    monkeypatch.setenv("PATH", str(bin_folder))
-    assert "neither a container engine" in servemark("dashboards", "up").err
 
 
 @pytest.mark.parametrize("name", ["docker", "podman"])
@@ -159,14 +154,11 @@ SETTINGS = "prometheus/prometheus.yml"
 
 def test_all_files_are_written_with_what_is_to_be_scraped(tmp_path: Path) -> None:
     written = export(tmp_path, generator="10.0.0.1:1", triton="10.0.0.2:2")
-    assert {path.stem for path in dashboard_files(tmp_path)} == set(DASHBOARDS)
+    assert {path.stem for path in (tmp_path / "grafana" / "json").glob("*.json")} == set(DASHBOARDS)
     assert {path.suffix for path in written} == {".json", ".yaml", ".yml"}
-    assert json.loads((tmp_path / "prometheus" / "targets" / "servemark.json").read_text()) == [
-        {"targets": ["10.0.0.1:1"]}
-    ]
-    assert json.loads((tmp_path / "prometheus" / "targets" / "triton.json").read_text()) == [
-        {"targets": ["10.0.0.2:2"]}
-    ]
+    for job, address in (("servemark", "10.0.0.1:1"), ("triton", "10.0.0.2:2")):
+        targets = json.loads((tmp_path / "prometheus" / "targets" / f"{job}.json").read_text())
+        assert targets == [{"targets": [address]}]
 
 
 def test_files_refer_to_what_is_written(tmp_path: Path) -> None:
@@ -210,13 +202,9 @@ def test_the_wheel_has_the_files(tmp_path: Path) -> None:
         archive.extractall(tmp_path / "installed")
     there = tmp_path / "there"
     program = f"from pathlib import Path; from servemark.monitoring.stack import export; export(Path({str(there)!r}))"
-    subprocess.run(
-        [sys.executable, "-c", program],
-        check=True,
-        cwd=tmp_path / "installed",
-        timeout=60,
-        env={"PYTHONPATH": str(tmp_path / "installed")},
-    )
+    installed = str(tmp_path / "installed")
+    command = [sys.executable, "-c", program]
+    subprocess.run(command, check=True, cwd=installed, timeout=60, env={"PYTHONPATH": installed})
     names = {path.relative_to(tmp_path / "here") for path in export(tmp_path / "here")}
     assert {path.relative_to(there) for path in there.rglob("*") if path.is_file()} == names
 
@@ -224,28 +212,25 @@ def test_the_wheel_has_the_files(tmp_path: Path) -> None:
 TOKEN = "glsa_secret"  # noqa: S105
 
 
-class Grafana(ThreadingHTTPServer):
+class Grafana(RestServer):
     """Answers as Grafana 13 documents: 409 for what is there, 401 without the token."""
 
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Answering)
+        super().__init__(f"Bearer {TOKEN}")
         self.sources: dict[str, Any] = {}
         self.folders: dict[str, Any] = {}
         self.dashboards: dict[str, Any] = {}
-        self.url = f"http://127.0.0.1:{self.server_address[1]}"
 
-    def answer(self, method: str, path: str, sent: Any) -> tuple[int, dict[str, Any]]:
-        if (method, path) == ("POST", "/api/datasources"):
-            known = sent["uid"] in self.sources
-            self.sources.setdefault(sent["uid"], sent)
+    def answer(self, method: str, path: str, body: bytes) -> Answer:
+        sent = json.loads(body)
+        kept = {"/api/datasources": self.sources, "/api/folders": self.folders}
+        if method == "POST" and path in kept:
+            known = sent["uid"] in kept[path]
+            kept[path].setdefault(sent["uid"], sent)
             return (409, {"message": "exists"}) if known else (200, {"id": 1})
         if method == "PUT" and path.startswith("/api/datasources/uid/"):
             self.sources[path.rpartition("/")[2]] = sent
             return 200, {"id": 1}
-        if (method, path) == ("POST", "/api/folders"):
-            known = sent["uid"] in self.folders
-            self.folders[sent["uid"]] = sent
-            return (409, {"message": "exists"}) if known else (200, {"id": 1})
         if (method, path) == ("POST", "/api/dashboards/db") and sent["folderUid"] in self.folders:
             uid = sent["dashboard"]["uid"]
             if uid in self.dashboards and not sent["overwrite"]:
@@ -255,43 +240,13 @@ class Grafana(ThreadingHTTPServer):
         return 404, {"message": "not found"}
 
 
-class Answering(BaseHTTPRequestHandler):
-    server: Grafana
-
-    def do_POST(self) -> None:
-        sent = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        right = self.headers.get("Authorization") == f"Bearer {TOKEN}"
-        answer = self.server.answer(self.command, self.path, sent) if right else (401, {"message": "Unauthorized"})
-        content = json.dumps(answer[1]).encode()
-        self.send_response(answer[0])
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    do_PUT = do_POST  # noqa: N815
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-@pytest.fixture
-def grafana() -> Iterator[Grafana]:
-    with Grafana() as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        yield server
-        server.shutdown()
-        thread.join()
-
-
-def test_every_dashboard_asks_the_prometheus_that_was_named(
-    grafana: Grafana, servemark: Servemark, tmp_path: Path
-) -> None:
+def test_every_dashboard_asks_the_prometheus_that_was_named(servemark: Servemark, tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text(f"{TOKEN}\n")
-    for url in ("http://127.0.0.1:9090", "http://127.0.0.1:9091"):  # the second load replaces the first
-        done = servemark("dashboards", "load", grafana.url, "--prometheus", url, "--token-file", str(token))
-        assert done.code == 0, done.err
+    with running(Grafana()) as grafana:
+        for url in ("http://127.0.0.1:9090", "http://127.0.0.1:9091"):  # the second load replaces the first
+            done = servemark("dashboards", "load", grafana.url, "--prometheus", url, "--token-file", str(token))
+            assert done.code == 0, done.err
     assert done.out.split() == [f"{grafana.url}/d/servemark-{name}/name" for name in sorted(DASHBOARDS)]
     [source] = grafana.sources.values()
     assert source["url"] == "http://127.0.0.1:9091"
@@ -301,18 +256,10 @@ def test_every_dashboard_asks_the_prometheus_that_was_named(
         assert chosen == [DATA_SOURCE["uid"]]
 
 
-def test_a_refusal_has_grafanas_words_and_no_token(grafana: Grafana) -> None:
-    with pytest.raises(ServerError, match="401 Unauthorized") as error:
+def test_what_cannot_be_loaded_says_why_and_shows_no_token(servemark: Servemark, tmp_path: Path) -> None:
+    with running(Grafana()) as grafana, pytest.raises(ServerError, match="401 Unauthorized") as error:
         load_dashboards(grafana.url, "http://127.0.0.1:9090", "wrong")
-    assert "wrong" not in error.value.what
-    assert not grafana.dashboards
-
-
-def test_a_place_without_grafana_and_a_file_without_token_say_so(
-    grafana: Grafana, servemark: Servemark, tmp_path: Path
-) -> None:
-    grafana.shutdown()
-    grafana.server_close()
+    assert ("wrong" in error.value.what, grafana.dashboards) == (False, {})
     with pytest.raises(ServerError, match=r"no Grafana answers at [^ ]*: Connection refused\n"):
         load_dashboards(grafana.url, "http://127.0.0.1:9090", TOKEN)
     done = servemark("dashboards", "load", grafana.url, "--token-file", str(tmp_path / "absent"))

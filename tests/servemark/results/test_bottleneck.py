@@ -6,6 +6,7 @@ import pytest
 
 from servemark.figures.value import FigureValue
 from servemark.results.bottleneck import bottleneck
+from servemark.results.verdict import Kind
 from tests.support.results import objective_of
 
 
@@ -35,16 +36,7 @@ ALONE: Any = {"server": {}}
 
 
 def verdict(*failed: str) -> Any:
-    names: tuple[str, ...] = (
-        "error_rate",
-        "achieved_rate",
-        "schedule_delay_p99",
-        "client_cpu",
-        "steady_state",
-        "other_load",
-    )
-    names += ("generator_pause",)
-    constraints = [{"name": name, "ok": name not in failed, "value": 1003.0, "limit": 1.0} for name in names]
+    constraints = [{"name": kind.value, "ok": kind not in failed, "value": 1003.0, "limit": 1.0} for kind in Kind]
     return {"constraints": constraints, "objectives": [objective_of("missed" if "slo" in failed else "met")]}
 
 

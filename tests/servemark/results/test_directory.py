@@ -75,10 +75,8 @@ def test_a_file_system_that_syncs_no_folders_is_no_error(tmp_path: Path, monkeyp
 
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
     results.write(tmp_path, RESULT)
-    with (
-        largest_file(100),
-        pytest.raises(ResultError, match=r"cannot be written to .*result\.json: File too large") as error,
-    ):
+    words = r"cannot be written to .*result\.json: File too large"
+    with largest_file(100), pytest.raises(ResultError, match=words) as error:
         results.write(tmp_path, RESULT | {"more": "x" * 1000})
     assert error.value.exit_code == ExitCode.BAD_INPUT
     assert "--out DIR" in str(error.value)
@@ -111,11 +109,12 @@ def test_no_figure_is_written_that_json_does_not_have(value: float, tmp_path: Pa
     assert list(tmp_path.iterdir()) == []
 
 
-def test_directories_of_the_same_second_differ(tmp_path: Path) -> None:
+def test_directories_of_the_same_second_differ_and_none_is_below_another(tmp_path: Path) -> None:
     made = [results.new_directory(tmp_path / "a" / "b", "model", now=NOW) for _ in range(3)]
     names = ["20260102-030405-model", "20260102-030405-model-2", "20260102-030405-model-3"]
     assert [directory.name for directory in made] == names
     assert all(directory.is_dir() for directory in made)
+    assert results.new_directory(tmp_path, "org/model", now=NOW) == tmp_path / "20260102-030405-org_model"
 
 
 def test_a_directory_that_cannot_be_made(tmp_path: Path) -> None:
@@ -124,18 +123,11 @@ def test_a_directory_that_cannot_be_made(tmp_path: Path) -> None:
         results.new_directory(tmp_path / "file" / "out", "model")
 
 
-def test_a_disk_without_room_shows_before_the_run(tmp_path: Path) -> None:
-    with full_disk(tmp_path / "small") as small:
-        with pytest.raises(ResultError, match=r"cannot be written to .*small: No space left on device"):
-            results.new_directory(small, "model")
-        assert list(small.iterdir()) == []
-
-
 def test_no_room_by_the_file_systems_own_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     figures = list(os.statvfs(tmp_path))
     figures[4] = 1  # f_bavail
     monkeypatch.setattr(os, "statvfs", lambda _path: os.statvfs_result(figures))
-    with pytest.raises(ResultError, match="No space left on device"):
+    with pytest.raises(ResultError, match=r"cannot be written to /.*: No space left on device"):
         results.new_directory(tmp_path, "model")
     assert list(tmp_path.iterdir()) == []
 
@@ -150,6 +142,12 @@ def test_no_room_by_the_file_systems_own_figures(tmp_path: Path, monkeypatch: py
         ("{}", "has schema version None, this is version 5"),
         ('{"schema_version": 99}', "has schema version 99, this is version 5"),
         (b"\xff\xfe\x00", "is not a result"),
+        pytest.param("[" * 200_000, "is not a result", id="deep"),
+        *(
+            (f'{{"x": [{number}]}}', "is not a result: JSON is malformed")
+            for number in ("NaN", "Infinity", "-Infinity")
+        ),
+        ('{"x": [1e999]}', "is not a result: Number out of range"),
     ],
 )
 def test_what_is_no_result_is_refused(content: str | bytes | None, words: str, tmp_path: Path) -> None:
@@ -172,28 +170,14 @@ def test_locust_says_that_there_is_no_room_before_it_sends_anything(tmp_path: Pa
 
 
 def test_a_disk_that_fills_up_during_the_run_does_not_cost_the_figures(tmp_path: Path) -> None:
-    with (
-        server_of(get("ranking_tiny")) as server,
-        largest_file(9000),
-    ):  # more than what is written before the run, less than the result
+    # More than what is written before the run, less than the result.
+    with server_of(get("ranking_tiny")) as server, largest_file(9000):
         flags = ["--url", server.url, "--out", str(tmp_path), "--duration", "0.5", "--warmup", "0"]
         done = run("ranking", "--model", "ranking_tiny", *flags)
     assert done.returncode == 3, done.stderr
     assert "File too large" in done.stderr
     document = done.stdout[done.stdout.index("{\n") : done.stdout.index("\n}\n") + 3]
     assert count_of(json.loads(document), "requests.answered") > 10
-
-
-def test_a_model_with_a_slash_has_one_directory(tmp_path: Path) -> None:
-    made = results.new_directory(tmp_path, "org/model", now=NOW)
-    assert made.parent == tmp_path
-    assert made.name.endswith("-org_model")
-
-
-def test_deep_json_is_no_result(tmp_path: Path) -> None:
-    (tmp_path / "result.json").write_text("[" * 200_000)
-    with pytest.raises(ResultError, match="not a result"):
-        results.read(tmp_path)
 
 
 def test_the_newest_result_of_the_usual_place_has_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,10 +206,3 @@ def test_no_other_place_has_one(tmp_path: Path) -> None:
     with pytest.raises(ResultError) as caught:
         results.read(tmp_path / "latest")
     assert caught.value.fix == "name a result directory"
-
-
-@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
-def test_what_is_no_number_of_json_is_no_result(number: str, tmp_path: Path) -> None:
-    (tmp_path / "result.json").write_text(f'{{"schema_version": 2, "kind": "load", "x": [{number}]}}')
-    with pytest.raises(ResultError, match=r"is not a result: (JSON is malformed|Number out of range)"):
-        results.read(tmp_path)

@@ -1,53 +1,64 @@
-"""Documents by kind: what fits its type is returned as it is, and what does not is named with its path."""
+"""Documents by kind: what fits its type is returned as it is, what does not has its path; the types are the schema."""
 
 import json
 from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 import pytest
+from jsonschema import Draft202012Validator, ValidationError
 
-from servemark.results.kinds import conformed, type_of
+from servemark.errors import OptionError
+from servemark.results.kinds import KINDS, conformed, json_schema, type_of
 from servemark.results.schema.run import PendingResult, Result, Series
+from tests.support.command_line import Servemark
 from tests.support.saved_documents import documents
 
 
 class Inner(TypedDict):
-    """Within."""
+    """An inner document."""
 
-    size: Annotated[float | None, "How large."]
+    share: Annotated[float | None, "A share."]
 
 
 class Outer(TypedDict):
-    """Around."""
+    """An outer document."""
 
-    kind: Annotated[Literal["a", "b"], "Its kind."]
-    count: Annotated[int, "How many."]
-    parts: Annotated[list[Inner], "Within."]
-    by_name: NotRequired[Annotated[dict[str, Inner], "Within."]]
+    mode: Annotated[Literal["a", "b"], "A word."]
+    inner: Annotated[Inner | None, "A document or none."]
+    many: Annotated[list[Inner], "Several."]
+    counts: Annotated[dict[str, int], "Counts."]
+    extra: NotRequired[Annotated[Any, "Anything."]]
 
 
-GOOD: dict[str, Any] = {"kind": "a", "count": 1, "parts": [{"size": 1, "size_reason": None}], "added": object}
+GOOD: dict[str, Any] = {
+    "mode": "a",
+    "inner": None,
+    "inner_reason": "there is none",
+    "many": [{"share": 1}],
+    "counts": {"x": 2},
+}
 
 
 def test_a_document_that_fits_keeps_further_keys() -> None:
-    assert conformed(GOOD, Outer) is GOOD
+    document = GOOD | {"added": object}
+    assert conformed(document, Outer) is document
 
 
 @pytest.mark.parametrize(
-    ("change", "path"),
+    ("changes", "path"),
     [
-        ({"kind": "c"}, r"\$\.kind"),
-        ({"count": True}, r"\$\.count"),
-        ({"count": 1.5}, r"\$\.count"),
-        ({"parts": {}}, r"\$\.parts"),
-        ({"parts": [{"size": 10**400}]}, r"\$\.parts\[0\]\.size"),
-        ({"parts": [{}]}, r"`size` - at `\$\.parts\[0\]"),
-        ({"by_name": {"x": 5}}, r"\$\.by_name"),
+        ({"mode": "c"}, r"\$\.mode"),
+        ({"counts": {"x": True}}, r"\$\.counts\[\.\.\.\]"),
+        ({"counts": {"x": 1.5}}, r"\$\.counts\[\.\.\.\]"),
+        ({"counts": 5}, r"\$\.counts"),
+        ({"many": {}}, r"\$\.many"),
+        ({"many": [{"share": 10**400}]}, r"\$\.many\[0\]\.share"),
+        ({"many": [{}]}, r"`share` - at `\$\.many\[0\]"),
     ],
 )
-def test_what_does_not_fit_is_named_with_its_path(change: dict[str, Any], path: str) -> None:
+def test_what_does_not_fit_is_named_with_its_path(changes: dict[str, Any], path: str) -> None:
     with pytest.raises(ValueError, match=path):
-        conformed(GOOD | change, Outer)
+        conformed(GOOD | changes, Outer)
 
 
 def test_the_kind_gives_the_type() -> None:
@@ -64,3 +75,45 @@ def test_a_whole_document_fits(tmp_path: Path) -> None:
         kind = type_of(saved.document)
         assert kind is not None
         conformed(json.loads(json.dumps(saved.document)), kind)
+
+
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        ({}, None),
+        ({"inner": {"share": None, "reason": "not known"}, "extra": [1]}, None),
+        ({"mode": "c"}, "'c' is not one of"),
+        ({"many": [{}]}, "'share' is a required property"),
+        ({"many": [{"share": "1"}]}, "is not of type 'number', 'null'"),
+        ({"counts": {"x": 2.5}}, "is not of type 'integer'"),
+        ({"other": 1}, "'other' does not match"),
+        ({"inner_reason": 1}, "is not of type 'string', 'null'"),
+    ],
+)
+def test_a_type_is_its_schema(changes: dict[str, Any], fault: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(KINDS, "outer", (Outer,))
+    validator = Draft202012Validator(json_schema("outer", closed=True))
+    if fault is None:
+        validator.validate(GOOD | changes)
+    else:
+        with pytest.raises(ValidationError, match=fault):
+            validator.validate(GOOD | changes)
+    # The published schema allows what later versions add.
+    assert Draft202012Validator(json_schema("outer")).is_valid(GOOD | {"added": 1})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_key_of_every_kind_is_described(kind: str) -> None:
+    schema = json_schema(kind)
+    Draft202012Validator.check_schema(schema)
+    for name, definition in schema["$defs"].items():
+        assert definition["description"], name
+        for key, described in definition["properties"].items():
+            assert described["description"].endswith(".") or described["description"] == "true", f"{name}.{key}"
+
+
+def test_the_command_prints_a_schema_and_an_unknown_kind_is_refused(servemark: Servemark) -> None:
+    done = servemark("schema", "suite")
+    assert (done.code, json.loads(done.out)) == (0, json_schema("suite"))
+    with pytest.raises(OptionError, match="unknown kind of document 'run'"):
+        json_schema("run")

@@ -72,17 +72,18 @@ def test_what_cannot_be_told_has_its_reason(
     assert slowest([found]) is None
 
 
+@pytest.mark.parametrize(("figure", "name"), [(RECOVERY, "recovery"), (COLD_START, "cold-start")])
 @pytest.mark.parametrize(
-    ("value", "status", "shown"), [(4.0, "met", 4.0), (6.0, "missed", 6.0), (math.inf, "missed", None)]
+    ("value", "status", "shown"),
+    [(4.0, "met", 4.0), (6.0, "missed", 6.0), (math.inf, "missed", None), (None, "undecided", None)],
 )
-def test_an_objective_on_the_recovery(value: float, status: str, shown: float | None) -> None:
-    slo = Slo.parse("recovery:5s")
-    assert (slo.figure, slo.limit, slo.unit, str(slo)) == (RECOVERY, 5.0, "s", "recovery:5")
+def test_an_objective_on_either(figure: str, name: str, value: float | None, status: str, shown: float | None) -> None:
+    slo = Slo.parse(f"{name}:5s")
+    assert (slo.figure, slo.limit, slo.unit, str(slo)) == (figure, 5.0, "s", f"{name}:5")
     found = judge_objective(Seen(slo, value), lambda _times: "", "")
-    assert (found["status"], found["value"]) == (status, shown)
-    assert judge_objective(Seen(slo, None), lambda _times: "", "")["status"] == "undecided"
+    assert (found["status"], found["value"], bool(found["remedy"])) == (status, shown, True)
     with pytest.raises(OptionError):
-        Slo.parse("recovery:0")
+        Slo.parse(f"{name}:0")
 
 
 def started(windows: list[WindowFigures], load_s: float | None = 2.0) -> Any:
@@ -156,13 +157,3 @@ def test_the_start_of_a_server_that_is_not_ours_is_not_known() -> None:
     assert (found["steady_after_s"], found["cold_start_s"], found["waited_s"]) == (0.0, None, None)
     assert steady_after(found, 5.0, 12.0) is None
     assert steady_after(None, 5.0, 12.0) is None
-
-
-@pytest.mark.parametrize(
-    ("value", "status"), [(4.0, "met"), (6.0, "missed"), (math.inf, "missed"), (None, "undecided")]
-)
-def test_an_objective_on_a_cold_start(value: float | None, status: str) -> None:
-    slo = Slo.parse("cold-start:5s")
-    assert (slo.figure, slo.limit, slo.unit, str(slo)) == (COLD_START, 5.0, "s", "cold-start:5")
-    found = judge_objective(Seen(slo, value), lambda _times: "", "")
-    assert (found["status"], bool(found["remedy"])) == (status, True)

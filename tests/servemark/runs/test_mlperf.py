@@ -10,7 +10,7 @@ from loadgen.peers import official_loadgen
 from servemark.documents.commands.measure import MlperfScenario
 from servemark.errors import InputDataError
 from servemark.figures.registry import count_of
-from servemark.results.schema.mlperf import Plan
+from servemark.results.schema.run import Plan
 from servemark.runs import mlperf
 from servemark.runs.mlperf import from_bytes, loadgen_constraint, to_bytes
 from servemark.workload import Arrays, Tensor

@@ -10,8 +10,8 @@ import pytest
 
 from loadgen.load.arrivals import schedule
 from servemark.documents.load import Distribution
+from servemark.results.schema.details import ObjectiveStatus
 from servemark.results.schema.header import reason_of
-from servemark.results.schema.verdict import ObjectiveStatus
 from servemark.search.points import Point
 from servemark.search.posterior import (
     MAX_RUNS,

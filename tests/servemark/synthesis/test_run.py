@@ -14,7 +14,7 @@ import exporters
 from kernels.tracing.calls import calls_of
 from servemark.profiling import measure
 from servemark.results.directory import read_as
-from servemark.results.schema.synthesis import Synthesis
+from servemark.results.schema.suite import Synthesis
 from servemark.synthesis import run
 from servemark.synthesis.layers import Attention, Convolution, Dense, Embedding, Layer, Norm, Recurrent
 from servemark.synthesis.run import found_in, layers_of

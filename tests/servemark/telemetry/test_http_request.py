@@ -38,6 +38,10 @@ def answering(answer: Callable[[socket.socket], None]) -> Iterator[str]:
         thread.join()
 
 
+def of(answer: bytes) -> Callable[[socket.socket], None]:
+    return lambda connection: connection.sendall(answer)
+
+
 def dripping(start: bytes) -> Callable[[socket.socket], None]:
     def answer(connection: socket.socket) -> None:
         connection.sendall(start)
@@ -48,14 +52,13 @@ def dripping(start: bytes) -> Callable[[socket.socket], None]:
     return answer
 
 
-def test_an_answer() -> None:
-    for answer in (
-        b"Content-Length: 2\r\n\r\nhi",
-        b"\r\nhi",
-        b"Transfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n",
-    ):
-        with answering(lambda connection, answer=answer: connection.sendall(HEAD + answer)) as endpoint:  # type: ignore[misc]
-            assert ask(endpoint, "/", timeout_s=5) == Reply(200, b"hi")
+@pytest.mark.parametrize(
+    "answer",
+    [b"Content-Length: 2\r\n\r\nhi", b"\r\nhi", b"Transfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n"],
+)
+def test_an_answer(answer: bytes) -> None:
+    with answering(of(HEAD + answer)) as endpoint:
+        assert ask(endpoint, "/", timeout_s=5) == Reply(200, b"hi")
 
 
 @pytest.mark.parametrize(
@@ -71,15 +74,6 @@ def test_the_deadline_is_over_all_of_it(start: bytes) -> None:
         assert time.monotonic() - began < 3
 
 
-def test_the_size_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_request, "MAX_BYTES", 1 << 20)
-    with (
-        answering(lambda connection: connection.sendall(HEAD + b"\r\n" + bytes(2 << 20))) as endpoint,
-        pytest.raises(OSError, match="an answer of more than 1 MiB"),
-    ):
-        ask(endpoint, "/", timeout_s=30)
-
-
 @pytest.mark.parametrize(
     "said",
     [
@@ -90,20 +84,24 @@ def test_the_size_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_lengths_that_are_none(said: bytes) -> None:
-    with (
-        answering(lambda connection: connection.sendall(HEAD + said + b"hi")) as endpoint,
-        pytest.raises(HTTPException, match="cannot be read"),
-    ):
+    with answering(of(HEAD + said + b"hi")) as endpoint, pytest.raises(HTTPException, match="cannot be read"):
         ask(endpoint, "/", timeout_s=5)
+
+
+def test_the_size_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_request, "MAX_BYTES", 1 << 20)
+    long = of(HEAD + b"\r\n" + bytes(2 << 20))
+    with answering(long) as endpoint, pytest.raises(OSError, match="an answer of more than 1 MiB"):
+        ask(endpoint, "/", timeout_s=30)
 
 
 def test_a_redirect_is_an_answer_and_nothing_is_unpacked() -> None:
     moved = b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:9/\r\nContent-Length: 0\r\n\r\n"
-    with answering(lambda connection: connection.sendall(moved)) as endpoint:
+    with answering(of(moved)) as endpoint:
         assert ask(endpoint, "/", timeout_s=5) == Reply(302, b"", "http://127.0.0.1:9/")
     packed = gzip.compress(bytes(1 << 20))
     head = HEAD + b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(packed)
-    with answering(lambda connection: connection.sendall(head + packed)) as endpoint:
+    with answering(of(head + packed)) as endpoint:
         assert ask(endpoint, "/", timeout_s=5) == Reply(200, packed)
 
 
@@ -138,7 +136,7 @@ def test_each_step_has_the_time_that_those_before_have_left(monkeypatch: pytest.
             now[0] += 1
             return sock
 
-    with answering(lambda connection: connection.sendall(HEAD + b"\r\nhi")) as endpoint:
+    with answering(of(HEAD + b"\r\nhi")) as endpoint:
         tls = Tls(ssl.PROTOCOL_TLS_CLIENT)
         assert ask(endpoint, "/", timeout_s=5, tls=tls, make_socket=Slow).body == b"hi"
     assert left_s == [2, 1]

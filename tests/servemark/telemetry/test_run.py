@@ -14,6 +14,7 @@ from servemark.telemetry.http_request import Reply
 from servemark.telemetry.recording import Column
 from servemark.telemetry.run import MAX_LINES, RunTelemetry, Scrape, metrics_in
 from tests.support.documents import validated
+from tests.support.locust_run import until
 
 S = 1_000_000_000
 TRITON = """\
@@ -49,9 +50,7 @@ def test_what_was_read_has_a_schema_and_says_where_the_measured_interval_lies() 
     telemetry = RunTelemetry(50, metrics_url="http://127.0.0.1:9/metrics", model="m")
     began_ns = time.monotonic_ns()
     telemetry.start()
-    deadline = time.monotonic() + 60
-    while not telemetry.latest() and time.monotonic() < deadline:
-        time.sleep(0.01)
+    until(telemetry.latest, "a reading")
     telemetry.stop()
     found = validated(telemetry.to_dict((began_ns + 2 * S, began_ns + 5 * S)))
     assert abs(found["start_epoch_s"] - time.time()) < 300
@@ -117,9 +116,11 @@ def answering(status: int, body: bytes) -> Iterator[str]:
         thread.join()
 
 
-def test_they_are_read_over_http() -> None:
+def test_they_are_read_over_http_where_somebody_listens() -> None:
     with answering(200, TRITON.encode()) as url:
         assert len(Scrape(url, "ranking_onnxruntime").read()) == 6
+    with pytest.raises(UnavailableError, match=f"{url}: .*refused"):
+        Scrape(url, "m").read()
 
 
 @pytest.mark.parametrize(
@@ -134,13 +135,6 @@ def test_they_are_read_over_http() -> None:
 def test_what_is_no_answer_has_a_reason(status: int, body: bytes, words: str) -> None:
     with answering(status, body) as url, pytest.raises(UnavailableError, match=words):
         Scrape(url, "m", timeout_s=30).read()
-
-
-def test_nobody_listens() -> None:
-    with answering(200, b"") as url:
-        pass
-    with pytest.raises(UnavailableError, match=f"{url}: .*refused"):
-        Scrape(url, "m").read()
 
 
 def test_another_exporter_is_read_by_the_beginnings_of_its_names() -> None:

@@ -8,30 +8,35 @@ from collections.abc import Callable
 from typing import Any
 
 import psutil
+import pynvml
 import pytest
 
-from servemark.telemetry.energy import Meter
-from servemark.telemetry.energy.meter import UnavailableError
-from servemark.telemetry.gpus import Gpus
+from servemark.telemetry.energy.meter import Meter, UnavailableError
 from servemark.telemetry.recording import Column, Reading
-from servemark.telemetry.sampler import CPU, MEMORY, STOLEN, Host, Power, Sampler, open_sampler
-from tests.doubles.nvml import LOST, Nvml
+from servemark.telemetry.sampler import CPU, MEMORY, STOLEN, THROTTLE_REASONS, Gpus, Host, Power, Sampler, open_sampler
+from tests.doubles.nvml import LOST, NOT_SUPPORTED, Fails, Nvml
 
 WATTS = Column("power_watts", "watts")
+UNKNOWN = Fails(pynvml.NVML_ERROR_UNKNOWN)
 Times = namedtuple("Times", "user nice system idle iowait irq softirq steal guest guest_nice")
+
+
+@pytest.fixture(autouse=True)
+def every_board_visible(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
 
 
 class Source:
     """Answers with these values, or raises them."""
 
-    def __init__(self, *answers: float | Exception) -> None:
-        self._answers = iter(answers)
+    def __init__(self, *answers: float | Exception, column: Column = WATTS) -> None:
+        self._answers, self._column = iter(answers), column
 
     def read(self) -> Reading:
         answer = next(self._answers)
         if isinstance(answer, Exception):
             raise answer
-        return {WATTS: answer}
+        return {self._column: answer}
 
 
 def test_the_newest_values_are_at_hand_and_all_of_them_in_the_series() -> None:
@@ -49,16 +54,11 @@ def test_the_newest_values_are_at_hand_and_all_of_them_in_the_series() -> None:
 
 
 def test_a_source_that_raises_ends_nothing() -> None:
-    other = Column("cpu_utilization_ratio", "ratio")
-
-    class Steady:
-        def read(self) -> Reading:
-            return {other: 0.5}
-
-    sampler = Sampler("machine", {"a": Source(1.0, ZeroDivisionError("of the driver"), 3.0), "b": Steady()}, 0.1)
+    failing, steady = Source(1.0, ZeroDivisionError("of the driver"), 3.0), Source(0.5, 0.5, 0.5, column=CPU)
+    sampler = Sampler("machine", {"a": failing, "b": steady}, 0.1)
     sampler.read()
     sampler.read()
-    assert sampler.latest() == {other: 0.5}
+    assert sampler.latest() == {CPU: 0.5}
     sampler.read()
     columns = {column["name"]: column for column in sampler.to_dict(0)["columns"]}
     assert columns["power_watts"]["values"] == [1, None, 3]
@@ -72,17 +72,6 @@ def test_a_source_that_never_answers_is_absent_with_its_reason() -> None:
     assert sampler.absent == {"metrics": "connection refused"}
     sampler.read()
     assert sampler.absent == {}
-
-
-def test_a_gpu_that_vanishes_is_null_from_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    nvml = Nvml({"utilization": [10, 20, LOST]})
-    sampler = Sampler("machine", {"gpu": Gpus(nvml=nvml)}, 0.1)
-    for nvml.step in range(4):
-        sampler.read()
-    columns = {column["name"]: column for column in sampler.to_dict(0)["columns"]}
-    assert columns["gpu_utilization_ratio"]["values"] == [0.1, 0.2, None, None]
-    assert columns["gpu_utilization_ratio"]["reason"] == "NVML: GPU is lost"
 
 
 def test_a_source_that_hangs_holds_nobody_up() -> None:
@@ -132,8 +121,9 @@ def test_shares_are_of_the_time_between_two_readings(monkeypatch: pytest.MonkeyP
     times = iter([Times(10, 0, 5, 100, 1, 0, 0, 2, 3, 0), Times(12, 0, 6, 105, 2, 0, 0, 3, 5, 0)])
     monkeypatch.setattr(psutil, "cpu_times", lambda: next(times))
     host = Host()
-    first = host.read()
+    first: Any = host.read()
     assert first[CPU] == first[STOLEN] == "a share needs two readings"
+    assert 0 < first[MEMORY] < psutil.virtual_memory().total
     second = host.read()
     # 10 s of all cores: 3 busy (a guest's 2 are part of the user's), 5 idle, 1 waiting, 1 stolen.
     assert [second[CPU], second[STOLEN]] == pytest.approx([0.3, 0.1])
@@ -144,11 +134,6 @@ def test_clock_ticks_that_stand_still_have_a_reason(monkeypatch: pytest.MonkeyPa
     host = Host()
     host.read()
     assert host.read()[CPU] == "the kernel's clock ticks did not move"
-
-
-def test_this_machine() -> None:
-    found: Any = Host().read()
-    assert 0 < found[MEMORY] < psutil.virtual_memory().total
 
 
 def figures(power: Power) -> list[float | str]:
@@ -193,3 +178,77 @@ def test_a_meter_that_is_lost_stays_lost() -> None:
     power = Power(Meter("rapl", "dram", read, ranges_j=[100.0]))
     figures(power)
     assert figures(power) == figures(power) == ["energy_uj: permission denied"] * 2
+
+
+def of_board(reading: Reading, board: str = "0") -> dict[str, float | str]:
+    """Figures by name, throttling by its reason."""
+    return {
+        dict(column.labels).get("reason", column.name): value
+        for column, value in reading.items()
+        if dict(column.labels)["gpu"] == board
+    }
+
+
+def test_a_board_s_figures_have_prometheus_s_units() -> None:
+    reading = Gpus(nvml=Nvml({})).read()
+    assert Column("gpu_utilization_ratio", "ratio", (("gpu", "0"),)) in reading
+    assert Column("gpu_throttled", "ratio", (("gpu", "0"), ("reason", "hw_thermal"))) in reading
+    assert of_board(reading) == {
+        "gpu_utilization_ratio": 0.4,
+        "gpu_memory_used_bytes": 2 << 30,
+        "gpu_power_watts": 100,
+        "gpu_temperature_celsius": 55,
+        "gpu_sm_clock_hertz": 1.41e9,
+        **dict.fromkeys(THROTTLE_REASONS, 0),
+    }
+
+
+def test_throttling_has_its_reasons_and_an_idle_board_none() -> None:
+    thermal = pynvml.nvmlClocksThrottleReasonHwThermalSlowdown | pynvml.nvmlClocksThrottleReasonHwSlowdown
+    nvml = Nvml({"throttle": [pynvml.nvmlClocksThrottleReasonGpuIdle, thermal]})
+    gpus = Gpus(nvml=nvml)
+    assert {of_board(gpus.read())[name] for name in THROTTLE_REASONS} == {0}
+    nvml.step = 1
+    found = of_board(gpus.read())
+    assert [name for name in THROTTLE_REASONS if found[name]] == ["hw_slowdown", "hw_thermal"]
+
+
+def test_a_board_that_vanishes_has_a_reason_and_is_asked_no_more() -> None:
+    nvml = Nvml({"power_mw": [100_000, LOST]}, {})
+    gpus = Gpus(nvml=nvml)
+    for nvml.step in range(2):
+        gpus.read()
+    nvml.asked = 0
+    found = gpus.read()
+    assert set(of_board(found).values()) == {"NVML: GPU is lost"}
+    assert of_board(found, "1")["gpu_power_watts"] == 100
+    assert nvml.asked == 6  # the other board's
+
+
+@pytest.mark.parametrize(
+    ("query", "answers", "column", "shown"),
+    [
+        ("utilization", [NOT_SUPPORTED, 40, 40], "gpu_utilization_ratio", ["NVML: Not Supported"] * 3),
+        ("power_mw", [100_000, UNKNOWN, 110_000], "gpu_power_watts", [100, "NVML: Unknown Error", 110]),
+    ],
+)
+def test_a_query_that_a_board_does_not_have_is_asked_once_and_another_error_passes(
+    query: str, answers: list[int], column: str, shown: list[float | str]
+) -> None:
+    nvml = Nvml({query: answers})
+    gpus, found = Gpus(nvml=nvml), []
+    for nvml.step in range(3):
+        found.append(of_board(gpus.read())[column])
+    assert found == shown
+
+
+def test_an_instance_of_a_divided_board_shows_what_nvml_has_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-0")
+    found = of_board(Gpus(nvml=Nvml({}, mig=[0])).read())
+    assert {name for name, value in found.items() if not isinstance(value, str)} == {"gpu_memory_used_bytes"}
+    assert found["gpu_power_watts"] == "NVML: Not Supported"
+
+
+def test_no_board() -> None:
+    with pytest.raises(UnavailableError, match="no GPU"):
+        Gpus(nvml=Nvml())

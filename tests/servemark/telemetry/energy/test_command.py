@@ -4,15 +4,16 @@ import os
 import shlex
 import signal
 import sys
-import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from servemark.errors import OptionError
 from servemark.telemetry.energy import command as commands
 from servemark.telemetry.energy.command import Lines, PowerCommand
 from servemark.telemetry.energy.meter import UnavailableError
+from tests.support.locust_run import until
 
 S = 1_000_000_000
 
@@ -54,10 +55,7 @@ def test_a_line_without_an_end_is_bounded() -> None:
     ("seconds", "words"),
     [
         ([each / 5 for each in range(21)], None),
-        (
-            [0.5, 1.5, 2.5, 3.5],
-            "wrote 4 figures within 4 s, 20 are needed: measure for 20 s, or have it write more often",
-        ),
+        ([0.5, 1.5, 2.5, 3.5], "wrote 4 figures within 4 s, 20 are needed: measure for 20 s, or have it write more"),
         ([-1, 4.5], "wrote 0 figures within 4 s, 20 are needed: measure longer"),
         ([each / 50 for each in range(21)], "wrote nothing for 3.6 s, usually every 0.02 s"),
         ([*(each / 50 for each in range(20)), 3.8, 3.82], "wrote nothing for 3.42 s"),
@@ -75,22 +73,12 @@ def python(code: str) -> str:
 WATTS = "import time\nwhile True: print(42, flush=True); time.sleep(0.01)"
 
 
-def gone(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    return False
-
-
 def test_a_command_is_a_meter_until_it_is_closed() -> None:
     command = PowerCommand(python(WATTS), "wall")
     try:
         assert command.wait_for_first() is None
         command.meter.start()
-        deadline = time.monotonic() + 60
-        while len(command.lines.times_ns) < 40 and time.monotonic() < deadline:
-            time.sleep(0.01)
+        until(lambda: len(command.lines.times_ns) >= 40, "many lines")
         assert command.meter.read() == (42,)
         reading = command.meter.stop()
     finally:
@@ -108,10 +96,7 @@ def test_what_a_command_has_started_ends_with_it(tmp_path: Path, its_own: str) -
     assert command.wait_for_first() is None
     child = int((tmp_path / "pid").read_text())
     command.close()
-    deadline = time.monotonic() + 30
-    while not gone(child) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert gone(child)
+    until(lambda: not psutil.pid_exists(child), "its end")
 
 
 def test_no_shell_reads_it(tmp_path: Path) -> None:
@@ -125,19 +110,27 @@ def test_no_shell_reads_it(tmp_path: Path) -> None:
 def test_a_command_that_ends_says_its_last_words() -> None:
     command = PowerCommand(python("import sys; print(5, flush=True); sys.exit('no such device /dev/ttyUSB0')"), "wall")
     assert command.wait_for_first() is None
-    deadline = time.monotonic() + 30
-    while command.lines.ended is None and time.monotonic() < deadline:
-        time.sleep(0.01)
+    until(lambda: command.lines.ended is not None, "its end")
     with pytest.raises(UnavailableError, match=r"ended during the run: no such device /dev/ttyUSB0"):
         command.meter.read()
     command.close()
 
 
-def test_a_command_that_says_nothing_is_no_meter(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_that_says_nothing_is_no_meter_and_one_of_another_user_does_not_end_the_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError
+
     monkeypatch.setattr(commands, "FIRST_LINE_S", 0.2)
     command = PowerCommand("sleep 100", "wall")
     assert command.wait_for_first() == "the power command wrote no figure within 0.2 s"
-    command.close()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "killpg", refuse)
+        command.close()
+    assert command._said.closed
+    command._process.kill()
+    command._process.wait()
 
 
 @pytest.mark.parametrize(
@@ -147,16 +140,3 @@ def test_a_command_that_says_nothing_is_no_meter(monkeypatch: pytest.MonkeyPatch
 def test_what_is_no_command_is_an_error(text: str, words: str) -> None:
     with pytest.raises(OptionError, match=words):
         PowerCommand(text, "wall")
-
-
-def test_a_command_of_another_user_does_not_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> None:
-        raise PermissionError
-
-    command = PowerCommand("sleep 100", "wall")
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "killpg", refuse)
-        command.close()
-    assert command._said.closed
-    command._process.kill()
-    command._process.wait()

@@ -7,7 +7,7 @@ import pytest
 
 from servemark.telemetry import energy
 from servemark.telemetry.energy import meter as meters
-from servemark.telemetry.energy.meter import EnergyReading, Sample, UnavailableError
+from servemark.telemetry.energy.meter import EnergyReading, Meter, Sample, UnavailableError
 from servemark.telemetry.energy.sources import VISIBLE, amd_meter, installed
 from tests.doubles.nvml import LOST, NOT_SUPPORTED, Nvml
 
@@ -28,7 +28,7 @@ def few_refreshes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(meters, "REFRESHES", 1)
 
 
-def played(meter: energy.Meter, nvml: Nvml, steps: int) -> EnergyReading:
+def played(meter: Meter, nvml: Nvml, steps: int) -> EnergyReading:
     """Read `steps` steps of a trace by a meter."""
     samples, error = [], None
     for nvml.step in range(steps):
@@ -40,7 +40,7 @@ def played(meter: energy.Meter, nvml: Nvml, steps: int) -> EnergyReading:
     return meter.evaluate(samples, error)
 
 
-def gpu_meter(nvml: Nvml, gpus: list[int] | None = None) -> energy.Meter:
+def gpu_meter(nvml: Nvml, gpus: list[int] | None = None) -> Meter:
     meter, reason = energy.open_meter("gpu_board", gpus=gpus, nvml=nvml)
     assert meter is not None, reason
     return meter
@@ -103,21 +103,21 @@ def test_a_counter_of_64_bits_may_wrap_around() -> None:
     assert reading.joules == pytest.approx(10, abs=5)  # 64 bits of mJ are more than a float tells apart
 
 
-@pytest.mark.parametrize("visible", [None, "MIG-0", "0"])
-def test_a_board_that_is_divided_is_not_metered(visible: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its counter has what all instances use, and an instance has none."""
+@pytest.mark.parametrize(
+    ("visible", "divided", "words"),
+    [
+        *((visible, [0], "GPU 0 is divided (MIG)") for visible in (None, "MIG-0", "0")),
+        ("", [], "no GPU"),
+    ],
+)
+def test_what_is_not_metered_has_its_reason(
+    visible: str | None, divided: list[int], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The counter of a divided board has what all instances use, and an instance has none."""
     if visible is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    meter, reason = energy.open_meter("gpu_board", nvml=Nvml({}, mig=[0]))
-    assert meter is None
-    assert "GPU 0 is divided (MIG)" in str(reason)
-
-
-def test_no_visible_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    meter, reason = energy.open_meter("gpu_board", nvml=Nvml({}))
-    assert meter is None
-    assert "no GPU" in str(reason)
+    meter, reason = energy.open_meter("gpu_board", nvml=Nvml({}, mig=divided))
+    assert (meter, words in str(reason)) == (None, True)
 
 
 class AmdSmiException(Exception):  # noqa: N818 - its name there

@@ -11,7 +11,6 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.sdk.metrics.export import MetricExportResult
 from opentelemetry.sdk.trace.export import SpanExportResult
 
-from servemark.errors import OptionError
 from servemark.figures.latency import LATENCY
 from servemark.figures.registry import value_of
 from servemark.telemetry.metrics.catalog import LOWEST_S, Span
@@ -20,7 +19,6 @@ from servemark.telemetry.metrics.otlp import Collector
 from servemark.telemetry.metrics.publisher import Destinations, Publisher
 from tests.servemark.telemetry.metrics.test_exposition import histogram
 from tests.servemark.telemetry.metrics.test_process import SNAPSHOT
-from tests.support.load_config import config
 from tests.support.locust_run import golden_entry, run, server_of, smallest, the_result
 from tests.support.receiver import Receiver, metrics_of, receiver
 
@@ -73,19 +71,6 @@ def test_one_in_n_requests_of_a_run_carries_the_ids_of_its_span(tmp_path: Path) 
     assert len({span.trace_id for span in spans}) == 6
     assert all(span.end_time_unix_nano > span.start_time_unix_nano for span in spans)
     assert [each["to"] for each in result["telemetry"]] == ["otlp"]
-
-
-@pytest.mark.parametrize(
-    ("flags", "words"),
-    [
-        (["--otlp-sample", "10"], "--otlp|nowhere"),
-        (["--otlp-sample", "10", "--otlp", "http://h:4318", "--protocol", "grpc"], "HTTP"),
-        (["--otlp-sample", "10", "--otlp", "http://h:4318", "--shared-memory", "system"], "HTTP"),
-    ],
-)
-def test_tracing_that_cannot_be_is_refused(flags: list[str], words: str) -> None:
-    with pytest.raises(OptionError, match=words):
-        config("ranking_tiny", *flags)
 
 
 def collector(metrics: MetricExportResult) -> tuple[Collector, list[int]]:

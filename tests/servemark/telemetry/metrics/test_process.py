@@ -8,7 +8,7 @@ from threading import Event
 
 import pytest
 
-from servemark.errors import OptionError, reason
+from servemark.errors import OptionError
 from servemark.figures.latency import LATENCY
 from servemark.figures.registry import value_of
 from servemark.telemetry.metrics import catalog
@@ -21,6 +21,7 @@ from tests.support.locust_run import golden_entry, run, server_of, smallest, the
 from tests.support.receiver import receiver
 from tests.support.web import free_port
 
+TRACED = ("--otlp-sample", "10", "--otlp", "http://h:4318")
 SNAPSHOT = Snapshot(
     {"run": "mix/a", "workload": "ranking"},
     [Sample.of(catalog.REQUESTS, 3, "ok", "")],
@@ -76,12 +77,6 @@ def test_the_last_snapshot_is_sent_also_where_another_is_on_its_way() -> None:
         assert (finished.result()["sent"], taken) == (2, [SNAPSHOT, last])
 
 
-def test_the_reason_is_what_lies_behind_an_error() -> None:
-    outer = ValueError("Max retries exceeded with url")
-    outer.__cause__ = ConnectionRefusedError(111, "Connection refused")
-    assert reason(outer) == "Connection refused"
-
-
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
@@ -89,6 +84,9 @@ def test_the_reason_is_what_lies_behind_an_error() -> None:
         (["--otlp", "http://h:x"], "not an HTTP URL"),
         (["--otlp", "http://me:secret@h:4318"], "netrc"),
         (["--metrics-grace", "5"], "--metrics-port"),
+        (["--otlp-sample", "10"], "--otlp|nowhere"),
+        ([*TRACED, "--protocol", "grpc"], "HTTP"),
+        ([*TRACED, "--shared-memory", "system"], "HTTP"),
     ],
 )
 def test_flags_that_cannot_be_are_refused(flags: list[str], words: str) -> None:

@@ -42,7 +42,7 @@ def test_the_endpoint_serves_the_last_snapshot_until_the_end() -> None:
         until(lambda: scrape(publisher.url).rstrip().endswith(" 3.0"), "the last snapshot")
         with pytest.raises(urllib.error.HTTPError):
             scrape(str(publisher.url).replace("/metrics", "/"))
-        os.kill(publisher.pid, signal.SIGINT)  # as a Ctrl-C does, which goes to both
+        os.kill(publisher._process.pid, signal.SIGINT)  # as a Ctrl-C does, which goes to both
         publisher.finish(in_flight(4), 30)
         until(lambda: scrape(publisher.url).rstrip().endswith(" 4.0"), "the final snapshot")
     with pytest.raises(urllib.error.URLError):
@@ -50,8 +50,8 @@ def test_the_endpoint_serves_the_last_snapshot_until_the_end() -> None:
 
 
 def test_a_killed_process_is_one_note_and_no_error(publisher: Publisher, capfd: pytest.CaptureFixture[str]) -> None:
-    os.kill(publisher.pid, signal.SIGKILL)
-    publisher.wait()
+    os.kill(publisher._process.pid, signal.SIGKILL)
+    publisher._process.wait()
     for _ in range(3):
         publisher.publish(in_flight(1))
     publisher.finish(in_flight(1), 30)
@@ -59,11 +59,11 @@ def test_a_killed_process_is_one_note_and_no_error(publisher: Publisher, capfd: 
 
 
 def test_a_stopped_process_costs_the_run_nothing(publisher: Publisher) -> None:
-    os.kill(publisher.pid, signal.SIGSTOP)
+    os.kill(publisher._process.pid, signal.SIGSTOP)
     many = Snapshot({"run": "r" * 100_000}, [])
     for _ in range(100):  # more than a pipe holds
         publisher.publish(many)
-    os.kill(publisher.pid, signal.SIGCONT)
+    os.kill(publisher._process.pid, signal.SIGCONT)
     publisher.finish(in_flight(7), 30)
     assert until(lambda: scrape(publisher.url).rstrip().endswith(" 7.0"), "the final snapshot")
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from servemark.results.schema.live_figures import LiveFigures
+from servemark.results.schema.run import LiveFigures
 from servemark.views.live.screen import LiveRun, Screen, sparkline
 
 FIGURES: LiveFigures = {
