@@ -106,7 +106,9 @@ def test_a_run_whose_collector_is_dead_has_its_result_and_says_so(tmp_path: Path
     result = the_result(tmp_path)
     assert done.returncode == result["verdict"]["exit_code"]
     assert value_of(result, "errors.count") == 0
-    assert result["telemetry"] == [{"to": "otlp", "url": url, "sent": 0, "failed": 1, "error": "Connection refused"}]
+    [sent] = result["telemetry"]  # on busy cores a second export may be due meanwhile
+    assert sent.pop("failed") >= 1
+    assert sent == {"to": "otlp", "url": url, "sent": 0, "error": "Connection refused"}
     assert json.loads((next(tmp_path.glob("*/histograms.json"))).read_text())
     assert done.stderr.count("the run goes on") == 1
     assert "stays for 0.1 s" in done.stderr
