@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from grafana_foundation_sdk.builders import common, heatmap, prometheus, stat, statetimeline, table, timeseries
 from grafana_foundation_sdk.builders import dashboard as boards
@@ -19,7 +19,10 @@ WIDTH = 24
 """Of Grafana's grid."""
 TAG = "servemark"
 GREEN, YELLOW, RED = "green", "yellow", "red"
+LETTERS = "ABCDEFGHIJKLMNOP"
+"""Of a panel's queries."""
 Panel = Builder[models.Panel]
+AnyPanel = TypeVar("AnyPanel", timeseries.Panel, stat.Panel, heatmap.Panel, statetimeline.Panel, table.Panel)
 
 
 @dataclass(frozen=True)
@@ -28,11 +31,11 @@ class Line:
 
     query: str
     name: str
-    instant: bool = False
 
 
 def board(name: str, title: str, description: str, *more: Builder[models.VariableModel]) -> boards.Dashboard:
     """Begin a dashboard: uid, variables, links to the others, the stages as annotations."""
+    others = boards.DashboardLink(TAG).type(models.DashboardLinkType.DASHBOARDS).tags([TAG]).as_dropdown(True)
     made = (
         boards.Dashboard(title)
         .uid(f"servemark-{name}")
@@ -41,7 +44,7 @@ def board(name: str, title: str, description: str, *more: Builder[models.Variabl
         .time("now-15m", "now")
         .refresh("5s")
         .tooltip(models.DashboardCursorSync.CROSSHAIR)
-        .link(_others())
+        .link(others.include_vars(True).keep_time(True))
         .annotation(_Stages())
         .with_variable(boards.DatasourceVariable("datasource").label("data source").type("prometheus"))
     )
@@ -91,13 +94,8 @@ def graph(
 ) -> timeseries.Panel:
     """Draw lines over time; `limit` is drawn across, series whose name begins with `dashed` are dashed."""
     panel = (
-        timeseries.Panel()
-        .title(title)
-        .description(description)
-        .datasource(SOURCE)
+        _panel(timeseries.Panel(), title, description, lines, width)
         .unit(unit)
-        .span(width)
-        .height(8)
         .min(0)
         .line_width(1)
         .fill_opacity(40 if stacked else 0)
@@ -129,8 +127,6 @@ def graph(
                 models.DynamicConfigValue(id_val="color", value={"mode": "fixed", "fixedColor": RED}),
             ],
         )
-    for target in _targets(lines):
-        panel = panel.with_target(target)
     return panel
 
 
@@ -144,35 +140,22 @@ def figure(
     height: int = 5,
 ) -> stat.Panel:
     """Show the newest value of each query; its colour is that of the last step that it has reached."""
-    panel = (
-        stat.Panel()
-        .title(title)
-        .description(description)
-        .datasource(SOURCE)
+    return (
+        _panel(stat.Panel(), title, description, lines, width, height, instant=True)
         .unit(unit)
-        .span(width)
-        .height(height)
         .graph_mode(looks.BigValueGraphMode.NONE)
         .color_mode(looks.BigValueColorMode.VALUE)
         .reduce_options(common.ReduceDataOptions().values(False).calcs(["lastNotNull"]).fields(""))
         .orientation(looks.VizOrientation.AUTO)
         .thresholds(_steps(*steps))
     )
-    for target in _targets([Line(line.query, line.name, instant=True) for line in lines]):
-        panel = panel.with_target(target)
-    return panel
 
 
-def heat(title: str, description: str, query: str, width: int = WIDTH // 2) -> heatmap.Panel:
+def heat(title: str, description: str, query: str) -> heatmap.Panel:
     """Show a histogram over time (seconds)."""
     target = prometheus.Dataquery().expr(query).legend_format("{{le}}").format(queries.PromQueryFormat.HEATMAP)
     return (
-        heatmap.Panel()
-        .title(title)
-        .description(description)
-        .datasource(SOURCE)
-        .span(width)
-        .height(8)
+        _panel(heatmap.Panel(), title, description, (), WIDTH // 2)
         .calculate(False)
         .y_axis(heatmap.YAxisConfig().unit("s").axis_placement(looks.AxisPlacement.LEFT))
         .color(
@@ -187,31 +170,25 @@ def heat(title: str, description: str, query: str, width: int = WIDTH // 2) -> h
     )
 
 
-def states(title: str, description: str, *lines: Line, words: Mapping[str, tuple[str, str]]) -> statetimeline.Panel:
+def states(
+    title: str, description: str, line: Line, words: Mapping[str, tuple[str, str]], width: int = WIDTH // 2
+) -> statetimeline.Panel:
     """Show a state of each series over time; `words` has each value's text and colour."""
     shown = {value: models.ValueMappingResult(text=text, color=color) for value, (text, color) in words.items()}
-    panel = (
-        statetimeline.Panel()
-        .title(title)
-        .description(description)
-        .datasource(SOURCE)
-        .span(WIDTH // 2)
-        .height(8)
+    return (
+        _panel(statetimeline.Panel(), title, description, [line], width)
         .merge_values(True)
         .mappings([models.ValueMap(options=shown)])
     )
-    for target in _targets(lines):
-        panel = panel.with_target(target)
-    return panel
 
 
 def rows(title: str, description: str, by: Sequence[str], columns: Mapping[str, tuple[str, str]]) -> table.Panel:
     """Show a table: a row for each value of the labels `by`, and for each column its unit and its query."""
-    panel = table.Panel().title(title).description(description).datasource(SOURCE).span(WIDTH).height(9)
+    panel = _panel(table.Panel(), title, description, (), WIDTH, 9)
     panel = panel.show_header(True).frame_index(0).align(looks.FieldTextAlignment.AUTO).inspect(False)
     panel = panel.cell_options(looks.TableAutoCellOptions())
     names: dict[str, str] = {}
-    for letter, (name, (unit, query)) in zip("ABCDEFGHIJKLMNOP", columns.items(), strict=False):
+    for letter, (name, (unit, query)) in zip(LETTERS, columns.items(), strict=False):
         target = prometheus.Dataquery().expr(query).format(queries.PromQueryFormat.TABLE)
         panel = panel.with_target(target.instant().ref_id(letter))
         panel = panel.override_by_name(name, [models.DynamicConfigValue(id_val="unit", value=unit)])
@@ -223,22 +200,27 @@ def rows(title: str, description: str, by: Sequence[str], columns: Mapping[str, 
     )
 
 
-def _targets(lines: Sequence[Line]) -> list[prometheus.Dataquery]:
-    made = []
-    for letter, line in zip("ABCDEFGHIJKLMNOP", lines, strict=False):
+def _panel(
+    panel: AnyPanel,
+    title: str,
+    description: str,
+    lines: Sequence[Line],
+    width: int,
+    height: int = 8,
+    *,
+    instant: bool = False,
+) -> AnyPanel:
+    """Set what all panels have. `instant`: the newest values alone are asked for."""
+    panel = panel.title(title).description(description).datasource(SOURCE).span(width).height(height)
+    for letter, line in zip(LETTERS, lines, strict=False):
         target = prometheus.Dataquery().expr(line.query).legend_format(line.name).ref_id(letter)
-        made.append(target.instant() if line.instant else target.range())
-    return made
+        panel = panel.with_target(target.instant() if instant else target.range())
+    return panel
 
 
 def _steps(*steps: tuple[float | None, str]) -> boards.ThresholdsConfig:
     made = [models.Threshold(value=value, color=color) for value, color in steps]
     return boards.ThresholdsConfig().mode(models.ThresholdsMode.ABSOLUTE).steps(made)
-
-
-def _others() -> boards.DashboardLink:
-    link = boards.DashboardLink(TAG).type(models.DashboardLinkType.DASHBOARDS).tags([TAG]).as_dropdown(True)
-    return link.include_vars(True).keep_time(True)
 
 
 class _Stages(boards.AnnotationQuery):

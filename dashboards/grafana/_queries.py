@@ -7,6 +7,7 @@ LATENCY = "servemark_request_latency_seconds"
 SERVICE_TIME = "servemark_request_service_time_seconds"
 DELAY = "servemark_schedule_delay_seconds"
 REQUESTS = "servemark_requests_total"
+JOULES = "servemark_energy_joules_total"
 OK, FAILED = 'outcome="ok"', 'outcome="failed"'
 
 

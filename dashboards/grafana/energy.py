@@ -6,13 +6,12 @@ The first rows are this machine's meters (NVML, RAPL). On a remote server Triton
 from grafana_foundation_sdk.builders.dashboard import Dashboard
 
 from dashboards.grafana._board import WIDTH, Line, board, figure, graph, row, variable
-from dashboards.grafana._queries import OK, RATE, REQUESTS, highest, now, rate, total
+from dashboards.grafana._queries import JOULES, OK, RATE, REQUESTS, highest, now, rate, total
 
 MODEL = 'model=~"$model"'
 US_PER_S = 1e6
 BY_METER = ("boundary", "source")
 METER = "{{boundary}} ({{source}})"
-JOULES = "servemark_energy_joules_total"
 INFERENCES = "nv_inference_count"
 PARTS = {
     "queue": "nv_inference_queue_duration_us",
@@ -119,26 +118,13 @@ def dashboard() -> Dashboard:
             "short",
             Line(f"sum by (model) (nv_inference_pending_request_count{{{MODEL}}})", "{{model}}"),
         ),
-        graph(
-            "GPU utilisation of the server",
-            "Triton's own reading.",
-            "percentunit",
-            Line("nv_gpu_utilization", "{{gpu_uuid}}"),
-            width=8,
-        ),
-        graph(
-            "GPU memory of the server",
-            "Triton's own reading.",
-            "bytes",
-            Line("nv_gpu_memory_used_bytes", "{{gpu_uuid}}"),
-            width=8,
-        ),
-        graph(
-            "GPU power of the server",
-            "Triton's own reading.",
-            "watt",
-            Line("nv_gpu_power_usage", "{{gpu_uuid}}"),
-            width=8,
+        *(
+            graph(f"GPU {name} of the server", "Triton's own reading.", unit, Line(metric, "{{gpu_uuid}}"), width=8)
+            for name, unit, metric in (
+                ("utilisation", "percentunit", "nv_gpu_utilization"),
+                ("memory", "bytes", "nv_gpu_memory_used_bytes"),
+                ("power", "watt", "nv_gpu_power_usage"),
+            )
         ),
     )
 

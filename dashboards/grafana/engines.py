@@ -6,11 +6,12 @@ whole runs in the time shown, and not of moments.
 
 from grafana_foundation_sdk.builders.dashboard import Dashboard
 
-from dashboards.grafana._board import GREEN, RED, WIDTH, Line, board, figure, graph, row, rows, variable
+from dashboards.grafana._board import GREEN, RED, WIDTH, Line, Panel, board, figure, graph, row, rows, variable
 from dashboards.grafana._queries import (
     CHOSEN,
     DELAY,
     FAILED,
+    JOULES,
     LATENCY,
     OK,
     RANGE,
@@ -25,7 +26,6 @@ from dashboards.grafana._queries import (
 SIDE = ("workload", "engine", "precision", "device")
 NAME = "{{workload}} {{engine}} {{precision}} {{device}}"
 OF_BASELINE = 'workload=~"$workload", engine="$baseline", device=~"$device"'
-JOULES = "servemark_energy_joules_total"
 
 
 def dashboard() -> Dashboard:
@@ -39,44 +39,21 @@ def dashboard() -> Dashboard:
     made = row(
         made,
         "Ratio to the baseline, over the time shown",
-        figure(
-            "p50",
-            "Median latency of an engine over the baseline's. Below 1 it is faster.",
-            "none",
-            Line(_ratio(total_quantile(0.5, LATENCY, SIDE), _baseline_quantile(0.5)), NAME),
-            width=WIDTH // 4,
-            steps=((None, GREEN), (1.0001, RED)),
-        ),
-        figure(
-            "p99",
-            "99th percentile of the latency over the baseline's. Below 1 it is faster.",
-            "none",
-            Line(_ratio(total_quantile(0.99, LATENCY, SIDE), _baseline_quantile(0.99)), NAME),
-            width=WIDTH // 4,
-            steps=((None, GREEN), (1.0001, RED)),
-        ),
-        figure(
+        _against("p50", "Median latency of an engine over the baseline's. Below 1 it is faster.", _latencies(0.5)),
+        _against("p99", "99th percentile of the latency over the baseline's. Below 1 it is faster.", _latencies(0.99)),
+        _against(
             "answered rate",
             "Answered requests a second of its runs over the baseline's. Above 1 it answers more.",
-            "none",
-            Line(_ratio(_answered_rate(SIDE), _answered_rate(("workload",), OF_BASELINE)), NAME),
-            width=WIDTH // 4,
-            steps=((None, RED), (0.9999, GREEN)),
+            _ratio(_answered_rate(SIDE), _answered_rate(("workload",), OF_BASELINE)),
+            more=True,
         ),
-        figure(
+        _against(
             "energy of a request",
             "Joules of a request over the baseline's, as far as both were metered. Below 1 it needs less.",
-            "none",
-            Line(
-                _ratio(
-                    _joules((*SIDE, "boundary")),
-                    _joules(("workload", "boundary"), OF_BASELINE),
-                    ("workload", "boundary"),
-                ),
-                f"{NAME} {{{{boundary}}}}",
+            _ratio(
+                _joules((*SIDE, "boundary")), _joules(("workload", "boundary"), OF_BASELINE), ("workload", "boundary")
             ),
-            width=WIDTH // 4,
-            steps=((None, GREEN), (1.0001, RED)),
+            f"{NAME} {{{{boundary}}}}",
         ),
     )
     made = row(
@@ -112,12 +89,19 @@ def dashboard() -> Dashboard:
     )
 
 
+def _against(title: str, description: str, ratio: str, name: str = NAME, *, more: bool = False) -> Panel:
+    """Show a ratio to the baseline, in green where the engine is better: below 1, or above it where `more` is."""
+    steps = ((None, RED), (0.9999, GREEN)) if more else ((None, GREEN), (1.0001, RED))
+    return figure(title, description, "none", Line(ratio, name), width=WIDTH // 4, steps=steps)
+
+
 def _ratio(figures: str, baseline: str, shared: tuple[str, ...] = ("workload",)) -> str:
     return f"({figures}) / on ({', '.join(shared)}) group_left () ({baseline})"
 
 
-def _baseline_quantile(share: float) -> str:
-    return total_quantile(share, LATENCY, ("workload",), OF_BASELINE)
+def _latencies(share: float) -> str:
+    baseline = total_quantile(share, LATENCY, ("workload",), OF_BASELINE)
+    return _ratio(total_quantile(share, LATENCY, SIDE), baseline)
 
 
 def _answered_rate(by: tuple[str, ...], chosen: str = CHOSEN) -> str:

@@ -53,8 +53,9 @@ def dashboard() -> Dashboard:
             "measuring",
             "1 in the measured interval of a run.",
             Line(highest("servemark_measuring", by=("workload", "engine")), "{{workload}} {{engine}}"),
-            words={"1": ("measuring", GREEN), "0": ("warm-up or drain", "blue")},
-        ).span(20),
+            {"1": ("measuring", GREEN), "0": ("warm-up or drain", "blue")},
+            width=20,
+        ),
         graph(
             "answered",
             "Answered requests.",

@@ -24,6 +24,8 @@ from dashboards.grafana._queries import (
 PERCENTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p99.9": 0.999}
 BURNT = ((None, GREEN), (0.8, YELLOW), (1, RED))
 """Above 1 the objective is missed."""
+RECORDED = 'workload=~"$workload", engine=~"$engine", device=~"$device"'
+"""Matchers of what the rules record, which have no run."""
 
 
 def dashboard() -> Dashboard:
@@ -109,13 +111,9 @@ def dashboard() -> Dashboard:
             "burn rate",
             "How many times faster than allowed the budget is spent. The alerts compare two windows with a threshold.",
             "none",
-            Line(
-                'servemark:objective_burn:rate30s{workload=~"$workload", engine=~"$engine", device=~"$device"}',
-                "{{objective}} 30 s",
-            ),
-            Line(
-                'servemark:objective_burn:rate5m{workload=~"$workload", engine=~"$engine", device=~"$device"}',
-                "{{objective}} 5 min",
+            *(
+                Line(f"servemark:objective_burn:rate{window}{{{RECORDED}}}", f"{{{{objective}}}} {words}")
+                for window, words in (("30s", "30 s"), ("5m", "5 min"))
             ),
             limit=1,
         ),
@@ -123,7 +121,7 @@ def dashboard() -> Dashboard:
             "constraints",
             "Constraints of the verdict as they stand.",
             Line(f"min by (constraint) ({of('servemark_constraint_ok')})", "{{constraint}}"),
-            words={"1": ("holds", GREEN), "0": ("broken", RED)},
+            {"1": ("holds", GREEN), "0": ("broken", RED)},
         ),
     )
     return row(

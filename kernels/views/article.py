@@ -22,8 +22,7 @@ from servemark.quantities import figure
 from servemark.results.saved import Saved
 from servemark.results.schema.kernels import Ceiling, KernelCase, KernelsDocument, named, title
 from servemark.views.blocks import Article, Block, Check, Figure, Lines, Section, Table
-from servemark.views.drawing.axis import logarithmic
-from servemark.views.drawing.plot import Plot
+from servemark.views.drawing import Plot, logarithmic
 from servemark.views.shape import shaped
 
 BOUNDS = ("compute", "cache", "memory", "latency")

@@ -22,7 +22,7 @@ from loadgen.sut.channel import Answer, Channel, NumberedPayload, Outcome, Paylo
 from loadgen.transport.access import NO_ACCESS, Access
 from loadgen.transport.http1_head import HEAD_END
 from servemark.errors import ResultError
-from servemark.library.requests import CSV_FILE, HEAD
+from servemark.library.arrays import CSV_FILE, HEAD
 from servemark.output import note, printable
 from servemark.telemetry.metrics.catalog import Span, traceparent
 

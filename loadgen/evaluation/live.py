@@ -1,7 +1,7 @@
 """Metrics and figures of a run in progress, about once a second, in about 1 ms.
 
 Metrics go to the places that the request names; figures to the process that has started the run and draws them
-(`servemark.views.live.watched`).
+(`servemark.views.live`).
 """
 
 import contextlib

@@ -31,7 +31,7 @@ from servemark.results.schema.details import KERNEL, ColdStart, Recovery
 from servemark.results.transients import slowest, steady_after
 from servemark.results.verdict import Kind
 from servemark.stats.histogram import Histogram
-from servemark.stats.order_statistics import Ranks
+from servemark.stats.percentiles import Ranks
 from servemark.stats.trend import FEWEST, is_growing
 
 

@@ -42,7 +42,7 @@ from servemark.documents.flags import OPTIONS, from_locust
 from servemark.documents.request import RunRequest, changed
 from servemark.errors import ExitCode, OptionError, ServemarkError, ServerError, of_the_system
 from servemark.output import note, printable, stderr
-from servemark.views.live.progress import ended, progress
+from servemark.views.live import ended, progress
 
 pass_over_garbage()
 

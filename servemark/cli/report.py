@@ -8,7 +8,7 @@ import click
 from servemark.cli._report import PAGE, each, read_all, side_by_side, write_page
 from servemark.documents.commands.show import Report
 from servemark.errors import OptionError, ResultError, parsing
-from servemark.library.series import to_parquet
+from servemark.library.arrays import to_parquet
 from servemark.monitoring.mlflow import Mlflow
 from servemark.output import note
 from servemark.paths import shown
@@ -16,10 +16,8 @@ from servemark.quantities import one_of
 from servemark.results import directory
 from servemark.results.saved import Saved
 from servemark.telemetry.metrics.publisher import http_url
-from servemark.views.render.csv import to_csv
-from servemark.views.render.junit import to_junit
 from servemark.views.render.markdown import to_markdown
-from servemark.views.render.mlflow import to_run
+from servemark.views.render.programs import to_csv, to_junit, to_run
 
 FORMATS: dict[str, Callable[[list[Saved]], str]] = {
     "md": lambda documents: to_markdown(side_by_side(documents)),

@@ -30,9 +30,7 @@ from servemark.runs.mix import run_mix
 from servemark.runs.server import served_by_hand, server_for
 from servemark.search.max_rate import RUN_OVERHEAD_S, RateRuns, find_max_rate, identity, write_max_rate
 from servemark.search.points import busy, curve
-from servemark.views.live.progress import ended, progress, report
-from servemark.views.live.screen import Screen
-from servemark.views.live.watched import Drawing, drawn_where_seen
+from servemark.views.live import Drawing, Screen, drawn_where_seen, ended, progress, report
 from servemark.workload.registry import own_files
 
 

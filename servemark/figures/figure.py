@@ -9,8 +9,7 @@ from servemark.figures.evidence import Evidence
 from servemark.figures.value import MS, Figures, FigureValue, Unit, Value
 from servemark.quantities import text_of
 from servemark.stats.histogram import Histogram, deviation
-from servemark.stats.order_statistics import TooLittle
-from servemark.stats.percentiles import PERCENTILES
+from servemark.stats.percentiles import PERCENTILES, TooLittle
 
 NO_ANSWER = "no request succeeded"
 NONE_SENT = "no request was sent in the measured interval"

@@ -10,8 +10,7 @@ from servemark.figures.figure import CLOSED_LOOP, NONE_SENT, Distribution, Figur
 from servemark.figures.value import COUNT, MS, SHARE, Value
 from servemark.quantities import figure, text_of
 from servemark.stats.histogram import Histogram
-from servemark.stats.order_statistics import TooLittle
-from servemark.stats.percentiles import PERCENTILES
+from servemark.stats.percentiles import PERCENTILES, TooLittle
 
 LATE_MS, LATE_SHARE = 0.2, 0.02
 """By more than this, and this share of the service time, late sending may not move a percentile that is stated."""

@@ -13,8 +13,7 @@ from servemark.errors import OptionError
 from servemark.figures.registry import find
 from servemark.quantities import MILLISECONDS, PLAIN, RATES, SECONDS, SHARES, number, text_of
 from servemark.results.schema.details import JudgedObjective, ObjectiveStatus, Shown
-from servemark.stats.order_statistics import BOUND_CONFIDENCE, TooLittle
-from servemark.stats.percentiles import allowed_beyond, samples_needed
+from servemark.stats.percentiles import BOUND_CONFIDENCE, TooLittle, allowed_beyond, samples_needed
 
 MET: ObjectiveStatus = "met"
 MISSED: ObjectiveStatus = "missed"

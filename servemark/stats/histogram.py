@@ -7,8 +7,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from servemark.stats.order_statistics import Ranks, TooLittle, independent_ranks, ranks
-from servemark.stats.percentiles import samples_needed
+from servemark.stats.percentiles import Ranks, TooLittle, independent_ranks, ranks, samples_needed
 from servemark.stats.unknown import unknown
 
 SIGNIFICANT_DIGITS = 3
@@ -81,8 +80,13 @@ class Histogram:
         return rest
 
     def at_rank(self, rank: int) -> float:
-        """Return the duration in ms of the rank-th smallest sample (1-based), infinity for a failed one."""
-        return self._seen_ms(self._slot_at(rank)) if rank <= self.count else math.inf
+        """Return the duration in ms of the rank-th smallest sample (1-based), infinity for a failed one.
+
+        It is its slot's middle, but never outside of what was seen.
+        """
+        if rank > self.count:
+            return math.inf
+        return min(max(self.value_ms(self._slot_at(rank)), self.min_ns / 1e6), self.max_ns / 1e6)
 
     def _slot_at(self, rank: int) -> int:
         return int(np.searchsorted(np.cumsum(self.counts), min(max(rank, 1), self.count)))
@@ -129,10 +133,6 @@ class Histogram:
     def sum_s(self) -> float:
         """All durations together in seconds, exact."""
         return self._sum_ns / 1e9
-
-    def _seen_ms(self, slot: int) -> float:
-        """A slot's middle, but never outside what was seen."""
-        return min(max(self.value_ms(slot), self.min_ns / 1e6), self.max_ns / 1e6)
 
     def independent_interval(self, percentile: float) -> tuple[float, float]:
         """Return the 95 % interval of a percentile in ms as if the samples were independent."""

@@ -5,7 +5,7 @@ Both follow from the interval's width alone, so they hold for every method that 
 
 import math
 
-from servemark.stats.order_statistics import CONFIDENCE
+from servemark.stats.percentiles import CONFIDENCE
 from servemark.stats.ratios import Ratio
 
 POWER = 0.8

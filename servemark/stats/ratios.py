@@ -1,4 +1,4 @@
-"""Ratios of two measurements with their 95 % interval: in pairs, and over repeats.
+"""Ratios of two measurements with their 95 % interval: in pairs, at every look, and over repeats.
 
 Ratios are averaged as their logarithms (the geometric mean), so that A to B is the inverse of B to A.
 """
@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from servemark.stats.histogram import Histogram
-from servemark.stats.order_statistics import CONFIDENCE, independent_ranks
+from servemark.stats.percentiles import CONFIDENCE, independent_ranks
 
 MINIMUM_PAIRS = 5
 """With fewer, no bootstrap over pairs has an interval worth the name: 4 pairs have only 35 different resamples."""
@@ -21,6 +21,11 @@ MINIMUM_FOR_MEDIAN = 6
 """Of 5 values all lie on one side of the true median in 6 of 100 cases."""
 MINIMUM_REPEATS = 4
 """AIBench reports run-to-run variation over at least this many repeats (section 5.3.1)."""
+MINIMUM_LOOK = 3
+"""Rounds before the first look of `anytime_ratio`: of two rounds no test can be significant."""
+PRIOR_VARIANCE = 10.0
+"""Of the mean, in variances of a round. Engines differ by some standard deviations of a round; the interval of 5 to 10
+rounds is nearly the shortest of all priors."""
 RESAMPLES = 10_000
 Floats = npt.NDArray[np.float64]
 
@@ -84,6 +89,25 @@ def ratio_of_pairs(pairs: Sequence[tuple[float, float]], *, slack: float = 0.0) 
     if len(pairs) < MINIMUM_PAIRS:
         return Ratio(math.exp(statistics.fmean(np.log(first) - np.log(second))), None, None)
     return ratio_of_repeats(first, second, paired=True, slack=slack)
+
+
+def anytime_ratio(pairs: Sequence[tuple[float, float]], *, slack: float = 0.0) -> Ratio:
+    """The geometric mean of first / second over interleaved pairs, looked at after each round; no interval below 3.
+
+    Its test and its interval hold however often one looks, and stops. The test is a Bayes factor for the mean of normal
+    values of unknown variance, with a normal prior for the mean in standard deviations (M. Gönen et al., The Bayesian
+    Two-Sample t Test, The American Statistician 59, 2005). It is a function of Student's t alone, and an e-process:
+    between equal sides the chance that it ever exceeds 1 / alpha is at most alpha (M. Pérez-Ortiz et al., E-statistics,
+    Group Invariance and Anytime-Valid Testing, Annals of Statistics 52, 2024). The interval has all ratios that the
+    test does not reject. `slack` as in `ratio_of_repeats`.
+    """
+    logs = [math.log(first / second) for first, second in pairs]
+    mean, margin = statistics.fmean(logs), math.log1p(slack)
+    if len(logs) < MINIMUM_LOOK:
+        return Ratio(math.exp(mean), None, None)
+    half = _anytime_half_width(logs) + margin
+    strongest = max(_log_e_value(logs[:count], margin) for count in range(MINIMUM_LOOK, len(logs) + 1))
+    return Ratio(math.exp(mean), math.exp(mean - half), math.exp(mean + half), min(math.exp(-strongest), 1.0))
 
 
 def median_ratio(pairs: Sequence[tuple[float, float]]) -> Ratio:
@@ -316,3 +340,31 @@ def expanded(count: int) -> tuple[float, float]:
 
     tail = float(ndtr(math.sqrt(count / (count - 1)) * stdtrit(count - 1, (1 - CONFIDENCE) / 2)))
     return tail, 1 - tail
+
+
+def _log_e_value(logs: Sequence[float], margin: float) -> float:
+    """Logarithm of the evidence against a mean of 0, or within the margin around it."""
+    count, beyond = len(logs), max(abs(statistics.fmean(logs)) - margin, 0.0)
+    variance, spread = _sample_variance(logs), 1 + PRIOR_VARIANCE * count
+    if not beyond:
+        return -0.5 * math.log(spread)
+    if not variance:
+        return 0.5 * (count - 1) * math.log(spread)
+    squared = count * beyond**2 / (variance * (count - 1))  # t squared / its degrees of freedom
+    return 0.5 * (count * (math.log1p(squared) - math.log1p(squared / spread)) - math.log(spread))
+
+
+def _anytime_half_width(logs: Sequence[float]) -> float:
+    """Half of the interval of the means that the test does not reject; infinite where so few values reject none."""
+    count, spread = len(logs), 1 + PRIOR_VARIANCE * len(logs)
+    growth = (math.sqrt(spread) / (1 - CONFIDENCE)) ** (2 / count)
+    if growth >= spread:
+        return math.inf
+    squared = (growth - 1) / (1 - growth / spread)
+    return math.sqrt(_sample_variance(logs) * squared * (count - 1) / count)
+
+
+def _sample_variance(values: Sequence[float]) -> float:
+    """Return the sample variance; that of `statistics` computes with fractions, which takes many times as long."""
+    mean = statistics.fmean(values)
+    return math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)

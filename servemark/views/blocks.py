@@ -9,8 +9,8 @@ from typing import ClassVar, Self
 from markupsafe import Markup
 
 from servemark.quantities import interval_words
-from servemark.views.drawing.axis import Axis
-from servemark.views.drawing.plot import Bar, Key, Plot, bars
+from servemark.views.charts import Bar, bars
+from servemark.views.drawing import Key, Plot
 
 _NUMBER = r"[-+]?[\d.,]+(?:e[-+]?\d+)?\s?%?"
 _FIGURE = re.compile(rf"{_NUMBER}(?: to {_NUMBER})?|-|")
@@ -83,14 +83,22 @@ class Figure:
 
     @classmethod
     def of_bars(
-        cls, title: str, axis: Axis, drawn: Sequence[Bar], head: Sequence[str], *, note: str = "", points: bool = False
+        cls,
+        title: str,
+        unit: str,
+        drawn: Sequence[Bar],
+        head: Sequence[str],
+        *,
+        note: str = "",
+        points: bool = False,
+        around: Sequence[float] = (),
     ) -> "Figure":
         """Bars, or points; the columns of their table are their words, value, interval, and what is said of them."""
         rows = [[bar.words, bar.formatted, interval_words(bar.interval, bar.digits), bar.said] for bar in drawn]
         if len(head) == 3 and not any(bar.interval for bar in drawn):
             rows = [[words, value, said] for words, value, _, said in rows]
         table = Table(head, [row[: len(head)] for row in rows])
-        return cls(title, bars(title, axis, drawn, points=points), table, note=note)
+        return cls(title, bars(title, unit, drawn, points=points, around=around), table, note=note)
 
 
 @dataclass(frozen=True)
@@ -184,22 +192,22 @@ class Section:
     @property
     def at_once(self) -> list[Block]:
         """The blocks for a terminal; empty ones are left out."""
-        return [] if callable(self.blocks) else _filled(self.blocks)
+        return [] if callable(self.blocks) else self.drawn
 
     @cached_property
     def drawn(self) -> list[Block]:
         """All blocks; empty ones are left out."""
-        return _filled(self.blocks() if callable(self.blocks) else self.blocks)
-
-    @property
-    def figures(self) -> list[Figure]:
-        """Its figures."""
-        return [block for block in self.drawn if isinstance(block, Figure)]
+        blocks = self.blocks() if callable(self.blocks) else self.blocks
+        return [block for block in blocks if not _is_empty(block)]
 
 
-def _filled(blocks: Sequence[Block]) -> list[Block]:
-    shown = [block for block in blocks if not isinstance(block, Lines) or block.lines]
-    return [block for block in shown if not isinstance(block, Table) or block.rows]
+def _is_empty(block: Block) -> bool:
+    match block:
+        case Table() | Facts():
+            return not block.rows
+        case Lines():
+            return not block.lines
+    return False
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from servemark.results.schema.run import Result
 from servemark.results.verdict import failed_constraints, verdict_words
 from servemark.stats.percentiles import samples_needed
 from servemark.views.blocks import Badge, Check, Checks, Routine
-from servemark.views.wording import among_failed
 
 _ANSWERS = {
     "met": Routine("MET: every objective was kept."),
@@ -147,8 +146,9 @@ def _latency(result: Result, objective: JudgedObjective | None) -> str:
             return f"{key} over {figure(objective['limit'])} ms ({over})"
     interval = interval_of(result, f"latency.{key}")
     within = f" (95 % interval {interval_words(interval)})" if interval else ""
-    shown = f"{figure(value)} ms" if value is not None else among_failed(errors)
-    return f"{key} {shown}{within}"
+    if value is not None:
+        return f"{key} {figure(value)} ms{within}"
+    return f"{key} beyond every answer ({errors:,} failed){within}" if errors else f"{key} not known{within}"
 
 
 def _asked(objective: JudgedObjective) -> str:

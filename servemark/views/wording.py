@@ -1,38 +1,16 @@
-"""Wording of every report: how outputs agree, a search's answer, and numbers as a reader takes them in."""
+"""Wording of every report: how outputs agree, and numbers as a reader takes them in."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from servemark.figures.registry import in_order, value_of
-from servemark.quantities import figure, interval_words
+from servemark.quantities import figure
 from servemark.results.schema.comparison import ComparisonRow, RowAgreement
 from servemark.results.schema.details import OutputAgreement
 from servemark.results.schema.header import figure_of
 from servemark.results.schema.run import Result
-from servemark.results.schema.search import MaxRateSearch
 
 RANDOM_WEIGHTS = "random weights: agreement with fp32, no accuracy"
-
-
-def answer(found: MaxRateSearch, slo: str) -> str:
-    """Format the outcome of a search for the highest rate in one sentence."""
-    if found["rate"] is None:
-        # That the server missed the objective at each rate is an answer; any other reason leaves the rate open.
-        said = "none" if found["bottleneck"] == "server" else "no rate to quote yet"
-    else:
-        interval = "" if _is_lower_bound(found) else f" (95 % interval {interval_words(found['ci95'])})"
-        said = f"{highest(found)} requests/s{interval}"
-    return f"highest rate with {slo}: {said}; {found['reason']}"
-
-
-def highest(found: MaxRateSearch) -> str:
-    """Format the rate that a search found: "2,684", "at least 1,808"."""
-    return f"{'at least ' if _is_lower_bound(found) else ''}{figure(found['rate'])}"
-
-
-def _is_lower_bound(found: MaxRateSearch) -> bool:
-    """Return True if the server may serve more than the rate that the search found."""
-    return found["ci95"] is None or found["ci95"][1] is None
 
 
 def agreement_words(found: OutputAgreement | RowAgreement) -> str:
@@ -99,11 +77,6 @@ def low_and_high(name: str, ends: Sequence[float | None] | None) -> dict[str, fl
     """Return both ends of an interval as columns of a table, empty without one."""
     low, high = ends or (None, None)
     return {f"{name}_low": low, f"{name}_high": high}
-
-
-def among_failed(errors: int) -> str:
-    """Format a percentile that has no value: requests failed, or were too few."""
-    return f"beyond every answer ({errors:,} failed)" if errors else "not known"
 
 
 def is_reduced(document: Result | ComparisonRow) -> bool:

@@ -2,7 +2,6 @@
 
 import json
 import re
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -39,18 +38,13 @@ def test_the_json_is_what_the_code_makes(tmp_path: Path) -> None:
 
 
 @each
-def test_a_dashboard_keeps_grafana_s_schema(name: str) -> None:
+def test_a_dashboard_and_its_panels_keep_grafana_s_schemas(name: str) -> None:
     board = document(name)
     for annotation in board["annotations"]["list"]:
         assert annotation.keys() >= OF_THE_SOURCE
         for key in OF_THE_SOURCE:
             del annotation[key]
     jsonschema.validate(board, SCHEMA["dashboard"])
-
-
-@each
-def test_its_panels_keep_the_schemas_of_theirs(name: str) -> None:
-    assert panels(name)
     for panel in panels(name):
         custom = panel.get("fieldConfig", {}).get("defaults", {}).get("custom", {})
         schema = SCHEMA[panel["type"].replace("-", "")]
@@ -73,14 +67,12 @@ def test_every_panel_says_what_it_shows_and_no_two_lie_over_each_other(name: str
     assert all(panel["title"] and panel["description"].endswith(".") and panel["targets"] for panel in found)
     for panel in found:
         assert len({target["refId"] for target in panel["targets"]}) == len(panel["targets"])
-    cells = [_cells(panel["gridPos"]) for panel in document(name)["panels"]]
-    assert not [(one, other) for one, other in combinations(cells, 2) if one & other]
-    assert all(column < 24 for cell in cells for column, _ in cell)
-
-
-def _cells(place: dict[str, int]) -> set[tuple[int, int]]:
-    columns, lines = range(place["x"], place["x"] + place["w"]), range(place["y"], place["y"] + place["h"])
-    return {(column, line) for column in columns for line in lines}
+    places = [panel["gridPos"] for panel in document(name)["panels"]]
+    cells = [
+        (x, y) for at in places for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])
+    ]
+    assert len(set(cells)) == len(cells)
+    assert all(column < 24 for column, _ in cells)
 
 
 @each

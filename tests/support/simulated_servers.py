@@ -6,8 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from servemark.stats.order_statistics import Ranks, ranks
-from servemark.stats.percentiles import PERCENTILES
+from servemark.stats.percentiles import PERCENTILES, Ranks, ranks
 
 RATE = 1000.0
 WINDOWS = 10

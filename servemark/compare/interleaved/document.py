@@ -23,13 +23,14 @@ from servemark.results.schema.comparison import (
 from servemark.results.schema.header import reason_of
 from servemark.results.schema.run import Result
 from servemark.search.refinement import HighestRate
-from servemark.stats.anytime import MINIMUM_LOOK, anytime_ratio
 from servemark.stats.histogram import Histogram
 from servemark.stats.percentiles import percentile_key, samples_needed
 from servemark.stats.ratios import (
+    MINIMUM_LOOK,
     MINIMUM_PAIRS,
     MINIMUM_REPEATS,
     RatioFigures,
+    anytime_ratio,
     holm,
     mean_interval,
     merge,

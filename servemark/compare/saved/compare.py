@@ -17,7 +17,7 @@ from servemark.results.saved import runs_below
 from servemark.results.schema.comparison import Difference, SavedComparison, Subject
 from servemark.results.schema.header import reason_of
 from servemark.results.schema.kernels import KernelCase, KernelsDocument, ProbeKey, named, other_work, title
-from servemark.stats.order_statistics import CONFIDENCE
+from servemark.stats.percentiles import CONFIDENCE
 from servemark.stats.power import detectable
 from servemark.stats.ratios import MINIMUM_FOR_MEDIAN, median_ratio
 

@@ -9,7 +9,7 @@ from servemark.errors import ResultError
 from servemark.results.schema.comparison import DifferingKey, SavedComparison, Subject
 from servemark.results.schema.details import PROCESS
 from servemark.results.schema.header import opening, reason_of
-from servemark.stats.order_statistics import CONFIDENCE
+from servemark.stats.percentiles import CONFIDENCE
 
 
 @dataclass(frozen=True)

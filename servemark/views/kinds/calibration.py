@@ -5,7 +5,7 @@ from typing import Any
 
 from servemark.quantities import figure
 from servemark.results.saved import Saved
-from servemark.results.schema.calibration import Calibration, CalibrationRow
+from servemark.results.schema.calibration import Calibration
 from servemark.results.schema.header import reason_of
 from servemark.views.blocks import Article, Check, Facts, Lines, Section, Table
 from servemark.views.shape import shaped
@@ -18,18 +18,19 @@ def article(saved: Saved) -> Article:
     answer = (
         f"servemark is {judged['outcome']} on this machine: {judged['words']}" if judged else "nothing was measured"
     )
-    said = [f"{meter['name']}: {'; '.join(meter['wrong'])}" for meter in document["meters"] if meter["wrong"]]
-    wrong = [Lines(said)] if said else []
+    wrong = [f"{meter['name']}: {'; '.join(meter['wrong'])}" for meter in document["meters"] if meter["wrong"]]
+    found = [(row["case"], reason_of(row, "reported_ms")) for row in document["rows"]]
+    without = [f"{case}: {reason}" for case, reason in found if reason]
     rounds = f"{document['rounds']} rounds" if document["rounds"] > 1 else "1 round"
     return shaped(
         document,
         about=f"{len(document['cases'])} cases, {len(document['meters'])} load generators, {rounds}  |  calibration",
         answer=answer,
         sections=[
-            Section("Load generators", [_meters(document), *wrong], titled=True),
+            Section("Load generators", [_meters(document), Lines(wrong)], titled=True),
             Section("Errors: reported less true (ms)", [_errors(document)], titled=True),
             Section("Arrivals beside their schedule", [_arrivals(document)], titled=True),
-            Section("Without figures", [Lines(lines)] if (lines := [*_without(document)]) else [], titled=True),
+            Section("Without figures", [Lines(without)], titled=True),
             Section("How well the truth is known", [Facts([*_golden(document)])], titled=True),
         ],
         outcome=judged["outcome"] if judged else "",
@@ -83,12 +84,6 @@ def _arrivals(document: Calibration) -> Table:
     return Table(["case", "generator", "came (/s)", "off p50 (ms)", "off p99 (ms)", "KS distance", "KS p"], rows)
 
 
-def _without(document: Calibration) -> Iterator[str]:
-    for row in document["rows"]:
-        if reason := reason_of(row, "reported_ms"):
-            yield f"{row['case']}: {reason}"
-
-
 def _golden(document: Calibration) -> Iterator[tuple[str, str]]:
     golden = document["golden"]
     yield "Golden server", "before ordinary work (real time)" if golden["realtime"] else "among ordinary work"
@@ -102,16 +97,14 @@ def _golden(document: Calibration) -> Iterator[tuple[str, str]]:
 
 def records(saved: Saved) -> list[dict[str, Any]]:
     """A row for each load generator in each case."""
-    return [_record(row) for row in saved.of(Calibration)["rows"]]
-
-
-def _record(row: CalibrationRow) -> dict[str, Any]:
-    groups = ("reported_ms", "true_ms", "error_ms", "arrivals")
-    flat = {key: value for key, value in row.items() if key not in groups}
-    for group in groups:
-        held: Any = row.get(group) or {}
-        flat |= {f"{group.removesuffix('_ms')}_{key}" + "_ms" * group.endswith("_ms"): held[key] for key in held}
-    return flat
+    groups = {f"{name}_ms": f"{name}_%s_ms" for name in ("reported", "true", "error")} | {"arrivals": "arrivals_%s"}
+    return [
+        {
+            **{key: value for key, value in row.items() if key not in groups},
+            **{name % key: value for group, name in groups.items() for key, value in (row.get(group) or {}).items()},
+        }
+        for row in saved.document["rows"]
+    ]
 
 
 def checks(saved: Saved) -> list[Check]:

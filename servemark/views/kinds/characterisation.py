@@ -6,14 +6,13 @@ from typing import Any
 
 from servemark.characterise.analysis import INTENSITY, LATENCY, PARAMETERS, WORK, failure_of, first_engine, sizes
 from servemark.characterise.tables import Data, Value, every
-from servemark.quantities import duration_text, figure
+from servemark.quantities import duration_text, figure, with_interval
 from servemark.results.saved import Saved
 from servemark.results.schema.header import reason_of
 from servemark.results.schema.suite import Characterisation
 from servemark.views.blocks import Article, Block, Check, Figure, Lines, Section, Table
-from servemark.views.drawing.axis import linear, logarithmic
-from servemark.views.drawing.charts import radars
-from servemark.views.drawing.plot import Bar, Key, Plot, colour_of, ends
+from servemark.views.charts import Bar, radars
+from servemark.views.drawing import Key, Plot, colour_of, linear, logarithmic
 from servemark.views.kinds.profile import by_category
 from servemark.views.shape import made, shaped
 from servemark.views.wording import listed, percent
@@ -82,8 +81,7 @@ def _answer(document: Characterisation) -> str:
 
 
 def _factor(claim: Mapping[str, Any]) -> str:
-    low, high = claim["interval"] or (None, None)
-    return f"{claim['factor']:.2f}" + (f" ({low:.2f} to {high:.2f})" if low is not None else "")
+    return with_interval(f"{claim['factor']:.2f}", claim["interval"], 2)
 
 
 def _claim_words(document: Characterisation) -> Iterator[str]:
@@ -124,9 +122,9 @@ def _claims(document: Characterisation) -> list[Block]:
         Bar(claim["subset"], claim["factor"], claim["interval"], number, digits=2)
         for number, claim in enumerate(prediction["claims"])
     ]
-    axis = logarithmic("factor between predicted and measured ratio", [1.0, *ends(drawn)])
+    title, unit = "Error of the prediction: 1 is perfect", "factor between predicted and measured ratio"
     head = ["subset", "factor", "95 % interval"]
-    return [Figure.of_bars("Error of the prediction: 1 is perfect", axis, drawn, head, points=True)]
+    return [Figure.of_bars(title, unit, drawn, head, points=True, around=[1.0])]
 
 
 def _complexity(document: Characterisation, found: Named) -> list[Block]:

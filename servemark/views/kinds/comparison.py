@@ -10,30 +10,13 @@ from servemark.results.schema.comparison import ComparisonDocument, ComparisonRo
 from servemark.results.schema.header import reason_of
 from servemark.views.blocks import Article, Block, Check, Facts, Lines, Section, Table
 from servemark.views.kinds import difference
-from servemark.views.plots.engines import (
-    RATIOS,
-    RatioName,
-    agreements,
-    answer,
-    device,
-    figures,
-    in_flight,
-    layout,
-    pareto,
-    ratio_of,
-    ratios,
-)
+from servemark.views.plots import engines
+from servemark.views.plots.engines import RATIOS, RatioName
 from servemark.views.shape import shaped
 from servemark.views.verdict import validity
-from servemark.views.wording import (
-    RANDOM_WEIGHTS,
-    agreement_words,
-    is_reduced,
-    low_and_high,
-    only_agreement,
-    score,
-)
+from servemark.views.wording import RANDOM_WEIGHTS, agreement_words, is_reduced, low_and_high, only_agreement, score
 
+Column = Callable[[ComparisonRow], str]
 FootprintName = Literal["startup_s", "cpu_ms_per_inference", "memory_bytes"]
 _ALWAYS = ("p50 ms", "p99 ms", "inferences/s", "p50 ratio", "throughput ratio")
 _APART = 0.2
@@ -46,7 +29,7 @@ def article(saved: Saved) -> Article:
     """The answer, the tables, the figures, and the caveats after them."""
     document = saved.of(ComparisonDocument)
     rows, gate = document["rows"], document.get("gate")
-    said = [*(difference.answer(gate) if gate else []), *answer(document)]
+    said = [*(difference.answer(gate) if gate else []), *engines.answer(document)]
     first = document["baseline"]
     return shaped(
         document,
@@ -56,16 +39,16 @@ def article(saved: Saved) -> Article:
         sections=[
             Section("Servers" if document.get("servers") else "Engines", list(_tables(document))),
             *(difference.subjects(gate) if gate else []),
-            Section("Ratios", lambda: ratios(rows, first)),
-            Section("Latency and throughput", lambda: figures(rows)),
-            Section("Queue", lambda: in_flight(rows)),
-            Section("Throughput against p99", lambda: pareto(rows)),
-            Section("Speed against agreement", lambda: agreements(rows) if any(map(is_reduced, rows)) else []),
+            Section("Ratios", lambda: engines.ratios(rows, first)),
+            Section("Latency and throughput", lambda: engines.figures(rows)),
+            Section("Queue", lambda: engines.in_flight(rows)),
+            Section("Throughput against p99", lambda: engines.pareto(rows)),
+            Section("Speed against agreement", lambda: engines.agreements(rows) if any(map(is_reduced, rows)) else []),
             Section("What to know", [Lines(notes(document))]),
             Section("Rounds", lambda: _rounds(document)),
         ],
         badges=[validity(all(row["verdict"]["valid"] for row in rows))],
-        before_environment=_not_measured(rows),
+        before_environment=[Facts([*_gaps(rows, wanted=False)], "Not measured", folded=True)],
     )
 
 
@@ -117,7 +100,8 @@ def notes(document: ComparisonDocument) -> list[str]:
             counted = ", ".join(f"{name} in {count}" for name, count in row["verdict"]["failed"].items())
             remedy = row["verdict"].get("remedy")
             lines.append(f"{row['label']}: {_rounds_valid(row)}; {counted}{f': {remedy}' if remedy else ''}")
-    return [*lines, *_scored(rows), *_noise(rows, document["turns"]), *_gaps(rows, wanted=True)]
+    named = (f"{name}: {reason}" for name, reason in _gaps(rows, wanted=True))
+    return [*lines, *_scored(rows), *_noise(rows, document["turns"]), *named]
 
 
 def _scored(rows: Sequence[ComparisonRow]) -> Iterator[str]:
@@ -183,9 +167,9 @@ def _noise(rows: Sequence[ComparisonRow], turns: Sequence[ComparisonTurn]) -> It
         )
 
 
-def _gaps(rows: Sequence[ComparisonRow], *, wanted: bool) -> Iterator[str]:
-    """The reason of each dash, once for all engines that share it: of the columns that are shown, or of the others."""
-    reasons: dict[str, list[str]] = {}
+def _gaps(rows: Sequence[ComparisonRow], *, wanted: bool) -> Iterator[tuple[str, str]]:
+    """Name and reason of each dash, once for all engines that share it: of the shown columns, or of the others."""
+    reasons: dict[tuple[str, str], list[str]] = {}
     unasked = {name for name in _UNASKED if name != "max rate" or not any(row["max_rate"] for row in rows)}
     for row in rows:
         found = {
@@ -203,26 +187,21 @@ def _gaps(rows: Sequence[ComparisonRow], *, wanted: bool) -> Iterator[str]:
         }
         for name, reason in found.items():
             if reason and (name in unasked) is not wanted:
-                reasons.setdefault(f"{name}: {reason}", []).append(row["label"])
-    for reason, labels in reasons.items():
-        yield reason if len(labels) == len(rows) else f"{reason} ({', '.join(labels)})"
-
-
-def _not_measured(rows: Sequence[ComparisonRow]) -> list[Block]:
-    found = [line.split(": ", 1) for line in _gaps(rows, wanted=False)]
-    return [Facts([(name, reason) for name, reason in found], "Not measured", folded=True)] if found else []
+                reasons.setdefault((name, str(reason)), []).append(row["label"])
+    for (name, reason), labels in reasons.items():
+        yield name, reason if len(labels) == len(rows) else f"{reason} ({', '.join(labels)})"
 
 
 def _tables(document: ComparisonDocument) -> Iterator[Table]:
     """Yield the tables: circumstances, figures, and ratios to the first engine; columns of dashes only are left out."""
-    subjects: dict[str, Callable[[ComparisonRow], str]] = {
-        "device": device,
-        "instances x threads": layout,
+    subjects: dict[str, Column] = {
+        "device": engines.device,
+        "instances x threads": engines.layout,
         "precision": lambda row: str(row["precision"] or "?"),
         "outputs against fp32": _outputs,
         "tuned": lambda row: _tuned(document, row),
     }
-    measured: dict[str, Callable[[ComparisonRow], str]] = {
+    measured: dict[str, Column] = {
         "p50 ms": lambda row: figure(row["latency_ms"]["p50"]),
         "p99 ms": lambda row: figure(row["latency_ms"]["p99"]),
         "inferences/s": lambda row: figure(row["inferences_per_s"]["mean"]),
@@ -234,7 +213,7 @@ def _tables(document: ComparisonDocument) -> Iterator[Table]:
         "variation": lambda row: "-" if row["variation"]["p50"] is None else f"{row['variation']['p50']:.1%}",
         "verdict": _verdict,
     }
-    taken: dict[str, Callable[[ComparisonRow], str]] = {
+    taken: dict[str, Column] = {
         "version": lambda row: str(servers[row["label"]]["version"] or "?"),
         "requests": lambda row: servers[row["label"]]["requests"],
         "start-up s": lambda row: _of_footprint(row, "startup_s"),
@@ -258,10 +237,10 @@ def _of_footprint(row: ComparisonRow, key: FootprintName, unit: float = 1.0) -> 
     return figure(None if value is None else value / unit)
 
 
-def _columns(first: str, rows: Sequence[ComparisonRow], columns: Mapping[str, Callable[[ComparisonRow], str]]) -> Table:
+def _columns(first: str, rows: Sequence[ComparisonRow], columns: Mapping[str, Column]) -> Table:
     """A table with a row for each engine."""
-    made_ = [[str(row["label"]), *(cell(row) for cell in columns.values())] for row in rows]
-    return Table.known([first, *columns], made_, _ALWAYS)
+    cells = [[str(row["label"]), *(cell(row) for cell in columns.values())] for row in rows]
+    return Table.known([first, *columns], cells, _ALWAYS)
 
 
 def _tuned(document: ComparisonDocument, row: ComparisonRow) -> str:
@@ -319,7 +298,7 @@ def _verdict(row: ComparisonRow) -> str:
 
 def _ratio(name: RatioName, row: ComparisonRow) -> str:
     """An engine against the first: below 1 is faster for latencies, above 1 for throughput and rate."""
-    ratio = ratio_of(row, name)
+    ratio = row["ratio"][name]
     if ratio is None:
         return "-"
     # The runs that met a rate are VALID, whatever the rounds were.
@@ -340,15 +319,8 @@ def _rounds(document: ComparisonDocument) -> list[Block]:
         ]
         for turn in document["turns"]
     ]
-    head = [
-        "round",
-        "server" if document.get("servers") else "engine",
-        "p50 ms",
-        "inferences/s",
-        "verdict",
-        "objective",
-        "folder",
-    ]
+    what = "server" if document.get("servers") else "engine"
+    head = ["round", what, "p50 ms", "inferences/s", "verdict", "objective", "folder"]
     return [Table(head, rows, caption=f"{len(rows)} runs in order", folded=True)]
 
 

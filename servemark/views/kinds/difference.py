@@ -16,8 +16,8 @@ from servemark.results.schema.comparison import (
 )
 from servemark.results.schema.header import reason_of
 from servemark.views.blocks import Article, Block, Check, Figure, Lines, Routine, Section, Table
-from servemark.views.drawing.axis import Axis, linear, logarithmic
-from servemark.views.drawing.plot import Bar, Plot, ends
+from servemark.views.charts import Bar
+from servemark.views.drawing import Axis, Plot, linear
 from servemark.views.shape import shaped
 
 NEARLY = 0.1
@@ -107,8 +107,8 @@ def _ratios(subject: Subject, found: SavedComparison) -> list[Figure]:
         return []
     limits = [1 / (1 + found["threshold"]), 1.0, 1 + found["threshold"]]
     note = f"Lines: {found['confidence'] * 100:.3g} % intervals. Hollow: chance may explain the difference."
-    title, axis = f"Ratio of {found['b']} to {found['a']}", logarithmic("ratio", [*limits, *ends(drawn)])
-    return [Figure.of_bars(title, axis, drawn, ["figure", "ratio", "interval"], note=note, points=True)]
+    title, head = f"Ratio of {found['b']} to {found['a']}", ["figure", "ratio", "interval"]
+    return [Figure.of_bars(title, "ratio", drawn, head, note=note, points=True, around=limits)]
 
 
 def notes(found: SavedComparison) -> list[str]:

@@ -7,11 +7,10 @@ from servemark.machine.cpu_time import QUIET_SHARE
 from servemark.quantities import figure
 from servemark.results.saved import Saved
 from servemark.results.schema.header import figure_of, reason_of
-from servemark.results.schema.profile import EngineProfile, Profile, ProfiledLayer, ProfiledMemory, Rates
+from servemark.results.schema.profile import EngineProfile, Profile, ProfiledMemory, Rates
 from servemark.views.blocks import Article, Block, Check, Figure, Lines, Section, Table
-from servemark.views.drawing.axis import linear
-from servemark.views.drawing.charts import Branch, icicle
-from servemark.views.drawing.plot import Key, Plot, colour_of, stacked
+from servemark.views.charts import Branch, icicle, stacked
+from servemark.views.drawing import Key, Plot, colour_of, linear
 from servemark.views.shape import shaped
 from servemark.views.wording import percent
 
@@ -97,11 +96,8 @@ def _costs(done: Sequence[EngineProfile]) -> Iterator[str]:
 
 
 def _categories(done: Sequence[EngineProfile]) -> Table:
-    names = [each["name"] for each in done[0]["categories"]] if done else []
-    rows = [
-        [name, *(f"{next(c['share'] for c in each['categories'] if c['name'] == name) * 100:.1f}" for each in done)]
-        for name in names
-    ]
+    shares = [{found["name"]: found["share"] for found in each["categories"]} for each in done]
+    rows = [[name, *(f"{found[name] * 100:.1f}" for found in shares)] for name in (shares[0] if shares else ())]
     between = [f"{(each['between_ms'] or 0) / (each['latency_ms'] or 1) * 100:.1f}" for each in done]
     return Table(["category", *(each["engine"] for each in done)], [*rows, [BETWEEN, *between]])
 
@@ -168,27 +164,20 @@ def by_category(
 def _icicle(each: EngineProfile) -> Figure:
     root = Branch(f"{each['engine']}, one inference")
     for layer in each["layers"]:
-        root.grow(
-            _path(layer), Branch(layer["name"], layer["ms"], COLOURS.get(layer["category"], _UNKNOWN), _said(layer))
-        )
+        names = layer["module"].split(".") if layer["module"] else []
+        path = [".".join(names[: count + 1]) for count in range(len(names))]
+        work = f", {figure(layer['flops'] / 1e9)} GFLOP" if layer["flops"] else ""
+        said = f"; {layer['operator']}, {layer['calls']} calls{work}"
+        leaf = Branch(layer["name"], layer["ms"], COLOURS.get(layer["category"], _UNKNOWN), said)
+        root.grow(["steps of the loop", *path] if layer["looped"] else path, leaf)
     root.grow([], Branch(BETWEEN, each["between_ms"] or 0.0))
     used = [c["name"] for c in each["categories"] if c["share"] > 0.001]
     keys = [Key(name, colour_of(COLOURS.get(name, _UNKNOWN)), "dot") for name in used]
     rows = [[c["name"], figure(c["ms"]), percent(c["share"])] for c in each["categories"]]
     title = f"One inference on {each['engine']}: modules, and layers below them"
-    svg = icicle(title, root, "ms")
+    svg = icicle(title, root)
     note = "As wide as its time. Below the modules stand their layers, coloured by category."
     return Figure(title, svg, Table(["category", "ms", "share"], rows), keys, note, wide=True)
-
-
-def _path(layer: ProfiledLayer) -> list[str]:
-    names = layer["module"].split(".") if layer["module"] else []
-    return [*(["steps of the loop"] if layer["looped"] else []), *(".".join(names[: n + 1]) for n in range(len(names)))]
-
-
-def _said(layer: ProfiledLayer) -> str:
-    work = f", {figure(layer['flops'] / 1e9)} GFLOP" if layer["flops"] else ""
-    return f"; {layer['operator']}, {layer['calls']} calls{work}"
 
 
 def _every(done: Sequence[EngineProfile]) -> list[tuple[str, ProfiledMemory]]:

@@ -13,40 +13,16 @@ from servemark.results.saved import Saved
 from servemark.results.schema.details import BOTH, KERNEL, PROCESS, ErrorDetails
 from servemark.results.schema.run import MlperfResult, Result, Scenario, Worker
 from servemark.results.verdict import Kind, failed_constraints, verdict_words
-from servemark.stats.order_statistics import BOUND_CONFIDENCE
-from servemark.stats.percentiles import PERCENTILES
+from servemark.stats.percentiles import BOUND_CONFIDENCE, PERCENTILES
 from servemark.views.blocks import Article, Check, Facts, Lines, Routine, Section, Table
 from servemark.views.kinds.quality import score_words
-from servemark.views.plots.explanation import slow_requests
+from servemark.views.plots import run as sections
+from servemark.views.plots.explanation import explained
 from servemark.views.plots.latency import distributed, over_time, worst_seconds
 from servemark.views.plots.machine import OWN, machine
-from servemark.views.plots.run import (
-    Told,
-    batches,
-    breakdown,
-    cancelled,
-    cold_start,
-    cold_start_cells,
-    commands,
-    mix,
-    search,
-    servers,
-    sizes,
-    table_of,
-    workers,
-)
 from servemark.views.shape import configuration, shaped
 from servemark.views.verdict import answer, judged
-from servemark.views.wording import (
-    RANDOM_WEIGHTS,
-    agreement_words,
-    columns,
-    listed,
-    only_agreement,
-    served,
-    values,
-)
-from servemark.views.wording import answer as found_rate
+from servemark.views.wording import RANDOM_WEIGHTS, agreement_words, columns, listed, only_agreement, served, values
 
 ALIKE = 0.999999
 """Outputs of such a cosine are equal but for rounding."""
@@ -63,31 +39,31 @@ def article(saved: Saved) -> Article:
 
 
 def _load(saved: Saved) -> Article:
-    told = Told(saved.of(Result)["figures"])
+    told = sections.Told(saved.of(Result)["figures"])
     result: Result = {**saved.of(Result), "figures": told}
-    found = result.get("max_rate")
+    found, slow = result.get("max_rate"), result.get("explanation")
     stands = "The run that stands for it" if found and found["rate"] is not None else "The run at the lowest rate"
     return shaped(
         result,
         about=heading(result),
-        answer=found_rate(found, result["request"]["objectives"]["slo"]) if found else answer(result),
+        answer=sections.found_rate(found, result["request"]["objectives"]["slo"]) if found else answer(result),
         sections=[
-            Section("Why it is slow", slow_requests(result), titled=True),
-            Section("Search for the highest rate", search(result) if found else []),
+            Section("Why it is slow", explained(slow) if slow else [], titled=True),
+            Section("Search for the highest rate", sections.search(result) if found else []),
             Section(stands, [Lines([answer(result)])] if found else [], titled=True),
             Section("Latency", [_latencies(result), Lines([*facts(saved, result), *told.others()])]),
-            Section("Cold start", cold_start(result)),
-            Section("Commands", commands(result)),
-            Section("Servers", servers(result)),
+            Section("Cold start", sections.cold_start(result)),
+            Section("Commands", sections.commands(result)),
+            Section("Servers", sections.servers(result)),
         ],
         behind=[
-            Section("Workloads of the mix", mix(result)),
+            Section("Workloads of the mix", sections.mix(result)),
             Section("Distribution of latencies", lambda: distributed(saved)),
             Section("Over time", lambda: over_time(saved)),
-            Section("Server", lambda: [*breakdown(result), *batches(result)]),
+            Section("Server", lambda: [*sections.breakdown(result), *sections.batches(result)]),
             Section("Machine and energy", lambda: machine(saved)),
-            Section("Workers", lambda: workers(result)),
-            Section("Figures", lambda: [table_of(result["figures"])]),
+            Section("Workers", lambda: sections.workers(result)),
+            Section("Figures", lambda: [sections.table_of(result["figures"])]),
         ],
         verdict=result["verdict"],
         last="Configuration and environment",
@@ -174,7 +150,7 @@ def facts(saved: Saved, result: Result) -> list[str]:
             f"requests, at most {count_of(result, 'sequence.in_flight')} in flight; "
             f"{count_of(result, 'sequence.completed'):,} completed, {count_of(result, 'sequence.broken'):,} broken"
         )
-    lines += [*sizes(result), *cancelled(result)]
+    lines += [*sections.sizes(result), *sections.cancelled(result)]
     tls = result["resolved"].get("tls")
     if tls and tls.get("unverified"):
         lines.append("TLS: the server's certificate was not verified (--tls-insecure), so anybody may have answered")
@@ -367,7 +343,7 @@ def records(saved: Saved) -> list[dict[str, Any]]:
             "bottleneck": result["bottleneck"]["by"],
             "energy_boundary": result["details"]["energy"]["boundary"],
         }
-        last = cold_start_cells(saved.of(Result))
+        last = sections.cold_start_cells(saved.of(Result))
     row |= {
         "valid": verdict["valid"],
         "failed_constraints": " ".join(failed_constraints(verdict)),

@@ -12,8 +12,7 @@ from servemark.results.schema.search import Curve, CurvePoint
 from servemark.results.verdict import said, verdict_words
 from servemark.stats.ratios import MINIMUM_REPEATS, variation
 from servemark.views.blocks import Article, Badge, Block, Figure, Lines, Section, Table
-from servemark.views.drawing.axis import linear, logarithmic
-from servemark.views.drawing.plot import Plot
+from servemark.views.drawing import Plot, linear, logarithmic
 from servemark.views.plots.latency import by_percentile, limits
 from servemark.views.plots.run import cold_starts
 from servemark.views.shape import environment, made
@@ -119,8 +118,7 @@ def _curve(curve: Curve, result: Result) -> list[Block]:
     for point in points:
         if point["rate"] == curve["knee"]:
             plot.mark(point["requests_per_s"], f"knee {point['rate']:,g}/s")
-    for words, limit in levels:
-        plot.level(limit, words)
+    plot.levels(levels)
     head = ["asked for/s", "answered/s", "completed", *(f"{name} ms" for name, _ in _LINES.values()), "runs", "verdict"]
     rows = [
         [

@@ -10,8 +10,7 @@ from servemark.results.saved import Saved
 from servemark.results.schema.suite import SuiteDocument, SuiteRow, suite_case
 from servemark.results.verdict import Kind
 from servemark.views.blocks import Article, Block, Check, Figure, Lines, Section, Table
-from servemark.views.drawing.axis import logarithmic
-from servemark.views.drawing.plot import Bar, ends
+from servemark.views.charts import Bar
 from servemark.views.shape import shaped
 from servemark.views.wording import cells
 from servemark.workload.suites import ai_matrix
@@ -133,9 +132,8 @@ def _verdict(row: SuiteRow) -> str:
 def _throughput(rows: Sequence[SuiteRow]) -> list[Block]:
     drawn = [Bar(name_of(row), rate, unit="/s") for row in rows if (rate := row["inferences_per_s"])]
     drawn.sort(key=lambda bar: -(bar.value or 0.0))
-    axis = logarithmic("inferences/s", ends(drawn))
     head = ["workload", "inferences/s"]
-    return [Figure.of_bars("Inferences per second", axis, drawn, head, points=True)] if drawn else []
+    return [Figure.of_bars("Inferences per second", "inferences/s", drawn, head, points=True)] if drawn else []
 
 
 def records(saved: Saved) -> list[dict[str, Any]]:

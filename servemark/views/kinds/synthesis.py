@@ -6,8 +6,7 @@ from servemark.quantities import figure
 from servemark.results.saved import Saved
 from servemark.results.schema.suite import Candidate, CategoryShare, Synthesis, Total
 from servemark.views.blocks import Article, Check, Figure, Lines, Section, Table
-from servemark.views.drawing.axis import linear
-from servemark.views.drawing.plot import Bar, ends
+from servemark.views.charts import Bar
 from servemark.views.shape import shaped
 from servemark.views.wording import listed
 
@@ -29,9 +28,9 @@ def article(saved: Saved) -> Article:
             Section("Distributions of the layers", [_distances(document), Lines(_words(document))], titled=True),
             Section("Mean distance", lambda: [_mean_distances(document)]),
             Section("Totals", [_totals(each) for each in (ours, *others)], titled=True),
-            Section("Time", [_times(document)] if document["contexts"] else [], titled=True),
-            Section("Time by category", [_shares(document)] if document["shares"] else [], titled=True),
-            Section("Workloads held out", [_held_out(document)] if document["held_out"] else [], titled=True),
+            Section("Time", [_times(document)], titled=True),
+            Section("Time by category", [_shares(document)], titled=True),
+            Section("Workloads held out", [_held_out(document)], titled=True),
         ],
     )
 
@@ -79,8 +78,8 @@ def _off(total: Total) -> float:
 
 def _mean_distances(document: Synthesis) -> Figure:
     drawn = [Bar(each["name"], _mean_distance(each), colour=n) for n, each in enumerate(document["candidates"])]
-    axis = linear("standard deviations of the given layers", ends(drawn))
-    return Figure.of_bars("Mean Wasserstein distance of the features", axis, drawn, ["network", "distance"])
+    title, unit = "Mean Wasserstein distance of the features", "standard deviations of the given layers"
+    return Figure.of_bars(title, unit, drawn, ["network", "distance"])
 
 
 def _distances(document: Synthesis) -> Table:
@@ -122,7 +121,7 @@ def _times(document: Synthesis) -> Table:
     rows = []
     for each in document["contexts"]:
         ours, theirs = each["measured_ms"], each["predicted_ms"]
-        ratio = figure(ours / theirs) if ours and theirs else "-"
+        ratio = figure(ours / theirs if ours and theirs else None)
         rows.append([each["engine"], str(each["batch_size"]), figure(theirs), figure(ours), ratio])
     return Table(["engine", "batch", "predicted ms", "measured ms", "ratio"], rows)
 

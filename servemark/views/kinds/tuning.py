@@ -8,8 +8,8 @@ from servemark.results.saved import Saved
 from servemark.results.schema.header import reason_of
 from servemark.results.schema.search import CandidateFigures, TuningDocument
 from servemark.views.blocks import Article, Block, Check, Facts, Figure, Lines, Section, Table
-from servemark.views.drawing.axis import linear
-from servemark.views.drawing.plot import GOOD, Bar, ends
+from servemark.views.charts import Bar
+from servemark.views.drawing import GOOD
 from servemark.views.shape import shaped
 from servemark.views.wording import served
 
@@ -154,7 +154,7 @@ def _path(document: TuningDocument) -> list[Block]:
             if rate is not None
         ]
         if drawn:
-            parts.append(Figure.of_bars(name, linear(unit, ends(drawn)), drawn, ["candidate", unit, "came to"]))
+            parts.append(Figure.of_bars(name, unit, drawn, ["candidate", unit, "came to"]))
     return parts
 
 

@@ -11,8 +11,8 @@ from servemark.results.schema.comparison import ComparisonDocument, ComparisonRo
 from servemark.results.schema.header import figure_of
 from servemark.stats.ratios import RatioFigures
 from servemark.views.blocks import Block, Figure, Table
-from servemark.views.drawing.axis import linear, logarithmic
-from servemark.views.drawing.plot import Bar, Plot, ends
+from servemark.views.charts import Bar
+from servemark.views.drawing import Plot, linear
 from servemark.views.wording import RANDOM_WEIGHTS, agreement_words, listed, only_agreement
 
 RatioName = Literal["p50", "p99", "inferences_per_s", "max_rate"]
@@ -36,7 +36,7 @@ def answer(document: ComparisonDocument) -> list[str]:
     Like "onnxruntime is fastest: openvino 1.20x its p50, pytorch and tensorflow 2.4x".
     """
     first, rows, load = document["baseline"], document["rows"], document["load"]
-    known = [key for key in _MEASURES if any(ratio_of(row, key) for row in rows)]
+    known = [key for key in _MEASURES if any(row["ratio"][key] for row in rows)]
     if not known:
         return [f"{first} alone: {figure(rows[0]['inferences_per_s']['mean'])} inferences/s" if rows else "no figures"]
     closed = load is not None and isinstance(read_single_load(load), ClosedLoop)
@@ -46,20 +46,17 @@ def answer(document: ComparisonDocument) -> list[str]:
 
 def _tested_together(rows: Sequence[ComparisonRow], shown: Sequence[RatioName]) -> list[str]:
     """Explain ratios that may be chance, although the interval of each leaves out 1."""
-    found = [(str(row["label"]), ratio) for key in shown for row in rows if (ratio := ratio_of(row, key))]
-    odd = {name for name, ratio in found if not ratio["significant"] and _leaves_out_1(ratio)}
+    found = [(str(row["label"]), ratio) for key in shown for row in rows if (ratio := row["ratio"][key])]
+    chance = [(name, ratio["ci95"]) for name, ratio in found if not ratio["significant"]]
+    odd = {name for name, ends in chance if ends and not ends[0] <= 1 <= ends[1]}
     if not odd:
         return []
     names = listed([name for name in dict(found) if name in odd])
     return [f"{names}: an interval leaves out 1, which may still be luck: all ratios are tested together (Holm)"]
 
 
-def _leaves_out_1(ratio: RatioFigures) -> bool:
-    return ratio["ci95"] is not None and not ratio["ci95"][0] <= 1 <= ratio["ci95"][1]
-
-
 def _fastest(first: str, rows: Sequence[ComparisonRow], key: RatioName) -> str:
-    found = {str(row["label"]): ratio for row in rows if (ratio := ratio_of(row, key))}
+    found = {str(row["label"]): ratio for row in rows if (ratio := row["ratio"][key])}
     measure, lower = _MEASURES[key], key in LOWER_IS_BETTER
     best, better, which = _FASTER if lower else _MORE
     if len(found) + 1 > _MANY:
@@ -136,11 +133,6 @@ def times(ratio: RatioFigures) -> str:
     return f"{value:.2f}x" if value < 2 else f"{value:.1f}x" if value < 10 else f"{value:,.0f}x"
 
 
-def ratio_of(row: ComparisonRow, name: RatioName) -> RatioFigures | None:
-    """One of an engine's ratios, by its key in comparison.json."""
-    return row["ratio"][name]
-
-
 def device(row: ComparisonRow) -> str:
     """Name an engine's device, and its provider if that says more: "cpu, eager", but not "cpu, CPU"."""
     place = str(row["device"] or "?")
@@ -166,16 +158,13 @@ def figures(rows: Sequence[ComparisonRow]) -> list[Block]:
             continue
         drawn = [Bar(_name(row), *each, number) for number, (row, each) in enumerate(zip(rows, found, strict=True))]
         head = ["engine", "ms", "95 % interval"]
-        parts.append(Figure.of_bars(f"{name} of each engine", linear("ms", ends(drawn)), drawn, head))
+        parts.append(Figure.of_bars(f"{name} of each engine", "ms", drawn, head))
     rates = [row["inferences_per_s"] for row in rows]
     drawn = [
         Bar(_name(row), each["mean"], each["ci95"], n) for n, (row, each) in enumerate(zip(rows, rates, strict=True))
     ]
-    axis = linear("inferences/s", ends(drawn))
-    return [
-        *parts,
-        Figure.of_bars("Throughput of each engine", axis, drawn, ["engine", "inferences/s", "95 % interval"]),
-    ]
+    head = ["engine", "inferences/s", "95 % interval"]
+    return [*parts, Figure.of_bars("Throughput of each engine", "inferences/s", drawn, head)]
 
 
 def ratios(rows: Sequence[ComparisonRow], first: str) -> list[Block]:
@@ -190,14 +179,13 @@ def ratios(rows: Sequence[ComparisonRow], first: str) -> list[Block]:
                 said=("yes" if ratio["significant"] else "no") if ratio["ci95"] else "-",
             )
             for number, row in enumerate(rows)
-            if (ratio := ratio_of(row, key))
+            if (ratio := row["ratio"][key])
         ]
         if drawn:
             better = "below 1 is faster" if key in LOWER_IS_BETTER else "above 1 is more"
-            axis = logarithmic(f"ratio to {first}", [1.0, *ends(drawn)])
-            head = ["engine", "ratio", "95 % interval", "beyond chance"]
-            name = f"{title}, ratio to {first}: {better}"
-            parts.append(Figure.of_bars(name, axis, drawn, head, note=_CHANCE, points=True))
+            head, unit = ["engine", "ratio", "95 % interval", "beyond chance"], f"ratio to {first}"
+            name = f"{title}, {unit}: {better}"
+            parts.append(Figure.of_bars(name, unit, drawn, head, note=_CHANCE, points=True, around=[1.0]))
     return parts
 
 
@@ -209,13 +197,12 @@ def in_flight(rows: Sequence[ComparisonRow]) -> list[Block]:
     drawn = [
         Bar(_name(row), each["mean"], each["ci95"], number, said=f"{each['most']:,}") for number, row, each in found
     ]
-    axis = linear("requests in flight", ends(drawn))
     head = ["engine", "mean", "95 % interval", "most"]
     note = (
         "Mean: answers per second times mean latency (Little's law); failed requests are not in it. "
         "At equal rates more of them wait in a queue."
     )
-    return [Figure.of_bars("Requests in flight, mean", axis, drawn, head, note=note)]
+    return [Figure.of_bars("Requests in flight, mean", "requests in flight", drawn, head, note=note)]
 
 
 def pareto(rows: Sequence[ComparisonRow]) -> list[Block]:
@@ -269,8 +256,7 @@ def agreements(rows: Sequence[ComparisonRow]) -> list[Block]:
         speed, said = row["inferences_per_s"]["mean"], agreement_words(agreement)
         plot.dots([(speed, figure_of(agreement, key), f"{row['label']}: {said}")], row["label"], number)
         cells.append([row["label"], figure(speed), said])
-    for limit in limits:
-        plot.level(limit, f"tolerance {limit:g}")
+    plot.levels((f"tolerance {limit:g}", limit) for limit in limits)
     note = RANDOM_WEIGHTS if any(only_agreement(row, agreement) for _, row, agreement in found) else ""
     return [Figure.of(plot, f"{words} over speed", Table(["engine", "inferences/s", "agreement"], cells), note=note)]
 

@@ -3,11 +3,9 @@
 from collections.abc import Iterator
 
 from servemark.quantities import figure, interval_words
-from servemark.results.schema.explanation import ExplainedPart, Explanation, Ladder, Tried
-from servemark.results.schema.run import Result
+from servemark.results.schema.explanation import Explanation, Ladder
 from servemark.views.blocks import Block, Figure, Lines, Table
-from servemark.views.drawing.axis import linear
-from servemark.views.drawing.plot import Bar, bars
+from servemark.views.charts import Bar, bars
 from servemark.views.wording import cells
 
 LEAST_SHARE = 0.005
@@ -17,12 +15,6 @@ LEAST_MS = 0.0005
 _STEPS = ("queue_ms", "input_ms", "infer_ms", "output_ms")
 _WIDTH = 40
 """Characters of a waterfall on a terminal."""
-
-
-def slow_requests(result: Result) -> list[Block]:
-    """The blocks of a run's explanation; none where it has none."""
-    found = result.get("explanation")
-    return [] if found is None else explained(found)
 
 
 def explained(found: Explanation) -> list[Block]:
@@ -39,18 +31,18 @@ def waterfall(found: Explanation) -> Figure:
     median = sum(part["median_ms"] for part in parts)
     drawn, rows, start = [], [], 0.0
     for number, part in enumerate(parts):
-        words = part["words"]
         if abs(part["tail_ms"]) >= LEAST_SHARE * whole:
             colour = 0 if part["cause"] == "model" else 1 + number % 6
-            drawn.append(Bar(words, part["tail_ms"], None, colour, unit=" ms", start=start))
-        rows.append(_row(part, start, whole))
+            drawn.append(Bar(part["words"], part["tail_ms"], None, colour, unit=" ms", start=start))
+        times = [figure(part["tail_ms"]), figure(part["median_ms"]), figure(part["excess_ms"])]
+        bar = _bar(start, start + part["tail_ms"], whole)
+        rows.append([part["words"], *times, f"{100 * part['share']:.0f} %", bar])
         start += part["tail_ms"]
     drawn += [Bar("the slowest 1 %", whole, None, 0, unit=" ms"), Bar("around the median", median, None, 0, unit=" ms")]
     rows.append(["in all", figure(whole), figure(median), figure(found["excess_ms"]), "100 %", "#" * _WIDTH])
     head = ["mean ms of", "the slowest 1 %", "the median", "excess", "of the excess", ""]
     title = "From the model's own work to the slowest 1 %"
-    axis = linear("ms", [0.0, whole, median, *(bar.start + (bar.value or 0.0) for bar in drawn)])
-    return Figure(title, bars(title, axis, drawn), Table(head, rows), tabled=True)
+    return Figure(title, bars(title, "ms", drawn), Table(head, rows), tabled=True)
 
 
 def ladder(found: Ladder) -> list[Block]:
@@ -58,25 +50,17 @@ def ladder(found: Ladder) -> list[Block]:
     drawn, rows, start = [], [], 0.0
     whole = max(rung["mean_ms"] for rung in found["rungs"])
     for number, rung in enumerate(found["rungs"]):
-        step, ends = rung["step_ms"], rung["step_ci95_ms"]
+        step = rung["step_ms"]
         drawn.append(Bar(rung["words"], step, None, number % 7, unit=" ms", start=start))
         steps = ["-"] * len(_STEPS) if rung["server"] is None else cells(rung["server"], _STEPS)
-        interval = "-" if ends is None else interval_words(ends)
-        bar = _bar(start, rung["mean_ms"], whole)
-        rows.append([rung["words"], figure(rung["mean_ms"]), figure(step), interval, *steps, bar])
+        times = [figure(rung["mean_ms"]), figure(step), interval_words(rung["step_ci95_ms"])]
+        rows.append([rung["words"], *times, *steps, _bar(start, rung["mean_ms"], whole)])
         start = rung["mean_ms"]
     head = ["ms, mean of the rounds", "latency", "more than above", "95 % interval"]
     head += ["queue", "input", "infer", "output", ""]
     title = f"From the engine to p99, in {found['rounds']} rounds"
-    axis = linear("ms", [0.0, whole, *(bar.start + (bar.value or 0.0) for bar in drawn)])
     missing = [f"no {each['rung'].replace('_', ' ')}: {each['reason']}" for each in found["left_out"]]
-    return [Figure(title, bars(title, axis, drawn), Table(head, rows), tabled=True), Lines(missing)]
-
-
-def _row(part: ExplainedPart, start: float, whole: float) -> list[str]:
-    bar = _bar(start, start + part["tail_ms"], whole)
-    share = f"{100 * part['share']:.0f} %"
-    return [part["words"], *(figure(part[key]) for key in ("tail_ms", "median_ms", "excess_ms")), share, bar]
+    return [Figure(title, bars(title, "ms", drawn), Table(head, rows), tabled=True), Lines(missing)]
 
 
 def _bar(start: float, end: float, whole: float) -> str:
@@ -93,7 +77,10 @@ def _changes(found: Explanation) -> Iterator[str]:
         ]
         yield f"fix: {fix['words']}: {' and '.join(known) or 'not'} predicted ({fix['basis']})"
     if (tried := found["tried"]) is not None:
-        yield _tried(tried)
+        predicted = "" if tried["predicted_ratio"] is None else f", predicted {tried['predicted_ratio']:.2f}"
+        interval = f" (95 % interval {interval_words(tried['ratio_ci95'], 2)})" if tried["ratio_ci95"] else ""
+        ratio = f"{tried.get('percentile', 'p99')} with the first fix / now {tried['ratio']:.2f}{interval}"
+        yield f"tried: {ratio} in {tried['rounds']} rounds{predicted}"
 
 
 def _said(found: Explanation) -> Iterator[str]:
@@ -109,11 +96,3 @@ def _said(found: Explanation) -> Iterator[str]:
         yield f"pauses of the server: {stopped['count']}, median {figure(stopped['median_ms'])} ms{period}"
     if found["note"]:
         yield f"missing: {found['note']}"
-
-
-def _tried(tried: Tried) -> str:
-    predicted = "" if tried["predicted_ratio"] is None else f", predicted {tried['predicted_ratio']:.2f}"
-    ends = tried["ratio_ci95"]
-    interval = f" (95 % interval {interval_words(ends, 2)})" if ends else ""
-    ratio = f"{tried.get('percentile', 'p99')} with the first fix / now {tried['ratio']:.2f}{interval}"
-    return f"tried: {ratio} in {tried['rounds']} rounds{predicted}"

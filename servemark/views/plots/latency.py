@@ -21,8 +21,7 @@ from servemark.results.schema.run import Result
 from servemark.stats.histogram import Histogram
 from servemark.stats.percentiles import beyond_chance
 from servemark.views.blocks import Block, Figure, Lines, Table
-from servemark.views.drawing.axis import Axis, linear, logarithmic, percentiles
-from servemark.views.drawing.plot import BAD, Plot
+from servemark.views.drawing import BAD, Axis, Level, Plot, Point, linear, logarithmic, percentiles
 from servemark.views.wording import values
 
 SHOWN = 3
@@ -38,17 +37,12 @@ SHARES = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999, 0.99999)
 """Rows of the table, as far as the samples reach."""
 _POINTS = 160
 _SAVED = {"latency_us": "latency", "service_time_us": "service time"}
-Level = tuple[str, float]
-"""A limit in words and in ms."""
 
 
 def quantiles(histogram: Histogram, shares: Sequence[float]) -> list[float]:
-    """Nearest-rank quantiles in ms."""
-    cumulated = np.cumsum(histogram.counts)
-    ranks = np.clip(np.ceil(np.round(np.array(shares) * histogram.count, 9)), 1, histogram.count)
-    slots = np.searchsorted(cumulated, ranks)
-    low, high = histogram.min_ns / 1e6, histogram.max_ns / 1e6
-    return [min(max(Histogram.value_ms(int(slot)), low), high) for slot in slots]
+    """Nearest-rank quantiles of the answered requests in ms."""
+    answered = histogram.answered()
+    return [answered.percentile(100 * share) for share in shares]
 
 
 def by_percentile(found: Mapping[str, Histogram], levels: Sequence[Level] = ()) -> Figure:
@@ -62,9 +56,8 @@ def by_percentile(found: Mapping[str, Histogram], levels: Sequence[Level] = ()) 
         logarithmic("ms", [*values, *(limit for _, limit in levels)]),
     )
     for number, (name, line) in enumerate(lines.items()):
-        plot.line(line, name, number % 8)
-    for words, limit in levels:
-        plot.level(limit, words)
+        plot.line(line, name, number)
+    plot.levels(levels)
     return Figure.of(plot, "Latency by percentile", _table(found), note="HdrHistogram's axis: one more nine, one step.")
 
 
@@ -79,7 +72,7 @@ def cumulated(found: Mapping[str, Histogram], levels: Sequence[Level] = ()) -> F
         linear("share of requests", [0.0, 1.0]),
     )
     for number, (name, line) in enumerate(lines.items()):
-        plot.line([(ms, share) for ms, share in line], name, number % 8)
+        plot.line(line, name, number)
     for words, limit in levels:
         plot.mark(limit, words)
     rows = [
@@ -138,9 +131,7 @@ def heatmap(requests: Requests, length_s: float, levels: Sequence[Level] = ()) -
     counts = _counts(due, latency, xs, ys)
     plot = Plot("Requests by time and latency; darker means more", x, y)
     plot.cells(xs.tolist(), ys.tolist(), counts.astype(int).tolist())
-    for words, limit in levels:
-        if y.low < limit < y.high:
-            plot.level(limit, words)
+    plot.levels((words, limit) for words, limit in levels if y.low < limit < y.high)
     return Figure.of(
         plot,
         "Requests by time and latency",
@@ -151,17 +142,15 @@ def heatmap(requests: Requests, length_s: float, levels: Sequence[Level] = ()) -
 
 def _latency(result: Result, levels: Sequence[Level], shown: Mapping[str, tuple[str, int]]) -> Figure:
     found = result["windows"]
-    values = [figure_of(window, key) if key in window else None for window in found for key in shown]
+    values = [_figure(window, key) for window in found for key in shown]
     plot = Plot(
         f"Latency over time: {', '.join(name for name, _ in shown.values())}",
-        _time(result),
+        linear("s", [0.0, _end(result)]),
         logarithmic("ms", [*values, *(limit for _, limit in levels)]),
     )
     for key, (name, colour) in shown.items():
-        points = [(window["start_s"], figure_of(window, key) if key in window else None) for window in found]
-        plot.line(_held(thinned(points), _end(result)), name, colour, stepped=True)
-    for words, limit in levels:
-        plot.level(limit, words)
+        _steps(plot, result, [(window["start_s"], _figure(window, key)) for window in found], name, colour)
+    plot.levels(levels)
     _begin_stages(plot, result["stages"])
     cold = result.get("cold_start")
     if cold is not None and cold["steady_after_s"] is not None:
@@ -173,48 +162,55 @@ def _latency(result: Result, levels: Sequence[Level], shown: Mapping[str, tuple[
             figure(window["requests_per_s"]),
             f"{window['count']:,}" if "count" in window else "-",
             f"{window['errors']:,}",
-            *(figure(figure_of(window, key) if key in window else None) for key in shown),
+            *(figure(_figure(window, key)) for key in shown),
         ]
         for window in _told(found)
     ]
-    return Figure.of(plot, "Latency over time", Table(head, rows), note=f"{_missing(found)} {_left_out(found)}".strip())
+    lacking = [name for key, (name, _) in _LINES.items() if any(window.get(key) is None for window in found)]
+    missing = f"A gap, or no {', '.join(lacking)}: too few requests in the window." if lacking else ""
+    return Figure.of(plot, "Latency over time", Table(head, rows), note=f"{missing} {_left_out(found)}".strip())
 
 
 def _rate(result: Result) -> Figure:
-    found = result["windows"]
-    asked = _asked(result)
-    failed = any(window["errors"] for window in found)
-    lengths = _lengths(result)
-    errors = [window["errors"] / length if length else 0.0 for window, length in zip(found, lengths, strict=True)]
-    values = [*(window["requests_per_s"] for window in found), *(per_s for _, per_s in asked), *errors]
-    plot = Plot("Requests per second over time", _time(result), linear("requests/s", values))
-    answered = [(window["start_s"], window["requests_per_s"]) for window in found]
-    plot.line(_held(thinned(answered), _end(result)), "answered", 0, stepped=True)
+    found, asked = result["windows"], _asked(result)
+    each_s = zip(found, _lengths(result), strict=True)
+    failed = {window["start_s"]: window["errors"] / length_s if length_s else 0.0 for window, length_s in each_s}
+    values = [*(window["requests_per_s"] for window in found), *(per_s for _, per_s in asked), *failed.values()]
+    time = linear("s", [0.0, _end(result)])
+    plot = Plot("Requests per second over time", time, linear("requests/s", values))
+    _steps(plot, result, [(window["start_s"], window["requests_per_s"]) for window in found], "answered", 0)
     if asked:
-        plot.line(_held(asked, _end(result)), "asked for", 7, stepped=True)
-    if failed:
-        points = [(window["start_s"], per_s) for window, per_s in zip(found, errors, strict=True)]
-        plot.line(_held(thinned(points), _end(result)), "failed", BAD, stepped=True)
+        _steps(plot, result, asked, "asked for", 7)
+    if any(window["errors"] for window in found):
+        _steps(plot, result, [*failed.items()], "failed", BAD)
     _begin_stages(plot, result["stages"])
-    per_second = {id(window): per_s for window, per_s in zip(found, errors, strict=True)}
     rows = [
-        [f"{window['start_s']:g}", figure(window["requests_per_s"]), figure(per_second[id(window)])]
+        [f"{window['start_s']:g}", figure(window["requests_per_s"]), figure(failed[window["start_s"]])]
         for window in _told(found)
     ]
     head = ["start s", "answered/s", "failed/s"]
     return Figure.of(plot, "Rate over time", Table(head, rows), note=_left_out(found))
 
 
-def thinned(points: Sequence[tuple[float, float | None]]) -> Sequence[tuple[float, float | None]]:
+def _figure(window: WindowFigures, key: str) -> float | None:
+    return figure_of(window, key) if key in window else None
+
+
+def _steps(plot: Plot, result: Result, points: Sequence[Point], words: str, colour: int) -> None:
+    """Draw values of which each holds until the next, and the last one until the end."""
+    drawn = thinned(points)
+    plot.line([*drawn, (_end(result), drawn[-1][1])], words, colour, stepped=True)
+
+
+def thinned(points: Sequence[Point]) -> Sequence[Point]:
     """At most MAX_POINTS of them: of neighbours the least and the greatest, and a gap where none is known."""
     if len(points) <= MAX_POINTS:
         return points
     length = math.ceil(len(points) / (MAX_POINTS // 2))
-    kept: list[tuple[float, float | None]] = []
+    kept: list[Point] = []
     for first in range(0, len(points), length):
         known = [(value, x) for x, value in points[first : first + length] if value is not None]
-        ends = sorted({(x, value) for value, x in (min(known), max(known))}) if known else [(points[first][0], None)]
-        kept += ends
+        kept += sorted({(x, value) for value, x in (min(known), max(known))}) if known else [(points[first][0], None)]
     return kept
 
 
@@ -228,10 +224,6 @@ def _told(found: Sequence[WindowFigures]) -> list[WindowFigures]:
 def _left_out(found: Sequence[WindowFigures]) -> str:
     length = math.ceil(len(found) / MAX_ROWS)
     return f"The table has the worst of each {length:,} windows, the plot their extremes." if length > 1 else ""
-
-
-def _time(result: Result) -> Axis:
-    return linear("s", [0.0, _end(result)])
 
 
 def _end(result: Result) -> float:
@@ -257,19 +249,9 @@ def _asked(result: Result) -> list[tuple[float, float]]:
     return [(0.0, asked)] if asked is not None else []
 
 
-def _held(points: Sequence[tuple[float, float | None]], end_s: float) -> list[tuple[float, float | None]]:
-    """Each value holds until the next, the last one until the end."""
-    return [*points, (end_s, points[-1][1])]
-
-
 def _begin_stages(plot: Plot, stages: Sequence[StageFigures]) -> None:
     for stage in stages[1:]:
         plot.mark(stage["start_s"], f"{stage['requested_rate']:,g}/s")
-
-
-def _missing(found: Sequence[WindowFigures]) -> str:
-    lacking = [name for key, (name, _) in _LINES.items() if any(window.get(key) is None for window in found)]
-    return f"A gap, or no {', '.join(lacking)}: too few requests in the window." if lacking else ""
 
 
 def _counts(due: Floats, latency: Floats, xs: Floats, ys: Floats) -> Floats:

@@ -8,8 +8,8 @@ from servemark.quantities import figure, interval_words
 from servemark.results.saved import Saved
 from servemark.results.schema.run import MachineSeries, Result, SeriesColumn, SeriesOf
 from servemark.views.blocks import Block, Facts, Figure, Lines, Table
-from servemark.views.drawing.axis import linear
-from servemark.views.drawing.plot import Bar, Plot, ends
+from servemark.views.charts import Bar
+from servemark.views.drawing import Plot, linear
 
 MAX_POINTS = 240
 """Of a line: neighbours are joined to their mean beyond."""
@@ -67,8 +67,8 @@ def _cores(result: Result) -> Figure:
     drawn = [Bar(name, value_of(result, tag), colour=number) for number, (name, tag) in enumerate(_CORES.items())]
     largest = result["details"].get("cpu", {}).get("largest_other")
     note = f"Largest of the other work: {largest}." if largest else ""
-    axis = linear(f"cores of {cores:g}", [*ends(drawn), cores])
-    return Figure.of_bars("Who used the cores", axis, drawn, ["who", "cores"], note=note)
+    unit, head = f"cores of {cores:g}", ["who", "cores"]
+    return Figure.of_bars("Who used the cores", unit, drawn, head, note=note, around=[cores])
 
 
 def machine_series(found: MachineSeries) -> list[Block]:
@@ -111,7 +111,7 @@ def _figure(name: str, source: SeriesOf, found: MachineSeries) -> list[Block]:
     )
     plot.band(0.0, found["measured_until_s"] - start)
     for number, (label, line) in enumerate(lines.items()):
-        plot.line(line, label or title, number % 8)
+        plot.line(line, label or title, number)
     longest = max(lines.values(), key=len)
     step = math.ceil(len(longest) / _ROWS)
     rows = [

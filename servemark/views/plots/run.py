@@ -9,14 +9,33 @@ from servemark.quantities import figure, interval_words, with_interval
 from servemark.results.objectives import latency_objective, parse_objectives
 from servemark.results.schema.header import figure_of, reason_of
 from servemark.results.schema.run import Result
-from servemark.results.schema.search import RatePoint
+from servemark.results.schema.search import MaxRateSearch, RatePoint
 from servemark.results.verdict import said, verdict_words
 from servemark.views.blocks import Block, Figure, Lines, Routine, Table
-from servemark.views.drawing.axis import linear, logarithmic
-from servemark.views.drawing.plot import BAD, GOOD, Bar, Plot, ends
-from servemark.views.wording import cells, highest, values
+from servemark.views.charts import Bar
+from servemark.views.drawing import BAD, GOOD, Plot, linear, logarithmic
+from servemark.views.wording import cells, values
 
-HOLLOW = "hollow: the run is INVALID"
+
+def found_rate(found: MaxRateSearch, slo: str) -> str:
+    """Format the outcome of a search for the highest rate in one sentence."""
+    if found["rate"] is None:
+        # That the server missed the objective at each rate is an answer; any other reason leaves the rate open.
+        rate = "none" if found["bottleneck"] == "server" else "no rate to quote yet"
+    else:
+        interval = "" if _is_lower_bound(found) else f" (95 % interval {interval_words(found['ci95'])})"
+        rate = f"{_highest(found)} requests/s{interval}"
+    return f"highest rate with {slo}: {rate}; {found['reason']}"
+
+
+def _highest(found: MaxRateSearch) -> str:
+    """Format the rate that a search found: "2,684", "at least 1,808"."""
+    return f"{'at least ' if _is_lower_bound(found) else ''}{figure(found['rate'])}"
+
+
+def _is_lower_bound(found: MaxRateSearch) -> bool:
+    """Return True if the server may serve more than the rate that the search found."""
+    return found["ci95"] is None or found["ci95"][1] is None
 
 
 def search(result: Result) -> list[Block]:
@@ -42,13 +61,13 @@ def search(result: Result) -> list[Block]:
             ]
             plot.dots(shown, words if valid else f"{words}, INVALID", colour, form)
     if slowest:
-        plot.level(slowest.limit, f"objective {slowest.name} {slowest.limit:g} ms")
+        plot.levels([(f"objective {slowest.name} {slowest.limit:g} ms", slowest.limit)])
     if found["rate"] is not None:
-        plot.mark(found["rate"], f"{highest(found)}/s")
+        plot.mark(found["rate"], f"{_highest(found)}/s")
     rows = [
         [
             f"{number}",
-            f"{figure(point['rate'])}",
+            figure(point["rate"]),
             figure(point["latency_ms"]),
             verdict_words(point["failed"], point["objective"]),
             "met" if point["met"] else f"not met: {point['bottleneck']}",
@@ -56,7 +75,7 @@ def search(result: Result) -> list[Block]:
         for number, point in sorted(enumerate(points, 1), key=lambda each: each[1]["rate"])
     ]
     table = Table(["run", "requests/s", f"{name} ms", "verdict", "rate"], rows)
-    note = "" if all(point["valid"] for point in points) else HOLLOW
+    note = "" if all(point["valid"] for point in points) else "hollow: the run is INVALID"
     return [Figure.of(plot, f"{name} over the rate", table, note=note, tabled=True)]
 
 
@@ -89,8 +108,8 @@ def breakdown(result: Result) -> list[Figure]:
         Bar(name, value, None, number, unit=" ms", said=f"{(value or 0.0) / whole:.1%}" if whole else "-")
         for number, (name, value) in enumerate(parts.items())
     ]
-    axis, note = linear("ms, mean of a request", ends(drawn)), f"Mean service time: {figure(service)} ms."
-    return [Figure.of_bars("Where the service time went", axis, drawn, ["part", "ms", "share"], note=note)]
+    head, note = ["part", "ms", "share"], f"Mean service time: {figure(service)} ms."
+    return [Figure.of_bars("Where the service time went", "ms, mean of a request", drawn, head, note=note)]
 
 
 def batches(result: Result) -> list[Figure]:
@@ -120,7 +139,7 @@ def servers(result: Result) -> list[Table]:
         ]
         for each in result["details"].get("servers", [])
     ]
-    return [Table(head, rows)] if rows else []
+    return [Table(head, rows)]
 
 
 def sizes(result: Result) -> list[str]:
@@ -176,7 +195,7 @@ def commands(result: Result) -> list[Block]:
         if (reason := reason_of(each, "recovery_s")) is not None
     ]
     said = [f"{each['command']} said: {each['said']}" for each in result.get("commands", []) if each["exit_code"]]
-    return [Table(head, rows), Lines([*reasons, *said])] if rows else []
+    return [Table(head, rows), Lines([*reasons, *said])]
 
 
 def cold_start(result: Result) -> list[Block]:
@@ -206,7 +225,7 @@ def cold_starts(results: Sequence[Result]) -> list[Block]:
         for number, result in enumerate(results, 1)
         if "cold_start" in result
     ]
-    return [Table(["run", "load s", "first answer ms", "steady after s", "cold start s"], rows)] if rows else []
+    return [Table(["run", "load s", "first answer ms", "steady after s", "cold start s"], rows)]
 
 
 def cold_start_cells(result: Result) -> dict[str, Any]:

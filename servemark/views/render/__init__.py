@@ -1,1 +1,1 @@
-"""Renderers of articles: terminal, HTML, Markdown, CSV, JUnit. They know blocks, and no documents."""
+"""Renderers of articles: terminal, HTML, Markdown; of records and checks: other programs. They know no documents."""

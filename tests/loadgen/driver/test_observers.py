@@ -26,7 +26,7 @@ from loadgen.driver.observers import (
 from loadgen.sut.channel import Outcome, Payload
 from servemark.errors import ResultError
 from servemark.figures.registry import value_of, why_unknown
-from servemark.library.requests import CSV_FILE
+from servemark.library.arrays import CSV_FILE
 from servemark.telemetry.metrics.catalog import traceparent
 from servemark.workload import get
 from tests.golden.server import GoldenServer

@@ -11,7 +11,7 @@ from servemark.figures.latency import LATENCY
 from servemark.figures.registry import figures_of, joined, number
 from servemark.figures.value import FigureValue
 from servemark.stats.histogram import Histogram
-from servemark.stats.order_statistics import Ranks, TooLittle
+from servemark.stats.percentiles import Ranks, TooLittle
 from tests.support.results import histogram_of
 
 

@@ -30,10 +30,9 @@ from servemark.telemetry.metrics.exposition import expose
 from servemark.telemetry.metrics.otlp import metrics_data
 from servemark.views.blocks import Lines
 from servemark.views.kinds.run import article
-from servemark.views.live.screen import LiveRun
-from servemark.views.render.csv import to_csv
+from servemark.views.live import LiveRun
 from servemark.views.render.html import page
-from servemark.views.render.mlflow import to_run
+from servemark.views.render.programs import to_csv, to_run
 from tests.support import saved_documents
 from tests.support.load_config import config
 from tests.support.measured import answered, evenly, load_result, measured

@@ -10,14 +10,15 @@ import pytest
 
 from servemark.errors import ResultError
 from servemark.library import parquet, read_requests, read_series
+from servemark.library.arrays import to_parquet
 from servemark.library.parquet import REQUESTS, SERIES, Column
-from servemark.library.series import to_parquet
 from servemark.results.saved import Saved
 from tests.support.saved_documents import run
 
 
 def test_another_reader_finds_the_declared_columns(tmp_path: Path) -> None:
-    written = to_parquet(run(tmp_path / "a"))
+    saved = run(tmp_path / "a")
+    written = to_parquet(saved)
     assert [file.name for file in written] == ["requests.parquet", "series.parquet"]
     for file, columns in zip(written, (REQUESTS, SERIES), strict=True):
         table = pq.read_table(file)
@@ -30,12 +31,8 @@ def test_another_reader_finds_the_declared_columns(tmp_path: Path) -> None:
     assert requests.num_rows == 440
     failed = requests.filter(arrow.compute.is_valid(requests["error"])).to_pylist()
     assert [(row["scheduled_ns"], row["error"]) for row in failed] == [(1_475_000_000, "http_500")]
-
-
-def test_a_run_without_a_log_has_its_series_alone(tmp_path: Path) -> None:
-    saved = run(tmp_path / "a")
     (tmp_path / "a" / "requests.csv").unlink()
-    assert [file.name for file in to_parquet(saved)] == ["series.parquet"]
+    assert to_parquet(saved) == written[1:]  # a run without a log
 
 
 @pytest.mark.parametrize("folder", [None, "a"])
@@ -61,15 +58,7 @@ def test_without_pyarrow_the_text_is_read_and_the_error_says_what_to_install(
         read_requests(tmp_path / "a")
 
 
-@pytest.mark.parametrize("content", [b"", b"PAR1" * 9])
-def test_damage_names_the_file(content: bytes, tmp_path: Path) -> None:
-    file = tmp_path / "requests.parquet"
-    file.write_bytes(content)
-    with pytest.raises(ResultError, match=r"requests\.parquet cannot be read.*\n  fix: write it anew"):
-        read_requests(tmp_path)
-
-
-def test_columns_of_another_writer_are_checked(tmp_path: Path) -> None:
+def test_columns_of_another_writer_are_checked_and_damage_names_the_file(tmp_path: Path) -> None:
     file = tmp_path / "requests.parquet"
     whole = {"scheduled_ns": [1], "sent_ns": [None], "done_ns": [2], "error": [None]}
     pq.write_table(arrow.table(whole), file)
@@ -80,8 +69,10 @@ def test_columns_of_another_writer_are_checked(tmp_path: Path) -> None:
     with pytest.raises(ResultError, match="done_ns has nulls"):
         read_requests(tmp_path)
     pq.write_table(arrow.table({"scheduled_ns": [1]}), file)
-    with pytest.raises(ResultError, match=r"requests\.parquet cannot be read"):
-        read_requests(tmp_path)
+    for damaged in (file.read_bytes(), b"", b"PAR1" * 9):
+        file.write_bytes(damaged)
+        with pytest.raises(ResultError, match=r"requests\.parquet (?s:cannot be read.*)\n  fix: write it anew"):
+            read_requests(tmp_path)
 
 
 def test_an_empty_table_is_a_table(tmp_path: Path) -> None:

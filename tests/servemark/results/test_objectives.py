@@ -19,7 +19,7 @@ from servemark.results.objectives import (
     parse_objectives,
     written,
 )
-from servemark.stats.order_statistics import TooLittle
+from servemark.stats.percentiles import TooLittle
 
 P99 = Slo(99, 20)
 

@@ -109,13 +109,6 @@ def test_it_is_the_smallest_marginal_standard_error(seed: int) -> None:
     assert truncation_point(values) == by_definition(values.tolist())
 
 
-@pytest.mark.parametrize("cold", [0, 3, 20])
-def test_a_known_transient_is_cut(cold: int) -> None:
-    rng = np.random.default_rng(0)
-    values = np.where(np.arange(100) < cold, 10.0, 1.0) * rng.normal(1, 0.1, 100)
-    assert cold <= truncation_point(values) <= cold + 3
-
-
 def test_what_goes_on_changing_has_no_steady_part_and_what_hardly_changes_is_kept() -> None:
     assert truncation_point(np.linspace(1, 10, 100)) > 50
     assert truncation_point(np.linspace(1, 1.02, 100)) == 0

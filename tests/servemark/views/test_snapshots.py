@@ -7,7 +7,6 @@ anew, and their diff shows what readers will see.
 import copy
 import csv
 import io
-import os
 import re
 from collections import Counter
 from html.parser import HTMLParser
@@ -18,16 +17,14 @@ import pytest
 
 from servemark.output import EVERYTHING, NOTES, SAYS
 from servemark.results.saved import Saved
-from servemark.views.render.csv import to_csv
 from servemark.views.render.html import page
-from servemark.views.render.junit import to_junit
+from servemark.views.render.programs import to_csv, to_junit
 from servemark.views.verdict import answer
-from tests.servemark.views.variations import RICH, headlines, variations
+from tests.servemark.views.snapshots import assert_unchanged
+from tests.servemark.views.variations import PAGES, headlines, variations
 from tests.support.rendering import shown
 from tests.support.saved_documents import NAMES
 
-SNAPSHOTS = Path(__file__).parent / "snapshots"
-WRITE = os.environ.get("SERVEMARK_SNAPSHOTS") == "write"
 HERE: dict[str, Any] = {
     "hostname": "host",
     "cpu": "a CPU",
@@ -91,6 +88,11 @@ class Words(HTMLParser):
         self._line = ""
 
 
+def words_of(saved: Saved) -> list[str]:
+    """The lines of its page but for the last, which has the version."""
+    return Words(page("a title", [saved])).lines[:-1]
+
+
 def frozen(saved: Saved) -> Saved:
     """The same without what differs between machines: circumstances, exports, and places by t-SNE."""
     return Saved(saved.name, _frozen(copy.deepcopy(saved.document)), saved.folder, tuple(map(frozen, saved.parts)))
@@ -119,30 +121,11 @@ def terminal(saved: Saved, monkeypatch: pytest.MonkeyPatch, volume: str) -> str:
     return "\n".join(line.rstrip() for line in shown(saved).splitlines())
 
 
-def assert_unchanged(name: str, text: str, folder: Path | None = None) -> None:
-    """Hold a text against its snapshot, or write it."""
-    file = SNAPSHOTS / f"{name}.txt"
-    text = (text.replace(str(folder), "FOLDER") if folder else text).strip() + "\n"
-    if WRITE:
-        SNAPSHOTS.mkdir(exist_ok=True)
-        file.write_text(text)
-    assert rounded(text).splitlines() == rounded(file.read_text()).splitlines()
-
-
-def rounded(text: str) -> str:
-    """Cut numbers to the digits that are the same on every make of CPU, which sum in an order of their own."""
-    return re.sub(r"\d+\.\d{10,}", lambda number: f"{float(number[0]):.10g}", text)
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_each_kind_is_shown_as_it_was(name: str, saved: dict[str, Saved], monkeypatch: pytest.MonkeyPatch) -> None:
     found = frozen(saved[name])
-    parts = ["== terminal", terminal(found, monkeypatch, NOTES), "== terminal, everything"]
-    parts += [
-        terminal(found, monkeypatch, EVERYTHING),
-        "== page",
-        *Words(page("a title", [found])).lines[:-1],
-    ]  # the last has the version
+    parts = ["== terminal", terminal(found, monkeypatch, NOTES)]
+    parts += ["== terminal, everything", terminal(found, monkeypatch, EVERYTHING), "== page", *words_of(found)]
     if not found.parts:
         rows = list(csv.DictReader(io.StringIO(to_csv([found]))))
         shown_of = [(number, key, row[key]) for number, row in enumerate(rows) for key in row if key not in BESIDE]
@@ -160,8 +143,9 @@ def test_what_few_documents_have_is_shown_as_the_snapshot_has_it(
 ) -> None:
     parts = []
     for name, found in variations(saved, tmp_path).items():
+        fixed = frozen(found)
         for volume in (NOTES, EVERYTHING):
-            parts += [f"== {name}, {volume}", terminal(frozen(found), monkeypatch, volume)]
-        if name == RICH:
-            parts += [f"== {name}, page", *Words(page("a title", [frozen(found)])).lines[:-1]]
+            parts += [f"== {name}, {volume}", terminal(fixed, monkeypatch, volume)]
+        if name in PAGES:
+            parts += [f"== {name}, page", *words_of(fixed), f"== {name}, checks", to_junit([fixed])]
     assert_unchanged("variations", "\n".join(parts))

@@ -14,7 +14,10 @@ OPEN = ("--request-rate", "40", "--duration", "10", "--warmup", "1", "--request-
 CLOSED = ("--concurrency", "2", "--duration", "10", "--warmup", "1")
 COLD = ("--request-rate", "40", "--duration", "12", "--cold-start", "--slo", "cold-start:5")
 WARM = (*OPEN[:4], "--warmup", "auto")
-RICH = "prolonged, by workers, with joules"
+RICH, AT_ITS_LIMIT = "prolonged, by workers, with joules", "a figure at its limit"
+BY_COSINE, BY_MATCHES = "comparison: reduced, by cosine", "comparison: reduced, by matches"
+PAGES = {RICH, AT_ITS_LIMIT, BY_COSINE, BY_MATCHES}
+"""Those whose pages differ, too."""
 GOOD = evenly(40, 11, 0.02, first_s=1)
 
 
@@ -80,7 +83,7 @@ def _runs() -> dict[str, Any]:
         "cut short": load_result((*CLOSED, "--slo", "p90:15"), GOOD[:30], interrupted="stopped", measured_s=9.5),
         RICH: rich,
         "not known what limited it": unknown,
-        "a figure at its limit": at_limit,
+        AT_ITS_LIMIT: at_limit,
         "a cold start": load_result(COLD, slow, startup=Startup(load_s=1.5, ready_ns=-2_000_000_000)),
         "a cold start too short": load_result((*COLD, "--duration", "5"), slow[:200]),
         "a warm-up that ended": load_result(WARM, sent, warmed=WarmUpOutcome(2.15, True, 0.25, None)),
@@ -111,9 +114,17 @@ def _series() -> Any:
     """Readings of two exporters during a run."""
     usual = {"period_s": 0.5, "readings_per_point": 1, "readings": 3, "skipped": 0, "cpu_s": 0.1, "longest_ms": 2.0}
     column = {"unit": "ratio", "labels": {"gpu": "0"}, "counter": False, "values": [0.25, None, 0.75], "reason": "late"}
+    throttled = {**column, "name": "gpu_throttled", "labels": {"gpu": "0", "reason": "hw_thermal"}, "reason": ""}
     columns = {
-        "machine": [{**column, "name": "gpu_utilization_ratio"}, {**column, "name": "gpu_joules", "counter": True}],
-        "node": [{**column, "name": f"figure_{number}", "unit": ""} for number in range(13)],
+        "machine": [
+            *({**column, "name": "gpu_utilization_ratio", "labels": {"gpu": f"{number}"}} for number in range(11)),
+            {**column, "name": "gpu_joules", "counter": True},
+            *({**throttled, "values": [0.0, held, 0.0]} for held in (0.0, 1.0)),
+        ],
+        "node": [
+            {**throttled, "values": [0.0, 0.0, 0.0]},
+            *({**column, "name": f"figure_{number}", "unit": ""} for number in range(13)),
+        ],
     }
     series = [
         {"source": name, **usual, "time_s": [0.5, 1.0, 1.5], "columns": found, "absent": {"fan": "no driver"}}
@@ -136,6 +147,12 @@ def variations(saved: dict[str, Saved], folder: Path) -> dict[str, Saved]:
         found[name] = Saved(name, document := copy.deepcopy(saved[kind].document))
         return document
 
+    for name, found_as in (
+        (BY_COSINE, {"cosine_min": 0.976, "tolerance": {"min_cosine": 0.9}}),
+        (BY_MATCHES, {"cosine_min": None, "tolerance": {"min_match": 0.5}}),
+    ):
+        row = changed("comparison", name)["rows"][1]
+        row |= {"precision": "int8", "output_agreement": row["output_agreement"] | found_as}
     mlperf = changed("mlperf", "mlperf: a bound")
     mlperf["plan"] |= {"expected_qps": 300.0, "latency_ms": 15.0, "bound_from": "--slo"}
     mlperf["loadgen"]["50.00_percentile_latency_ns"] = 1_500_000

@@ -16,8 +16,8 @@ from servemark.compare.saved.saved_runs import Run, read_side
 from servemark.errors import ResultError
 from servemark.results.saved import Saved
 from servemark.views.render.html import page
-from servemark.views.render.junit import to_junit
 from servemark.views.render.markdown import to_markdown
+from servemark.views.render.programs import to_junit
 from servemark.views.render.terminal import show
 from tests.support.command_line import Servemark
 from tests.support.results import histogram_of, latencies, result_of, saved

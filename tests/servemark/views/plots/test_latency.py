@@ -6,6 +6,7 @@ from servemark.results.saved import Saved
 from servemark.results.schema.run import Result
 from servemark.views.blocks import Table
 from servemark.views.plots.latency import MAX_POINTS, MAX_ROWS, over_time, thinned, windows, worst_seconds
+from tests.servemark.views.snapshots import assert_unchanged
 from tests.support.measured import evenly, load_result
 
 MANY = 20_000
@@ -33,14 +34,11 @@ def test_a_long_run_keeps_its_worst_windows() -> None:
     assert [row[0] for row in rate if row[2] != "0"] == ["777"]
 
 
-def test_a_short_run_is_whole() -> None:
+def test_a_short_run_is_whole_and_without_a_latency_in_any_window_the_rate_alone_is_drawn() -> None:
     flags = ("--request-rate", "40", "--duration", "10", "--warmup", "1")
     found = windows(load_result(flags, evenly(40, 11, 0.02, first_s=1)))
     assert [len(figure.table.rows) for figure in found] == [10, 10]
     assert all("worst" not in figure.note for figure in found)
-
-
-def test_without_a_latency_in_any_window_the_rate_alone_is_drawn() -> None:
     found = windows(load_result(("--request-rate", "40"), evenly(40, 15, 0.02)))
     assert [figure.title for figure in found] == ["Rate over time"]
 
@@ -70,16 +68,10 @@ def window(start_s: float, count: int, over: int | None, **figures: float) -> di
 
 
 def result(windows: list[dict[str, Any]], *, first: str | None = None, speed: float = 1.0, slo: bool = True) -> Saved:
-    found: dict[str, Any] = {
-        "resolved": {},
-        "scenario": {"trace": {"first": first}},
-        "windows": windows,
-        "request": {
-            "load": {"kind": "trace", "file": "t.csv", "speed": speed},
-            "objectives": {"slo": "p99:20" if slo else ""},
-        },
-    }
-    return Saved("t", {"kind": "load", **found})
+    load = {"kind": "trace", "file": "t.csv", "speed": speed}
+    request = {"load": load, "objectives": {"slo": "p99:20" if slo else ""}}
+    found = {"kind": "load", "request": request, "resolved": {}, "scenario": {"trace": {"first": first}}}
+    return Saved("t", {**found, "windows": windows})
 
 
 WINDOWS = [
@@ -88,48 +80,25 @@ WINDOWS = [
     window(2, 40, 1, p50_ms=3.0, max_ms=21.0),
     window(3, 5, 0, max_ms=2.0),
 ]
+SERVER = {"queue_ms": 2.0, "compute_infer_ms": 5.0, "batch_size_mean": 4.0}
 
 
-def test_the_seconds_that_missed_the_objective_are_named_the_worst_first() -> None:
-    assert worst_seconds(result(WINDOWS)) == [
-        "p99 over 20 ms in 1 of 4 s; worst:",
-        "  second 1: p95 113.8 ms, 37 of 213 over; 213 arrivals, 1.9 times the mean",
-    ]
-    assert worst_seconds(result([WINDOWS[0], WINDOWS[3]])) == ["p99 over 20 ms in 0 of 2 windows of 3 s"]
-
-
-def test_calendar_times_are_said_at_the_trace_s_own_speed() -> None:
-    said = worst_seconds(result(WINDOWS, first="2026-11-20T10:00:59.500+00:00", speed=2))
-    assert said[1].startswith("  second 1 (10:01:01): p95")
-
-
-def test_without_an_objective_the_longest_latencies_are_named() -> None:
-    without = [{**each, "over_slo": None} for each in WINDOWS]
-    said = worst_seconds(result(without, slo=False))
-    assert [line.partition(";")[0] for line in said] == [
-        "worst seconds:",
-        "  second 1: p95 113.8 ms",
-        "  second 0: p95 9 ms",
-        "  second 2: p50 3 ms",
-    ]
-
-
-def test_no_trace_has_no_seconds() -> None:
-    other = {"request": {"load": {"kind": "closed-loop"}}, "resolved": {}, "scenario": {"trace": None}}
-    assert worst_seconds(Saved("t", {"kind": "load", **other, "windows": WINDOWS})) == []
-    assert worst_seconds(result([window(0, 0, 0)])) == []
-
-
-def test_a_second_says_how_its_requests_spent_their_time_in_the_server() -> None:
-    server = {"queue_ms": 2.0, "compute_infer_ms": 5.0, "batch_size_mean": 4.0}
-    busy, idle = ({**WINDOWS[1], "server": each} for each in (server, dict.fromkeys(server)))
-    assert worst_seconds(result([busy, WINDOWS[3]]))[1].endswith("; in the server queue 2 + infer 5 ms, mean batch 4")
-    assert worst_seconds(result([idle, WINDOWS[3]]))[1].endswith("times the mean")
-
-
-def test_one_of_few_requests_over_the_limit_is_chance_and_several_are_not() -> None:
-    for over, slow in ((1, 0), (3, 0), (4, 1)):
-        assert f"in {slow} of 2 s" in worst_seconds(result([window(0, 50, over, max_ms=30.0), window(1, 50, 0)]))[0]
+def test_the_seconds_of_a_trace_that_were_slow_are_named_as_the_snapshot_has_them() -> None:
+    without, idle = [{**each, "over_slo": None} for each in WINDOWS], dict.fromkeys(SERVER)
+    found = {
+        "the worst first": result(WINDOWS),
+        "none": result([WINDOWS[0], WINDOWS[3]]),
+        "calendar times of a trace at twice its speed": result(WINDOWS, first="2026-11-20T10:00:59.500+00:00", speed=2),
+        "without an objective": result(without, slo=False),
+        "in the server": result([WINDOWS[0], {**WINDOWS[1], "server": SERVER}]),
+        "a server that executed nothing": result([WINDOWS[0], {**WINDOWS[1], "server": idle}]),
+        "no arrivals": result([window(0, 0, 0)]),
+        "no trace": Saved("t", {**result(WINDOWS).document, "request": {"load": {"kind": "closed-loop"}}}),
+        # One of few requests over the limit is chance, and several are not.
+        **{f"{over} of 50": result([window(0, 50, over, max_ms=30.0), window(1, 50, 0)]) for over in (1, 3, 4)},
+    }
+    lines = [line for name in found for line in (f"== {name}", *worst_seconds(found[name]))]
+    assert_unchanged("worst_seconds", "\n".join(lines))
 
 
 def test_stages_are_shown_without_a_request_log(saved: dict[str, Saved]) -> None:

@@ -1,23 +1,23 @@
-"""Pages of every kind of document: the answer first, every plot with its numbers, every word escaped."""
+"""Pages of every kind of document: one file that fetches nothing, words that are escaped; and its Markdown."""
 
 import copy
 import re
 from html.parser import HTMLParser
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from servemark.errors import ResultError
 from servemark.results.saved import Saved
-from servemark.views.blocks import Checks, Figure, Table
 from servemark.views.kinds import kind_of, kinds
-from servemark.views.kinds.run import heading
 from servemark.views.render.html import page
-from servemark.views.verdict import answer
-from tests.support.saved_documents import NAMES, run
+from servemark.views.render.markdown import escaped, to_markdown
+from tests.support.saved_documents import NAMES
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(1)>\u202e\"'&{{ 7 * 7 }}"
+WORDS = {"workload", "label", "text", "remedy", "name", "hostname", "cpu", "reason", "failure", "evidence", "engine"}
+WORDS |= {"http_500"}
+"""Keys of words that somebody else may have written: a server, or a file."""
 VOID = {"meta", "link", "br", "img"}
 
 
@@ -65,88 +65,26 @@ def test_a_page_is_one_small_file_that_fetches_nothing(name: str, saved: dict[st
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_plot_has_its_numbers(name: str, saved: dict[str, Saved]) -> None:
-    found = kind_of(saved[name]).article(saved[name])
-    for section in found.sections:
-        for block in section.drawn:
-            table = block.table if isinstance(block, Figure) else block
-            if isinstance(table, Table):
-                assert table.rows
-                assert all(len(row) == len(table.head) for row in table.rows)
-
-
-@pytest.mark.parametrize("name", NAMES)
 def test_every_word_is_escaped(name: str, saved: dict[str, Saved]) -> None:
-    words = {
-        "workload",
-        "label",
-        "text",
-        "remedy",
-        "name",
-        "hostname",
-        "cpu",
-        "reason",
-        "failure",
-        "evidence",
-        "engine",
-    }
-    document = _hostile(copy.deepcopy(saved[name].document), words)
+    document = _hostile(copy.deepcopy(saved[name].document))
     parts = tuple(Saved(HOSTILE, part.document, part.folder) for part in saved[name].parts)
-    text = page(HOSTILE, [Saved(HOSTILE, document, saved[name].folder, parts)])
+    found = Saved(HOSTILE, document, saved[name].folder, parts)
+    text = page(HOSTILE, [found])
     elements = Elements(text)
     assert (elements.count("script"), elements.count("img")) == (1, 0)
     assert "&lt;img src=x onerror" in text
     assert "\u202e" not in text
     assert "{{ 7 * 7 }}" in text.replace("&#39;", "'")
+    assert not re.search(r"<(script|img)|\u202e", to_markdown([found]))
 
 
-def _hostile(value: Any, keys: set[str], key: str = "") -> Any:
-    """The document with hostile words under these keys."""
+def _hostile(value: Any, key: str = "") -> Any:
+    """The document with hostile words under the keys of WORDS."""
     if isinstance(value, dict):
-        return {each: _hostile(below, keys, each) for each, below in value.items()}
+        return {each: _hostile(below, each) for each, below in value.items()}
     if isinstance(value, list):
-        return [_hostile(below, keys) for below in value]
-    return f"{value} {HOSTILE}" if isinstance(value, str) and key in keys else value
-
-
-def test_a_server_s_words_are_escaped(tmp_path: Path) -> None:
-    saved = run(tmp_path / "a")
-    saved.document["details"]["errors"]["messages"] = {"http_500": [HOSTILE]}
-    text = page("x", [saved])
-    assert "first: &lt;/script&gt;" in text
-    assert Elements(text).count("script") == 1
-
-
-def test_the_answer_comes_first_in_the_terminal_s_words(saved: dict[str, Saved]) -> None:
-    result: Any = saved["open"].document
-    found = kind_of(saved["open"]).article(saved["open"])
-    assert (found.answer, found.about) == (answer(result), heading(result))
-    assert [badge.word for badge in found.badges] == ["VALID" if result["verdict"]["valid"] else "INVALID", "MET"]
-    text = page("x", [saved["open"]])
-    assert text.index(found.answer) < text.index("<h2")
-
-
-def test_what_does_not_hold_names_its_remedy(tmp_path: Path) -> None:
-    saved = run(tmp_path / "a")
-    saved.document["verdict"]["constraints"][0] |= {"ok": False, "remedy": "do this"}
-    [verdict] = [section for section in kind_of(saved).article(saved).sections if section.title == "Verdict"]
-    [found] = [each for each in verdict.drawn if isinstance(each, Checks)]
-    assert "do this" in found.table.rows[0]
-    assert found.table.marked == [0]
-
-
-def test_a_reduced_precision_is_plotted_against_its_speed(saved: dict[str, Saved]) -> None:
-    assert "Speed against agreement" not in page("x", [saved["comparison"]])
-    document = copy.deepcopy(saved["comparison"].document)
-    row = document["rows"][1]
-    row |= {"precision": "int8"}
-    row["output_agreement"] |= {"cosine_min": 0.976, "tolerance": {"min_cosine": 0.9}}
-    text = page("x", [Saved("c", document)])
-    assert "smallest cosine over speed" in text
-    assert "random weights: agreement with fp32, no accuracy" in text
-    assert "tolerance 0.9" in text
-    row["output_agreement"] |= {"cosine_min": None, "tolerance": {"min_match": 0.5}}
-    assert "share with the same first choice" in page("x", [Saved("c", document)])
+        return [_hostile(below, key) for below in value]
+    return f"{value} {HOSTILE}" if isinstance(value, str) and key in WORDS else value
 
 
 def test_several_documents_have_a_list_of_them(saved: dict[str, Saved]) -> None:
@@ -160,3 +98,27 @@ def test_what_has_no_report_is_refused_by_name() -> None:
         page("x", [Saved("k", {"kind": "kernel"})])
     with pytest.raises(ResultError, match="cannot be read"):
         page("x", [Saved("k", {"kind": "suite"})])
+
+
+def test_in_markdown_the_answer_comes_first_and_tables_are_whole(saved: dict[str, Saved]) -> None:
+    for each in saved.values():
+        lines = to_markdown([each]).splitlines()
+        assert lines[0] == f"### {escaped(kind_of(each).article(each).answer)}"
+        tables = [line for line in lines if line.startswith("|")]
+        assert min(line.replace("\\|", "").count("|") for line in tables) >= 3
+        assert not [line for line in lines if "<svg" in line]
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        ("a|b", r"a\|b"),
+        ("[click](https://evil)", r"\[click\](https:&#47;&#47;evil)"),
+        ("@everyone #12", r"&#64;everyone \#12"),
+        ("<img src=x>", "&lt;img src=x&gt;"),
+        ("two\nlines", "two lines"),
+        ("**bold** `code`", r"\*\*bold\*\* \`code\`"),
+    ],
+)
+def test_words_format_nothing(words: str, shown: str) -> None:
+    assert escaped(words) == shown

@@ -1,22 +1,18 @@
-"""A plot: axes, and what is drawn between them, as one SVG element whose colours are the page's."""
+"""A plot as one SVG element whose colours are the page's: its axes, with round numbers, and what lies between them."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from xml.etree import ElementTree as ET  # writes only: nothing is parsed
 
 from markupsafe import Markup
 
 from servemark.output import printable
-from servemark.quantities import figure, with_interval
-from servemark.views.drawing.axis import Axis
 
 WIDTH, HEIGHT = 560, 302
-_LEFT, _RIGHT, _TOP, _BOTTOM = 58, 16, 42, 48
-_ROW = 40
-"""Height of a bar with its words above it."""
-_STACK, _EDGE = 34, 8
-"""Height of a stacked bar with its words, and the room on its left."""
+RIGHT = 16
+"""Room on the right of what is drawn."""
+_LEFT, _TOP, _BOTTOM = 58, 42, 48
 _CHARACTER = 9
 """Width of a character on a phone, where words are larger."""
 _LEVELS = 8
@@ -24,7 +20,98 @@ _LEVELS = 8
 COLOURS = 8
 BAD, GOOD = -1, -2
 """Colours with a meaning: failed, not met; met."""
+_STEPS = (
+    (1,),
+    (1, 2, 5),
+    (1, 1.5, 2, 3, 5, 7),
+    (1, 1.5, 2, 3, 4, 5, 6, 7, 8, 9),
+)
+"""Ticks of a decade, from few to many."""
+_MIN_TICKS, _MAX_TICKS = 4, 7
+_MARGIN = 1.1
+"""Factor by which a logarithmic axis extends beyond its values."""
+_MAX_TAIL_TICKS = 4
 Point = tuple[float, float | None]
+Level = tuple[str, float]
+"""A limit: its words, and its value."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A range of values on a scale, with its ticks as (value, label)."""
+
+    title: str
+    low: float
+    high: float
+    ticks: tuple[tuple[float, str], ...]
+    scale: Callable[[float], float] = float
+
+    def share(self, value: float) -> float:
+        """Return a value's position between the ends, 0 to 1; values beyond an end lie at it."""
+        low, high = self.scale(self.low), self.scale(self.high)
+        inside = min(max(value, self.low), self.high)
+        return (self.scale(inside) - low) / (high - low)
+
+
+def linear(title: str, values: Iterable[float | None], *, from_zero: bool = True) -> Axis:
+    """An axis of equal steps around the values; from zero unless `from_zero` is False."""
+    known = [value for value in values if value is not None] or [0.0]
+    low, high = min(known), max(known)
+    if from_zero:
+        low, high = min(low, 0.0), max(high, 0.0)
+    if low == high:
+        low, high = (0.0, 1.0) if not low else (low - abs(low) / 2, high + abs(high) / 2)
+    step = _step(high - low)
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    ticks = [round(number * step, 12) for number in range(first, last + 1)]
+    return Axis(title, ticks[0], ticks[-1], tuple((tick, label(tick)) for tick in ticks))
+
+
+def logarithmic(title: str, values: Iterable[float | None]) -> Axis:
+    """An axis of equal ratios around the values above 0."""
+    known = [value for value in values if value is not None and value > 0] or [1.0]
+    low, high = min(known) / _MARGIN, max(known) * _MARGIN
+    ticks = tuple((tick, label(tick)) for tick in round_numbers(low, high))
+    return Axis(f"{title} (logarithmic)", low, high, ticks, math.log10)
+
+
+def percentiles(title: str, count: int) -> Axis:
+    """HdrHistogram's axis: each further nine of the percentile takes the same room.
+
+    Values are shares below 1; the number of samples decides the last one.
+    """
+    last = 1 - 1 / max(count, 10)
+    nines = math.floor(-math.log10(1 - last) + 1e-9)
+    ticks = [0.5 if nines < _MAX_TAIL_TICKS else 0.0, *(1 - 10.0**-number for number in range(1, nines + 1))]
+    labelled = tuple((tick, f"{100 * tick:.10g}%") for tick in ticks)
+    return Axis(title, 0.0, last, labelled, lambda share: -math.log10(1 - share))
+
+
+def round_numbers(low: float, high: float) -> list[float]:
+    """Round numbers between two bounds above 0, some five of them, for a logarithmic axis."""
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    for steps in _STEPS:
+        inside = [
+            tick for decade in decades for step in steps if low <= (tick := round(step * 10.0**decade, 9)) <= high
+        ]
+        if len(inside) > _MAX_TICKS:
+            return inside[:: math.ceil(len(inside) / _MAX_TICKS)]
+        if len(inside) >= _MIN_TICKS:
+            return inside
+    # Over so small a part of a decade the axis is nearly linear.
+    step = _step(high - low)
+    return [round(number * step, 9) for number in range(math.ceil(low / step), math.floor(high / step) + 1)]
+
+
+def label(value: float) -> str:
+    """A tick's number."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.6g}"
+
+
+def _step(span: float) -> float:
+    least = span / (_MAX_TICKS - 1)
+    unit = 10.0 ** math.floor(math.log10(least))
+    return next(step for step in (unit, 2 * unit, 5 * unit, 10 * unit) if step >= least * (1 - 1e-9))
 
 
 @dataclass(frozen=True)
@@ -34,33 +121,6 @@ class Key:
     words: str
     colour: str
     form: str = "line"
-
-
-@dataclass(frozen=True)
-class Bar:
-    """A figure with its interval and the words above it; a hollow one may be chance."""
-
-    words: str
-    value: float | None
-    interval: Sequence[float | None] | None = None
-    colour: int = 0
-    hollow: bool = False
-    unit: str = ""
-    digits: int | None = None
-    said: str = ""
-    """Of its row in the table of numbers."""
-    start: float = 0.0
-    """Its beginning: a step of a waterfall begins at the end of the one before."""
-
-    @property
-    def formatted(self) -> str:
-        """The value."""
-        return figure(self.value) if self.digits is None or self.value is None else f"{self.value:.{self.digits}f}"
-
-
-def ends(drawn: Iterable[Bar]) -> list[float | None]:
-    """Values and ends of intervals, for an axis around them."""
-    return [end for bar in drawn for end in (bar.value, *(bar.interval or ()))]
 
 
 class Plot:
@@ -73,15 +133,15 @@ class Plot:
         self.keys: list[Key] = []
         for value, words in y.ticks:
             at = self._at_y(value)
-            add(self._svg, "path", {"class": "grid", "d": f"M{_LEFT} {at:.1f}H{WIDTH - _RIGHT}"})
+            add(self._svg, "path", {"class": "grid", "d": f"M{_LEFT} {at:.1f}H{WIDTH - RIGHT}"})
             text(self._svg, _LEFT - 6, at + 4, words, "end")
         for value, words in x.ticks:
             at = self._at_x(value)
             add(self._svg, "path", {"class": "grid", "d": f"M{at:.1f} {_TOP}V{self._bottom}"})
             # The first stays beside the words of the vertical axis, which are as large on a phone.
-            text(self._svg, min(max(at, _LEFT + 10), WIDTH - _RIGHT - 8), self._bottom + 17, words, "middle")
+            text(self._svg, min(max(at, _LEFT + 10), WIDTH - RIGHT - 8), self._bottom + 17, words, "middle")
         text(self._svg, 4, 14, y.title, "start", "axis")
-        text(self._svg, WIDTH - _RIGHT, HEIGHT - 8, x.title, "end", "axis")
+        text(self._svg, WIDTH - RIGHT, HEIGHT - 8, x.title, "end", "axis")
 
     def line(self, points: Iterable[Point], words: str, colour: int, *, stepped: bool = False) -> None:
         """Values joined; a gap where one is not known. `stepped`: each holds until the next."""
@@ -101,18 +161,11 @@ class Plot:
         self, points: Iterable[tuple[float, float | None, str]], words: str, colour: int, form: str = "dot"
     ) -> None:
         """Values with their words under the pointer; the form `hollow` is for those that may not be quoted."""
-        drawn = 0
-        for x, y, said in points:
-            if y is not None:
-                at = {
-                    "class": f"{form} {colour_of(colour)}",
-                    "cx": f"{self._at_x(x):.1f}",
-                    "cy": f"{self._at_y(y):.1f}",
-                    "r": "4",
-                }
-                add(add(self._svg, "circle", at), "title", {}, said)
-                drawn += 1
-        if drawn and words:
+        known = [(x, y, said) for x, y, said in points if y is not None]
+        for x, y, said in known:
+            place = {"cx": f"{self._at_x(x):.1f}", "cy": f"{self._at_y(y):.1f}", "r": "4"}
+            add(add(self._svg, "circle", {"class": f"{form} {colour_of(colour)}", **place}), "title", {}, said)
+        if known and words:
             self.keys.append(Key(words, colour_of(colour), form))
 
     def words(self, x: float, y: float, words: str) -> None:
@@ -125,11 +178,12 @@ class Plot:
         add(self._svg, "path", {"class": f"stem {colour_of(colour)}", "d": path})
         self.keys.append(Key(words, colour_of(colour)))
 
-    def level(self, y: float, words: str) -> None:
-        """A limit across the plot; its words stand in the legend, where no line crosses them."""
-        at = self._at_y(y)
-        add(self._svg, "path", {"class": "limit", "d": f"M{_LEFT} {at:.1f}H{WIDTH - _RIGHT}"})
-        self.keys.append(Key(words, "", "limit"))
+    def levels(self, found: Iterable[Level]) -> None:
+        """Limits across the plot; their words stand in the legend, where no line crosses them."""
+        for words, limit in found:
+            at = self._at_y(limit)
+            add(self._svg, "path", {"class": "limit", "d": f"M{_LEFT} {at:.1f}H{WIDTH - RIGHT}"})
+            self.keys.append(Key(words, "", "limit"))
 
     def mark(self, x: float, words: str) -> None:
         """A place on the horizontal axis; its words stand above the plot."""
@@ -166,74 +220,10 @@ class Plot:
         return markup(self._svg)
 
     def _at_x(self, value: float) -> float:
-        return _LEFT + self._x.share(value) * (WIDTH - _LEFT - _RIGHT)
+        return _LEFT + self._x.share(value) * (WIDTH - _LEFT - RIGHT)
 
     def _at_y(self, value: float) -> float:
         return self._bottom - self._y.share(value) * (self._bottom - _TOP)
-
-
-def bars(name: str, axis: Axis, rows: Sequence[Bar], *, points: bool = False) -> Markup:
-    """Figures below each other with their intervals: bars from 0, or points beside a line at 1."""
-    bottom = 8 + _ROW * len(rows)
-    svg = root_of(name, bottom + 40)
-
-    def at(value: float) -> float:
-        return 8 + axis.share(value) * (WIDTH - 24)
-
-    # No line crosses the words above a bar.
-    lanes = [8 + number * _ROW + 16 for number in range(len(rows))]
-    for value, words in axis.ticks:
-        across(svg, "grid", at(value), lanes)
-        text(svg, min(max(at(value), 14), WIDTH - 22), bottom + 16, words, "middle")
-    if points and axis.low < 1 < axis.high:
-        across(svg, "mark", at(1.0), lanes)
-    for lane, row in zip(lanes, rows, strict=True):
-        shown = with_interval(f"{row.formatted}{row.unit}", row.interval, row.digits)
-        text(svg, 8, lane - 4, row.words, "start", "name")
-        text(svg, WIDTH - 16, lane - 4, shown, "end", "name")
-        if row.value is None:
-            continue
-        colour, middle = colour_of(row.colour), lane + 9
-        if not points:
-            left, right = sorted((at(row.start), at(row.start + row.value)))
-            box = {"x": f"{left:.1f}", "y": f"{middle - 6}", "width": f"{max(right - left, 0.5):.1f}", "height": "12"}
-            add(svg, "rect", {"class": f"bar {colour}", **box})
-        low, high = row.interval or (None, None)
-        if low is not None and high is not None:
-            whisker = f"M{at(low):.1f} {middle - 5}v10m0 -5H{at(high):.1f}m0 -5v10"
-            add(svg, "path", {"class": "whisker", "d": whisker})
-        if points:
-            form = "hollow" if row.hollow else "dot"
-            add(svg, "circle", {"class": f"{form} {colour}", "cx": f"{at(row.value):.1f}", "cy": f"{middle}", "r": "5"})
-    text(svg, WIDTH - 16, bottom + 34, axis.title, "end", "axis")
-    return markup(svg)
-
-
-def stacked(name: str, rows: Sequence[tuple[str, Sequence[tuple[str, float, int | None]]]]) -> Markup:
-    """Draw a bar for each row of words and parts: what each is, its share of 1, and its colour (None: none)."""
-    bottom = 8 + _STACK * len(rows)
-    svg = root_of(name, bottom + 36)
-    width = WIDTH - _EDGE - _RIGHT
-    for number, (words, parts) in enumerate(rows):
-        top = 8 + number * _STACK + 14
-        text(svg, _EDGE, top - 4, words, "start", "name")
-        left = float(_EDGE)
-        for part, share, colour in parts:
-            if share > 0:
-                style = "branch" if colour is None else f"bar {colour_of(colour)}"
-                box = {"x": f"{left:.1f}", "y": f"{top}", "width": f"{share * width:.1f}", "height": "13"}
-                add(add(svg, "rect", {"class": style, **box}), "title", {}, f"{words}: {part} {share:.1%}")
-                left += share * width
-    for percent in (0, 25, 50, 75, 100):
-        at = _EDGE + percent / 100 * width
-        text(svg, min(max(at, 14), WIDTH - 22), bottom + 16, f"{percent}", "middle")
-    text(svg, WIDTH - _RIGHT, bottom + 32, "% of the inference", "end", "axis")
-    return markup(svg)
-
-
-def across(svg: ET.Element, style: str, x: float, lanes: Iterable[int]) -> None:
-    """Draw a vertical line through the lanes of the bars only."""
-    add(svg, "path", {"class": style, "d": "".join(f"M{x:.1f} {lane}v{_ROW - 18}" for lane in lanes)})
 
 
 def colour_of(colour: int) -> str:

@@ -1,1 +1,0 @@
-"""A run in progress on the terminal: a screen, and what feeds it. Imports no page."""
