@@ -23,7 +23,7 @@ LISTENS = {
     "prometheus": {"--web.listen-address=127.0.0.1:${PROMETHEUS_PORT:-9090}"},
     "grafana": {"GF_SERVER_HTTP_ADDR=127.0.0.1"},
 }
-"""What tells each service to listen on loopback alone."""
+"""Arguments and variables by which each service listens on loopback alone."""
 each = pytest.mark.parametrize("name", SERVICES)
 
 

@@ -214,7 +214,7 @@ def drawing(steps: int) -> list[str]:
 
 
 def restored(written: str) -> tuple[str, str]:
-    """What was written on the one screen of its own, and after it; there the cursor is shown."""
+    """Return what was written on the one screen of its own, and after it; there the cursor is shown."""
     assert written.count(ENTER) == written.count(LEAVE) == 1
     screen, _, after = written.partition(LEAVE)
     assert SHOW_CURSOR in written[written.rindex("\x1b[?25l") :]

@@ -1,4 +1,4 @@
-"""What other programs get: cells without formulas, XML that can be read, runs that MLflow takes."""
+"""Files for other programs: cells without formulas, XML that can be read, runs that MLflow takes."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""What readers see, as text; `SERVEMARK_SNAPSHOTS=write pytest tests/servemark/views` writes what was meant anew."""
+"""Texts that readers see; `SERVEMARK_SNAPSHOTS=write pytest tests/servemark/views` writes anew what was meant."""
 
 import os
 import re
