@@ -9,7 +9,7 @@ import pytest
 
 from servemark.errors import ExitCode
 from servemark.results import directory
-from tests.servemark.views.test_snapshots import assert_unchanged
+from tests.servemark.views.snapshots import assert_unchanged
 from tests.support.command_line import Servemark
 from tests.support.documents import validated
 from tests.support.measured import evenly, load_result

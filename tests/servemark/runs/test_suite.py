@@ -16,7 +16,7 @@ from servemark.results.schema.suite import SuiteRow, not_reached
 from servemark.runs import suite
 from servemark.views.render.markdown import to_markdown
 from servemark.workload.suites import ai_matrix, aibench
-from tests.servemark.views.test_snapshots import assert_unchanged
+from tests.servemark.views.snapshots import assert_unchanged
 from tests.support.command_line import Servemark
 from tests.support.documents import validated
 from tests.support.exporting import Exports
