@@ -71,10 +71,7 @@ def constraint(judged: Verdict, name: str) -> Constraint:
 Case = tuple[Observations, dict[str, Any], str]
 HOLDS = ""
 CASES: dict[str, Sequence[Case]] = {
-    "completed": [
-        (GOOD, {}, HOLDS),
-        (GOOD, {"interrupted": "stopped before its end"}, "stopped before its end"),
-    ],
+    "completed": [(GOOD, {}, HOLDS), (GOOD, {"interrupted": "stopped before its end"}, "stopped before its end")],
     "other_load": [
         (GOOD, {"machine": CpuUse(2, 2.0, {}, 0.09, 0.0, None)}, HOLDS),
         (GOOD, {"machine": BUSY}, "0.5 of 2 cores, by make (pid 7) 0.4: stop"),

@@ -132,12 +132,7 @@ def test_one_part_of_several_that_stands_still_is_enough() -> None:
     ("meter", "values", "step_s", "words"),
     [
         (RAPL, [1, 2], 0.0195, "rapl: it is refreshed every 0.001 s, 20 times in 0.0195 s: 20 refreshes are needed, "),
-        (
-            POWER,
-            [100, 100],
-            10,
-            "nvml_power: it is refreshed every 1 s, 10 times in 10 s: 20 refreshes are needed, ",
-        ),
+        (POWER, [100, 100], 10, "nvml_power: it is refreshed every 1 s, 10 times in 10 s: 20 refreshes are needed, "),
         (POWER, [100], 1, "nvml_power: it is refreshed every 1 s, 0 times in 0 s: 20 refreshes are needed, so "),
         (COUNTER, [1, 2], 0.3, "nvml_total_energy: it is refreshed every 0.1 s, 3 times in 0.3 s: 20 refreshes are "),
         (RAPL, [1, 1], 0.5, "rapl: it did not move within 0.500 s: measure a longer window"),

@@ -105,10 +105,7 @@ def test_a_counter_of_64_bits_may_wrap_around() -> None:
 
 @pytest.mark.parametrize(
     ("visible", "divided", "words"),
-    [
-        *((visible, [0], "GPU 0 is divided (MIG)") for visible in (None, "MIG-0", "0")),
-        ("", [], "no GPU"),
-    ],
+    [*((visible, [0], "GPU 0 is divided (MIG)") for visible in (None, "MIG-0", "0")), ("", [], "no GPU")],
 )
 def test_what_is_not_metered_has_its_reason(
     visible: str | None, divided: list[int], words: str, monkeypatch: pytest.MonkeyPatch
