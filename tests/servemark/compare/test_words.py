@@ -7,7 +7,8 @@ from servemark.results.saved import Saved
 from servemark.search.refinement import HighestRate
 from tests.servemark.compare.interleaved.test_turn import NOISE, RISING
 from tests.servemark.compare.test_quality import scored
-from tests.servemark.views.snapshots import assert_unchanged, frozen, terminal
+from tests.servemark.views.snapshots import assert_unchanged
+from tests.servemark.views.test_snapshots import frozen, terminal
 from tests.support.rounds import Row, document_of, rounds_of, turn
 
 
