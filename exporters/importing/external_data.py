@@ -12,8 +12,8 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
 from exporters.importing.model_file import held, shown, unusable
-from exporters.importing.onnx_graph.parts import parts
-from exporters.pipeline.imported import WEIGHTS
+from exporters.importing.onnx_graph import parts
+from exporters.pipeline.export import WEIGHTS
 from servemark.errors import ArtifactError
 
 if TYPE_CHECKING:

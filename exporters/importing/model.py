@@ -16,20 +16,26 @@ from typing import Any
 import numpy as np
 
 from exporters.importing import onnx_file, saved_model, torch_program, triton_entry
-from exporters.importing.model_file import Format, ModelDescription, folders_of, unusable
-from exporters.importing.other_engine import other_engine
-from exporters.importing.samples import Wishes, inputs_of, largest_batch, written
-from exporters.importing.sandbox import FULL, run_sandboxed
+from exporters.importing.model_file import (
+    Format,
+    ModelDescription,
+    Wishes,
+    folders_of,
+    inputs_of,
+    largest_batch,
+    unusable,
+    written,
+)
+from exporters.importing.sandbox import NO_ROOM, run_sandboxed
 from exporters.importing.triton_entry import TritonEntry
-from exporters.pipeline.export import swap_in, sweep
+from exporters.pipeline.export import require_exporter, sha256_of, swap_in, sweep
 from exporters.pipeline.golden import choose_answered
-from exporters.pipeline.imported import sha256_of
 from exporters.pipeline.parity import Run, answers
 from exporters.pipeline.provenance import packages
-from exporters.pipeline.registry import exporter
+from exporters.pipeline.registry import SOURCE, exporter, route
 from servemark import __version__
 from servemark.errors import MAX_QUOTED, ArtifactError, OptionError, ServemarkError
-from servemark.repository.entry import Golden, write_golden
+from servemark.repository.entry import FULL, Golden, write_golden
 from servemark.workload import Arrays, Sample, Workload, stack, write_npz
 from servemark.workload.agreement import Agreement, compare_outputs, scale_of
 from servemark.workload.imported import DESCRIPTION, GOLDEN, SAMPLES, described, read_model
@@ -47,6 +53,9 @@ MOST_WORDS = 400
 MAX_NAME = 250
 """Letters of a tensor's name, at most."""
 DRAFT = ".import-"
+COMPARED = ("openvino", "onnxruntime")
+"""Engines, in the order in which they are suggested for a comparison. A TensorFlow or TensorRT export takes too long to
+be tried at import."""
 FORMATS: tuple[Format, ...] = (onnx_file, torch_program, saved_model)
 
 
@@ -108,7 +117,7 @@ def import_model(path: Path, name: str, models: Path, wishes: Wishes, *, force: 
             )
             swap_in(draft, target)
     except OSError as error:
-        fix = "make room in" if error.errno in FULL else "check the permissions of"
+        fix = "make room in" if error.errno in NO_ROOM else "check the permissions of"
         raise ArtifactError(f"{target} cannot be written: {error}", fix=f"{fix} {models}") from error
     return ImportReport(read_model(target), said["document"], said["alone"], said["other"], tuple(said["open"]))
 
@@ -190,10 +199,8 @@ def _drafted(path: Path, draft: Path, wishes: Wishes, seal: Callable[[], None]) 
     write_npz(draft / SAMPLES, stack(rows, provisional.inputs))
     golden = choose_answered(provisional, lambda asked: _answered(path, run, asked, found, provisional))
     _check_steady(path, _answered(path, run, golden.inputs, found, provisional), golden, found)
-    document["outputs"] = [
-        {"name": port.name, "datatype": port.datatype, "shape": list(golden.outputs[port.name].shape[1:])}
-        for port in found.outputs
-    ]
+    for each in document["outputs"]:
+        each["shape"] = list(golden.outputs[each["name"]].shape[1:])
     if max_batch > 1 and (alone := _not_together(run, golden, provisional)):
         document["max_batch"] = 1
     write_golden(draft / GOLDEN, golden)
@@ -301,3 +308,32 @@ def _words(error: Exception, names: Mapping[str, str] | None = None) -> str:
     if len(text) > MOST_WORDS:
         text = f"{text[: MOST_WORDS // 4]} ... {text[-3 * MOST_WORDS // 4 :]}"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def other_engine(workload: Workload, artifact: Path) -> str | None:
+    """Name an engine beside the file's own that is installed here and has a converter for it; None if there is none.
+
+    The model itself is not run on it.
+    """
+    source = workload.source
+    assert source is not None
+    for engine in (each for each in COMPARED if each != source.engine):
+        try:
+            route(workload, engine, FULL)
+            require_exporter(engine, FULL)
+        except ServemarkError:
+            continue
+        if engine != "openvino" or source.engine != SOURCE or _openvino_reads(artifact):
+            return engine
+    return None
+
+
+def _openvino_reads(artifact: Path) -> bool:
+    """Return True if OpenVINO knows all operators of an ONNX file."""
+    import openvino
+
+    try:
+        openvino.Core().read_model(str(artifact))
+    except Exception:  # OpenVINO raises RuntimeError and classes of its C extension
+        return False
+    return True

@@ -7,6 +7,7 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from exporters.importing import onnx_graph, thresholds
 from exporters.importing.external_data import FIX, bytes_of, external_tensors, gather, kept
 from exporters.importing.model_file import (
     MAX_BYTES,
@@ -19,8 +20,7 @@ from exporters.importing.model_file import (
     shown,
     unusable,
 )
-from exporters.importing.onnx_graph import counts, thresholds
-from exporters.importing.onnx_graph.parts import parts
+from exporters.importing.onnx_graph import parts
 from servemark.errors import ArtifactError, parsing
 from servemark.frameworks.onnxruntime import import_onnxruntime
 from servemark.workload import Workload
@@ -83,10 +83,10 @@ def _described(path: Path, model: "ModelProto") -> ModelDescription:
             "ir_version": model.ir_version,
             "producer": f"{model.producer_name} {model.producer_version}".strip() or None,
         },
-        parameters=counts.parameters(model),
-        ranges={value.name: (0, rows - 1) for value in inputs if (rows := counts.vocabulary(graph, value.name))},
-        flops=lambda shapes: counts.flops(model, shapes),
-        random=counts.random_operators(model),
+        parameters=onnx_graph.parameters(model),
+        ranges={value.name: (0, rows - 1) for value in inputs if (rows := onnx_graph.vocabulary(graph, value.name))},
+        flops=lambda shapes: onnx_graph.flops(model, shapes),
+        random=onnx_graph.random_operators(model),
     )
     if not found.outputs:
         raise unusable(path, "its graph has no output", fix=AGAIN)

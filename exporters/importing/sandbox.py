@@ -24,7 +24,7 @@ LIMIT_S = 1800.0
 """Time limit for reading a file and answering its samples, because a graph may be an endless loop."""
 MEMORY_SHARE = 0.9
 """Limit of its memory, as a share of the free memory."""
-FULL = {errno.ENOSPC, errno.EDQUOT}
+NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
 """Errors of a disk without room."""
 MAX_ANSWER_BYTES = 64 << 20
 MAX_WORDS = 300
@@ -139,7 +139,7 @@ def answer() -> None:
         said = {
             "error": "ArtifactError",
             "what": f"the model cannot be copied: {error}",
-            "fix": "make room, or copy it" if error.errno in FULL else "copy it to where it can be read",
+            "fix": "make room, or copy it" if error.errno in NO_ROOM else "copy it to where it can be read",
         }
     except Exception:  # whatever the frameworks raise: the parent raises it with this traceback
         import traceback

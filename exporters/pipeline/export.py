@@ -1,10 +1,14 @@
-"""Steps of every export around the engine's own: build, check, compare, describe, swap in."""
+"""Steps of every export around the engine's own: build, check, compare, describe, swap in; in a process of its own too.
+
+The user's own file is placed as it is, with the golden samples of its import.
+"""
 
 import dataclasses
 import functools
 import hashlib
 import json
 import os
+import re
 import resource
 import shutil
 import tempfile
@@ -14,13 +18,12 @@ from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import psutil
 
 from exporters.onnx_passes.torch_export import whole_recurrences
 from exporters.pipeline import config_pbtxt, parity
-from exporters.pipeline.imported import AGAIN, place
 from exporters.pipeline.job import Job, Origin
 from exporters.pipeline.provenance import made_by, packages
 from exporters.pipeline.registry import SOURCE, Exporter, check_precision, exporter, route
@@ -29,12 +32,21 @@ from exporters.pipeline.weights import SEEDED, Weights, remember, remembered
 from servemark import interrupts
 from servemark.errors import ArtifactError, OptionError
 from servemark.machine.environment import int8_overflows
+from servemark.machine.own_process import UNGUARDED, Ended, OwnProcess, a_command
 from servemark.repository.entry import FULL, Entry, Golden, digest, read_golden
-from servemark.workload import Workload
+from servemark.workload import Workload, get
 from servemark.workload.golden_check import agreement_figures
 from servemark.workload.imported import GOLDEN
+from servemark.workload.spec import Source
 
 DRAFT = ".export-"
+AGAIN = "`servemark import PATH --force` imports it again"
+WEIGHTS = "weights_{}.bin"
+"""Pattern for the names that an import gives the files of an ONNX file's weights."""
+_IMPORTED = re.compile(
+    r"model\.onnx|model\.pt2|weights_\d+\.bin|model\.savedmodel/(saved_model\.pb|variables/variables\.[\w.-]+)"
+)
+"""All that an import writes. Anything else beside a model may be a library, which Triton would load."""
 
 
 @dataclass(frozen=True)
@@ -279,3 +291,71 @@ def swap_in(draft: Path, folder: Path) -> None:
         for item in replaced.iterdir():
             if not (folder / item.name).exists():
                 item.rename(folder / item.name)
+
+
+def sha256_of(kept: Path) -> str:
+    """Digest what an import keeps: of one file its own, as `sha256sum` gives it, of several all with their names."""
+    files = [path for path in kept.rglob("*") if path.is_file()]
+    return digest(files[0] if len(files) == 1 else kept)
+
+
+def place(source: Source, version: Path) -> Mapping[str, object]:
+    """Put the file, and what lies beside it, into a version directory. Raises ArtifactError where it was changed."""
+    kept = source.path.parent
+    if not source.path.exists() or sha256_of(kept) != source.facts["sha256"]:
+        raise ArtifactError(f"{kept} is not what was imported: it was changed since, or is not whole", fix=AGAIN)
+    for path in kept.rglob("*"):
+        name = path.relative_to(kept).as_posix()
+        if path.is_symlink() or (not path.is_dir() and not _IMPORTED.fullmatch(name)):
+            raise ArtifactError(f"{kept} holds {name!r}, which no import writes there", fix=AGAIN)
+    # No hard links: the onnx package refuses external data that has two names.
+    shutil.copytree(kept, version, copy_function=shutil.copyfile, dirs_exist_ok=True)
+    return {"imported": source.kind}
+
+
+class Task(NamedTuple):
+    """One entry to make."""
+
+    workload: str
+    engine: str
+    precision: str
+    repository: Path
+    force: bool
+    weights: str = ""
+    """A file, or `seeded`; empty: what the repository remembers."""
+
+    @property
+    def entry(self) -> Entry:
+        """Return the entry to be made."""
+        return Entry(self.repository, self.workload, self.engine, self.precision)
+
+    def export(self) -> ExportReport:
+        """Make it in this process. Raises ServemarkError."""
+        with interrupts.anywhere():
+            return export(
+                get(self.workload),
+                self.engine,
+                self.repository,
+                precision=self.precision,
+                force=self.force,
+                weights=self.weights,
+            )
+
+
+def export_isolated(task: Task, timeout_s: float | None = None) -> ExportReport:
+    """Make it in a process of its own: its memory ends with it and its peak is its own, and so is a crash.
+
+    Raises ServemarkError.
+    """
+    with OwnProcess(a_command) as process:
+        try:
+            return process.run(task.export, timeout_s=timeout_s)
+        except Ended as error:
+            if error.unguarded:
+                raise ArtifactError(
+                    UNGUARDED, fix="put everything but imports and functions below that line"
+                ) from error
+            raise ArtifactError(
+                f"the export did not end: {error}",
+                fix=f"{task.entry.export_command()}, with more memory free",
+            ) from error

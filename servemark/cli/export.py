@@ -26,7 +26,7 @@ def export(options: Export) -> int:
         raise OptionError("no workload was named", fix="servemark export WORKLOAD..., or --all")
     # torch takes seconds to import; a typing mistake should not.
     import exporters
-    from exporters.pipeline.isolated import Task, export_isolated
+    from exporters.pipeline.export import Task, export_isolated
 
     engines, precisions = options.engine or [DEFAULT_ENGINE], options.precision or [FULL]
     # What an imported model can become depends on its file: its own export tells.

@@ -44,7 +44,7 @@ def import_(options: Import) -> None:
         raise OptionError(f"--input-data {input_data}: no such file or folder", fix="give a .json, .npz or folder")
     # The frameworks take seconds to import; a typing mistake should not.
     from exporters.importing.model import import_model
-    from exporters.importing.samples import Wishes
+    from exporters.importing.model_file import Wishes
 
     wished = _wished(options).inputs
     wishes = Wishes(

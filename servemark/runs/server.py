@@ -41,7 +41,7 @@ def entries(workloads: list[str], engine: str, repository: Path, precision: str)
 
 def export_first(workload: str, engine: str, precision: str, repository: Path, label: str) -> None:
     """Export what is not there or not current, and say so. Raises ArtifactError, OptionError."""
-    from exporters.pipeline.isolated import Task, export_isolated
+    from exporters.pipeline.export import Task, export_isolated
 
     report = export_isolated(Task(workload, engine, precision, repository, force=False))
     if not report.up_to_date:

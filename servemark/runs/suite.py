@@ -262,7 +262,7 @@ def _row(case: Case, plan: Plan, directory: Path, refused: dict[tuple[str, str],
     row = not_reached(name, workload.parameters, gflops, case.precision, case.batch)
     if case.artifact in refused:  # at another batch, which the export does not know of
         return {**row, "failure": refused[case.artifact]}
-    from exporters.pipeline.isolated import Task, export_isolated
+    from exporters.pipeline.export import Task, export_isolated
 
     try:
         task = Task(name, plan.engine, case.precision, plan.repository, force=False)

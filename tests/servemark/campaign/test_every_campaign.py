@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 import kernels.running as kernels
-from exporters.pipeline import isolated
+from exporters.pipeline import export as exporting
 from kernels.measurement.case import Method, blank
 from kernels.measurement.device import Device
 from kernels.suites import cases_of
@@ -80,7 +80,7 @@ def _suite(count: Counter) -> Campaigned:
         "suite.json",
         ("[2/3] ranking_tiny: VALID", "[3/3] spatial_transformer_tiny: VALID"),
         {
-            (isolated, "export_isolated"): lambda *_: exported,
+            (exporting, "export_isolated"): lambda *_: exported,
             (suite, "load_apart"): loaded,
             (suite, "measured_flops_per_s"): lambda: 1e10,
             (psutil, "cpu_percent"): lambda **_: 0.0,

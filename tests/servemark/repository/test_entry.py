@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from exporters.pipeline.isolated import Task, export_isolated
+from exporters.pipeline.export import Task, export_isolated
 from loadgen.targets.http import HttpTarget
 from servemark.errors import ArtifactError, ServerError
 from servemark.repository.entry import Entry

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import exporters
-from exporters.pipeline import isolated
+from exporters.pipeline import export as exporting
 from exporters.pipeline.export import ExportReport
 from servemark.figures.registry import count_of, value_of, why_unknown
 from servemark.paths import CHECKOUT
@@ -44,12 +44,12 @@ def test_a_run_without_a_server_exports_first_and_is_measured_like_one_with(
     made = exported(TINY, "onnxruntime")
     capfd.readouterr()  # of the export, where it is the first
 
-    def export(task: isolated.Task) -> ExportReport:
+    def export(task: exporting.Task) -> ExportReport:
         """Take the artifact that was made for all tests."""
         shutil.copytree(made.folder, task.entry.folder)
         return replace(exporters.export(get(task.workload), task.engine, task.repository), up_to_date=False)
 
-    monkeypatch.setattr(isolated, "export_isolated", export)
+    monkeypatch.setattr(exporting, "export_isolated", export)
     flags = ["--request-rate", "200", "--duration", "1", "--warmup", "0.2", "--instances", "2", "-b", "2", "--json"]
     _, out, said = servemark(*command(tmp_path / "models", tmp_path / "out", *flags))
     result = json.loads(out)

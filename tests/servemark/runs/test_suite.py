@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from exporters.pipeline import isolated
+from exporters.pipeline import export as exporting
 from servemark import workload
 from servemark.documents.commands.measure import Suite
 from servemark.errors import ArtifactError, OptionError
@@ -158,7 +158,7 @@ def test_an_export_that_failed_is_not_tried_again_for_each_batch(
         asked.append(task.workload)
         raise ArtifactError("no room", fix="make some")
 
-    monkeypatch.setattr(isolated, "export_isolated", refuse)
+    monkeypatch.setattr(exporting, "export_isolated", refuse)
     monkeypatch.setattr(suite, "measured_flops_per_s", lambda: 1e10)
     chosen = planned("ai-matrix", "onnxruntime", published=True, precision=["fp32"], only=["resnet50"])
     _, found = suite.run_suite(chosen, tmp_path)

@@ -1,31 +1,28 @@
-"""Counts of an ONNX graph: its parameters, FLOPs, and the rows of the tables that ids are looked up in.
+"""Parts of an ONNX graph, and its counts: parameters, FLOPs, rows of the tables that ids are looked up in.
 
 A weight may be an initializer, the value of a Constant node, or an attribute of a classical model's operator.
 """
 
+import functools
 import math
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from exporters.importing.model_file import OPEN
-from exporters.importing.onnx_graph.parts import parts
 
 if TYPE_CHECKING:
+    from google.protobuf.descriptor import Descriptor
+    from google.protobuf.message import Message
     from onnx import AttributeProto, GraphProto, ModelProto, NodeProto
 
 Shape = tuple[int, ...]
+Part = TypeVar("Part", bound="Message")
 
 STANDARD = {"", "ai.onnx"}
 CLASSICAL = "ai.onnx.ml"
 _PRODUCTS = {
-    "Conv": (0, 1),
-    "ConvInteger": (0, 1),
-    "ConvTranspose": (0, 1),
-    "Gemm": (0, 1),
-    "MatMul": (0, 1),
-    "MatMulInteger": (0, 1),
-    "QLinearConv": (0, 3),
-    "QLinearMatMul": (0, 3),
+    **dict.fromkeys(("Conv", "ConvInteger", "ConvTranspose", "Gemm", "MatMul", "MatMulInteger"), (0, 1)),
+    **dict.fromkeys(("QLinearConv", "QLinearMatMul"), (0, 3)),
 }
 """Operator -> its inputs that are multiplied."""
 _UNCOUNTED = {"Attention", "DFT", "DeformConv", "Det", "Einsum", "GRU", "LSTM", "RNN", "STFT"}
@@ -33,53 +30,50 @@ _UNCOUNTED = {"Attention", "DFT", "DeformConv", "Det", "Einsum", "GRU", "LSTM", 
 _SAME_IDS = {"Cast", "Identity", "Unsqueeze", "Squeeze", "Reshape"}
 _SAME_ROWS = {"Cast", "DequantizeLinear", "Identity"}
 _SHAPES = {"Shape", "Size"}
-_STRUCTURAL = {
-    "AffineGrid": {1},
-    "CenterCropPad": {1},
-    "CumSum": {1},
-    "Expand": {1},
-    "Gather": {1},
-    "GatherElements": {1},
-    "GatherND": {1},
-    "OneHot": {1},
-    "Pad": {1, 3},
-    "Reshape": {1},
-    "Resize": {1, 2, 3},
-    "ScatterElements": {1},
-    "ScatterND": {1},
-    "Slice": {1, 2, 3, 4},
-    "Split": {1},
-    "Squeeze": {1},
-    "Tile": {1},
-    "TopK": {1},
-    "Trilu": {1},
-    "Unsqueeze": {1},
-}
+_SECOND_IS_STRUCTURAL = (
+    "AffineGrid", "CenterCropPad", "CumSum", "Expand", "Gather", "GatherElements", "GatherND", "OneHot", "Reshape",
+    "ScatterElements", "ScatterND", "Split", "Squeeze", "Tile", "TopK", "Trilu", "Unsqueeze",
+)  # fmt: skip
+_STRUCTURAL = dict.fromkeys(_SECOND_IS_STRUCTURAL, {1}) | {"Pad": {1, 3}, "Resize": {1, 2, 3}, "Slice": {1, 2, 3, 4}}
 """Operator -> inputs that say where or how large, beside every axis of a reduction."""
 _CLASSICAL_WEIGHTS = {
-    "class_weights",
-    "coefficients",
-    "imputed_value_floats",
-    "intercepts",
-    "leaf_weights",
-    "nodes_splits",
-    "nodes_values",
-    "offset",
-    "prob_a",
-    "prob_b",
-    "rho",
-    "scale",
-    "support_vectors",
-    "target_weights",
-}
-_RANDOM = {
-    "Bernoulli",
-    "Multinomial",
-    "RandomNormal",
-    "RandomNormalLike",
-    "RandomUniform",
-    "RandomUniformLike",
-}
+    "class_weights", "coefficients", "imputed_value_floats", "intercepts", "leaf_weights", "nodes_splits",
+    "nodes_values", "offset", "prob_a", "prob_b", "rho", "scale", "support_vectors", "target_weights",
+}  # fmt: skip
+_RANDOM = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
+
+
+def parts(model: "Message", kind: type[Part]) -> Iterator[Part]:
+    """All messages of a kind, those inside others of the kind included. Fields that ONNX adds are found too."""
+    waiting = [model]
+    while waiting:
+        message = waiting.pop()
+        if isinstance(message, kind):
+            yield message
+        for name, repeated in _ways(message.DESCRIPTOR, kind.DESCRIPTOR):
+            if repeated:
+                waiting.extend(getattr(message, name))
+            elif message.HasField(name):
+                waiting.append(getattr(message, name))
+
+
+@functools.cache
+def _ways(start: "Descriptor", end: "Descriptor") -> list[tuple[str, bool]]:
+    """The fields of a message below which such a part can stand, and whether each is repeated."""
+
+    def reaches(found: "Descriptor", seen: set[str]) -> bool:
+        if found.full_name == end.full_name:
+            return True
+        if found.full_name in seen:
+            return False
+        seen.add(found.full_name)
+        return any(field.message_type and reaches(field.message_type, seen) for field in found.fields)
+
+    return [
+        (field.name, field.is_repeated)
+        for field in start.fields
+        if field.message_type and reaches(field.message_type, set())
+    ]
 
 
 def parameters(model: "ModelProto") -> int:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from exporters.importing.model_file import Draw, Ranges
-from exporters.importing.onnx_graph.counts import CLASSICAL, STANDARD, flowing
+from exporters.importing.onnx_graph import CLASSICAL, STANDARD, flowing
 from servemark.frameworks.onnxruntime import Session, import_onnxruntime
 from servemark.workload import Arrays, Sample
 
