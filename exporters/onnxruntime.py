@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from exporters.onnx_passes.torch_export import hush, without_repeated_work
-from exporters.pipeline.job import Job
-from exporters.pipeline.parity import Run
+from exporters.pipeline.job import Job, Run
 from servemark.frameworks.onnxruntime import FP16_ON_CPU, Session, import_onnxruntime
 from servemark.repository.entry import Entry
 from servemark.workload import Workload

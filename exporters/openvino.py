@@ -14,8 +14,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from exporters.pipeline.job import Job
-from exporters.pipeline.parity import Run
+from exporters.pipeline.job import Job, Run
 from servemark.errors import ArtifactError
 from servemark.frameworks.openvino import PRECISION_INFO
 from servemark.workload import Arrays, Workload

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from exporters.onnx_passes.torch_export import hush
-from exporters.pipeline.job import Job
-from exporters.pipeline.parity import Run
+from exporters.pipeline.job import Job, Run
 from servemark.errors import ArtifactError
 from servemark.machine.own_process import words
 from servemark.workload import Arrays, Workload

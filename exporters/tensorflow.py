@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from exporters.pipeline.job import Job
-from exporters.pipeline.parity import Run
+from exporters.pipeline.job import Job, Run
 from servemark.errors import ArtifactError
 from servemark.frameworks.tensorflow import import_tensorflow, names_of
 from servemark.workload import Arrays, Tensor, Workload

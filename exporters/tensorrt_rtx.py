@@ -6,29 +6,29 @@ Its kernels are compiled on the GPU when the plan first runs, so one plan serves
 from collections.abc import Mapping
 from pathlib import Path
 
-from exporters import _tensorrt
-from exporters.pipeline.job import Job
-from exporters.pipeline.parity import Run, UncheckedError
+from exporters import tensorrt
+from exporters.pipeline.job import Job, Run
+from exporters.pipeline.parity import UncheckedError
 from servemark.errors import ServerError
 from servemark.frameworks.tensorrt_rtx import CAPABILITIES, RTX, TURING, RtxPlan, require_capable
 from servemark.workload import Workload
 
-ARTIFACT = "model.plan"
+ARTIFACT = tensorrt.ARTIFACT
 PACKAGES = ("tensorrt_rtx_bindings",)
 EXTRA = "tensorrt-rtx"
-PRECISIONS = _tensorrt.PRECISIONS
-REFUSED: Mapping[str, str] = {}
+PRECISIONS = tensorrt.PRECISIONS
+REFUSED = tensorrt.REFUSED
 FROM_ONNX = PRECISIONS
 READS = ()
-DEVICE = _tensorrt.DEVICE
+DEVICE = tensorrt.DEVICE
 WITHOUT_GPU = True
 
 
-def network_file(job: Job, target: Path) -> _tensorrt.Network:
+def network_file(job: Job, target: Path) -> tensorrt.Network:
     """Make the ONNX file as for TensorRT, without RoiAlign, whose plugin can be made only where there is a GPU."""
     from exporters.onnx_passes.regions import without_roi_align
 
-    source, converted = _tensorrt.network_file(job, target)
+    source, converted = tensorrt.network_file(job, target)
     return (target if without_roi_align(source, target) else source), converted
 
 
@@ -39,12 +39,12 @@ def write(job: Job) -> Mapping[str, object]:
     """
     import torch
 
-    least = _tensorrt.MIN_CAPABILITY.get(job.precision, (0, 0))
+    least = tensorrt.MIN_CAPABILITY.get(job.precision, (0, 0))
     targets = [each for each in CAPABILITIES if each >= least]
     if torch.cuda.is_available() and torch.cuda.get_device_capability(0) == TURING:
-        _tensorrt.check_capability(job.precision)
+        tensorrt.check_capability(job.precision)
         targets = [TURING]
-    build = _tensorrt.Build(RTX, job, network_file)
+    build = tensorrt.Build(RTX, job, network_file)
     build.config.num_compute_capabilities = len(targets)
     for index, (major, minor) in enumerate(targets):
         build.config.set_compute_capability(getattr(build.module.ComputeCapability, f"SM{major}{minor}"), index)
@@ -58,4 +58,4 @@ def load(path: Path, workload: Workload) -> Run:
     except ServerError as error:
         raise UncheckedError(error.what) from error
     inputs, outputs = ([tensor.name for tensor in each] for each in (workload.inputs, workload.outputs))
-    return _tensorrt.answering(RtxPlan(path, DEVICE, inputs, outputs, graphs=False, cache=False), workload)
+    return tensorrt.answering(RtxPlan(path, DEVICE, inputs, outputs, graphs=False, cache=False), workload)

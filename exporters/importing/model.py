@@ -30,7 +30,8 @@ from exporters.importing.sandbox import NO_ROOM, run_sandboxed
 from exporters.importing.triton_entry import TritonEntry
 from exporters.pipeline.export import require_exporter, sha256_of, swap_in, sweep
 from exporters.pipeline.golden import choose_answered
-from exporters.pipeline.parity import Run, answers
+from exporters.pipeline.job import Run
+from exporters.pipeline.parity import answers
 from exporters.pipeline.provenance import packages
 from exporters.pipeline.registry import SOURCE, exporter, route
 from servemark import __version__

@@ -20,6 +20,8 @@ from servemark.workload import Arrays, Workload
 if TYPE_CHECKING:
     from torch import nn
 
+Run = Callable[[Arrays], Arrays]
+"""Runs an artifact on one batch."""
 EXAMPLE_ROWS = 2  # PyTorch bakes a batch of 1 into the program
 CALIBRATION_BATCHES, HEAVY_CALIBRATION_BATCHES = 32, 8
 """Number of batches of one sample from which post-training quantisation takes its ranges."""

@@ -1,10 +1,11 @@
 """Parity: an artifact has to answer what eager PyTorch answers, at several batch sizes."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
+from exporters.pipeline.job import Run
 from exporters.pipeline.steps import FIX
 from servemark.errors import ArtifactError
 from servemark.repository.entry import Golden
@@ -24,9 +25,6 @@ from servemark.workload.golden_check import GoldenCheck
 class UncheckedError(ArtifactError):
     """An artifact that can be made on this machine but not run, with the reason: its answers are compared elsewhere."""
 
-
-Run = Callable[[Arrays], Arrays]
-"""Runs an artifact on one batch."""
 
 BATCH_SIZES = (1, 3)
 """Neither is the batch size that a model is traced with, so a baked-in batch dimension shows."""

@@ -5,8 +5,7 @@ from functools import cache
 from pathlib import Path
 from typing import Protocol
 
-from exporters.pipeline.job import Job
-from exporters.pipeline.parity import Run
+from exporters.pipeline.job import Job, Run
 from servemark.documents.request import PRECISIONS
 from servemark.errors import OptionError
 from servemark.plugins import modules_of

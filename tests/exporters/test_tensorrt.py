@@ -11,7 +11,7 @@ import pytest
 import torch
 from onnx import TensorProto, helper
 
-from exporters import _tensorrt, tensorrt
+from exporters import tensorrt
 from exporters.pipeline import config_pbtxt
 from exporters.pipeline.job import Job, Origin
 from servemark.errors import ArtifactError, OptionError, ServerError
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Use Deprecated in TensorRT-RTX:D
 @pytest.mark.parametrize("name", [*registry.names()])
 def test_a_profile_covers_every_request_of_the_workload(name: str) -> None:
     workload = tiny_of(name)
-    ranges = _tensorrt.profile(workload)
+    ranges = tensorrt.profile(workload)
     assert list(ranges) == [tensor.name for tensor in workload.inputs]
     samples = workload.samples(np.random.default_rng(5))
     for _ in range(20):
@@ -101,7 +101,7 @@ def test_a_build_keeps_its_log_and_its_timings_for_the_next(tmp_path: Path, expo
     assert "Engine generation completed" in (path / "build.log").read_text()
     timings = tmp_path / ".tensorrt" / f"NVIDIA_H200-{builder.__version__}.timing"
     assert timings.stat().st_size > 0
-    ranges = _tensorrt.profile(get("ranking_tiny"))
+    ranges = tensorrt.profile(get("ranking_tiny"))
     assert written.items() >= {"tensorrt": builder.__version__, "gpu": "NVIDIA H200", "profile": ranges}.items()
     assert int(str(written["layers"])) > 10
     (path / "1").rename(path / "old")
@@ -141,8 +141,8 @@ def test_timings_that_tensorrt_refuses_are_left_out(tmp_path: Path, refused: str
 def test_a_profile_that_tensorrt_refuses_ends_the_export(
     tmp_path: Path, exported: "Exports", monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    upside_down = {name: (high, low, low) for name, (low, _, high) in _tensorrt.profile(get("ranking_tiny")).items()}
-    monkeypatch.setattr(_tensorrt, "profile", lambda _: upside_down)
+    upside_down = {name: (high, low, low) for name, (low, _, high) in tensorrt.profile(get("ranking_tiny")).items()}
+    monkeypatch.setattr(tensorrt, "profile", lambda _: upside_down)
     with pytest.raises(ArtifactError, match="does not take the profile"):
         tensorrt.write(job(tmp_path, exported))
 
@@ -156,7 +156,7 @@ def converted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         asked.append(job.precision)
         return job.origin, {}
 
-    monkeypatch.setattr(_tensorrt, "network_file", network_file)
+    monkeypatch.setattr(tensorrt, "network_file", network_file)
     return asked
 
 
@@ -217,11 +217,11 @@ def test_what_tensorrt_cannot_read_or_build_is_said_in_its_words(
 ) -> None:
     asked = job(tmp_path, exported)
     file = one_node(tmp_path / "unknown.onnx", "Whirl", "of.nobody")
-    monkeypatch.setattr(_tensorrt, "network_file", lambda *_: (file, {}))
+    monkeypatch.setattr(tensorrt, "network_file", lambda *_: (file, {}))
     with pytest.raises(ArtifactError, match=r"cannot read ranking_tiny: .*Whirl"):
         tensorrt.write(asked)
     other = one_node(tmp_path / "relu.onnx", "Relu")  # to which the workload's profile does not belong
-    monkeypatch.setattr(_tensorrt, "network_file", lambda *_: (other, {}))
+    monkeypatch.setattr(tensorrt, "network_file", lambda *_: (other, {}))
     with pytest.raises(ArtifactError, match=r"cannot build ranking_tiny: ERROR: .*profile"):
         tensorrt.write(asked)
     assert not asked.path.exists()

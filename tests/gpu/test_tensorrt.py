@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import exporters
-from exporters._tensorrt import MIN_CAPABILITY
+from exporters.tensorrt import MIN_CAPABILITY
 from servemark.errors import ArtifactError
 from servemark.figures.registry import count_of, value_of
 from servemark.repository.entry import Entry

@@ -16,7 +16,7 @@ import pytest
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from exporters import _tensorrt
+from exporters import tensorrt
 from exporters.onnx_passes.float8 import to_fp8
 from exporters.pipeline.job import Job, Origin
 from servemark.errors import ArtifactError
@@ -64,7 +64,7 @@ def network(exported: Any, tmp_path: Path) -> Callable[[str, str], Network]:
         assert golden is not None
         source = Origin(entry.version / "model.onnx", golden)
         job = Job(workload, precision, tmp_path / "model.plan", lambda: source, None)
-        path, converted = _tensorrt.network_file(job, tmp_path / "source.onnx")
+        path, converted = tensorrt.network_file(job, tmp_path / "source.onnx")
         onnx.checker.check_model(path, full_check=True)  # with types
         graph = onnx.load(path).graph
         for tensors, values in ((workload.inputs, graph.input), (workload.outputs, graph.output)):
