@@ -5,7 +5,7 @@ channels last between the operators that TensorFlow computes that way (`values.p
 """
 
 from exporters.onnx_to_tensorflow import operators
-from exporters.onnx_to_tensorflow.declaration import OPERATORS, Unsupported
 from exporters.onnx_to_tensorflow.graph import Converted, concrete
+from exporters.onnx_to_tensorflow.node import OPERATORS, Unsupported
 
 __all__ = ["OPERATORS", "Converted", "Unsupported", "concrete", "operators"]

@@ -9,10 +9,19 @@ from typing import Any
 import numpy as np
 import onnx
 import tensorflow as tf
-from onnx import defs, helper, inliner, numpy_helper
+from onnx import defs, helper, inliner
 
-from exporters.onnx_to_tensorflow.declaration import ANY, OPERATORS, Unsupported, default_of, faults, faults_of
-from exporters.onnx_to_tensorflow.node import Node, opsets
+from exporters.onnx_to_tensorflow.node import (
+    ANY,
+    OPERATORS,
+    Node,
+    Scope,
+    Unsupported,
+    default_of,
+    faults,
+    faults_of,
+    opsets,
+)
 from exporters.onnx_to_tensorflow.values import Value, weights_as_variables
 from servemark.frameworks.tensorflow import TensorNames, signature_names
 
@@ -20,6 +29,7 @@ _NO_SCOPE = re.compile(r"[^A-Za-z0-9_.-]+")
 """Characters that a scope of TensorFlow cannot have, or that would end it."""
 MAX_CONSTANT_BYTES = 1 << 30
 """Most bytes of weights that are constants, as which 24 GB of memory were too few to load 1.3 GB."""
+_MOST_FAULTS = 5
 _REFUSALS = (ValueError, TypeError, NotImplementedError, tf.errors.OpError)
 """The errors that TensorFlow raises where it cannot compute something."""
 
@@ -36,29 +46,6 @@ class Converted:
     def __call__(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Answer inputs by the file's names."""
         return self.names.answered(self.function(**self.names.fed(inputs)))
-
-
-class Scope:
-    """The values of a graph by name; those of the graphs around it can be read."""
-
-    def __init__(self, weights: Iterable[onnx.TensorProto], opset: int, parent: "Scope | None" = None) -> None:
-        self.values: dict[str, Value | None] = {each.name: Value(numpy_helper.to_array(each)) for each in weights}
-        self.opset = opset
-        self._parent = parent
-
-    def __getitem__(self, name: str) -> Value | None:
-        """Return a value; None where it is an input of a definition that is left out."""
-        if not name:
-            return None
-        if name in self.values or self._parent is None:
-            return self.values[name]
-        return self._parent[name]
-
-    def found(self, name: str) -> Value:
-        """Return a value that is there."""
-        value = self[name]
-        assert value is not None, name
-        return value
 
 
 def concrete(model: onnx.ModelProto, shapes: Mapping[str, Sequence[int | None]] | None = None) -> Converted:
@@ -203,9 +190,6 @@ def _check(graph: onnx.GraphProto, opset: int) -> None:
             f" and {len(words) - _MOST_FAULTS} more" if words[_MOST_FAULTS:] else ""
         )
         raise Unsupported(f"operators {', '.join(operators)}: {said}", operators)
-
-
-_MOST_FAULTS = 5
 
 
 def _dtype(info: onnx.ValueInfoProto) -> Any:

@@ -1,31 +1,5 @@
 """Operators of ONNX in TensorFlow's: importing the package registers them all. No module here imports another."""
 
-from exporters.onnx_to_tensorflow.operators import (
-    activations,
-    control,
-    elementwise,
-    images,
-    indexing,
-    making,
-    normalisation,
-    pooling,
-    products,
-    recurrence,
-    reductions,
-    shaping,
-)
+from servemark.plugins import modules_of
 
-__all__ = [
-    "activations",
-    "control",
-    "elementwise",
-    "images",
-    "indexing",
-    "making",
-    "normalisation",
-    "pooling",
-    "products",
-    "recurrence",
-    "reductions",
-    "shaping",
-]
+modules_of(__name__)

@@ -6,9 +6,8 @@ import onnx
 import tensorflow as tf
 from onnx import helper
 
-from exporters.onnx_to_tensorflow.declaration import operator
-from exporters.onnx_to_tensorflow.graph import Scope, run, shape_of
-from exporters.onnx_to_tensorflow.node import Node
+from exporters.onnx_to_tensorflow.graph import run, shape_of
+from exporters.onnx_to_tensorflow.node import Node, operator
 from exporters.onnx_to_tensorflow.values import Value
 
 
@@ -86,7 +85,6 @@ def scan(
 
 
 def _inside(node: Node, graph: onnx.GraphProto, tensors: list[Any]) -> list[Value]:
-    assert isinstance(node.scope, Scope)
     return run(graph, [Value(each) for each in tensors], node.scope.opset, node.scope)
 
 

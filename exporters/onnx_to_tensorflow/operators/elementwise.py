@@ -8,8 +8,7 @@ import numpy as np
 import tensorflow as tf
 from onnx import helper
 
-from exporters.onnx_to_tensorflow.declaration import ANY, BOOL, FLOATS, INTEGERS, NUMBERS, Types, dtypes, operator
-from exporters.onnx_to_tensorflow.node import Node
+from exporters.onnx_to_tensorflow.node import ANY, BOOL, FLOATS, INTEGERS, NUMBERS, Node, Types, dtypes, operator
 from exporters.onnx_to_tensorflow.values import Array, Value, all_of, each_of
 
 SIGNED = FLOATS | dtypes("int8", "int16", "int32", "int64")

@@ -5,8 +5,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from exporters.onnx_to_tensorflow.declaration import BOOL, operator
-from exporters.onnx_to_tensorflow.node import Node
+from exporters.onnx_to_tensorflow.node import BOOL, Node, operator
 from exporters.onnx_to_tensorflow.values import Value
 
 SCATTERED = {

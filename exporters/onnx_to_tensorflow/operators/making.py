@@ -7,8 +7,7 @@ import onnx
 import tensorflow as tf
 from onnx import helper, numpy_helper
 
-from exporters.onnx_to_tensorflow.declaration import ANY, FLOATS, WHOLE, dtypes, operator
-from exporters.onnx_to_tensorflow.node import Node
+from exporters.onnx_to_tensorflow.node import ANY, FLOATS, WHOLE, Node, dtypes, operator
 from exporters.onnx_to_tensorflow.values import Value
 
 

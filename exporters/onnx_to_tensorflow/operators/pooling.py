@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from exporters.onnx_to_tensorflow.declaration import FLOATS, dtypes, operator
-from exporters.onnx_to_tensorflow.node import Node
+from exporters.onnx_to_tensorflow.node import FLOATS, Node, dtypes, operator
 from exporters.onnx_to_tensorflow.padding import padded, pads_of
 from exporters.onnx_to_tensorflow.values import Value
 

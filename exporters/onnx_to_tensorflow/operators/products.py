@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from exporters.onnx_to_tensorflow.declaration import FLOATS, WHOLE, operator
-from exporters.onnx_to_tensorflow.node import Node
+from exporters.onnx_to_tensorflow.node import FLOATS, WHOLE, Node, operator
 from exporters.onnx_to_tensorflow.padding import cut_or_pad, padded, pads_of, to_shape
 from exporters.onnx_to_tensorflow.values import Value
 

@@ -5,8 +5,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from exporters.onnx_to_tensorflow.declaration import FLOATS, operator
-from exporters.onnx_to_tensorflow.node import Node
+from exporters.onnx_to_tensorflow.node import FLOATS, Node, operator
 from exporters.onnx_to_tensorflow.values import Value
 
 Step = Callable[[Any, Sequence[Any]], list[Any]]

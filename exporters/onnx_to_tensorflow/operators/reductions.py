@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from exporters.onnx_to_tensorflow.declaration import BOOL, FLOATS, NUMBERS, WHOLE, Types, dtypes, operator
-from exporters.onnx_to_tensorflow.node import Node
+from exporters.onnx_to_tensorflow.node import BOOL, FLOATS, NUMBERS, WHOLE, Node, Types, dtypes, operator
 from exporters.onnx_to_tensorflow.values import Value
 
 

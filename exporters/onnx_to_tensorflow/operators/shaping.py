@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from exporters.onnx_to_tensorflow.declaration import operator
-from exporters.onnx_to_tensorflow.node import Node
+from exporters.onnx_to_tensorflow.node import Node, operator
 from exporters.onnx_to_tensorflow.values import Value
 
 FAR = 2**31 - 1

@@ -11,7 +11,7 @@ import onnxruntime
 import pytest
 from onnx import ModelProto
 
-from exporters.onnx_passes import graphs, half, operators
+from exporters.onnx_passes import graphs, half
 from exporters.onnx_passes.float8 import to_fp8
 from exporters.onnx_passes.half import to_half
 from exporters.onnx_passes.quantisation import to_int8
@@ -52,7 +52,7 @@ def test_what_has_no_half_type_stays_in_float32(make: Callable[[], ModelProto], 
     assert int(str(made[f"nodes_{precision}"])) > 0
     onnx.checker.check_model(target, full_check=True)
     multiplied = [each for each in graphs.every_node(ir.load(target)) if each.op_type in half.WEIGHTED]
-    assert {value.dtype for each in multiplied for value in each.inputs[:2] if value} == {operators.HALVES[precision]}
+    assert {value.dtype for each in multiplied for value in each.inputs[:2] if value} == {half.HALVES[precision]}
     if precision == "fp16":  # ONNX Runtime's CPU has no bf16
         near(answer(target, batch(model)), answer(source, batch(model)), 0.02)
 

@@ -225,7 +225,7 @@ def test_sizes_that_will_be_asked_for_decide_what_the_file_leaves_open() -> None
 
 def test_each_parameter_is_an_attribute_or_an_input_of_its_operator() -> None:
     import_tensorflow()
-    from exporters.onnx_to_tensorflow.declaration import OPERATORS, onnx_name
+    from exporters.onnx_to_tensorflow.node import OPERATORS, onnx_name
 
     for name, declared in OPERATORS.items():
         schema = onnx.defs.get_schema(name)
