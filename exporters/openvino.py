@@ -16,7 +16,7 @@ import numpy as np
 
 from exporters.pipeline.job import Job, Run
 from servemark.errors import ArtifactError
-from servemark.frameworks.openvino import PRECISION_INFO
+from servemark.frameworks import OPENVINO_PRECISION
 from servemark.workload import Arrays, Workload
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def write(job: Job) -> Mapping[str, object]:
     _keep_slices(model)
     if job.precision == "int8":
         model = _quantised(model, job)
-    model.set_rt_info(COMPUTES_IN[job.precision], PRECISION_INFO)
+    model.set_rt_info(COMPUTES_IN[job.precision], OPENVINO_PRECISION)
     openvino.save_model(model, str(job.path), compress_to_fp16=job.precision == "fp16")
     weights = {"fp16": "f16", "int8": "i8 where quantised, else f32"}.get(job.precision, "f32")
     written: dict[str, object] = {"ir_version": 11, "weights": weights, "computes_in": COMPUTES_IN[job.precision]}
@@ -67,7 +67,7 @@ def load(path: Path, workload: Workload) -> Run:
 
     core = openvino.Core()
     model = core.read_model(str(path))
-    precision = str(model.get_rt_info(PRECISION_INFO).astype(str))
+    precision = str(model.get_rt_info(OPENVINO_PRECISION).astype(str))
     if precision == "bf16" and "BF16" not in core.get_property("CPU", "OPTIMIZATION_CAPABILITIES"):
         raise ArtifactError("this CPU has no bf16 instructions", fix="export bf16 on a machine whose CPU has them")
     try:

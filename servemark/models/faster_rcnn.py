@@ -7,14 +7,12 @@ letterboxed to 800 x 800. AIBench's code has the older head, on conv4 of a ResNe
 
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 
-from servemark.datasets import voc2007
 from servemark.models.blocks import detection, rcnn
 from servemark.models.blocks.rcnn import Sizes
-from servemark.workload import LabelledSet, Module, Quality, Sample, Slo, Tensor, Variant, define
+from servemark.workload import Module, Quality, Sample, Slo, Tensor, Variant, define
 
 ASPECTS = ((3, 4, 1.0),)
 """Height to width and share: VOC's pictures are 500 x 375."""
@@ -30,19 +28,8 @@ def samples(sizes: Sizes, rng: np.random.Generator) -> Iterator[Sample]:
     return rcnn.samples(rng, sizes, ASPECTS, shorter=sizes.side)
 
 
-def read(path: Path) -> Iterator[Sample]:
-    """Preprocess the pictures of VOC 2007's test set. Raises InputDataError naming file and line."""
-    return detection.read(voc2007.pictures(path), partial(detection.letterbox, shorter=FULL.side, side=FULL.side))
-
-
-def labelled(path: Path) -> LabelledSet:
-    """The same with their objects. Raises InputDataError naming file and line."""
-    return detection.voc_set(
-        path,
-        partial(detection.letterbox, shorter=FULL.side, side=FULL.side),
-        partial(detection.letterboxed, shorter=FULL.side, side=FULL.side),
-    )
-
+FULL = Sizes(blocks=(3, 4, 6, 3), side=800, classes=21)
+TINY = rcnn.TINY
 
 detector = partial(
     define,
@@ -53,14 +40,9 @@ detector = partial(
     citation="Ren et al. 2015, Faster R-CNN, NIPS (arXiv:1506.01497)",
     locustfile="object_detection",
     samples=samples,
-    dataset=voc2007.KEY,
-    read=read,
-    labelled=labelled,
 )
 """Describes a detector of VOC's classes on letterboxed pictures."""
-
-FULL = Sizes(blocks=(3, 4, 6, 3), side=800, classes=21)
-TINY = rcnn.TINY
+READERS = detection.of_voc(*detection.letterboxes(shorter=FULL.side, side=FULL.side))
 
 WORKLOAD = detector(
     "faster_rcnn",
@@ -74,4 +56,5 @@ WORKLOAD = detector(
     max_batch=8,
     slo=Slo(99, 100),
     build=build,
+    **READERS,
 )

@@ -64,4 +64,5 @@ WORKLOAD = faster_rcnn.detector(
     max_batch=4,
     slo=Slo(99, 500),
     build=build,
+    **faster_rcnn.READERS,
 )

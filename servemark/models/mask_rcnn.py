@@ -8,15 +8,13 @@ their boxes; pasting them into the picture is the client's part.
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
-from pathlib import Path
 
 import numpy as np
 
 from servemark.datasets import coco2017
 from servemark.models.blocks import detection, rcnn
 from servemark.models.blocks.rcnn import Sizes
-from servemark.workload import LabelledSet, Module, Quality, Sample, Slo, Tensor, Variant, define
+from servemark.workload import Module, Quality, Sample, Slo, Tensor, Variant, define
 
 SHORTER_SIDE = 800 / 1024
 """Of a picture, in proportion to the square it is letterboxed to."""
@@ -34,23 +32,9 @@ def samples(sizes: Sizes, rng: np.random.Generator) -> Iterator[Sample]:
     return rcnn.samples(rng, sizes, ASPECTS, shorter=round(sizes.side * SHORTER_SIDE))
 
 
-def read(path: Path) -> Iterator[Sample]:
-    """Preprocess the pictures of COCO 2017's validation set. Raises InputDataError naming file and line."""
-    shorter = round(FULL.side * SHORTER_SIDE)
-    return detection.read(coco2017.LAYOUT.pictures(path), partial(detection.letterbox, shorter=shorter, side=FULL.side))
-
-
-def labelled(path: Path) -> LabelledSet:
-    """The same with their objects; labels count 80 classes from 1. Raises InputDataError naming file and line."""
-    letterbox, letterboxed = (
-        partial(detection.letterbox, shorter=round(FULL.side * SHORTER_SIDE), side=FULL.side),
-        partial(detection.letterboxed, shorter=round(FULL.side * SHORTER_SIDE), side=FULL.side),
-    )
-    return detection.coco_set(coco2017.LAYOUT, path, letterbox, letterboxed, detection.counted_from_one)
-
-
 FULL = Sizes(blocks=(3, 4, 23, 3), side=1024, classes=81, masks=256, frozen=True)
 TINY = replace(rcnn.TINY, masks=8, frozen=True)
+LETTERBOX = detection.letterboxes(shorter=round(FULL.side * SHORTER_SIDE), side=FULL.side)
 
 WORKLOAD = define(
     "mask_rcnn",
@@ -70,7 +54,5 @@ WORKLOAD = define(
     locustfile="object_detection",
     build=build,
     samples=samples,
-    dataset=coco2017.KEY,
-    read=read,
-    labelled=labelled,
+    **detection.of_coco(coco2017.KEY, coco2017.LAYOUT, *LETTERBOX, detection.counted_from_one),
 )

@@ -9,7 +9,6 @@ box and a class that score 0.05 at least go into suppression at 0.5 within each 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,20 +16,16 @@ import numpy as np
 from servemark.datasets import openimages
 from servemark.models.blocks import detection, resnet
 from servemark.models.blocks.rcnn import freeze
-from servemark.models.blocks.suppression import select
 from servemark.models.blocks.weights import calibrate, drawn, seeded
-from servemark.models.synthesis.images import IMAGENET_MEAN, IMAGENET_STD
-from servemark.workload import LabelledSet, Module, Quality, Sample, Slo, Tensor, Variant, define
+from servemark.workload import Module, Quality, Sample, Slo, Tensor, Variant, define
 
 if TYPE_CHECKING:
     import torch
-    from PIL import Image
 
 STAGES = (1, 2, 3)
 """Of the trunk's four, those that the pyramid is built on."""
 STRIDES = (8, 16, 32, 64, 128)
 CLASS_DEVIATION, BOX_DEVIATION = 2.0, 0.1
-NO_MEAN = np.zeros((3, 1, 1), np.float32)
 
 
 @dataclass(frozen=True)
@@ -94,7 +89,7 @@ def network(sizes: Sizes) -> Module:
             anchors = self.anchors[boxes_of.flatten()]
             boxes = self.box_coder.decode_single(deltas.gather(1, index).flatten(0, 1), anchors)
             boxes = boxes.clamp(0, sizes.side).reshape(*places.shape, 4)
-            found, picks = select(
+            found, picks = detection.select(
                 boxes[:, None],
                 (scores * (scores > self.score_thresh))[:, None],
                 self.nms_thresh,
@@ -144,30 +139,12 @@ def _spread(layer: Any, inputs: "list[torch.Tensor]", deviation: float) -> None:
     import torch
 
     layer.bias.zero_()
-    detection.spread(layer, torch.cat([layer(level).transpose(0, 1).flatten(1).t() for level in inputs]), deviation)
-
-
-def preprocess(picture: "Image.Image", side: int) -> Sample:
-    """Stretch to a square, and normalise by ImageNet's mean and deviation."""
-    pixels = np.asarray(detection.stretch(picture, mean=NO_MEAN, side=side)["image"], np.float32)
-    return {"image": (pixels / np.float32(255) - IMAGENET_MEAN) / IMAGENET_STD}
+    detection.spread(layer, torch.cat([detection.rows(layer(level)) for level in inputs]), deviation)
 
 
 def samples(sizes: Sizes, rng: np.random.Generator) -> Iterator[Sample]:
     """Draw photographs, at the model's own size."""
-    return detection.samples(rng, [(sizes.side, sizes.side)], [1.0], partial(preprocess, side=sizes.side))
-
-
-def read(path: Path) -> Iterator[Sample]:
-    """Preprocess OpenImages' validation pictures. Raises InputDataError naming file and line."""
-    return detection.read(openimages.LAYOUT.pictures(path), partial(preprocess, side=FULL.side))
-
-
-def labelled(path: Path) -> LabelledSet:
-    """The same with their objects; a label is its category's id. Raises InputDataError naming file and line."""
-    side = FULL.side
-    stretched = partial(preprocess, side=side)
-    return detection.coco_set(openimages.LAYOUT, path, stretched, lambda _size: (side, side), detection.own_category)
+    return detection.samples(rng, [(sizes.side, sizes.side)], [1.0], partial(detection.stretched, side=sizes.side))
 
 
 FULL = Sizes(trunk=resnet.Sizes(blocks=(3, 4, 6, 3), groups=32, group_width=4))
@@ -199,7 +176,5 @@ WORKLOAD = define(
     locustfile="object_detection",
     build=build,
     samples=samples,
-    dataset=openimages.KEY,
-    read=read,
-    labelled=labelled,
+    **detection.of_coco(openimages.KEY, openimages.LAYOUT, *detection.squares(FULL.side), detection.own_category),
 )

@@ -10,19 +10,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from servemark.datasets import voc2007
 from servemark.models.blocks import detection
-from servemark.models.blocks.suppression import select
 from servemark.models.blocks.weights import calibrate, drawn, seeded
-from servemark.workload import LabelledSet, Module, Quality, Sample, Slo, Tensor, Variant, define
+from servemark.workload import Module, Quality, Sample, Slo, Tensor, Variant, define
 
 if TYPE_CHECKING:
     from PIL import Image
+    from torch import nn
 
 SIDE = 300  # decides the six grids of default boxes
 MEAN = np.array([123, 117, 104], np.float32)[:, None, None]  # torchvision's, the pixels from 0 to 255
@@ -35,28 +33,12 @@ CALIBRATION_IMAGES = 4
 
 @dataclass(frozen=True)
 class Sizes:
-    """Width of the first VGG stage, classes with the background, answered detections and how many pictures have."""
+    """Width of the first stage, classes with the background, answered detections and how many pictures have."""
 
     width: int = 64
     classes: int = 21
     detections: int = 200
     typical: int = 35
-
-
-class HeadSizes(Protocol):
-    """Interface of the sizes of all single-shot detectors' heads."""
-
-    @property
-    def classes(self) -> int:
-        """Number of classes, with the background."""
-
-    @property
-    def detections(self) -> int:
-        """Maximum number of detections in an answer."""
-
-    @property
-    def typical(self) -> int:
-        """Number of detections in the mean picture."""
 
 
 def network(sizes: Sizes) -> Module:
@@ -73,11 +55,6 @@ def network(sizes: Sizes) -> Module:
         channels = [inputs] + [outputs] * count
         layers = [(nn.Conv2d(a, b, 3, padding=1), nn.ReLU(inplace=True)) for a, b in pairwise(channels)]
         return [layer for pair in layers for layer in pair]
-
-    def extra(inputs: int, outputs: int, stride: int) -> nn.Sequential:
-        middle = outputs // 2
-        second = nn.Conv2d(middle, outputs, 3, stride, padding=stride - 1)
-        return nn.Sequential(nn.Conv2d(inputs, middle, 1), nn.ReLU(inplace=True), second, nn.ReLU(inplace=True))
 
     class Extractor(nn.Module):
         def __init__(self) -> None:
@@ -101,10 +78,10 @@ def network(sizes: Sizes) -> Module:
             self.extra = nn.ModuleList(
                 [
                     nn.Sequential(nn.MaxPool2d(2), *convolutions(8 * width, 8 * width, 3), fully_connected),
-                    extra(16 * width, 8 * width, stride=2),
-                    extra(8 * width, 4 * width, stride=2),
-                    extra(4 * width, 4 * width, stride=1),
-                    extra(4 * width, 4 * width, stride=1),
+                    extra(16 * width, 4 * width, 8 * width, stride=2),
+                    extra(8 * width, 2 * width, 4 * width, stride=2),
+                    extra(4 * width, 2 * width, 4 * width, stride=1),
+                    extra(4 * width, 2 * width, 4 * width, stride=1),
                 ]
             )
             self.scale_weight = nn.Parameter(torch.full((8 * width,), 20.0))
@@ -130,7 +107,15 @@ class Thresholds:
     candidates: int = 400
 
 
-def single_shot(extractor: Module, channels: Sequence[int], sizes: "HeadSizes", thresholds: Thresholds) -> Module:
+def extra(inputs: int, middle: int, outputs: int, *, stride: int) -> "nn.Sequential":
+    """Make one of the feature maps behind the trunk of the one before."""
+    from torch import nn
+
+    second = nn.Conv2d(middle, outputs, 3, stride, padding=stride - 1)
+    return nn.Sequential(nn.Conv2d(inputs, middle, 1), nn.ReLU(inplace=True), second, nn.ReLU(inplace=True))
+
+
+def single_shot(extractor: Module, channels: Sequence[int], sizes: Sizes, thresholds: Thresholds) -> Module:
     """Put SSD's heads and its choice of detections on six feature maps of these channels, 38 to 1 cells a side."""
     import torch
     from torchvision.models.detection.anchor_utils import DefaultBoxGenerator
@@ -169,7 +154,9 @@ def single_shot(extractor: Module, channels: Sequence[int], sizes: "HeadSizes", 
             best, index = (scores * (scores > self.score_thresh)).topk(candidates_of_class, dim=2)
             index = index.flatten(1)[:, :, None].expand(-1, -1, 4)
             candidates = boxes.reshape(*deltas.shape).gather(1, index)  # [B, (C - 1) * 400, 4]
-            found, places = select(candidates.reshape(*best.shape, 4), best, self.nms_thresh, sizes.detections)
+            found, places = detection.select(
+                candidates.reshape(*best.shape, 4), best, self.nms_thresh, sizes.detections
+            )
             picked = candidates.gather(1, places[:, :, None].expand(-1, -1, 4))
             is_real = found > 0
             return picked * is_real[:, :, None], found, (places // candidates_of_class + 1) * is_real
@@ -179,17 +166,17 @@ def single_shot(extractor: Module, channels: Sequence[int], sizes: "HeadSizes", 
 
 def build(name: str, sizes: Sizes) -> Module:
     """Seed the network."""
-    return seeded_detector(name, lambda: network(sizes), sizes, samples(np.random.default_rng(0)))
+    return seeded_detector(name, network, sizes, samples(np.random.default_rng(0)))
 
 
-def seeded_detector(name: str, network: Callable[[], Module], sizes: HeadSizes, pictures: Iterator[Sample]) -> Module:
+def seeded_detector(name: str, network: Callable[[Sizes], Module], sizes: Sizes, pictures: Iterator[Sample]) -> Module:
     """Seed a network and spread its heads' answers, so that pictures have objects, of most classes."""
     import torch
     from torch import nn
 
     (batch,) = drawn(pictures, CALIBRATION_IMAGES)
     with seeded(name), torch.no_grad():
-        model: Any = network().eval()  # torchvision has no types
+        model: Any = network(sizes).eval()  # torchvision has no types
         for module in model.modules():
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
@@ -201,7 +188,7 @@ def seeded_detector(name: str, network: Callable[[], Module], sizes: HeadSizes, 
         regressors = model.head.regression_head.module_list
         for level, classifier, regressor in zip(features, classifiers, regressors, strict=True):
             detection.spread_classes(classifier, level, sizes.classes, CLASS_DEVIATION)
-            detection.spread(regressor, regressor(level).transpose(0, 1).flatten(1).t(), BOX_DEVIATION)
+            detection.spread(regressor, detection.rows(regressor(level)), BOX_DEVIATION)
         answers = model.head(features)
 
         def count(background: float) -> float:
@@ -219,22 +206,12 @@ def seeded_detector(name: str, network: Callable[[], Module], sizes: HeadSizes, 
 
 def preprocess(picture: "Image.Image") -> Sample:
     """Resize to 300 x 300 and subtract the mean colour."""
-    return detection.stretch(picture, mean=MEAN, side=SIDE)
+    return {"image": detection.stretch(picture, SIDE) - MEAN}
 
 
 def samples(rng: np.random.Generator) -> Iterator[Sample]:
     """Draw photographs, at the model's own size."""
     return detection.samples(rng, [(SIDE, SIDE)], [1.0], preprocess)
-
-
-def read(path: Path) -> Iterator[Sample]:
-    """Preprocess the pictures of VOC 2007's test set. Raises InputDataError naming file and line."""
-    return detection.read(voc2007.pictures(path), preprocess)
-
-
-def labelled(path: Path) -> LabelledSet:
-    """The same with their objects. Raises InputDataError naming file and line."""
-    return detection.voc_set(path, preprocess, lambda _size: (SIDE, SIDE))
 
 
 detector = partial(
@@ -249,7 +226,7 @@ detector = partial(
     build=build,
     samples=lambda _, rng: samples(rng),
 )
-"""Describes an SSD300 with a data set's labels."""
+"""Describes a detector in one stage on pictures of 300 x 300."""
 
 FULL = Sizes()
 TINY = Sizes(width=2, classes=5, detections=10, typical=6)
@@ -263,7 +240,5 @@ WORKLOAD = detector(
     full=Variant(FULL, parameters=26_285_486, flops=62_747_075_584),
     tiny=Variant(TINY, parameters=60_576, flops=96_263_392),
     quality=Quality("mAP@0.5", 0.778, "PASCAL VOC 2007 test, 4,952 pictures"),
-    dataset=voc2007.KEY,
-    read=read,
-    labelled=labelled,
+    **detection.of_voc(preprocess, lambda _size: (SIDE, SIDE)),
 )

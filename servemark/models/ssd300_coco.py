@@ -4,28 +4,11 @@ Liu et al. 2016, "SSD: Single Shot MultiBox Detector" (ECCV), section 3.4. The b
 as COCO's metric looks at.
 """
 
-from collections.abc import Iterator
-from pathlib import Path
-
 from servemark.datasets import coco2017
 from servemark.models import ssd300
 from servemark.models.blocks import detection
-from servemark.models.ssd300 import Sizes
-from servemark.workload import LabelledSet, Quality, Sample, Variant
-
-
-def read(path: Path) -> Iterator[Sample]:
-    """Preprocess the pictures of COCO 2017's validation set. Raises InputDataError naming file and line."""
-    return detection.read(coco2017.LAYOUT.pictures(path), ssd300.preprocess)
-
-
-def labelled(path: Path) -> LabelledSet:
-    """The same with their objects; labels are COCO's own ids. Raises InputDataError naming file and line."""
-    side = ssd300.SIDE
-    return detection.coco_set(
-        coco2017.LAYOUT, path, ssd300.preprocess, lambda _size: (side, side), detection.own_category
-    )
-
+from servemark.models.ssd300 import SIDE, Sizes
+from servemark.workload import Quality, Variant
 
 FULL = Sizes(classes=91, detections=100)
 
@@ -36,7 +19,7 @@ WORKLOAD = ssd300.detector(
     origin="torchvision's SSD300; AI Matrix runs VOC's 21 labels (`ssd300`).",
     full=Variant(FULL, parameters=35_641_826, flops=69_716_306_944),
     quality=Quality("mAP@[.5:.95]", None, "COCO 2017 validation"),
-    dataset=coco2017.KEY,
-    read=read,
-    labelled=labelled,
+    **detection.of_coco(
+        coco2017.KEY, coco2017.LAYOUT, ssd300.preprocess, lambda _size: (SIDE, SIDE), detection.own_category
+    ),
 )

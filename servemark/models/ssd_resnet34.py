@@ -8,34 +8,18 @@ another.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
+from functools import partial
 
 import numpy as np
 
 from servemark.datasets import coco2017
 from servemark.models import ssd300
 from servemark.models.blocks import detection
-from servemark.models.synthesis.images import IMAGENET_MEAN, IMAGENET_STD
-from servemark.workload import LabelledSet, Module, Quality, Sample, Slo, Tensor, Variant, define
-
-if TYPE_CHECKING:
-    from PIL import Image
+from servemark.models.ssd300 import SIDE, Sizes, extra
+from servemark.workload import Module, Quality, Sample, Variant
 
 THRESHOLDS = ssd300.Thresholds(score=0.05, overlap=0.5, candidates=200)
 BLOCKS = (3, 4, 6)
-NO_MEAN = np.zeros((3, 1, 1), np.float32)
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """Width of the first stage, classes with the background, answered detections and how many pictures have."""
-
-    width: int = 64
-    classes: int = 81
-    detections: int = 200
-    typical: int = 35
 
 
 def network(sizes: Sizes) -> Module:
@@ -53,10 +37,6 @@ def network(sizes: Sizes) -> Module:
         return nn.Sequential(
             BasicBlock(inputs, outputs, stride, shortcut), *(BasicBlock(outputs, outputs) for _ in range(blocks - 1))
         )
-
-    def extra(inputs: int, middle: int, outputs: int, *, stride: int) -> nn.Sequential:
-        second = nn.Conv2d(middle, outputs, 3, stride, padding=stride - 1)
-        return nn.Sequential(nn.Conv2d(inputs, middle, 1), nn.ReLU(inplace=True), second, nn.ReLU(inplace=True))
 
     class Extractor(nn.Module):
         def __init__(self) -> None:
@@ -92,50 +72,24 @@ def network(sizes: Sizes) -> Module:
 
 def build(name: str, sizes: Sizes) -> Module:
     """Seed the network so that pictures have objects, of most classes."""
-    return ssd300.seeded_detector(name, lambda: network(sizes), sizes, samples(np.random.default_rng(0)))
-
-
-def preprocess(picture: "Image.Image") -> Sample:
-    """Resize to 300 x 300 and normalise by ImageNet's mean and deviation."""
-    pixels = np.asarray(detection.stretch(picture, mean=NO_MEAN, side=ssd300.SIDE)["image"], np.float32)
-    return {"image": (pixels / np.float32(255) - IMAGENET_MEAN) / IMAGENET_STD}
+    return ssd300.seeded_detector(name, network, sizes, samples(np.random.default_rng(0)))
 
 
 def samples(rng: np.random.Generator) -> Iterator[Sample]:
     """Draw photographs, at the model's own size."""
-    return detection.samples(rng, [(ssd300.SIDE, ssd300.SIDE)], [1.0], preprocess)
+    return detection.samples(rng, [(SIDE, SIDE)], [1.0], partial(detection.stretched, side=SIDE))
 
 
-def read(path: Path) -> Iterator[Sample]:
-    """Preprocess the pictures of COCO 2017's validation set. Raises InputDataError naming file and line."""
-    return detection.read(coco2017.LAYOUT.pictures(path), preprocess)
+FULL = Sizes(classes=81)
 
-
-def labelled(path: Path) -> LabelledSet:
-    """The same with their objects; labels count 80 classes from 1. Raises InputDataError naming file and line."""
-    side = ssd300.SIDE
-    return detection.coco_set(coco2017.LAYOUT, path, preprocess, lambda _size: (side, side), detection.counted_from_one)
-
-
-FULL = Sizes()
-
-WORKLOAD = define(
+WORKLOAD = ssd300.detector(
     "ssd_resnet34",
     "SSD-ResNet34",
     full=Variant(FULL, parameters=19_972_534, flops=31_724_157_440),
-    task="object detection",
     suites=("MLPerf Training v0.5",),
-    inputs=lambda _: (Tensor("image", "FP32", (3, ssd300.SIDE, ssd300.SIDE)),),
-    outputs=lambda sizes: detection.outputs(sizes.detections),
-    max_batch=32,
-    slo=Slo(99, 50),
     quality=Quality("mAP@[.5:.95]", 0.212, "COCO 2017 validation"),
-    citation="Liu et al. 2016, SSD: Single Shot MultiBox Detector, ECCV (arXiv:1512.02325)",
     origin="MLPerf Training v0.5's reference and its target, 0.212; AIBench ended its own run at 0.2247.",
-    locustfile="object_detection",
     build=build,
     samples=lambda _, rng: samples(rng),
-    dataset=coco2017.KEY,
-    read=read,
-    labelled=labelled,
+    **detection.of_coco(coco2017.KEY, coco2017.LAYOUT, *detection.squares(SIDE), detection.counted_from_one),
 )

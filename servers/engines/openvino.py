@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from servemark.errors import ArtifactError, ServerError
-from servemark.frameworks.openvino import PRECISION_INFO
+from servemark.frameworks import OPENVINO_PRECISION
 from servemark.workload import Arrays
 from servers.engines import remedy, thread_count
 
@@ -74,7 +74,7 @@ def load(
 
 
 def _properties(model: "openvino.Model", options: Mapping[str, str]) -> dict[str, Any]:
-    written = str(model.get_rt_info(PRECISION_INFO).astype(str)) if model.has_rt_info(PRECISION_INFO) else "f32"
+    written = str(model.get_rt_info(OPENVINO_PRECISION).astype(str)) if model.has_rt_info(OPENVINO_PRECISION) else "f32"
     properties: dict[str, Any] = {"PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": written}
     if threads := thread_count(options):
         properties["INFERENCE_NUM_THREADS"] = threads

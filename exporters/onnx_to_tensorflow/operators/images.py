@@ -64,15 +64,15 @@ def resize(
     if node.version < 11:
         coordinate_transformation_mode, nearest_mode = "asymmetric", "floor"
     kind = Resampling(mode, coordinate_transformation_mode, nearest_mode, cubic_coeff_a, bool(exclude_outside))
-    return _resampled(node, kind, axes, scales, sizes)
+    return _resized(node, kind, axes, scales, sizes)
 
 
 @operator("Upsample", since=7)
 def upsample(node: Node, *, scales: Value | None, mode: str) -> Value:
-    return _resampled(node, Resampling(mode, "asymmetric", "floor"), None, scales, None)
+    return _resized(node, Resampling(mode, "asymmetric", "floor"), None, scales, None)
 
 
-def _resampled(node: Node, kind: Resampling, axes: list[int] | None, scales: Value | None, sizes: Value | None) -> Value:
+def _resized(node: Node, kind: Resampling, axes: list[int] | None, scales: Value | None, sizes: Value | None) -> Value:
     """Resize to sizes, or by scales. Raises Unsupported."""
     node.only(
         mode=(kind.mode, {"nearest", "linear", "cubic"}),

@@ -1,6 +1,11 @@
-"""Object detection: the requests, interface and calibration that the detectors share, and the parts of two of them."""
+"""Object detection: the requests, interface, calibration and suppression that the detectors share, and some parts.
+
+Boxes are (x1, y1, x2, y2). Suppression equals torchvision's loop over each picture, in graphs of fixed shape: its loops
+end when nothing is left to do, not after a set number of steps, and become ONNX's Loop.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +15,7 @@ import numpy.typing as npt
 from servemark.datasets import image_folder, voc2007
 from servemark.datasets._coco_format import Layout
 from servemark.models.blocks import resnet
+from servemark.models.blocks.sequences import repeat_while
 from servemark.models.synthesis.images import IMAGENET_MEAN, IMAGENET_STD, REQUEST_NOISE, image_pool
 from servemark.workload import Example, LabelledSet, Module, Sample, Tensor
 
@@ -58,8 +64,13 @@ def letterbox(picture: "Image.Image", *, shorter: int, side: int) -> Sample:
     width, height = letterboxed(picture.size, shorter=shorter, side=side)
     resized = picture.resize((width, height), Image.Resampling.BILINEAR)
     canvas = np.zeros((3, side, side), np.float32)
-    canvas[:, :height, :width] = (_channels_first(resized) / np.float32(255) - IMAGENET_MEAN) / IMAGENET_STD
+    canvas[:, :height, :width] = _normalised(_channels_first(resized))
     return {"image": canvas}
+
+
+def letterboxes(*, shorter: int, side: int) -> tuple[Preprocess, Fitted]:
+    """Give what makes a letterboxed request of a picture, and the sizes that pictures have in it."""
+    return partial(letterbox, shorter=shorter, side=side), partial(letterboxed, shorter=shorter, side=side)
 
 
 def letterboxed(size: tuple[int, int], *, shorter: int, side: int) -> tuple[int, int]:
@@ -104,37 +115,55 @@ def own_category(label: int, _ids: Sequence[int]) -> int:
     return label
 
 
-def coco_set(layout: Layout, path: Path, preprocess: Preprocess, fitted: Fitted, categories: Categories) -> LabelledSet:
-    """A set in COCO's format; `categories` makes its ids of the model's labels, given all ids in order.
+def of_coco(
+    dataset: str, layout: Layout, preprocess: Preprocess, fitted: Fitted, categories: Categories
+) -> dict[str, Any]:
+    """Give `define` the readers of a set in COCO's format; `categories` makes its ids of labels, given all in order.
 
-    Raises InputDataError naming the file, and the line or the entry.
+    They raise InputDataError naming the file, and the line or the entry.
     """
-    data = layout.annotated(path)
 
-    def example(picture: Path, entry: dict[str, Any], objects: list[dict[str, Any]]) -> Example:
-        label = {"width": entry["width"], "height": entry["height"], "objects": objects}
-        return Example((preprocess(image_folder.decode(picture, picture)),), label)
+    def labelled(path: Path) -> LabelledSet:
+        data = layout.annotated(path)
 
-    def prediction(outputs: Sample, label: Any) -> Any:
-        size = label["width"], label["height"]
-        found = in_picture(outputs, size, fitted(size))
-        return {**found, "labels": [categories(int(name), data.categories) for name in found["labels"]]}
+        def example(picture: Path, entry: dict[str, Any], objects: list[dict[str, Any]]) -> Example:
+            label = {"width": entry["width"], "height": entry["height"], "objects": objects}
+            return Example((preprocess(image_folder.decode(picture, picture)),), label)
 
-    return LabelledSet.of(data.pictures, example, prediction)
+        def prediction(outputs: Sample, label: Any) -> Any:
+            found = _in_labelled(outputs, label, fitted)
+            return {**found, "labels": [categories(int(name), data.categories) for name in found["labels"]]}
+
+        return LabelledSet.of(data.pictures, example, prediction)
+
+    return {"dataset": dataset, "read": partial(_requests, layout.pictures, preprocess), "labelled": labelled}
 
 
-def voc_set(path: Path, preprocess: Preprocess, fitted: Fitted) -> LabelledSet:
-    """VOC 2007's test set. Raises InputDataError naming file and line."""
+def of_voc(preprocess: Preprocess, fitted: Fitted) -> dict[str, Any]:
+    """Give `define` the readers of VOC 2007's test set, which raise InputDataError naming file and line."""
 
-    def example(place: Path, objects: list[voc2007.Object]) -> Example:
-        picture = image_folder.decode(place, place)
-        return Example((preprocess(picture),), {"width": picture.width, "height": picture.height, "objects": objects})
+    def labelled(path: Path) -> LabelledSet:
+        def example(place: Path, objects: list[voc2007.Object]) -> Example:
+            picture = image_folder.decode(place, place)
+            label = {"width": picture.width, "height": picture.height, "objects": objects}
+            return Example((preprocess(picture),), label)
 
-    def prediction(outputs: Sample, label: Any) -> Any:
-        size = label["width"], label["height"]
-        return in_picture(outputs, size, fitted(size))
+        return LabelledSet.of(
+            voc2007.annotated(path), example, lambda outputs, label: _in_labelled(outputs, label, fitted)
+        )
 
-    return LabelledSet.of(voc2007.annotated(path), example, prediction)
+    return {"dataset": voc2007.KEY, "read": partial(_requests, voc2007.pictures, preprocess), "labelled": labelled}
+
+
+def _requests(pictures: Callable[[Path], Iterator[Path]], preprocess: Preprocess, path: Path) -> Iterator[Sample]:
+    """Make one request of each picture. Raises InputDataError naming the file."""
+    for picture in pictures(path):
+        yield preprocess(image_folder.decode(picture, picture))
+
+
+def _in_labelled(outputs: Sample, label: Any, fitted: Fitted) -> dict[str, Any]:
+    size = label["width"], label["height"]
+    return in_picture(outputs, size, fitted(size))
 
 
 def pyramid(trunk: resnet.Sizes, stages: Sequence[int], channels: int, extra: Module) -> Any:
@@ -183,15 +212,30 @@ def clip(boxes: "torch.Tensor", limits: "torch.Tensor") -> "torch.Tensor":
     return torch.minimum(boxes.clamp(min=0), limits.reshape(-1, *[1] * (boxes.dim() - 2), 4))
 
 
-def stretch(picture: "Image.Image", *, mean: npt.NDArray[np.float32], side: int) -> Sample:
-    """Resize to a square whatever the shape, and subtract `mean`, on the scale 0 to 255 (SSD)."""
+def stretch(picture: "Image.Image", side: int) -> npt.NDArray[np.float32]:
+    """Resize to a square whatever the shape: [3, side, side] on the scale 0 to 255 (SSD)."""
     from PIL import Image
 
-    return {"image": _channels_first(picture.resize((side, side), Image.Resampling.BILINEAR)) - mean}
+    return _channels_first(picture.resize((side, side), Image.Resampling.BILINEAR))
+
+
+def stretched(picture: "Image.Image", side: int) -> Sample:
+    """Resize to a square whatever the shape, and normalise by ImageNet's mean and deviation."""
+    return {"image": _normalised(stretch(picture, side))}
+
+
+def squares(side: int) -> tuple[Preprocess, Fitted]:
+    """Give what makes a square request of a picture, and the sizes that pictures have in it."""
+    return partial(stretched, side=side), lambda _size: (side, side)
 
 
 def _channels_first(picture: "Image.Image") -> npt.NDArray[np.float32]:
     return np.ascontiguousarray(np.asarray(picture, np.float32).transpose(2, 0, 1))
+
+
+def _normalised(pixels: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    normalised: npt.NDArray[np.float32] = (pixels / np.float32(255) - IMAGENET_MEAN) / IMAGENET_STD
+    return normalised
 
 
 def samples(
@@ -203,10 +247,9 @@ def samples(
         yield preprocess(photograph(rng, height, width))
 
 
-def read(pictures: Iterator[Path], preprocess: Preprocess) -> Iterator[Sample]:
-    """Preprocess picture files. Raises InputDataError naming the file."""
-    for path in pictures:
-        yield preprocess(image_folder.decode(path, path))
+def rows(answers: "torch.Tensor") -> "torch.Tensor":
+    """Turn [B, channels, H, W] into [B * H * W, channels]."""
+    return answers.transpose(0, 1).flatten(1).t()
 
 
 def spread(layer: Any, answers: "torch.Tensor", deviation: float) -> None:
@@ -241,3 +284,88 @@ def find_background(count: Callable[[float], float], wanted: float) -> float:
         middle = (low + high) / 2
         low, high = (middle, high) if count(middle) > wanted else (low, middle)
     return high
+
+
+def overlap(box: "torch.Tensor", other: "torch.Tensor", threshold: float) -> "torch.Tensor":
+    """Tell which boxes [..., 4] and others [..., 4], broadcast, have a larger intersection over union."""
+    left, top, right, bottom = box.unbind(-1)
+    other_left, other_top, other_right, other_bottom = other.unbind(-1)
+    width = (right.minimum(other_right) - left.maximum(other_left)).clamp(min=0)
+    height = (bottom.minimum(other_bottom) - top.maximum(other_top)).clamp(min=0)
+    intersection = width * height
+    area = (right - left) * (bottom - top)
+    other_area = (other_right - other_left) * (other_bottom - other_top)
+    return intersection / (area + other_area - intersection) > threshold
+
+
+def survivors(boxes: "torch.Tensor", valid: "torch.Tensor", threshold: float) -> "torch.Tensor":
+    """Suppress boxes [B, K, 4], best first, of which `valid` [B, K] count: which are left [B, K].
+
+    Iterates keep <- valid and not any(keep[i] and i overlaps j and i is better than j) from all-true until nothing
+    changes (Zheng et al. 2021, "Enhancing Geometric Factors in Model Learning and Inference for Object Detection and
+    Instance Segmentation", IEEE Trans. Cybernetics, "Cluster-NMS"). After t steps the first t boxes are final, so it
+    ends, and the fixed point satisfies the greedy rule, which has only one solution.
+    """
+    import torch
+
+    count = boxes.shape[-2]
+    better = torch.ones(count, count, dtype=torch.bool, device=boxes.device).tril(-1)
+    overlaps = overlap(boxes[..., :, None, :], boxes[..., None, :, :], threshold) & better
+    suppressors = overlaps.to(boxes.dtype)  # [B, j, i]; ONNX reduces no booleans
+
+    def step(keep: torch.Tensor, _: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        left = valid & ((suppressors * keep[..., None, :]).amax(dim=-1) == 0)
+        return left.to(keep.dtype), (left != (keep > 0)).any()
+
+    def changed(_: torch.Tensor, changed: torch.Tensor) -> torch.Tensor:
+        return changed.clone()
+
+    keep, _ = repeat_while(changed, step, (valid.to(boxes.dtype), valid.any()))
+    return keep > 0
+
+
+def select(
+    boxes: "torch.Tensor", scores: "torch.Tensor", threshold: float, count: int, *, labels: "torch.Tensor | None" = None
+) -> tuple["torch.Tensor", "torch.Tensor"]:
+    """Pick the `count` best detections, suppressing within each class: boxes [B, C, N, 4], scores [B, C, N] > 0.
+
+    Returns the picks' scores [B, count], 0 where nothing was left, and their places [B, count] in a flat [C * N]. A
+    score of 0 marks no candidate. `labels` [B, N] tell the classes of candidates that stand together as one. Each step
+    takes the best that is left, so only as many steps run as the picture with the most detections in the batch has.
+    """
+    import torch
+
+    classes, candidates = scores.shape[1:]
+    class_index = torch.arange(classes, device=scores.device)
+    candidate_index = torch.arange(candidates, device=scores.device)
+    slots = torch.arange(count, device=scores.device)
+
+    def step(
+        number: torch.Tensor, left: torch.Tensor, found: torch.Tensor, places: torch.Tensor
+    ) -> tuple[torch.Tensor, ...]:
+        score, place = left.flatten(1).max(dim=1, keepdim=True)  # [B, 1]
+        kind, candidate = place // candidates, place % candidates
+        rivals = boxes.gather(1, kind[:, :, None, None].expand(-1, -1, candidates, 4)).squeeze(1)  # [B, N, 4]
+        best = rivals.gather(1, candidate[:, :, None].expand(-1, -1, 4))  # [B, 1, 4]
+        # an empty box overlaps nothing, not even itself
+        beaten = overlap(rivals, best, threshold)
+        if labels is not None:
+            beaten = beaten & (labels == labels.gather(1, candidate))
+        beaten = beaten | (candidate_index == candidate)
+        gone = (class_index == kind)[:, :, None] & beaten[:, None, :]
+        here = slots == number
+        return (
+            number + 1,
+            left.masked_fill(gone, 0),
+            torch.where(here, score, found),
+            torch.where(here, place, places),
+        )
+
+    def unfinished(number: torch.Tensor, left: torch.Tensor, *_: torch.Tensor) -> torch.Tensor:
+        return (number < count) & (left > 0).any()
+
+    number = torch.zeros((), dtype=torch.int64, device=scores.device)
+    found = scores.new_zeros(scores.shape[0], count)
+    places = torch.zeros_like(found, dtype=torch.int64)
+    _, _, found, places = repeat_while(unfinished, step, (number, scores.contiguous(), found, places))
+    return found, places

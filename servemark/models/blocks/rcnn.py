@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from servemark.models.blocks import detection, resnet
-from servemark.models.blocks.suppression import select, survivors
 from servemark.models.blocks.weights import calibrate, drawn, seeded
 from servemark.workload import Module, Sample
 
@@ -159,7 +158,7 @@ def network(sizes: Sizes, features: Callable[[Sizes], Features] = pyramid) -> Mo
             level_boxes = detection.clip(torch.stack(boxes, dim=1), limits)  # [B, L, P, 4]
             score = torch.stack(scores, dim=1)
             valid = (score >= 0) & _is_larger(level_boxes, self.rpn.min_size)
-            kept = survivors(level_boxes, valid, self.rpn.nms_thresh)
+            kept = detection.survivors(level_boxes, valid, self.rpn.nms_thresh)
             best, index = torch.where(kept, score, -1).flatten(1).topk(sizes.proposals, dim=1)
             valid = best >= 0
             found = level_boxes.flatten(1, 2).gather(1, index[:, :, None].expand(-1, -1, 4))
@@ -188,7 +187,7 @@ def network(sizes: Sizes, features: Callable[[Sizes], Features] = pyramid) -> Mo
             boxes = detection.clip(boxes, limits)
             scores = logits.softmax(dim=-1)[:, :, 1:].transpose(1, 2)  # [B, C - 1, P]
             candidate = (scores > heads.score_thresh) & valid[:, None] & _is_larger(boxes, MIN_BOX)
-            found, places = select(boxes, scores * candidate, heads.nms_thresh, sizes.detections)
+            found, places = detection.select(boxes, scores * candidate, heads.nms_thresh, sizes.detections)
             picked = boxes.flatten(1, 2).gather(1, places[:, :, None].expand(-1, -1, 4))
             is_real = found > 0
             return picked * is_real[:, :, None], found, (places // sizes.proposals + 1) * is_real
@@ -267,7 +266,10 @@ def build(
                     nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
         calibrate(model.backbone.body, batch)
         maps = list(model.backbone(batch).values())
-        _spread_proposals(model.rpn.head, maps)
+        head, (objectness, deltas) = model.rpn.head, model.rpn.head(maps)
+        of_levels = torch.cat([detection.rows(level) for level in objectness])
+        detection.spread(head.cls_logits, of_levels, OBJECTNESS_DEVIATION)
+        detection.spread(head.bbox_pred, torch.cat([detection.rows(level) for level in deltas]), BOX_DEVIATION / 10)
         limits = detection.extents(batch)
         proposals, valid = model.propose(maps, limits)
         crops = model.align(maps, proposals, heads.box_roi_pool.output_size[0])[valid.flatten()]
@@ -286,24 +288,11 @@ def build(
         if sizes.masks:
             boxes, *_ = model.detect(*model.classify(maps, proposals), proposals, valid, limits)
             answers = heads.mask_predictor(heads.mask_head(model.align(maps, boxes, 14)))
-            detection.spread(heads.mask_predictor.mask_fcn_logits, _rows(answers), MASK_DEVIATION)
+            detection.spread(heads.mask_predictor.mask_fcn_logits, detection.rows(answers), MASK_DEVIATION)
         if sizes.frozen:
             freeze(model)
     built: Module = model
     return built
-
-
-def _spread_proposals(head: Any, features: "list[torch.Tensor]") -> None:
-    import torch
-
-    objectness, deltas = head(features)
-    detection.spread(head.cls_logits, torch.cat([_rows(level) for level in objectness]), OBJECTNESS_DEVIATION)
-    detection.spread(head.bbox_pred, torch.cat([_rows(level) for level in deltas]), BOX_DEVIATION / 10)
-
-
-def _rows(answers: "torch.Tensor") -> "torch.Tensor":
-    """Turn [B, channels, H, W] into [B * H * W, channels]."""
-    return answers.transpose(0, 1).flatten(1).t()
 
 
 def freeze(module: Module) -> None:
