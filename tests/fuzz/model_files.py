@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
 from exporters.importing import onnx_file, saved_model
-from exporters.importing.onnx_graph.parts import parts
-from exporters.importing.tensorflow_operators import COMPUTING
+from exporters.importing.onnx_graph import parts
+from exporters.importing.tensorflow_graph import COMPUTING
 from servemark.errors import ArtifactError
 from servemark.frameworks.tensorflow import import_tensorflow
 from tests.fuzz.damage import damaged

@@ -17,13 +17,14 @@ from onnx import TensorProto, helper
 import exporters
 from exporters.importing import model
 from exporters.importing.model import ImportReport, import_model
-from exporters.importing.samples import Wishes
+from exporters.importing.model_file import Wishes
 from exporters.onnx_passes.quantisation import folded
-from exporters.pipeline.imported import sha256_of
+from exporters.pipeline.export import sha256_of
 from servemark.errors import ArtifactError, OptionError
 from servemark.repository.entry import Entry, read_golden
 from servemark.workload import Sample, Tensor, Workload, get
 from servemark.workload.imported import GOLDEN, MODELS
+from servemark.workload.spec import Source
 from tests.support.own_models import OPEN, TABLE, WEIGHTS, dense, from_x_to_y, lookup, save, texts
 
 
@@ -36,7 +37,7 @@ def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(autouse=True)
 def _here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Read and run files in this process, which takes a tenth of the time; test_apart.py has the process apart."""
+    """Read and run files in this process, which takes a tenth of the time; test_sandbox.py has the process apart."""
 
     def here(_: Path, __: object, ___: object, ____: Path, work: Any) -> Any:
         return {**json.loads(json.dumps(work(lambda: None))), "open": []}
@@ -288,19 +289,6 @@ def test_external_data_and_types_left_out_are_no_hindrance_to_other_precisions(t
         assert onnx.load(whole).graph.initializer
 
 
-def test_weights_named_like_a_library_are_data(tmp_path: Path, models: Path) -> None:
-    """The attack: Triton loads libtriton_onnxruntime.so from beside a model, and runs what it holds."""
-    path, library = dense(tmp_path / "evil" / "dense.onnx"), "libtriton_onnxruntime.so"
-    onnx.save(onnx.load(path), path, save_as_external_data=True, location=library, size_threshold=0)
-    report = import_model(path, "mine", models, Wishes(drawn))
-    made = exporters.export(report.workload, "onnxruntime", tmp_path / "repository")
-    assert {each.name for each in (made.folder / "1").iterdir()} == {"model.onnx", "weights_0.bin"}
-    assert [*tmp_path.rglob(library)] == [tmp_path / "evil" / library]
-    golden = read_golden(models / "mine" / GOLDEN, fix="")
-    x = golden.inputs["x"].astype(np.float32)
-    np.testing.assert_allclose(golden.outputs["y"].astype(np.float32), np.maximum(x @ WEIGHTS, 0), rtol=1e-5)
-
-
 @pytest.mark.parametrize("name", ["libtriton_onnxruntime.so", "model.py", "weights_0.bin.so", "link"])
 def test_what_a_stranger_put_beside_a_model_is_not_exported(tmp_path: Path, models: Path, name: str) -> None:
     """The attack: somebody's folder of models, with a digest that fits."""
@@ -435,3 +423,47 @@ def test_what_a_killed_import_left_is_removed_and_a_failed_one_keeps_the_last(
     assert str(error.value.fix).startswith("make room in")
     assert [path.name for path in models.iterdir()] == ["mine"]
     assert get("mine").parameters == 24
+
+
+def imported(path: Path, engine: str, *, datatype: str = "FP32") -> Workload:
+    return Workload(
+        name="mine",
+        title="mine",
+        inputs=(Tensor("x", datatype, (6,)),),
+        outputs=(Tensor("y", "FP32", (4,)),),
+        max_batch=8,
+        build=lambda: pytest.fail("nothing is built"),
+        samples=lambda _: iter(()),
+        source=Source(engine, "a file", path.parent, path.name, "", {}),
+    )
+
+
+def classical(path: Path) -> Path:
+    node = helper.make_node("LinearRegressor", ["x"], ["y"], domain="ai.onnx.ml", coefficients=[1.0] * 6)
+    opsets = [helper.make_opsetid("", 18), helper.make_opsetid("ai.onnx.ml", 3)]
+    return from_x_to_y(path, [node], y=(OPEN, 1), opset_imports=opsets)
+
+
+@pytest.mark.parametrize(
+    ("engine", "make", "datatype", "other"),
+    [
+        ("onnxruntime", dense, "FP32", "openvino"),
+        ("onnxruntime", classical, "FP32", None),
+        ("onnxruntime", dense, "BYTES", None),
+        ("pytorch", dense, "FP32", "openvino"),
+    ],
+)
+def test_the_engine_takes_the_file(tmp_path: Path, engine: str, make: Any, datatype: str, other: str | None) -> None:
+    path = make(tmp_path / "m.onnx")
+    assert model.other_engine(imported(path, engine, datatype=datatype), path) == other
+
+
+def test_an_engine_that_is_not_installed_is_not_suggested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def lacking(engine: str, _: str) -> None:
+        if engine == "openvino":
+            raise ArtifactError("this export needs the package openvino", fix="")
+
+    monkeypatch.setattr(model, "require_exporter", lacking)
+    path = dense(tmp_path / "m.onnx")
+    assert model.other_engine(imported(path, "onnxruntime"), path) is None
+    assert model.other_engine(imported(path, "pytorch"), path) == "onnxruntime"

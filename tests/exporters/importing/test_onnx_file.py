@@ -1,6 +1,7 @@
 """Description of ONNX files, and the files that are refused before anything runs."""
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import onnx
@@ -24,12 +25,6 @@ def test_tensors_counts_and_bounds_are_read(tmp_path: Path) -> None:
     assert found.flops({"x": (5, 6)}) == 5 * 2 * 6 * 4
     table = onnx_file.describe(lookup(tmp_path / "lookup.onnx"))
     assert table.ranges == {"ids": (0, 49)}
-
-
-def test_flops_are_not_guessed_where_an_operator_is_not_counted(tmp_path: Path) -> None:
-    nodes = [helper.make_node("Einsum", ["x", "W"], ["y"], equation="ij,jk->ik")]
-    path = from_x_to_y(tmp_path / "m.onnx", nodes, (1, 6), (1, 4))
-    assert onnx_file.describe(path).flops({"x": (1, 6)}) is None
 
 
 def text(path: Path) -> Path:
@@ -63,18 +58,19 @@ def of_a_library(path: Path) -> Path:
     return from_x_to_y(path, nodes, (1, 6), opset_imports=imports)
 
 
-def unknown_type(path: Path) -> Path:
+def changed(path: Path, change: Callable[[onnx.ModelProto], object]) -> Path:
     model = onnx.load(dense(path))
+    change(model)
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+def unknown_type(model: onnx.ModelProto) -> None:
     model.graph.input[0].type.tensor_type.elem_type = 1000
-    path.write_bytes(model.SerializeToString())
-    return path
 
 
-def huge_sizes(path: Path) -> Path:
-    model = onnx.load(dense(path))
+def huge_sizes(model: onnx.ModelProto) -> None:
     model.graph.initializer[0].dims[:] = [1 << 62] * 60
-    path.write_bytes(model.SerializeToString())
-    return path
 
 
 def framed(field: int, inner: bytes) -> bytes:
@@ -117,8 +113,11 @@ def many_inputs(path: Path) -> Path:
         (custom, r"custom operators \(company::Mine\), and servemark loads no libraries"),
         (of_a_library, r"operators that run other engines' binaries \(com\.microsoft::EPContext\)"),
         (complex_numbers, "its input 'x' is COMPLEX64"),
-        (unknown_type, "its input 'x' is of the unknown type 1000"),
-        (huge_sizes, r"its weight 'W' is FLOAT \[.*\] in 60 dimensions, which no file holds"),
+        (lambda path: changed(path, unknown_type), "its input 'x' is of the unknown type 1000"),
+        (
+            lambda path: changed(path, huge_sizes),
+            r"its weight 'W' is FLOAT \[.*\] in 60 dimensions, which no file holds",
+        ),
         (deep, "it is not an ONNX file"),
         (
             lambda path: dense(path, opset_imports=[helper.make_opsetid("", 99)]),
@@ -127,8 +126,7 @@ def many_inputs(path: Path) -> Path:
         (lambda path: dense(path, ir_version=99), r"its IR version 99 is newer than \d+, the newest of onnxruntime"),
     ],
 )
-def test_a_file_that_cannot_be_used_is_told(tmp_path: Path, make: object, said: str) -> None:
-    assert callable(make)
+def test_a_file_that_cannot_be_used_is_told(tmp_path: Path, make: Callable[[Path], Path], said: str) -> None:
     with pytest.raises(ArtifactError, match=said) as error:
         onnx_file.describe(make(tmp_path / "model.onnx"))
     assert error.value.fix
@@ -149,24 +147,10 @@ def test_what_is_asked_for_instead_of_a_newer_version_can_be_loaded(tmp_path: Pa
     assert ir >= 10
 
 
-def test_a_local_function_is_no_custom_operator(tmp_path: Path) -> None:
-    imports = [helper.make_opsetid("", 18), helper.make_opsetid("mine", 1)]
-    twice = helper.make_function(
-        "mine", "Twice", ["a"], ["b"], [helper.make_node("Add", ["a", "a"], ["b"])], imports[:1]
-    )
-    nodes = [helper.make_node("Twice", ["x"], ["y"], domain="mine")]
-    path = from_x_to_y(tmp_path / "m.onnx", nodes, opset_imports=imports, functions=[twice])
-    assert onnx_file.describe(path).flops({"x": (1, 6)}) is None
-
-
 def test_a_graph_of_too_many_nodes_is_refused_before_anything_runs(tmp_path: Path) -> None:
-    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in "xy")
-    relu = helper.make_node("Relu", ["x"], ["y"])
-    graph = helper.make_graph([relu] * (onnx_file.MAX_NODES + 1), "endless", [x], [y])
-    file = tmp_path / "endless.onnx"
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), file)
+    nodes = [helper.make_node("Relu", ["x"], ["y"])] * (onnx_file.MAX_NODES + 1)
     with pytest.raises(ArtifactError, match="100,001 nodes"):
-        onnx_file.describe(file)
+        onnx_file.describe(from_x_to_y(tmp_path / "endless.onnx", nodes))
 
 
 def test_functions_that_call_functions_are_counted_as_they_unfold(tmp_path: Path) -> None:
@@ -180,16 +164,12 @@ def test_functions_that_call_functions_are_counted_as_they_unfold(tmp_path: Path
 
     def written(functions: list[onnx.FunctionProto]) -> Path:
         nodes = [helper.make_node(functions[-1].name, ["x"], ["y"], domain="own")]
-        x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in "xy")
-        model = helper.make_model(
-            helper.make_graph(nodes, "g", [x], [y]), opset_imports=domains, ir_version=8, functions=functions
-        )
-        (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
-        return tmp_path / "m.onnx"
+        return from_x_to_y(tmp_path / "m.onnx", nodes, (1,), opset_imports=domains, functions=functions)
 
     relu = helper.make_function("own", "F0", ["a"], ["b"], [helper.make_node("Relu", ["a"], ["b"])], domains)
     with pytest.raises(ArtifactError, match="with its functions' calls many more"):
         onnx_file.describe(written([relu, *(function(number, number - 1) for number in range(1, 30))]))
     with pytest.raises(ArtifactError, match="its function 'F1' calls itself"):
         onnx_file.describe(written([function(1, 1)]))
-    assert onnx_file.describe(written([relu, function(1, 0)])).inputs[0].name == "x"
+    found = onnx_file.describe(written([relu, function(1, 0)]))
+    assert (found.inputs[0].name, found.flops({"x": (1,)})) == ("x", None)

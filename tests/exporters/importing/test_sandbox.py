@@ -15,7 +15,7 @@ from onnx import TensorProto, helper
 
 from exporters.importing import sandbox
 from exporters.importing.model import import_model
-from exporters.importing.samples import Wishes
+from exporters.importing.model_file import Wishes
 from exporters.importing.sandbox import run_sandboxed
 from loadgen.inputs.sources import random_samples
 from servemark.documents.request import Inputs

@@ -10,7 +10,7 @@ import pytest
 
 import exporters.tensorflow
 from exporters.importing import saved_model
-from exporters.importing.tensorflow_operators import COMPUTING
+from exporters.importing.tensorflow_graph import COMPUTING
 from servemark.errors import ArtifactError
 from servemark.frameworks.tensorflow import import_tensorflow
 from servemark.workload import Tensor, get

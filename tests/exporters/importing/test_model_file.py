@@ -5,8 +5,15 @@ from typing import Any
 
 import pytest
 
-from exporters.importing.model_file import OPEN, ModelDescription, TensorInfo
-from exporters.importing.samples import DEFAULT_MAX_BATCH, Wishes, inputs_of, largest_batch
+from exporters.importing.model_file import (
+    DEFAULT_MAX_BATCH,
+    OPEN,
+    ModelDescription,
+    TensorInfo,
+    Wishes,
+    inputs_of,
+    largest_batch,
+)
 from servemark.errors import ArtifactError, OptionError
 
 FILE = Path("m.onnx")

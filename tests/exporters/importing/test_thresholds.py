@@ -11,8 +11,8 @@ import onnx
 import pytest
 from onnx import NodeProto, TensorProto, helper
 
+from exporters.importing import thresholds
 from exporters.importing.model_file import Ranges
-from exporters.importing.onnx_graph import thresholds
 from servemark.workload import Arrays, Sample
 from tests.support.own_models import OPEN, dense, save
 

@@ -1,15 +1,17 @@
-"""Parameters, tables and FLOPs of ONNX graphs, wherever the weights stand; what is not known is not 0."""
+"""Parts of ONNX graphs are found wherever ONNX lets them stand; parameters, tables and FLOPs are counted or unknown."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
-from onnx import NodeProto, TensorProto, helper, numpy_helper
+from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from exporters.importing import onnx_file
 from exporters.importing.model_file import ModelDescription
+from exporters.importing.onnx_graph import parts
 from tests.support.own_models import OPEN, TABLE, WEIGHTS, dense, save
 
 CLASSICAL = [helper.make_opsetid("", 18), helper.make_opsetid("ai.onnx.ml", 3)]
@@ -30,9 +32,7 @@ def of(tmp_path: Path, nodes: list[NodeProto], inputs: Any = X, outputs: Any = Y
 def test_the_value_of_a_constant_node_is_a_weight(tmp_path: Path) -> None:
     found = of(tmp_path, [constant("w", array=WEIGHTS), helper.make_node("MatMul", ["x", "w"], ["y"])])
     assert (found.parameters, found.flops({"x": (1, 6)})) == (24, 48)
-    found = of(
-        tmp_path, [constant("w", value_floats=[1.0] * 6), helper.make_node("Mul", ["x", "w"], ["y"])], X, X[:0] + Y
-    )
+    found = of(tmp_path, [constant("w", value_floats=[1.0] * 6), helper.make_node("Mul", ["x", "w"], ["y"])])
     assert found.parameters == 6
 
 
@@ -103,7 +103,7 @@ def test_whole_numbers_that_meet_the_data_are_weights_and_shapes_are_not(tmp_pat
         helper.make_node("Div", ["wider", "back"], ["same"]),
         helper.make_node("Reshape", ["x", "same"], ["y"]),
     ]
-    assert of(tmp_path, nodes, X, X and [("y", TensorProto.FLOAT, (OPEN, 6))]).parameters == 0
+    assert of(tmp_path, nodes, X, [("y", TensorProto.FLOAT, (OPEN, 6))]).parameters == 0
 
 
 @pytest.mark.parametrize(
@@ -132,3 +132,49 @@ def test_random_operators_are_named_also_in_a_branch(tmp_path: Path) -> None:
     node = helper.make_node("If", ["yes"], ["y"], then_branch=branch, else_branch=branch)
     assert of(tmp_path, [yes, node], X, [("y", TensorProto.FLOAT, (OPEN, 6))]).random == ("RandomNormalLike",)
     assert onnx_file.describe(dense(tmp_path / "dense.onnx")).random == ()
+
+
+def holding(*nodes: NodeProto, functions: Any = (), **more: Any) -> ModelProto:
+    """A model of these nodes, without inputs and outputs."""
+    return helper.make_model(helper.make_graph(nodes, "g", [], [], **more), functions=functions)
+
+
+def inside(body: ModelProto) -> ModelProto:
+    return holding(helper.make_node("If", ["b"], ["y"], then_branch=body.graph))
+
+
+def sparse(tensor: TensorProto) -> onnx.SparseTensorProto:
+    return helper.make_sparse_tensor(tensor, numpy_helper.from_array(WEIGHTS[:, 0].astype("int64"), "at"), [24])
+
+
+def function(tensor: TensorProto) -> onnx.FunctionProto:
+    return helper.make_function("mine", "F", [], ["c"], [constant("c", value=tensor)], [helper.make_opsetid("", 18)])
+
+
+def training(tensor: TensorProto) -> ModelProto:
+    model = holding()
+    model.training_info.add().initialization.CopyFrom(holding(initializer=[tensor]).graph)
+    return model
+
+
+PLACES: dict[str, Callable[[TensorProto], ModelProto]] = {
+    "initializer": lambda tensor: holding(initializer=[tensor]),
+    "sparse initializer": lambda tensor: holding(sparse_initializer=[sparse(tensor)]),
+    "attribute": lambda tensor: holding(constant("c", value=tensor)),
+    "list of an attribute": lambda tensor: holding(constant("c", values=[tensor, tensor])),
+    "sparse attribute": lambda tensor: holding(constant("c", sparse_value=sparse(tensor))),
+    "subgraph": lambda tensor: inside(inside(holding(initializer=[tensor]))),
+    "function": lambda tensor: holding(functions=[function(tensor)]),
+    "training": training,
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_tensor_is_found(place: str) -> None:
+    found = list(parts(PLACES[place](numpy_helper.from_array(WEIGHTS, "W")), TensorProto))
+    assert any(numpy_helper.to_array(tensor).shape == WEIGHTS.shape for tensor in found if tensor.name == "W")
+
+
+def test_nodes_inside_nodes_are_found() -> None:
+    model = inside(inside(holding(constant("c", value_int=1))))
+    assert sorted(node.op_type for node in parts(model, NodeProto)) == ["Constant", "If", "If"]
