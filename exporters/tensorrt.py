@@ -58,7 +58,10 @@ def write(job: Job) -> Mapping[str, object]:
     timings = job.path.parents[3] / ".tensorrt" / f"{gpu.replace(' ', '_')}-{version}.timing"
     cache = _timings(build.config, timings)
     written = build.write()
-    _keep(timings, cache)
+    timings.parent.mkdir(exist_ok=True)
+    draft = timings.with_name(f"{timings.name}.{os.getpid()}")  # another process may write them at the same time
+    draft.write_bytes(cache.serialize())
+    draft.replace(timings)
     return {"tensorrt": version, "gpu": gpu, **written}
 
 
@@ -78,14 +81,6 @@ def _timings(config: "trt.IBuilderConfig", file: Path) -> "trt.ITimingCache":
         if cache is not None and config.set_timing_cache(cache, False):
             return cache
     raise ArtifactError(f"TensorRT makes no timing cache: {reason()}")
-
-
-def _keep(file: Path, cache: "trt.ITimingCache") -> None:
-    """Write timings for the next build; it may be another process's, at the same time."""
-    file.parent.mkdir(exist_ok=True)
-    draft = file.with_name(f"{file.name}.{os.getpid()}")
-    draft.write_bytes(cache.serialize())
-    draft.replace(file)
 
 
 def profile(workload: Workload) -> dict[str, Range]:

@@ -13,7 +13,7 @@ from exporters.importing.model_file import OPEN
 if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor
     from google.protobuf.message import Message
-    from onnx import AttributeProto, GraphProto, ModelProto, NodeProto
+    from onnx import GraphProto, ModelProto, NodeProto
 
 Shape = tuple[int, ...]
 Part = TypeVar("Part", bound="Message")
@@ -34,7 +34,12 @@ _SECOND_IS_STRUCTURAL = (
     "AffineGrid", "CenterCropPad", "CumSum", "Expand", "Gather", "GatherElements", "GatherND", "OneHot", "Reshape",
     "ScatterElements", "ScatterND", "Split", "Squeeze", "Tile", "TopK", "Trilu", "Unsqueeze",
 )  # fmt: skip
-_STRUCTURAL = dict.fromkeys(_SECOND_IS_STRUCTURAL, {1}) | {"Pad": {1, 3}, "Resize": {1, 2, 3}, "Slice": {1, 2, 3, 4}}
+_STRUCTURAL = {
+    **{name: {1} for name in _SECOND_IS_STRUCTURAL},
+    "Pad": {1, 3},
+    "Resize": {1, 2, 3},
+    "Slice": {1, 2, 3, 4},
+}
 """Operator -> inputs that say where or how large, beside every axis of a reduction."""
 _CLASSICAL_WEIGHTS = {
     "class_weights", "coefficients", "imputed_value_floats", "intercepts", "leaf_weights", "nodes_splits",
@@ -90,10 +95,9 @@ def parameters(model: "ModelProto") -> int:
             if not whole or (math.prod(shape) > 1 and _meets_data(graph, name, data)):
                 total += math.prod(shape)
     for node in parts(model, NodeProto):
-        if node.domain == CLASSICAL:
-            total += sum(
-                _size(each) for each in node.attribute if each.name.removesuffix("_as_tensor") in _CLASSICAL_WEIGHTS
-            )
+        for each in node.attribute if node.domain == CLASSICAL else ():
+            if each.name.removesuffix("_as_tensor") in _CLASSICAL_WEIGHTS:
+                total += math.prod(each.t.dims) if each.type == each.TENSOR else len(each.floats)
     return total
 
 
@@ -191,10 +195,6 @@ def _meets_data(graph: "GraphProto", name: str, data: set[str]) -> bool:
         if places and not data.isdisjoint(node.input):
             return True
     return False
-
-
-def _size(attribute: "AttributeProto") -> int:
-    return math.prod(attribute.t.dims) if attribute.type == attribute.TENSOR else len(attribute.floats)
 
 
 def _countable(node: "NodeProto") -> bool:

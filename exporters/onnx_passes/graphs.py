@@ -128,11 +128,8 @@ def _typed(model: ir.Model) -> ir.Model:
 
 
 def _untyped(model: ir.Model) -> list[ir.Value]:
-    return [value for node in every_node(model) for value in node.outputs if value.type is None and _is_read(value)]
-
-
-def _is_read(value: ir.Value) -> bool:
-    return bool(value.name) and (bool(value.uses()) or value.is_graph_output())
+    made = [value for node in every_node(model) for value in node.outputs if value.type is None and value.name]
+    return [value for value in made if value.uses() or value.is_graph_output()]
 
 
 def _types_of_a_session(model: ir.Model, values: Sequence[ir.Value]) -> dict[str, ir.TypeProtocol]:
@@ -140,7 +137,8 @@ def _types_of_a_session(model: ir.Model, values: Sequence[ir.Value]) -> dict[str
     import onnxruntime
 
     proto = ir.to_proto(model)
-    proto.graph.output.extend(onnx.ValueInfoProto(name=value.name) for value in values if _is_made(value, model))
+    here = [each for each in values if (node := each.producer()) is not None and node.graph is model.graph]
+    proto.graph.output.extend(onnx.ValueInfoProto(name=value.name) for value in here)
     settings = onnxruntime.SessionOptions()
     settings.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     try:
@@ -148,11 +146,6 @@ def _types_of_a_session(model: ir.Model, values: Sequence[ir.Value]) -> dict[str
     except Exception as error:  # their classes are not public
         raise ArtifactError(f"ONNX Runtime cannot load the graph: {quoted(error)}", fix=FIX) from error
     return {output.name: _type_of(output.type) for output in session.get_outputs()}
-
-
-def _is_made(value: ir.Value, model: ir.Model) -> bool:
-    node = value.producer()
-    return node is not None and node.graph is model.graph
 
 
 def _type_of(words: str) -> ir.TypeProtocol:

@@ -68,7 +68,9 @@ def to_half(source: Path, target: Path, precision: str) -> dict[str, object]:
     wide = {node for node in nodes if _stays(node, half)} | _exact(model, half)
     if precision == "bf16":
         grus = [node for node in nodes if node.op_type == "GRU"]
-        wide |= _between(grus) | _beside(grus)
+        # what lies on the way from one GRU to another
+        between = _reached(grus, ir.Node.successors) & _reached(grus, ir.Node.predecessors)
+        wide |= between | _beside(grus)
     wide |= {inner for node in wide for inner in _inside(node)}
     plan = {node: NONE if node in wide else ports(node, half, opset) for node in nodes}
     numbers = itertools.count()
@@ -86,7 +88,8 @@ def to_half(source: Path, target: Path, precision: str) -> dict[str, object]:
         for index, value in enumerate(node.inputs):
             if value is not None and is_full(value) and (value in halves) != (index in plan[node].inputs):
                 cast = _cast(value, half if index in plan[node].inputs else FULL, numbers)
-                _graph(node).insert_before(node, cast)
+                assert isinstance(node.graph, ir.Graph)
+                node.graph.insert_before(node, cast)
                 node.replace_input_with(index, cast.outputs[0])
         for graph in graphs_of(node):
             _cast_outputs(graph, halves, FULL if plan[node] == NONE else half, numbers)
@@ -161,12 +164,6 @@ def _readers(node: ir.Node) -> list[ir.Node]:
     return [use.node for value in node.outputs for use in value.uses()]
 
 
-def _between(ends: Collection[ir.Node]) -> set[ir.Node]:
-    """Find the nodes on the way from one of these to another."""
-    after, before = _reached(ends, ir.Node.successors), _reached(ends, ir.Node.predecessors)
-    return after & before
-
-
 def _reached(starts: Collection[ir.Node], step: Callable[[ir.Node], Iterable[ir.Node]]) -> set[ir.Node]:
     found: set[ir.Node] = set()
     waiting = list(starts)
@@ -212,12 +209,6 @@ def _cast(value: ir.Value, kind: ir.DataType, numbers: Iterator[int]) -> ir.Node
     answer = node.outputs[0]
     answer.name, answer.dtype, answer.shape = name, kind, value.shape
     return node
-
-
-def _graph(node: ir.Node) -> ir.Graph:
-    if not isinstance(node.graph, ir.Graph):
-        raise AssertionError(f"{node.name} is in no graph")
-    return node.graph
 
 
 def _inside(node: ir.Node) -> list[ir.Node]:

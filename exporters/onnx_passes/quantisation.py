@@ -183,19 +183,19 @@ def prepare_products(graph: ir.Graph, chosen: Collection[ir.Node]) -> set[str]:
         for index in range(min(2, len(node.inputs))):
             if _is_read_otherwise(node, index, chosen):
                 _own(graph, node, index)
-    read = [(node, index, value) for node in chosen for index, value in enumerate(node.inputs[:2]) if value is not None]
-    return {str(value.name) for node, index, value in read if _has_one_scale(node, index)}
+    whole = set()
+    for node in (each for each in chosen if each.op_type == "MatMul"):
+        for index, value in enumerate(node.inputs[:2]):
+            array = _constant(value)
+            # no matrix of which each column makes one output channel
+            if value is not None and array is not None and (index == 0 or array.ndim != 2):
+                whole.add(str(value.name))
+    return whole
 
 
 def _constant(value: ir.Value | None) -> npt.NDArray[np.generic] | None:
     """Return what a value always is; None for one that is computed."""
     return None if value is None or value.const_value is None else value.const_value.numpy()
-
-
-def _has_one_scale(node: ir.Node, index: int) -> bool:
-    """Tell whether a product's weights are no matrix of which each column makes one output channel."""
-    array = _constant(node.inputs[index])
-    return array is not None and node.op_type == "MatMul" and (index == 0 or array.ndim != 2)
 
 
 def _is_read_otherwise(node: ir.Node, index: int, chosen: Collection[ir.Node]) -> bool:

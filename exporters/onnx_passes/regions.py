@@ -5,7 +5,6 @@ He et al. 2017, "Mask R-CNN", section 3: the mean of bilinear samples in each ce
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,11 +25,8 @@ class _Operators(tape.Tape):
         return lambda *inputs, **attributes: self.op(name, inputs, attributes)
 
 
-class _Samples(NamedTuple):
-    """Samples along one axis of the picture, [regions, cells x samples]: the pixels beside each, and their shares."""
-
-    pixels: tuple[ir.Value, ir.Value]
-    shares: tuple[ir.Value, ir.Value]
+Samples = tuple[tuple[ir.Value, ir.Value], tuple[ir.Value, ir.Value]]
+"""Samples along one axis of the picture, [regions, cells x samples]: the pixels beside each, and their shares."""
 
 
 def without_roi_align(source: Path, target: Path) -> bool:
@@ -86,7 +82,7 @@ def _mean_of_samples(op: _Operators, node: ir.Node) -> ir.Value:
 
 def _samples(
     op: _Operators, node: ir.Node, regions: ir.Value, axis: int, extent: ir.Value, cells: int, each: int
-) -> _Samples:
+) -> Samples:
     """Place the samples of an axis (0: x, 1: y) as ONNX's RoiAlign does; those outside of the picture count nothing."""
     pixel = "coordinate_transformation_mode" not in node.attributes or (
         node.attributes["coordinate_transformation_mode"].as_string() == "half_pixel"
@@ -111,7 +107,7 @@ def _samples(
     low = op.Floor(place)
     high = op.Min(op.Add(low, _real(op, 1.0)), last)
     counts, share = op.Cast(inside, to=ir.DataType.FLOAT), op.Sub(place, low)
-    return _Samples(
+    return (
         (op.Cast(low, to=ir.DataType.INT64), op.Cast(high, to=ir.DataType.INT64)),
         (op.Mul(op.Sub(_real(op, 1.0), share), counts), op.Mul(share, counts)),
     )

@@ -94,7 +94,8 @@ def run(graph: onnx.GraphProto, inputs: Sequence[Value], opset: int, around: Sco
 
 def _compute(nodes: Iterable[onnx.NodeProto], scope: Scope, shapes: Mapping[str, list[int | None] | None]) -> None:
     for proto in nodes:
-        with tf.name_scope(_scope(proto)):  # a profile tells nodes by it
+        scope_name = _NO_SCOPE.sub("_", proto.name).strip("_.-") or proto.op_type
+        with tf.name_scope(scope_name):  # a profile tells nodes by it
             results = _results(proto, scope)
         for name, value in zip(proto.output, results, strict=False):
             known = shapes.get(name)
@@ -127,7 +128,9 @@ def _results(proto: onnx.NodeProto, scope: Scope) -> list[Value]:
     declared = OPERATORS.get(proto.op_type)
     if declared is None:
         return _by_definition(node, proto, scope)
-    constant = all(value is None or value.array is not None for value in node.inputs) and not _reads_around(proto)
+    # a graph of its own may read what is not among its inputs
+    has_graphs = any(each.HasField("g") for each in proto.attribute)
+    constant = not has_graphs and all(value is None or value.array is not None for value in node.inputs)
     parameters = node.parameters(declared)
     try:
         with tf.init_scope() if constant else contextlib.nullcontext():
@@ -161,15 +164,6 @@ def _by_definition(node: Node, proto: onnx.NodeProto, scope: Scope) -> list[Valu
 
 def _array(value: Value) -> Any:
     return value.array if value.array is not None and not value.prefers_last else value.first.numpy()
-
-
-def _reads_around(proto: onnx.NodeProto) -> bool:
-    """Return True if the node has a graph of its own, which may read what is not among its inputs."""
-    return any(each.HasField("g") for each in proto.attribute)
-
-
-def _scope(proto: onnx.NodeProto) -> str:
-    return _NO_SCOPE.sub("_", proto.name).strip("_.-") or proto.op_type
 
 
 def _check(graph: onnx.GraphProto, opset: int) -> None:

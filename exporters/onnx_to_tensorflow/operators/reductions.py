@@ -9,40 +9,20 @@ import tensorflow as tf
 from exporters.onnx_to_tensorflow.node import BOOL, FLOATS, NUMBERS, WHOLE, Node, Types, dtypes, operator
 from exporters.onnx_to_tensorflow.values import Value
 
-
-def _norm1(x: Any, **of: Any) -> Any:
-    return tf.reduce_sum(tf.abs(x), **of)
-
-
-def _squares(x: Any, **of: Any) -> Any:
-    return tf.reduce_sum(x * x, **of)
-
-
-def _log_sum(x: Any, **of: Any) -> Any:
-    return tf.math.log(tf.reduce_sum(x, **of))
-
-
-def _most(x: Any, **of: Any) -> Any:
-    return tf.reduce_any(x, **of) if x.dtype == tf.bool else tf.reduce_max(x, **of)
-
-
-def _least(x: Any, **of: Any) -> Any:
-    return tf.reduce_all(x, **of) if x.dtype == tf.bool else tf.reduce_min(x, **of)
-
-
 PLAIN = {"ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum"}
 """Those that keep a single element as it is."""
+ORDERED = FLOATS | WHOLE | BOOL | dtypes("int8", "uint8")
 REDUCTIONS: dict[str, tuple[Callable[..., Any], Types]] = {
-    "ReduceL1": (_norm1, FLOATS | WHOLE),
+    "ReduceL1": (lambda x, **of: tf.reduce_sum(tf.abs(x), **of), FLOATS | WHOLE),
     "ReduceL2": (tf.math.reduce_euclidean_norm, FLOATS),
-    "ReduceLogSum": (_log_sum, FLOATS),
+    "ReduceLogSum": (lambda x, **of: tf.math.log(tf.reduce_sum(x, **of)), FLOATS),
     "ReduceLogSumExp": (tf.reduce_logsumexp, FLOATS),
-    "ReduceMax": (_most, FLOATS | WHOLE | BOOL | dtypes("int8", "uint8")),
+    "ReduceMax": (lambda x, **of: (tf.reduce_any if x.dtype == tf.bool else tf.reduce_max)(x, **of), ORDERED),
     "ReduceMean": (tf.reduce_mean, FLOATS),
-    "ReduceMin": (_least, FLOATS | WHOLE | BOOL | dtypes("int8", "uint8")),
+    "ReduceMin": (lambda x, **of: (tf.reduce_all if x.dtype == tf.bool else tf.reduce_min)(x, **of), ORDERED),
     "ReduceProd": (tf.reduce_prod, FLOATS | WHOLE),
     "ReduceSum": (tf.reduce_sum, FLOATS | WHOLE),
-    "ReduceSumSquare": (_squares, FLOATS | WHOLE),
+    "ReduceSumSquare": (lambda x, **of: tf.reduce_sum(x * x, **of), FLOATS | WHOLE),
 }
 
 
