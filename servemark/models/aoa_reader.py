@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from servemark.datasets import cbt
 from servemark.models.blocks.sequences import gru
-from servemark.models.blocks.weights import seeded
+from servemark.models.blocks.weights import glorot, seeded
 from servemark.models.synthesis import text
 from servemark.models.synthesis.popularity import Lengths, Popularity
 from servemark.workload import (
@@ -91,15 +91,9 @@ def network(sizes: Sizes) -> Module:
 
 def build(name: str, sizes: Sizes) -> Module:
     """Seed the network so that the answer depends on story and question."""
-    from torch import nn
-
     with seeded(name):
         model = network(sizes)
-        for key, weight in model.named_parameters():
-            if "bias" in key:
-                nn.init.zeros_(weight)
-            elif "embedding" not in key:
-                nn.init.xavier_normal_(weight, gain=RECURRENT_GAIN)
+        glorot(model, RECURRENT_GAIN)
     return model.eval()
 
 

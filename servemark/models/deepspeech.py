@@ -12,9 +12,11 @@ padding: space, a to z, apostrophe. Decoding is greedy. Mozilla's beam search wi
 network, on the client: `deepspeech_ctc` answers what it needs.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -151,23 +153,25 @@ def samples(sizes: Sizes, rng: np.random.Generator) -> Iterator[Sample]:
         yield sample(sizes, speech.waveform(rng, sizes.durations.draw(rng)))
 
 
-def read(path: Path, sizes: Sizes) -> Iterator[Sample]:
-    """Read LibriSpeech's test-clean, or any folder of recordings. Raises InputDataError naming file and line."""
-    for utterance in librispeech.read(path):
-        yield sample(sizes, utterance.waveform)
+def of_librispeech(
+    sample: Callable[[Waveform], Sample], answer: Callable[[Sample], Any], alphabet: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    """Give `define` the readers of LibriSpeech's test-clean, or of a folder of recordings, which raise InputDataError.
 
+    `answer` makes of outputs what is compared with the transcript, or log-probabilities of the labels of `alphabet`.
+    """
 
-def labelled(path: Path, sizes: Sizes) -> LabelledSet:
-    """The same with their transcripts. Raises InputDataError naming file and line."""
-    utterances = librispeech.transcribed(path)
+    def read(path: Path) -> Iterator[Sample]:
+        return (sample(utterance.waveform) for utterance in librispeech.read(path))
 
-    def example(recording: Path, words: str) -> Example:
-        return Example((sample(sizes, _audio.load(recording)),), words)
+    def labelled(path: Path) -> LabelledSet:
+        def example(recording: Path, words: str) -> Example:
+            return Example((sample(_audio.load(recording)),), words)
 
-    if sizes.decoded:
-        return LabelledSet.of(utterances, example, lambda outputs, _label: transcript(outputs))
-    found = LabelledSet.of(utterances, example, lambda outputs, _label: log_probs(outputs))
-    return replace(found, alphabet=(*LABELS, ""))
+        utterances = librispeech.transcribed(path)
+        return replace(LabelledSet.of(utterances, example, lambda outputs, _: answer(outputs)), alphabet=alphabet)
+
+    return {"dataset": librispeech.KEY, "read": read, "labelled": labelled}
 
 
 def log_probs(outputs: Sample) -> npt.NDArray[np.generic]:
@@ -193,7 +197,8 @@ def recogniser(
     name: str, title: str, *, suites: tuple[str, ...], origin: str, full: Variant[Sizes], tiny: Variant[Sizes]
 ) -> Workload:
     """Describe one of Mozilla's networks."""
-    decoding = "greedy decoding" if full.sizes.decoded else "decoded by the client"
+    decoded = full.sizes.decoded
+    decoding = "greedy decoding" if decoded else "decoded by the client"
     return define(
         name,
         title,
@@ -211,9 +216,9 @@ def recogniser(
         locustfile="speech_recognition",
         build=build,
         samples=samples,
-        dataset=librispeech.KEY,
-        read=lambda path: read(path, full.sizes),
-        labelled=lambda path: labelled(path, full.sizes),
+        **of_librispeech(
+            partial(sample, full.sizes), transcript if decoded else log_probs, () if decoded else (*LABELS, "")
+        ),
     )
 
 

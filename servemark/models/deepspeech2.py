@@ -9,16 +9,16 @@ request is 7.4 s, 744 frames, padded to 965.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 
 import numpy as np
 
-from servemark.datasets import _audio, librispeech
 from servemark.datasets._audio import Waveform, log_spectrogram
 from servemark.models.blocks import sequences
 from servemark.models.blocks.weights import calibrate, seeded
+from servemark.models.deepspeech import of_librispeech
 from servemark.models.synthesis import speech, text
-from servemark.workload import Example, LabelledSet, Module, Quality, Sample, Slo, Tensor, Variant, define
+from servemark.workload import Module, Quality, Sample, Slo, Tensor, Variant, define
 
 LABELS = "_'ABCDEFGHIJKLMNOPQRSTUVWXYZ "
 LETTERS = dict(enumerate(LABELS))
@@ -124,21 +124,6 @@ def samples(sizes: Sizes, rng: np.random.Generator) -> Iterator[Sample]:
         yield sample(sizes, speech.waveform(rng, sizes.durations.draw(rng)))
 
 
-def read(path: Path) -> Iterator[Sample]:
-    """Read LibriSpeech's test-clean, or any folder of recordings. Raises InputDataError naming file and line."""
-    for utterance in librispeech.read(path):
-        yield sample(Sizes(), utterance.waveform)
-
-
-def labelled(path: Path) -> LabelledSet:
-    """The same with their transcripts. Raises InputDataError naming file and line."""
-
-    def example(recording: Path, words: str) -> Example:
-        return Example((sample(Sizes(), _audio.load(recording)),), words)
-
-    return LabelledSet.of(librispeech.transcribed(path), example, lambda outputs, _label: transcript(outputs))
-
-
 def transcript(outputs: Sample) -> str:
     """The letters of an answer. Raises KeyError for an id of none."""
     return "".join(LETTERS[label] for label in text.answered(outputs))
@@ -178,7 +163,5 @@ WORKLOAD = define(
     locustfile="speech_recognition",
     build=build,
     samples=samples,
-    dataset=librispeech.KEY,
-    read=read,
-    labelled=labelled,
+    **of_librispeech(partial(sample, Sizes()), transcript),
 )

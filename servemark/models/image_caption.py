@@ -17,6 +17,7 @@ import numpy as np
 
 from servemark.datasets import image_folder
 from servemark.models.blocks import classification, resnet
+from servemark.models.blocks.sequences import LOGIT_DEVIATION
 from servemark.models.blocks.weights import calibrate, drawn, he, seeded
 from servemark.workload import Module, Quality, Sample, Slo, Tensor, Variant, Workload, define
 
@@ -80,8 +81,6 @@ def network(sizes: Sizes) -> Module:
 
 GAIN = 4.0
 """Of the recurrent weights: below 1 the state forgets the picture, far above it saturates."""
-LOGIT_DEVIATION = 6.0
-"""Spread of a word's logit: a trained model is sure of its next word, and close calls would flip between engines."""
 CAPTION = 10.5 / 20
 """Mean length of COCO's captions, as a share of the steps."""
 FULL_COUNT = 0.55

@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 
 from servemark.datasets import wmt
-from servemark.models.blocks.sequences import Search, TensorTuple, lstm, search
-from servemark.models.blocks.weights import seeded
+from servemark.models.blocks.sequences import LOGIT_DEVIATION, Search, TensorTuple, lstm, search
+from servemark.models.blocks.weights import glorot, seeded
 from servemark.models.synthesis import text
 from servemark.models.synthesis.popularity import Lengths, Popularity
 from servemark.workload import Example, LabelledSet, Module, Quality, Sample, Slo, Variant, define
@@ -113,8 +113,6 @@ def network(sizes: Sizes) -> Module:
 GAIN = 4.0
 """Of the recurrent weights: below 1 the state forgets the source, far above it saturates."""
 ATTENTION_SCALE = 4.0
-LOGIT_DEVIATION = 6.0
-"""Spread of a word's logit: a trained model is sure of its next word, and close calls would flip between engines."""
 STEEPNESS = 80.0
 """Logits of the end for each unit of the count."""
 LENGTH_NOISE = 0.4
@@ -128,11 +126,7 @@ def build(name: str, sizes: Sizes) -> Module:
 
     with seeded(name), torch.no_grad():
         model = network(sizes)
-        for key, weight in model.named_parameters():
-            if weight.dim() < 2:
-                nn.init.zeros_(weight)
-            elif "embedding" not in key:
-                nn.init.xavier_normal_(weight, gain=GAIN)
+        glorot(model, GAIN)
         nn.init.normal_(model.get_parameter("energy"))
         nn.init.constant_(model.get_parameter("energy_scale"), ATTENTION_SCALE)
         # the decoder's outputs are some 0.5 in size

@@ -14,8 +14,8 @@ from functools import partial
 
 import numpy as np
 
-from servemark.models.blocks.sequences import Search, TensorTuple, gru, search
-from servemark.models.blocks.weights import seeded
+from servemark.models.blocks.sequences import LOGIT_DEVIATION, Search, TensorTuple, gru, search
+from servemark.models.blocks.weights import glorot, seeded
 from servemark.models.synthesis import text
 from servemark.models.synthesis.popularity import Lengths, Popularity
 from servemark.workload import Module, Quality, Sample, Slo, Variant, define
@@ -82,8 +82,6 @@ def network(sizes: Sizes) -> Module:
 
 GAIN = 3.0
 """Of the recurrent weights: below 1 the state forgets the sentence, far above it saturates."""
-LOGIT_DEVIATION = 6.0
-"""Spread of a word's logit: a trained model is sure of its next word, and close calls would flip between engines."""
 WORDS = 0.6
 """Mean number of words of a sentence and of its translation, as a share of the longest."""
 STEEPNESS = 120.0
@@ -99,11 +97,7 @@ def build(name: str, sizes: Sizes) -> Module:
 
     with seeded(name), torch.no_grad():
         model = network(sizes)
-        for key, weight in model.named_parameters():
-            if weight.dim() == 1:
-                nn.init.zeros_(weight)
-            elif "embedding" not in key:
-                nn.init.xavier_normal_(weight, gain=GAIN)
+        glorot(model, GAIN)
         nn.init.normal_(model.get_parameter("output.weight"), std=LOGIT_DEVIATION / sizes.width**0.5)
         count_words(model, sizes)
     return model.eval()

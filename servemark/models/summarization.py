@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 
 from servemark.datasets import gigaword
-from servemark.models.blocks.sequences import Search, TensorTuple, gru, search
-from servemark.models.blocks.weights import seeded
+from servemark.models.blocks.sequences import LOGIT_DEVIATION, Search, TensorTuple, gru, search
+from servemark.models.blocks.weights import glorot, seeded
 from servemark.models.synthesis import text
 from servemark.models.synthesis.popularity import Lengths, Popularity
 from servemark.workload import Example, LabelledSet, Module, Quality, Sample, Slo, Variant, define
@@ -90,8 +90,6 @@ def network(sizes: Sizes) -> Module:
 
 GAIN = 3.0
 """Of the recurrent weights: below 1 the state forgets the article, far above it saturates."""
-LOGIT_DEVIATION = 6.0
-"""Spread of a word's logit: a trained model is sure of its next word, and close calls would flip between engines."""
 HEADLINE = 8.3 / 15
 """Mean length of Gigaword's headlines, as a share of the longest."""
 STEEPNESS = 120.0
@@ -105,11 +103,7 @@ def build(name: str, sizes: Sizes) -> Module:
 
     with seeded(name), torch.no_grad():
         model = network(sizes)
-        for key, weight in model.named_parameters():
-            if weight.dim() == 1:
-                nn.init.zeros_(weight)
-            elif "embedding" not in key:
-                nn.init.xavier_normal_(weight, gain=GAIN)
+        glorot(model, GAIN)
         nn.init.normal_(model.get_parameter("output.weight"), std=LOGIT_DEVIATION / (2 * sizes.hidden) ** 0.5)
         count_words(model, sizes)
     return model.eval()

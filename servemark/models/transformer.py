@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from servemark.datasets import wmt
-from servemark.models.blocks.sequences import Search, TensorTuple, search
+from servemark.models.blocks.sequences import LOGIT_DEVIATION, Search, TensorTuple, search
 from servemark.models.blocks.weights import seeded
 from servemark.models.synthesis import text
 from servemark.models.synthesis.popularity import Lengths, Popularity
@@ -154,8 +154,6 @@ def _sinusoids(sizes: Sizes) -> "torch.Tensor":
     return torch.stack([angle.sin(), angle.cos()], dim=2).flatten(1)
 
 
-LOGIT_DEVIATION = 6.0
-"""Spread of a word's logit: a trained model is sure of its next word, and close calls would flip between engines."""
 FOCUS = 2.0
 """Deviation of queries and keys: an attention that looks everywhere alike makes all positions alike."""
 ATTENTION = 0.5

@@ -126,6 +126,8 @@ def _frozen(
 Step: TypeAlias = "Callable[[torch.Tensor, torch.Tensor, TensorTuple], tuple[torch.Tensor, TensorTuple]]"
 """(position [], previous word [R], state, each [R, ...]) -> (logits [R, V], next state); R rows are B * beams."""
 
+LOGIT_DEVIATION = 6.0
+"""Spread of a word's logit: a trained model is sure of its next word, and close calls would flip between engines."""
 IMPOSSIBLE = -1e9
 """The log-probability of what must not be chosen; finite, since -inf times 0 is NaN."""
 

@@ -50,6 +50,17 @@ def he(model: Module) -> None:
                 nn.init.zeros_(module.bias)
 
 
+def glorot(model: Module, gain: float) -> None:
+    """Draw the weights of dense and recurrent layers, and set vectors to 0; embeddings stay as they are."""
+    from torch import nn
+
+    for key, weight in model.named_parameters():
+        if weight.dim() < 2:
+            nn.init.zeros_(weight)
+        elif "embedding" not in key:
+            nn.init.xavier_normal_(weight, gain=gain)
+
+
 def calibrate(model: Module, *inputs: "torch.Tensor") -> None:
     """Set every BatchNorm's running statistics to those of one batch, so that activations stay of order 1 in depth."""
     import torch
