@@ -10,6 +10,7 @@ AIBench's code they would be 68.5 M. Decoded greedily for 20 steps, as AIBench's
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -19,7 +20,7 @@ from servemark.datasets import image_folder
 from servemark.models.blocks import classification, resnet
 from servemark.models.blocks.sequences import LOGIT_DEVIATION
 from servemark.models.blocks.weights import calibrate, drawn, he, seeded
-from servemark.workload import Module, Quality, Sample, Slo, Tensor, Variant, Workload, define
+from servemark.workload import Module, Quality, Sample, Slo, Tensor, Variant, define
 
 PAD, START, END = 0, 1, 2
 SETS = ("val2014", "train2014")
@@ -159,45 +160,24 @@ def read(path: Path) -> Iterator[Sample]:
         yield {"image": picture}
 
 
-def captioner(
-    name: str,
-    title: str,
-    *,
-    suites: tuple[str, ...],
-    origin: str,
-    full: Variant[Captioner],
-    tiny: Variant[Captioner],
-    build: Callable[[str, Captioner], Module],
-    samples: Callable[[Captioner, np.random.Generator], Iterator[Sample]],
-    read: Callable[[Path], Iterator[Sample]],
-) -> Workload:
-    """Describe a network that maps `image` to the ids of a caption."""
-    return define(
-        name,
-        title,
-        full=full,
-        tiny=tiny,
-        task="image captioning",
-        suites=suites,
-        inputs=lambda sizes: (Tensor("image", "FP32", (3, sizes.side, sizes.side)),),
-        outputs=lambda sizes: (Tensor("ids", "INT32", (sizes.steps,)), Tensor("lengths", "INT32", (1,))),
-        max_batch=64,
-        slo=Slo(99, 100),
-        quality=Quality(
-            "perplexity",
-            4.2,
-            "COCO 2014 captions; AIBench's figure is of a training batch",
-            unmeasured="it needs the probability of each word of a reference, and words are answered",
-        ),
-        citation="Vinyals et al. 2017, Show and Tell: Lessons Learned, TPAMI 39(4) (arXiv:1609.06647)",
-        origin=origin,
-        locustfile="captioning",
-        build=build,
-        samples=samples,
-        dataset="coco2014",
-        read=read,
-    )
-
+captioner = partial(
+    define,
+    task="image captioning",
+    inputs=lambda sizes: (Tensor("image", "FP32", (3, sizes.side, sizes.side)),),
+    outputs=lambda sizes: (Tensor("ids", "INT32", (sizes.steps,)), Tensor("lengths", "INT32", (1,))),
+    max_batch=64,
+    slo=Slo(99, 100),
+    quality=Quality(
+        "perplexity",
+        4.2,
+        "COCO 2014 captions; AIBench's figure is of a training batch",
+        unmeasured="it needs the probability of each word of a reference, and words are answered",
+    ),
+    citation="Vinyals et al. 2017, Show and Tell: Lessons Learned, TPAMI 39(4) (arXiv:1609.06647)",
+    locustfile="captioning",
+    dataset="coco2014",
+)
+"""Describes a network that maps `image` to the ids of a caption."""
 
 FULL = Sizes(blocks=(3, 8, 36, 3), side=224, vocabulary=9_957, embedding=256)
 TINY = Sizes(blocks=(1, 2, 3, 1), width=8, side=32, vocabulary=100, embedding=16, hidden=32, steps=6)
