@@ -14,7 +14,7 @@ from exporters.pipeline.registry import Exporter
 from exporters.pipeline.weights import Weights
 from servemark import __version__
 from servemark.errors import ArtifactError
-from servemark.frameworks.installed import distribution_of
+from servemark.frameworks import distribution_of
 from servemark.workload import Workload
 
 ZOO = "servemark.models"

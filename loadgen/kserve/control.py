@@ -19,7 +19,7 @@ from loadgen.transport.server_url import authority, is_secure, path_of, socket_p
 from loadgen.transport.tls import reason
 from servemark.documents.server import Tensors
 from servemark.errors import MAX_QUOTED, OptionError, ServerError
-from servemark.frameworks.installed import serves_here
+from servemark.frameworks import serves_here
 from servemark.repository.names import in_path, spellings
 from servemark.telemetry.http_request import Reply, ask
 from servemark.workload import Tensor, Workload

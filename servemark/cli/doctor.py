@@ -12,7 +12,7 @@ from servemark import interrupts
 from servemark.documents.commands.prepare import Doctor
 from servemark.documents.request import DEFAULT_ENGINE
 from servemark.errors import ExitCode
-from servemark.frameworks.installed import distribution_of, serves_here
+from servemark.frameworks import distribution_of, serves_here
 from servemark.output import stdout
 from servemark.paths import RESULTS
 from servemark.results.directory import print_json

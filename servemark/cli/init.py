@@ -9,7 +9,7 @@ from servemark.documents.files import starter
 from servemark.documents.load import ConstantRate
 from servemark.documents.request import Objectives, RunRequest
 from servemark.errors import OptionError
-from servemark.frameworks.installed import serves_here
+from servemark.frameworks import serves_here
 from servemark.results.objectives import written as objectives
 from servemark.workload import get
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from servemark.datasets import kodak
 from servemark.models.blocks.weights import seeded
-from servemark.models.synthesis.images import REQUEST_NOISE, image_pool
+from servemark.models.synthesis import images
 from servemark.workload import (
     Agreement,
     Example,
@@ -159,11 +159,8 @@ def build(name: str, sizes: Sizes) -> Module:
 
 def samples(sizes: Sizes, rng: np.random.Generator) -> Iterator[Sample]:
     """Draw pictures with the statistics of natural images, in [0, 1]."""
-    pool = image_pool(sizes.side, sizes.side)
     while True:
-        picture = pool[rng.integers(len(pool))]
-        noise = rng.standard_normal(picture.shape, dtype=np.float32) * np.float32(REQUEST_NOISE)
-        yield {"image": np.clip(picture + noise, 0, 1)}
+        yield {"image": images.picture(rng, sizes.side, sizes.side)}
 
 
 def read(path: Path) -> Iterator[Sample]:

@@ -17,7 +17,7 @@ from kernels.measurement.sensors import taken, watching
 from servemark import __version__
 from servemark.campaign import GOES_ON, Campaign, Progress
 from servemark.errors import OptionError, ServerError
-from servemark.frameworks.installed import distribution_of
+from servemark.frameworks import distribution_of
 from servemark.frameworks.tensorflow import import_tensorflow
 from servemark.machine.own_process import ERRORS, Ended, OwnProcess, apart, words
 from servemark.output import note

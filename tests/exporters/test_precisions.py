@@ -140,32 +140,6 @@ def test_products_are_computed_in_the_precision(repository: Path, name: str, pre
     assert set(multiplied(path)) == {kind}
 
 
-def test_int8_in_name_only_is_refused(tmp_path: Path) -> None:
-    """A recurrent layer with a small projection: what could be quantised is a tenth of it."""
-    from onnx import TensorProto, checker, helper, numpy_helper, save
-
-    from exporters.onnx_passes.quantisation import to_int8
-
-    rng = np.random.default_rng(0)
-    weights = {"W": (1, 96, 32), "R": (1, 96, 32), "P": (32, 21)}
-    graph = helper.make_graph(
-        [
-            helper.make_node("GRU", ["X", "W", "R"], ["Y"], hidden_size=32),
-            helper.make_node("MatMul", ["Y", "P"], ["Z"]),
-        ],
-        "recurrent",
-        [helper.make_tensor_value_info("X", TensorProto.FLOAT, [5, "batch", 32])],
-        [helper.make_tensor_value_info("Z", TensorProto.FLOAT, [5, 1, "batch", 21])],
-        [numpy_helper.from_array(rng.standard_normal(shape, np.float32), name) for name, shape in weights.items()],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
-    checker.check_model(model)
-    save(model, tmp_path / "recurrent.onnx")
-    with pytest.raises(ArtifactError, match=r"quantise 10% of the weights; it has no static .* for: GRU 90%"):
-        to_int8(tmp_path / "recurrent.onnx", tmp_path / "int8.onnx", iter([]))
-    assert [path.name for path in tmp_path.iterdir()] == ["recurrent.onnx"]
-
-
 def test_calibration_decides_the_ranges(repository: Path, tmp_path: Path) -> None:
     """Other calibration data, other scales: the ranges are measured, not assumed."""
     import onnx

@@ -12,7 +12,6 @@ import torch
 from torch import nn
 
 import exporters
-from exporters.pipeline import export
 from exporters.pipeline.job import Job
 from exporters.pipeline.registry import exporter
 from loadgen.kserve.http_messages import ResponseChecker
@@ -20,7 +19,7 @@ from loadgen.transport.http1_head import parse_head
 from servemark.errors import ArtifactError
 from servemark.repository.entry import Entry
 from servemark.workload import Sample, Tensor, Workload, get, stack
-from tests.support.exporting import FROM_TORCH, variant
+from tests.support.exporting import FROM_TORCH, exports_by, variant
 
 X, N, Y = Tensor("x", "FP32", (2, -1)), Tensor("n", "INT32", (1,)), Tensor("y", "FP32", (-1,))
 
@@ -99,8 +98,7 @@ def test_an_artifact_that_fixes_the_size_is_refused(
         job.workload = workload(inputs=(replace(X, shape=(2, size)), N))
         return real.write(job)
 
-    module = variant(real, write=write)
-    monkeypatch.setattr(export, "exporter", lambda _: module)
+    exports_by(monkeypatch, variant(real, write=write))
     with pytest.raises(ArtifactError, match="cannot run a batch"):
         exporters.export(workload(), engine, tmp_path)
     assert list(tmp_path.iterdir()) == []

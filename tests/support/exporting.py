@@ -6,9 +6,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from typing_extensions import get_protocol_members
 
 import exporters
+from exporters.pipeline import export
 from exporters.pipeline.registry import Exporter
 from servemark import workload
 from servemark.repository.entry import Entry
@@ -56,3 +58,8 @@ def run_artifact(entry: Entry, inputs: Arrays) -> Arrays:
 def variant(module: Exporter, **changes: Any) -> Any:
     """The module with some of its names changed."""
     return SimpleNamespace(**{name: getattr(module, name) for name in get_protocol_members(Exporter)} | changes)
+
+
+def exports_by(monkeypatch: pytest.MonkeyPatch, module: Any) -> None:
+    """Let every export be this module's, whatever engine is asked for."""
+    monkeypatch.setattr(export, "exporter", lambda _: module)

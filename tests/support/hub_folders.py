@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from servemark.hub.blocks import description as hub
 from servemark.hub.blocks.sentences import MODULES, POOLING
+from servemark.workload import Workload, get
 from servemark.workload.imported import MODELS
 
 TIMM = (
@@ -270,7 +272,7 @@ def write_folder(name: str, at: Path) -> Path:
     import torch
     import transformers
 
-    config, network, sizes = FOLDERS[name] if name in FOLDERS else _of_others(*OTHERS[name])
+    config, network, sizes = _classes(name)
     torch.manual_seed(0)
     model = getattr(transformers, network)(getattr(transformers, config)(**sizes))
     model.save_pretrained(at / name)
@@ -279,7 +281,31 @@ def write_folder(name: str, at: Path) -> Path:
     return at / name
 
 
-def _of_others(begins: str, ends: str, sizes: dict[str, Any]) -> tuple[str, str, dict[str, Any]]:
+def imported(name: str, at: Path) -> Workload:
+    """Write the folder of a small model below `at`, and import it as "mine"."""
+    # A detector's pictures are large otherwise.
+    shape = {"pixel_values": (3, 64, 64)} if "Detection" in _classes(name)[1] else {}
+    hub.imported(write_folder(name, at), "mine", shape, force=False)
+    return get("mine")
+
+
+def answered(name: str, at: Path, batch: Mapping[str, Any]) -> Any:
+    """Answer a batch as Transformers does with the folder below `at`."""
+    import torch
+    import transformers
+
+    network = getattr(transformers, _classes(name)[1]).from_pretrained(at / name).eval()
+    with torch.no_grad():
+        return (network.encoder if name == "whisper" else network)(
+            **{key: torch.from_numpy(value) for key, value in batch.items()}
+        )
+
+
+def _classes(name: str) -> tuple[str, str, dict[str, Any]]:
+    """Classes of a configuration and its network, and the small sizes."""
+    if name in FOLDERS:
+        return FOLDERS[name]
+    begins, ends, sizes = OTHERS[name]
     return f"{begins}Config", f"{begins}{ends}", sizes
 
 

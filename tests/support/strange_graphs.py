@@ -224,6 +224,19 @@ REFUSED: Mapping[str, tuple[Callable[[], ModelProto], str, str]] = {
         "none of its operators computes in fp16: Relu would stay in float32",
     ),
     "quantised already": (HALVES["quantised activations"], "int8", r"quantised already \(1 DequantizeLinear, 1 Quant"),
+    "int8 in name only": (
+        lambda: graph(
+            [
+                node("GRU", ["x", "w", "r"], ["h"], hidden_size=32),
+                node("Squeeze", ["h", "one"], ["s"]),
+                node("MatMul", ["s", "p"], ["y"]),
+            ],
+            {"w": weights(1, 96, 32), "r": weights(1, 96, 32), "p": weights(32, 21), "one": np.array([1])},
+            [5, "n", 32],
+        ),
+        "int8",
+        "quantise 10% of the weights; it has no static quantisation for: GRU 90%",
+    ),
     "ConvTranspose": (
         lambda: graph([node("ConvTranspose", ["x", "k"], ["y"])], {"k": weights(3, 4, 2, 2)}, IMAGE),
         "int8",

@@ -29,7 +29,7 @@ from servemark.errors import ArtifactError, OptionError
 from servemark.output import SAYS
 from servemark.repository.entry import Entry
 from servemark.workload import Workload, get
-from tests.support.exporting import FROM_TORCH, Exports, variant
+from tests.support.exporting import FROM_TORCH, Exports, exports_by, variant
 
 
 @pytest.fixture
@@ -54,8 +54,7 @@ def copying(exported: Exports, engine: str) -> Callable[[Job], dict[str, object]
 @pytest.fixture
 def quick(exported: Exports, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let exports to PyTorch copy the artifact."""
-    module = variant(exporter("pytorch"), write=copying(exported, "pytorch"))
-    monkeypatch.setattr(export, "exporter", lambda _: module)
+    exports_by(monkeypatch, variant(exporter("pytorch"), write=copying(exported, "pytorch")))
 
 
 def linear(tmp_path: Path, *, engine: str = "pytorch", force: bool = False, **changes: Any) -> ExportReport:
@@ -124,9 +123,8 @@ def test_anything_but_a_whole_recent_entry_is_made_anew(begun: Entry, tmp_path: 
 
 @pytest.mark.usefixtures("quick")
 def test_edited_configuration_is_kept_unless_forced(begun: Entry, tmp_path: Path) -> None:
-    entry = begun
+    entry, written = begun, begun.config.read_text()
     assert not linear(tmp_path).config_kept
-    written = entry.config.read_text()
     edited = written.replace("# max_queue", "max_queue")
     entry.config.write_text(edited)
 
@@ -184,11 +182,11 @@ def test_files_that_are_not_servemarks_survive(begun: Entry, tmp_path: Path) -> 
     }  # fmt: skip
 
 
-def drifting(exported: Exports, workload: Workload, engine: str) -> Any:
+def drifting(exported: Exports, engine: str) -> Any:
     """An exporter of this engine whose artifact answers a little off."""
     real = exporter(engine)
 
-    def load(path: Path, _: Workload) -> Any:
+    def load(path: Path, workload: Workload) -> Any:
         run = real.load(path, workload)
         return lambda inputs: {name: np.add(array, np.float32(0.01)) for name, array in run(inputs).items()}
 
@@ -199,25 +197,21 @@ def drifting(exported: Exports, workload: Workload, engine: str) -> Any:
 def test_out_of_tolerance_export_fails_and_leaves_nothing(
     exported: Exports, tmp_path: Path, engine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    workload = get("ncf_tiny")
-    module = drifting(exported, workload, engine)
-    monkeypatch.setattr(export, "exporter", lambda _: module)
+    exports_by(monkeypatch, drifting(exported, engine))
     with pytest.raises(ArtifactError, match=r"scores at batch 1 differs from eager PyTorch: .*by up to 0\.01"):
-        exporters.export(workload, engine, tmp_path)
+        linear(tmp_path, engine=engine)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_failed_export_keeps_what_was_there(
     exported: Exports, begun: Entry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    workload, entry = get("ncf_tiny"), begun
-    before = entry.manifest.read_text()
-    module = drifting(exported, workload, "pytorch")
-    monkeypatch.setattr(export, "exporter", lambda _: module)
+    before = begun.manifest.read_text()
+    exports_by(monkeypatch, drifting(exported, "pytorch"))
     with pytest.raises(ArtifactError):
         linear(tmp_path, force=True)
-    assert entry.manifest.read_text() == before
-    assert list(tmp_path.iterdir()) == [entry.folder]
+    assert begun.manifest.read_text() == before
+    assert list(tmp_path.iterdir()) == [begun.folder]
 
 
 def test_wrong_parameter_count_stops_the_export(tmp_path: Path) -> None:
@@ -244,9 +238,7 @@ def test_a_model_that_fixes_the_batch_size_is_refused(
     tmp_path: Path, engine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The parity check itself notices: an artifact traced for a batch of two answers no other."""
-    real = exporter(engine)
-    module = variant(real, write=write_fixed)
-    monkeypatch.setattr(export, "exporter", lambda _: module)
+    exports_by(monkeypatch, variant(exporter(engine), write=write_fixed))
     with pytest.raises(ArtifactError, match=r"cannot run a batch of 1: .*2"):
         linear(tmp_path, engine=engine)
     assert list(tmp_path.iterdir()) == []

@@ -12,7 +12,8 @@ from exporters.pipeline import golden, parity
 from exporters.pipeline.weights import remembered
 from servemark.documents.request import PRECISIONS
 from servemark.errors import ArtifactError
-from servemark.workload import Arrays, get, stack, workloads
+from servemark.repository.entry import Golden
+from servemark.workload import Arrays, Workload, get, stack, workloads
 from servemark.workload.agreement import compare_outputs, scale_of
 from tests.support.exporting import FROM_TORCH, run_artifact
 from tests.support.workload_data import firm
@@ -61,11 +62,16 @@ def test_artifact_answers_unseen_inputs_like_eager_pytorch_at_any_batch(exported
             assert compare_outputs(answer[tensor.name], reference, workload.agreement, scale).agrees
 
 
+def answered(workload: Workload) -> Golden:
+    """Three samples with the answers of eager PyTorch."""
+    samples = list(islice(workload.samples(np.random.default_rng(0)), 3))
+    return golden.eager(workload.build(), workload, stack(samples, workload.inputs))
+
+
 @pytest.mark.parametrize(("overflows", "words"), [(False, "too narrow"), (True, "a CPU with VNNI")])
 def test_an_answer_that_is_off_names_the_cpu_where_it_may_be_to_blame(overflows: bool, words: str) -> None:
     workload = get("ncf_tiny")
-    samples = list(islice(workload.samples(np.random.default_rng(0)), 3))
-    asked = golden.eager(workload.build(), workload, stack(samples, workload.inputs))
+    asked = answered(workload)
 
     def wrong(inputs: Arrays) -> Arrays:
         return {"scores": np.full((len(inputs["user"]), *workload.outputs[0].shape), 9, np.float32)}
@@ -77,8 +83,7 @@ def test_an_answer_that_is_off_names_the_cpu_where_it_may_be_to_blame(overflows:
 
 def test_an_artifact_that_answers_otherwise_each_time_is_told() -> None:
     workload = get("ncf_tiny")
-    samples = list(islice(workload.samples(np.random.default_rng(0)), 3))
-    asked = golden.eager(workload.build(), workload, stack(samples, workload.inputs))
+    asked = answered(workload)
     rng = np.random.default_rng(0)
 
     def random(inputs: Arrays) -> Arrays:
@@ -91,8 +96,7 @@ def test_an_artifact_that_answers_otherwise_each_time_is_told() -> None:
 @pytest.mark.parametrize("first", [0, 3], ids=["at once", "when asked again"])
 def test_an_artifact_whose_sizes_differ_between_samples_is_told(first: int) -> None:
     workload = get("ncf_tiny")
-    samples = list(islice(workload.samples(np.random.default_rng(0)), 3))
-    asked = golden.eager(workload.build(), workload, stack(samples, workload.inputs))
+    asked = answered(workload)
     calls = count()
 
     def ragged(inputs: Arrays) -> Arrays:

@@ -4,7 +4,7 @@ import importlib.util
 
 import pytest
 
-from servemark.frameworks.installed import serves_here
+from servemark.frameworks import serves_here
 
 
 def test_one_package_that_serves_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:

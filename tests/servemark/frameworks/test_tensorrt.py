@@ -1,6 +1,5 @@
 """A TensorRT plan's engine, up to the calls of TensorRT: those are answered by a double that is as strict."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,15 +10,7 @@ from servemark.frameworks import tensorrt
 from servemark.frameworks.tensorrt import TENSORRT, Plan
 from tests.doubles.tensorrt import ALIGNMENT_BYTES, COLUMNS, LARGEST_BATCH, FakeTensorRT
 
-
-@pytest.fixture
-def trt(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeTensorRT]:
-    fake = FakeTensorRT()
-    fake.install(monkeypatch)
-    tensorrt.logger.cache_clear()
-    yield fake
-    tensorrt.logger.cache_clear()
-    tensorrt.MESSAGES.clear()
+pytestmark = pytest.mark.usefixtures("trt")
 
 
 def plan(folder: Path, *, graphs: bool = False, content: bytes = b"twice", output: str = "Y") -> Plan:
@@ -32,7 +23,6 @@ def batch(rows: int, value: float) -> torch.Tensor:
     return torch.full((rows, COLUMNS), value)
 
 
-@pytest.mark.usefixtures("trt")
 @pytest.mark.parametrize("graphs", [False, True])
 def test_shapes_come_and_go_and_answers_stay(tmp_path: Path, graphs: bool) -> None:
     """A graph of one shape is replayed after others have been captured; no replay changes an earlier answer."""
@@ -43,7 +33,6 @@ def test_shapes_come_and_go_and_answers_stay(tmp_path: Path, graphs: bool) -> No
         torch.testing.assert_close(y, 2 * x)
 
 
-@pytest.mark.usefixtures("trt")
 def test_a_graph_is_not_tied_to_the_callers_memory(tmp_path: Path) -> None:
     twice = plan(tmp_path, graphs=True)
     first, second = batch(2, 1.0), batch(2, 2.0)
@@ -52,7 +41,6 @@ def test_a_graph_is_not_tied_to_the_callers_memory(tmp_path: Path) -> None:
     torch.testing.assert_close(first, batch(2, 1.0))
 
 
-@pytest.mark.usefixtures("trt")
 def test_more_shapes_than_graphs_run_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tensorrt, "MAX_GRAPHS", 2)
     twice = plan(tmp_path, graphs=True)
@@ -62,7 +50,6 @@ def test_more_shapes_than_graphs_run_without(tmp_path: Path, monkeypatch: pytest
     assert len(twice._graphs) == 2
 
 
-@pytest.mark.usefixtures("trt")
 @pytest.mark.parametrize("graphs", [False, True])
 def test_an_address_that_tensorrt_refuses_is_copied_from(tmp_path: Path, graphs: bool) -> None:
     x = batch(3, 1.0)[1:]  # as in the middle of shared memory
@@ -79,7 +66,6 @@ def test_what_cannot_be_captured_is_an_error(tmp_path: Path, trt: FakeTensorRT) 
     assert error.value.fix == "leave out --engine-option cuda_graph"
 
 
-@pytest.mark.usefixtures("trt")
 def test_refusals_are_in_tensorrts_words(tmp_path: Path) -> None:
     with pytest.raises(ServerError, match=rf"\[{LARGEST_BATCH + 1}, {COLUMNS}\] lies outside .*: ERROR: setInputShape"):
         plan(tmp_path).run({"X": batch(LARGEST_BATCH + 1, 1.0)})

@@ -1,24 +1,13 @@
 """A TensorRT-RTX plan's engine, up to the calls of TensorRT-RTX: a double that is as strict answers those."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
 
 from servemark.errors import ServerError
-from servemark.frameworks import tensorrt
 from servemark.frameworks.tensorrt_rtx import CACHES, RtxPlan
 from tests.doubles.tensorrt import COLUMNS, FakeTensorRT
-
-
-@pytest.fixture
-def trt(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeTensorRT]:
-    fake = FakeTensorRT()
-    fake.install(monkeypatch)
-    tensorrt.logger.cache_clear()
-    yield fake
-    tensorrt.logger.cache_clear()
 
 
 def plan(repository: Path, *, graphs: bool = False, cache: bool = True) -> RtxPlan:

@@ -10,11 +10,10 @@ import pytest
 
 import exporters
 from servemark import workload
-from servemark.hub.blocks import description as hub
 from servemark.hub.blocks.published import KNOWN
 from servemark.repository.entry import Entry
 from tests.support.exporting import run_artifact
-from tests.support.hub_folders import FOLDERS, NAMES, write_folder
+from tests.support.hub_folders import FOLDERS, NAMES, answered, imported
 from tests.support.workload_data import answer, batch_of
 
 timm = pytest.importorskip("timm")
@@ -78,21 +77,16 @@ def check_that_they_differ(answers: npt.NDArray[Any]) -> None:
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[] if name in EXPORTED else pytest.mark.slow) for name in FOLDERS]
 )
-def test_a_folder_is_exported_and_answers_as_transformers_does(name: str, tmp_path: Path) -> None:
-    path = write_folder(name, tmp_path)
-    # A detector's pictures are large otherwise.
-    hub.imported(path, "mine", {"pixel_values": (3, 96, 96)} if name == "detr" else {}, force=False)
-    found = workload.get("mine")
-    assert found.weights == "trained"
+def test_a_folder_is_exported_and_answers_as_transformers_does(
+    name: str, tmp_path: Path, counted_on: list[str]
+) -> None:
+    found = imported(name, tmp_path)
+    assert (found.weights, counted_on) == ("trained", ["meta"])
     exporters.export(found, "onnxruntime", tmp_path / "repository")
     samples = list(itertools.islice(found.samples(np.random.default_rng(5)), 3))
     batch = found.request(samples)
     answer = run_artifact(Entry(tmp_path / "repository", "mine", "onnxruntime"), dict(batch))
-    theirs = getattr(transformers, FOLDERS[name][1]).from_pretrained(path).eval()
-    if name == "whisper":
-        theirs = theirs.encoder
-    with torch.no_grad():
-        wanted = theirs(**{key: torch.from_numpy(value) for key, value in batch.items()})
+    wanted = answered(name, tmp_path, batch)
     for tensor in found.outputs:
         if tensor.name == "embedding":
             mask = torch.from_numpy(batch["attention_mask"])[:, :, None].float()

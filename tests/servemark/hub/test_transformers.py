@@ -10,7 +10,7 @@ from servemark import workload
 from servemark.errors import OptionError
 from servemark.hub.blocks import description as hub
 from tests.servemark.hub.test_models import EXPORTED
-from tests.support.hub_folders import FOLDERS, OTHERS, SELDOM, write_folder
+from tests.support.hub_folders import FOLDERS, OTHERS, SELDOM, answered, imported, write_folder
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -30,19 +30,13 @@ def test_every_architecture_is_tried() -> None:
         *(pytest.param(name, marks=pytest.mark.slow if name in SELDOM else []) for name in OTHERS),
     ],
 )
-def test_a_folder_answers_as_transformers_does(name: str, tmp_path: Path) -> None:
-    path = write_folder(name, tmp_path)
-    network = FOLDERS[name][1] if name in FOLDERS else "".join(OTHERS[name][:2])
-    # Their pictures are large otherwise.
-    hub.imported(path, "mine", {"pixel_values": (3, 64, 64)} if "Detection" in network else {}, force=False)
-    found = workload.get("mine")
+def test_a_folder_answers_as_transformers_does(name: str, tmp_path: Path, counted_on: list[str]) -> None:
+    found = imported(name, tmp_path)
     assert found.weights == "trained"
+    assert counted_on == ["meta"] or name in OTHERS
     batch = found.request(list(itertools.islice(found.samples(np.random.default_rng(5)), 2)))
-    theirs = getattr(transformers, network).from_pretrained(path).eval()
-    if name == "whisper":
-        theirs = theirs.encoder
+    wanted = answered(name, tmp_path, batch)
     with torch.no_grad():
-        wanted = theirs(**{key: torch.from_numpy(value) for key, value in batch.items()})
         answers = found.build()(*(torch.from_numpy(batch[tensor.name]) for tensor in found.inputs))
     answers = answers if isinstance(answers, tuple) else (answers,)
     assert len(answers) == len(found.outputs)
@@ -63,8 +57,7 @@ def test_a_folder_answers_as_transformers_does(name: str, tmp_path: Path) -> Non
 )
 def test_a_model_without_a_head_is_an_encoder(name: str, task: str, tmp_path: Path) -> None:
     """And is not given the head of random weights that Transformers would add."""
-    hub.imported(write_folder(name, tmp_path), "mine", {}, force=False)
-    assert workload.get("mine").task == task
+    assert imported(name, tmp_path).task == task
 
 
 def without(tensor: str, path: Path) -> None:
@@ -94,12 +87,10 @@ def test_weights_that_are_not_all_there_are_refused(tmp_path: Path) -> None:
 
 
 def test_damaged_weights_are_refused(tmp_path: Path) -> None:
-    path = write_folder("vit encoder", tmp_path)
-    hub.imported(path, "mine", {}, force=False)
-    weights = path / "model.safetensors"
+    found, weights = imported("vit encoder", tmp_path), tmp_path / "vit encoder" / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-100])
     with pytest.raises(OptionError, match=r"its weights cannot be read by Transformers .*SafetensorError"):
-        workload.get("mine").build()
+        found.build()
 
 
 @pytest.mark.parametrize(
@@ -107,20 +98,17 @@ def test_damaged_weights_are_refused(tmp_path: Path) -> None:
 )
 def test_what_no_answer_depends_on_may_be_missing(name: str, tensor: str, tmp_path: Path) -> None:
     """Published checkpoints lack it: facebook/wav2vec2-base-960h the one, those saved for masked words the other."""
-    path = write_folder(name, tmp_path)
-    hub.imported(path, "mine", {}, force=False)
-    found = workload.get("mine")
+    found = imported(name, tmp_path)
     sample = next(found.samples(np.random.default_rng(0)))
     batch = [torch.from_numpy(sample[port.name])[None] for port in found.inputs]
     with torch.no_grad():
         before = found.build()(*batch)
-        without(tensor, path)
-        assert torch.equal(workload.get("mine").build()(*batch), before)
+        without(tensor, tmp_path / name)
+        assert torch.equal(found.build()(*batch), before)
 
 
 def test_a_detector_that_asks_for_the_length_of_its_batch_is_exported_for_any(tmp_path: Path) -> None:
-    hub.imported(write_folder("rt_detr_v2", tmp_path), "mine", {"pixel_values": (3, 64, 64)}, force=False)
-    network = workload.get("mine").build()
+    network = imported("rt_detr_v2", tmp_path).build()
     two, three = torch.rand(2, 3, 64, 64), torch.rand(3, 3, 64, 64)
     program = torch.export.export(network, (two,), dynamic_shapes=({0: torch.export.Dim("batch")},))
     with torch.no_grad():

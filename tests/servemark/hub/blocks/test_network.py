@@ -1,18 +1,13 @@
-"""Networks of libraries are counted without their weights; random ones answer by their requests, not by rounding."""
-
-from pathlib import Path
-from typing import Any
+"""Networks of libraries are counted; random ones answer by their requests, not by rounding."""
 
 import pytest
 import torch
 from torch import nn
 
 from servemark.errors import OptionError
-from servemark.hub.blocks import description as hub
 from servemark.hub.blocks import network as networks
 from servemark.hub.blocks.network import BRANCH_SCALE, spread
 from servemark.hub.blocks.ports import Port
-from tests.support.hub_folders import FOLDERS, write_folder
 
 
 class Residual(nn.Module):
@@ -39,20 +34,6 @@ def test_a_branch_that_hardly_counts_is_made_to(scale: float, after: float) -> N
     spread(network, (picture,), 2)
     assert network.gamma.tolist() == pytest.approx([after] * 3)
     assert torch.equal(network.branch.weight, branch)
-
-
-@pytest.mark.parametrize("name", FOLDERS)
-def test_a_network_is_counted_without_its_weights(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path, count, devices = write_folder(name, tmp_path), networks._counted, []
-
-    def seen(*arguments: Any) -> networks.Counted:
-        devices.append(next(each for each in arguments if isinstance(each, torch.device)).type)
-        return count(*arguments)
-
-    monkeypatch.setattr(networks, "_counted", seen)
-    # A detector's pictures are large otherwise.
-    hub.imported(path, "mine", {"pixel_values": (3, 96, 96)} if name == "detr" else {}, force=False)
-    assert devices == ["meta"]
 
 
 class Looking(nn.Module):

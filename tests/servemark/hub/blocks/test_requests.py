@@ -12,8 +12,9 @@ import pytest
 from servemark.errors import InputDataError, OptionError
 from servemark.hub.blocks import description as hub
 from servemark.hub.blocks import requests
-from servemark.workload import Workload, get
-from tests.support.hub_folders import write_folder
+from servemark.workload import get
+from tests.support.hub_folders import imported, write_folder
+from tests.support.workload_data import read_requests
 
 torch = pytest.importorskip("torch")
 tokenizers = pytest.importorskip("tokenizers")
@@ -51,12 +52,10 @@ def test_a_picture_is_prepared_as_the_library_does(name: str, pictures: Path) ->
 
 
 def _check_prepared(name: str, pictures: Path, prepare: Any) -> None:
-    workload = get(name)
-    assert workload.read is not None
-    for sample, path in zip(workload.read(pictures), sorted(pictures.glob("*")), strict=True):
+    (tensor,) = get(name).inputs
+    for sample, path in zip(read_requests(name, pictures), sorted(pictures.glob("*")), strict=True):
         right = prepare(image.open(path).convert("RGB"))
-        (tensor,) = workload.inputs
-        assert sample[tensor.name].shape == right.shape == tensor.shape
+        assert right.shape == tensor.shape
         assert (sample[tensor.name] == right).all()
 
 
@@ -120,7 +119,7 @@ def test_a_picture_whose_proportions_a_processor_keeps_is_square_before(pictures
 def test_without_a_processor_the_architecture_s_own_prepares_the_configuration_s_size(
     pictures: Path, tmp_path: Path
 ) -> None:
-    hub.imported(write_folder("segformer", tmp_path), "mine", {}, force=False)
+    imported("segformer", tmp_path)
     usual = transformers.SegformerImageProcessor(size={"height": 64, "width": 64})
 
     def resized(picture: Any) -> Any:
@@ -145,58 +144,52 @@ def tokenizer() -> Any:
 
 
 def test_texts_go_through_the_tokenizer_of_the_folder(tokenizer: Any, tmp_path: Path) -> None:
-    path = write_folder("bert", tmp_path)
-    hub.imported(path, "mine", {}, force=False)
-    (tmp_path / "texts.txt").write_text("\n".join(TEXTS) + "\n\n")
-    workload = get("mine")
-    assert workload.read is not None
+    imported("bert", tmp_path)
+    path, texts = tmp_path / "bert", tmp_path / "texts.txt"
+    texts.write_text("\n".join(TEXTS) + "\n\n")
     with pytest.raises(InputDataError, match="bert: its tokenizer has no vocabulary") as caught:
-        next(workload.read(tmp_path / "texts.txt"))
+        read_requests("mine", texts)
     assert f"tokenizer.save_pretrained('{path}')" == caught.value.fix
     tokenizer.save_pretrained(path)
-    _is_as_the_tokenizers(tokenizer, workload, tmp_path)
+    _is_as_the_tokenizers(tokenizer, "mine", texts)
 
 
 def test_texts_go_through_the_tokenizer_in_the_hubs_cache(
     tokenizer: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
-    (tmp_path / "texts.txt").write_text("\n".join(TEXTS) + "\n\n")
-    workload = get("transformers/sentence-transformers/all-MiniLM-L6-v2")
-    assert workload.read is not None
+    texts, name = tmp_path / "texts.txt", "transformers/sentence-transformers/all-MiniLM-L6-v2"
+    texts.write_text("\n".join(TEXTS) + "\n\n")
     with pytest.raises(InputDataError, match=r"all-MiniLM-L6-v2: its tokenizer, .* could not be had") as caught:
-        next(workload.read(tmp_path / "texts.txt"))
+        read_requests(name, texts)
     assert "where the hub answers" in str(caught.value.fix)
     cached = tmp_path / "hub" / "models--sentence-transformers--all-MiniLM-L6-v2"
     tokenizer.save_pretrained(cached / "snapshots" / ("0" * 40))
     transformers.BertConfig().save_pretrained(cached / "snapshots" / ("0" * 40))
     (cached / "refs").mkdir()
     (cached / "refs" / "main").write_text("0" * 40)
-    _is_as_the_tokenizers(tokenizer, workload, tmp_path)
+    _is_as_the_tokenizers(tokenizer, name, texts)
 
 
 def test_a_question_and_its_context_are_a_pair(tokenizer: Any, tmp_path: Path) -> None:
-    path = write_folder("questions", tmp_path)
-    tokenizer.save_pretrained(path)
-    hub.imported(path, "mine", {}, force=False)
+    workload, file = imported("questions", tmp_path), tmp_path / "pairs.txt"
+    tokenizer.save_pretrained(tmp_path / "questions")
     pairs = [("a cat", TEXTS[2]), ("the dog", TEXTS[0])]
-    (tmp_path / "pairs.txt").write_text("".join(f"{question}\t{context}\n" for question, context in pairs))
-    workload = get("mine")
-    assert workload.read is not None
+    file.write_text("".join(f"{question}\t{context}\n" for question, context in pairs))
     right = tokenizer(
         *map(list, zip(*pairs, strict=True)), padding="max_length", truncation="only_second", max_length=40,
         return_tensors="np", return_token_type_ids=True,
     )  # fmt: skip
     assert right["token_type_ids"].any()
-    samples = list(workload.read(tmp_path / "pairs.txt"))
+    samples = read_requests("mine", file)
     for tensor in workload.inputs:
         assert (np.stack([sample[tensor.name] for sample in samples]) == right[tensor.name]).all()
-    (tmp_path / "pairs.txt").write_text("no context")
+    file.write_text("no context")
     with pytest.raises(InputDataError, match="'no context' is not a question with its context"):
-        next(workload.read(tmp_path / "pairs.txt"))
-    (tmp_path / "pairs.txt").write_text("the cat " * 50 + "\tthe dog")
+        read_requests("mine", file)
+    file.write_text("the cat " * 50 + "\tthe dog")
     with pytest.raises(InputDataError, match="the question leaves no room"):
-        next(workload.read(tmp_path / "pairs.txt"))
+        read_requests("mine", file)
 
 
 def test_a_picture_s_text_lies_beside_it(pictures: Path, tokenizer: Any, tmp_path: Path) -> None:
@@ -205,35 +198,27 @@ def test_a_picture_s_text_lies_beside_it(pictures: Path, tokenizer: Any, tmp_pat
     own = transformers.CLIPImageProcessor(size={"shortest_edge": 32}, crop_size={"height": 32, "width": 32})
     own.save_pretrained(path)
     hub.imported(path, "mine", {}, force=False)
-    workload = get("mine")
-    assert workload.read is not None
     with pytest.raises(InputDataError, match=r"0\.png has no caption"):
-        next(workload.read(pictures))
+        read_requests("mine", pictures)
     for number, text in enumerate(TEXTS[:2]):
         (pictures / f"{number}.txt").write_text(f"{text}\n")
-    samples = list(workload.read(pictures))
+    samples = read_requests("mine", pictures)
     right = tokenizer(list(TEXTS[:2]), padding="max_length", max_length=40, return_tensors="np")
     pixels = own([image.open(pictures / f"{number}.png") for number in range(2)], return_tensors="np")
-    for tensor in workload.inputs:
+    for tensor in get("mine").inputs:
         found = np.stack([sample[tensor.name] for sample in samples])
         assert (found == {**right, **pixels}[tensor.name]).all()
 
 
 @pytest.mark.parametrize("name", ["wav2vec2", "whisper"])
 def test_a_recording_goes_through_the_feature_extractor(name: str, tmp_path: Path) -> None:
-    path = write_folder(name, tmp_path)
-    hub.imported(path, "mine", {}, force=False)
-    workload = get("mine")
-    (tensor,) = workload.inputs
-    assert workload.read is not None
+    (tensor,) = imported(name, tmp_path).inputs
     rng = np.random.default_rng(0)
     sounds = [rng.integers(-9000, 9000, 16_000 * seconds, np.int16) for seconds in (1, 7)]
     for number, sound in enumerate(sounds):
-        with wave.open(str(tmp_path / f"{number}.wav"), "wb") as file:
-            file.setparams((1, 2, 16_000, len(sound), "NONE", ""))
-            file.writeframes(sound.tobytes())
+        _record(tmp_path / f"{number}.wav", sound)
     with pytest.raises(InputDataError, match=f"{name}: its feature extractor, .* could not be had"):
-        next(workload.read(tmp_path))
+        read_requests("mine", tmp_path)
     given = [sound.astype(np.float32) / 32_768 for sound in sounds]
     if name == "wav2vec2":
         made = transformers.Wav2Vec2FeatureExtractor(do_normalize=True)
@@ -241,32 +226,32 @@ def test_a_recording_goes_through_the_feature_extractor(name: str, tmp_path: Pat
     else:
         made = transformers.WhisperFeatureExtractor(feature_size=20, hop_length=400, chunk_length=3)
         right = made(given, sampling_rate=16_000)
-    made.save_pretrained(path)
-    found = np.stack([sample[tensor.name] for sample in workload.read(tmp_path)])
+    made.save_pretrained(tmp_path / name)
+    found = np.stack([sample[tensor.name] for sample in read_requests("mine", tmp_path)])
     assert found.shape == (2, *tensor.shape)
     assert (found == np.stack(right[tensor.name])).all()
 
 
 def test_an_extractor_of_another_model_is_refused(tmp_path: Path) -> None:
-    path = write_folder("whisper", tmp_path)
-    transformers.WhisperFeatureExtractor().save_pretrained(path)
-    hub.imported(path, "mine", {}, force=False)
-    read = get("mine").read
-    assert read is not None
-    with wave.open(str(tmp_path / "0.wav"), "wb") as file:
-        file.setparams((1, 2, 16_000, 16_000, "NONE", ""))
-        file.writeframes(bytes(32_000))
+    imported("whisper", tmp_path)
+    transformers.WhisperFeatureExtractor().save_pretrained(tmp_path / "whisper")
+    _record(tmp_path / "0.wav", np.zeros(16_000, np.int16))
     with pytest.raises(InputDataError, match=r"makes \[80, 3000\] of a recording, and the model takes \[20, 120\]"):
-        next(read(tmp_path))
+        read_requests("mine", tmp_path)
 
 
-def _is_as_the_tokenizers(tokenizer: Any, workload: Workload, folder: Path) -> None:
-    assert workload.read is not None
-    samples = list(workload.read(folder / "texts.txt"))
-    length = workload.inputs[0].shape[0]
+def _record(path: Path, sound: Any) -> None:
+    with wave.open(str(path), "wb") as file:
+        file.setparams((1, 2, 16_000, len(sound), "NONE", ""))
+        file.writeframes(sound.tobytes())
+
+
+def _is_as_the_tokenizers(tokenizer: Any, name: str, texts: Path) -> None:
+    samples = read_requests(name, texts)
+    length = get(name).inputs[0].shape[0]
     right = tokenizer(list(TEXTS), padding="max_length", truncation=True, max_length=length, return_tensors="np")
-    for name in ("input_ids", "attention_mask"):
-        assert (np.stack([sample[name] for sample in samples]) == right[name]).all()
+    for each in ("input_ids", "attention_mask"):
+        assert (np.stack([sample[each] for sample in samples]) == right[each]).all()
 
 
 def test_a_text_ends_at_the_end_of_its_line_alone(tmp_path: Path) -> None:
@@ -276,11 +261,9 @@ def test_a_text_ends_at_the_end_of_its_line_alone(tmp_path: Path) -> None:
 
 
 def test_a_file_without_text_is_refused(tmp_path: Path) -> None:
-    hub.imported(write_folder("bert", tmp_path), "mine", {}, force=False)
+    imported("bert", tmp_path)
     (tmp_path / "bert" / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\ncat\n")
     (tmp_path / "empty.txt").write_text("\n \n")
-    read = get("mine").read
-    assert read is not None
     for name, words in (("empty.txt", "holds no text"), ("missing.txt", "cannot be read")):
         with pytest.raises(InputDataError, match=words):
-            next(read(tmp_path / name))
+            read_requests("mine", tmp_path / name)

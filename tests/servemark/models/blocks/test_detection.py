@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +25,10 @@ from servemark import workload
 from servemark.datasets import coco2017, voc2007
 from servemark.errors import InputDataError
 from servemark.models import faster_rcnn, faster_rcnn_c4, mask_rcnn, retinanet, ssd300, ssd300_coco, ssd_resnet34
-from servemark.models.blocks import detection as _detection
+from servemark.models.blocks import detection as blocks
 from servemark.models.blocks import rcnn
-from servemark.models.blocks.suppression import select, survivors
-from tests.support.workload_data import batch_of, firm
+from servemark.models.blocks.detection import select, survivors
+from tests.support.workload_data import batch_of, firm, read_requests
 
 TWO_STAGES = ["faster_rcnn", "faster_rcnn_c4", "mask_rcnn"]
 DETECTORS = ["ssd300", "retinanet", *TWO_STAGES]
@@ -255,7 +255,7 @@ def test_masks_are_pasted_as_torchvision_does() -> None:
     boxes[0] = 0, 0, 192, 128
     masks = rng.random((40, 28, 28)).astype(np.float32)
     outputs = {"boxes": boxes, "masks": masks, "num_detections": np.array([40])}
-    found = _detection.in_picture(outputs, (96, 64), (192, 128))["masks"]
+    found = blocks.in_picture(outputs, (96, 64), (192, 128))["masks"]
     whole = paste_masks_in_image(torch.from_numpy(masks)[:, None], torch.from_numpy(boxes) / 2, (64, 96))
     expected = (whole[:, 0] > 0.5).numpy()
     assert expected.any(axis=(1, 2)).sum() > 10
@@ -265,7 +265,7 @@ def test_masks_are_pasted_as_torchvision_does() -> None:
 def test_a_mask_in_a_box_beyond_the_picture_takes_no_memory() -> None:
     boxes = np.array([[-1e30, 0, 1e9, 1e9], [-math.inf, 0, math.inf, math.inf]], np.float32)
     outputs = {"boxes": boxes, "masks": np.ones((2, 28, 28), np.float32), "num_detections": np.array([2])}
-    found = _detection.in_picture(outputs, (40, 20), (400, 200))["masks"]
+    found = blocks.in_picture(outputs, (40, 20), (400, 200))["masks"]
     assert [each["size"] for each in found] == [[20, 40]] * 2
     assert all(encoding.area(each) > 0.9 * 40 * 20 for each in found)
 
@@ -289,8 +289,8 @@ def voc(folder: Path, numbers: str) -> Path:
     return folder
 
 
-def requests(samples: Iterator[workload.Sample]) -> list[Any]:
-    return [sample["image"] for sample in samples]
+def pictures(name: str, path: Path) -> list[Any]:
+    return [request["image"] for request in read_requests(name, path)]
 
 
 def test_coco_pictures_become_letterboxed_requests(tmp_path: Path) -> None:
@@ -298,31 +298,28 @@ def test_coco_pictures_become_letterboxed_requests(tmp_path: Path) -> None:
     for name, (width, height) in zip(names, [(640, 480), (480, 640)], strict=True):
         picture(tmp_path / "val2017" / name, width, height)
     coco(tmp_path, [{"id": 1, "file_name": name} for name in names])
-    wide, tall = requests(mask_rcnn.read(tmp_path))
-    assert wide.shape == tall.shape == (3, 1024, 1024)
-    assert wide.dtype == np.float32
+    wide, tall = pictures("mask_rcnn", tmp_path)
     red, green = (1 - 0.485) / 0.229, -0.456 / 0.224
     np.testing.assert_allclose(wide[:2, 766, 1022], [red, green], atol=0.02)
     assert not wide[:, 768:].any()
     np.testing.assert_allclose(tall[:2, 1022, 766], [red, green], atol=0.02)
     assert not tall[:, :, 768:].any()
-    first, _ = requests(ssd300_coco.read(tmp_path))
+    first, _ = pictures("ssd300_coco", tmp_path)
     np.testing.assert_allclose(first[:, 150, 150], [255 - 123, -117, -104], atol=2)
 
 
 def test_voc_pictures_become_letterboxed_requests(tmp_path: Path) -> None:
     picture(tmp_path / "VOCdevkit" / "VOC2007" / "JPEGImages" / "000001.jpg", 353, 500)
-    (image,) = requests(faster_rcnn.read(voc(tmp_path, "000001\n")))
-    assert image.shape == (3, 800, 800)
+    (image,) = pictures("faster_rcnn", voc(tmp_path, "000001\n"))
     assert image[0, :, :560].all()
     assert not image[:, :, 565:].any()
-    (stretched,) = requests(ssd300.read(tmp_path))
+    (stretched,) = pictures("ssd300", tmp_path)
     np.testing.assert_allclose(stretched[:, 150, 150], [255 - 123, -117, -104], atol=2)
 
 
 def test_squares_keep_the_shorter_side() -> None:
     """A square's longer side is its shorter one: 800, not 1024."""
-    sample = _detection.letterbox(Image.new("RGB", (100, 100), (255, 255, 255)), shorter=800, side=1024)
+    sample = blocks.letterbox(Image.new("RGB", (100, 100), (255, 255, 255)), shorter=800, side=1024)
     assert sample["image"][:, :800, :800].all()
     assert not sample["image"][:, 800:].any()
 
@@ -370,9 +367,9 @@ def test_a_damaged_picture_is_named(tmp_path: Path) -> None:
     path = picture(folder / "VOCdevkit" / "VOC2007" / "JPEGImages" / "000001.jpg", 40, 30)
     path.write_bytes(path.read_bytes()[:200])
     with pytest.raises(InputDataError, match=r"000001\.jpg is not a readable picture"):
-        list(faster_rcnn.read(folder))
+        read_requests("faster_rcnn", folder)
 
 
 @pytest.mark.parametrize(("label", "category"), [(1, 11), (2, 22), (0, 0), (3, 0), (-1, 0)])
 def test_a_label_that_names_no_category_is_a_wrong_answer_and_no_error(label: int, category: int) -> None:
-    assert _detection.counted_from_one(label, [11, 22]) == category
+    assert blocks.counted_from_one(label, [11, 22]) == category

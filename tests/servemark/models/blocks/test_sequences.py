@@ -1,6 +1,7 @@
 """Autoregressive decoding: every decoder against a plain one that knows neither batches nor caches nor padding."""
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -14,7 +15,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from servemark.models import image_caption, image_caption_im2txt, nmt, seq2seq, summarization, transformer
 from servemark.models.blocks.sequences import Search, search
-from servemark.workload import get
+from servemark.workload import Workload, get
 from tests.support.exporting import FROM_TORCH, Exports
 from tests.support.plain_decoders import Tensor, beam_search, gnmt, plain_transformer, summarizer, tutorial
 from tests.support.workload_data import answer, batch_of, firm_batch
@@ -33,9 +34,8 @@ DECODERS: dict[str, tuple[Any, Any, Any]] = {
     ),
 }
 every_decoder = pytest.mark.parametrize("name", DECODERS)
-every_workload = pytest.mark.parametrize(
-    "workload_name", ["summarization", "seq2seq", "nmt", "nmt_greedy", "transformer"]
-)
+WORKLOADS = ["summarization", "seq2seq", "nmt", "nmt_greedy", "transformer"]
+every_workload = pytest.mark.parametrize("workload_name", WORKLOADS)
 
 
 @every_decoder
@@ -55,52 +55,39 @@ def test_decodes_word_for_word_what_a_plain_decoder_does(name: str) -> None:
         assert scores[row].item() == pytest.approx(score, abs=1e-4, rel=1e-4)
 
 
-@pytest.mark.parametrize("name", ["image_caption_tiny", pytest.param("image_caption", marks=pytest.mark.slow)])
-def test_captions_word_for_word_as_a_plain_decoder(name: str) -> None:
-    workload = get(name)
+@functools.cache
+def built(name: str) -> tuple[Workload, Any]:
+    """A tiny workload and its model, which no test changes."""
+    workload = get(f"{name}_tiny")
+    return workload, workload.build()
+
+
+CAPTIONS: dict[str, Any] = {"image_caption": image_caption, "image_caption_im2txt": image_caption_im2txt}
+
+
+@pytest.mark.parametrize("size", ["TINY", pytest.param("FULL", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", CAPTIONS)
+def test_captions_word_for_word_as_a_plain_decoder(name: str, size: str) -> None:
+    """Of im2txt the picture is the first input, and the start of the sentence the second."""
+    sizes = getattr(CAPTIONS[name], size)
+    workload = get(name if size == "FULL" else f"{name}_tiny")
     model: Any = workload.build()
+    begin = [image_caption.START] if name == "image_caption_im2txt" else []
+
+    @torch.no_grad()
+    def next_word(picture: Tensor, words: list[int]) -> Tensor:
+        state = model.cell(picture)
+        for each in model.embedding(torch.tensor([*begin, *words], dtype=torch.long)):
+            state = model.cell(each[None], state)
+        return torch.log_softmax(model.output(state[0])[0], dim=0)
+
     (image,) = firm_batch(model, workload, 6, seed=5)
     ids, lengths = answer(model, image)
+    rules = Search(sizes.steps, image_caption.START, image_caption.END, getattr(sizes, "beams", 1))
     for row in range(len(ids)):
-        words: list[int] = []
-        with torch.no_grad():
-            inputs, state = model.encoder(image[row : row + 1]), None
-            while len(words) < ids.shape[1]:
-                state = model.cell(inputs, state)
-                words.append(int(model.output(state[0]).argmax()))
-                if words[-1] == image_caption.END:
-                    words.pop()
-                    break
-                inputs = model.embedding(torch.tensor(words[-1:]))
+        words, _ = beam_search(partial(next_word, model.encoder(image[row : row + 1])), rules)
         assert ids[row].tolist() == words + [0] * (ids.shape[1] - len(words))
         assert lengths[row].item() == len(words)
-
-
-@pytest.mark.parametrize(
-    "name", ["image_caption_im2txt_tiny", pytest.param("image_caption_im2txt", marks=pytest.mark.slow)]
-)
-def test_captions_of_beams_word_for_word_as_a_plain_decoder(name: str) -> None:
-    """The picture is the first input, the start of the sentence the second."""
-    workload = get(name)
-    sizes = image_caption_im2txt.TINY if name.endswith("_tiny") else image_caption_im2txt.FULL
-    model: Any = workload.build()
-    (image,) = firm_batch(model, workload, 6, seed=5)
-    ids, lengths = answer(model, image)
-    for row in range(len(ids)):
-        start = partial(next_word_of_caption, model, model.encoder(image[row : row + 1]))
-        words, _ = beam_search(start, Search(sizes.steps, image_caption.START, image_caption.END, sizes.beams))
-        assert ids[row].tolist() == words + [0] * (ids.shape[1] - len(words))
-        assert lengths[row].item() == len(words)
-
-
-@torch.no_grad()
-def next_word_of_caption(model: Any, picture: Tensor, words: list[int]) -> Tensor:
-    inputs = [picture, *model.embedding(torch.tensor([[image_caption.START], *([word] for word in words)]))]
-    state = None
-    for each in inputs:
-        state = model.cell(each, state)
-    assert state is not None
-    return torch.log_softmax(model.output(state[0])[0], dim=0)
 
 
 @pytest.mark.parametrize("longest", [False, True])
@@ -134,15 +121,12 @@ def test_a_caption_of_mean_length_needs_fewer_steps_than_are_computed(name: str)
     assert counter.get_total_flops() == workload.flops_without_padding
 
 
-@pytest.mark.parametrize(
-    "name", ["summarization", "seq2seq", "nmt", "nmt_greedy", "transformer", "image_caption", "image_caption_im2txt"]
-)
+@pytest.mark.parametrize("name", [*WORKLOADS, *CAPTIONS])
 def test_answers_vary_and_end_at_various_lengths(name: str) -> None:
-    workload = get(f"{name}_tiny")
-    outputs = dict(
-        zip([t.name for t in workload.outputs], answer(workload.build(), *batch_of(workload, 64)), strict=True)
-    )
-    ids, lengths = outputs["ids"].numpy(), outputs["lengths"].numpy()[:, 0]
+    workload, model = built(name)
+    found = zip(workload.outputs, answer(model, *batch_of(workload, 64)), strict=True)
+    outputs = {tensor.name: array.numpy() for tensor, array in found}
+    ids, lengths = outputs["ids"], outputs["lengths"][:, 0]
     assert len(set(lengths.tolist())) >= 4
     assert (lengths < ids.shape[1]).mean() > 0.3
     assert (lengths == 0).mean() < 0.1
@@ -152,8 +136,7 @@ def test_answers_vary_and_end_at_various_lengths(name: str) -> None:
 
 @every_workload
 def test_padding_is_ignored(workload_name: str) -> None:
-    workload = get(f"{workload_name}_tiny")
-    model = workload.build()
+    workload, model = built(workload_name)
     src_ids, src_len = firm_batch(model, workload, 8)
     beyond = torch.arange(src_ids.shape[1]) >= src_len
     assert beyond.any()
@@ -164,8 +147,7 @@ def test_padding_is_ignored(workload_name: str) -> None:
 
 @every_workload
 def test_an_empty_sentence_does_not_fail_its_batch(workload_name: str) -> None:
-    workload = get(f"{workload_name}_tiny")
-    model = workload.build()
+    workload, model = built(workload_name)
     src_ids, src_len = firm_batch(model, workload, 4)
     src_len[2], src_ids[2] = 0, 0
     together = answer(model, src_ids, src_len)
@@ -178,8 +160,7 @@ def test_an_empty_sentence_does_not_fail_its_batch(workload_name: str) -> None:
 def test_decoding_stops_with_the_longest_sentence_of_the_batch(
     workload_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    workload = get(f"{workload_name}_tiny")
-    model: Any = workload.build()
+    workload, model = built(workload_name)
     inputs = batch_of(workload, 16)
     steps: list[int] = []
     step = model.step
@@ -254,7 +235,9 @@ NOMINAL = {
 @pytest.mark.parametrize("size", ["tiny", pytest.param("full", marks=pytest.mark.slow)])
 @every_workload
 def test_flops_are_those_of_the_mean_and_of_the_longest_answer(workload_name: str, size: str, figure: str) -> None:
-    workload = get(workload_name if size == "full" else f"{workload_name}_tiny")
+    full = get(workload_name)
+    model: Any
+    workload, model = built(workload_name) if size == "tiny" else (full, full.build())
     module, _, _ = DECODERS[workload_name]
     sizes = module.Sizes() if size == "full" else module.TINY
     beams = 1 if workload_name in {"nmt_greedy", "transformer", "seq2seq"} else sizes.beams
@@ -263,7 +246,6 @@ def test_flops_are_those_of_the_mean_and_of_the_longest_answer(workload_name: st
     source, target = (
         round(s * t.shape[0]) for s, t in zip(shares, (workload.inputs[0], workload.outputs[0]), strict=True)
     )
-    model: Any = workload.build()
 
     def count(run: Callable[[], Any]) -> int:
         with FlopCounterMode(display=False) as counter, torch.no_grad():
