@@ -4,7 +4,6 @@ import functools
 import hashlib
 import importlib.util
 import os
-from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from servemark.hub.blocks.ports import Port, Shapes
 from servemark.output import note
 from servemark.plugins import module_of, names_in
 from servemark.results.directory import write_atomically
-from servemark.workload import Module, Tensor, Workload
+from servemark.workload import Tensor, Workload
 from servemark.workload.imported import models_folder
 from servemark.workload.registry import own
 from servemark.workload.spec import OWN, SEPARATOR
@@ -183,21 +182,13 @@ def workload(description: Description) -> Workload:
         parameters=description.parameters,
         flops=description.flops,
         max_batch=description.max_batch,
-        build=_bound(description),
+        build=lambda: _library(description.library).build(description),
         samples=functools.partial(requests, description.inputs),
         read=reader(description.inputs, functools.partial(_preparation, description)),
         trained=description.random is None,
         module=f"{LIBRARIES}.{description.library}",
         made_of=description.made_of,
     )
-
-
-def _bound(description: Description) -> Callable[[], Module]:
-    def build() -> Module:
-        made: Module = _library(description.library).build(description)
-        return made
-
-    return build
 
 
 def _preparation(description: Description, kind: str) -> Any:
