@@ -8,9 +8,8 @@ from typing import Annotated, TypedDict
 
 import msgspec
 
-from kernels.ceilings.ceiling import ceiling_of, cost_s
+from kernels.ceilings.ceiling import ceiling_of, cost_s, held_bytes
 from kernels.ceilings.kept import FILE, Kept, Source, machine_of
-from kernels.ceilings.working_sets import held_bytes
 from kernels.libraries import TORCH, libraries, version
 from kernels.measurement.case import MIB, Case, Method, blank, refusal
 from kernels.measurement.device import PRECISIONS, Device

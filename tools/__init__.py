@@ -1,1 +1,1 @@
-"""Programs for maintainers: the demo, generated docs and tables, GPU sessions, recordings of the command line."""
+"""Programs for maintainers: the demo, generated docs and tables, GPU sessions, releases."""

@@ -34,109 +34,54 @@ One card for each built-in workload, made from the registry.
 - Shapes leave out the first dimension, which is the batch. -1 is a size that varies from request to request.
 - Weights are random, from a seed.
 """
+_ABSENT = """
+## Not in the zoo, and why
 
-ABSENT = (
-    (
-        "AIBench DC-AI-C2",
-        "the critic of WGAN",
-        "Only training and the Earth-Mover distance use it. No request asks for it.",
-    ),
-    (
-        "AIBench DC-AI-C4",
-        "perplexity of captions",
-        "It needs the probability of each word of a reference. A captioning service answers words.",
-    ),
-    (
-        "AIBench DC-AI-C5",
-        "the judgement of an FCN-8s",
-        "`fcn8s` is the network. No trained weights come with the zoo, so `cyclegan` is not judged.",
-    ),
-    (
-        "AIBench DC-AI-C12",
-        "the entropy coder",
-        "It runs around the network, on its codes. AIBench's PyTorch code has none.",
-    ),
-    (
-        "AIBench DC-AI-C13",
-        "the perspective transformer",
-        "It projects the volume for the loss of training. It has no weights, and no request asks for it.",
-    ),
-    (
-        "AIBench DC-AI-C14",
-        "the pointer-generator",
-        "Not built yet. It would be an LSTM with two attentions and 48,234,833 parameters. `summarization` is "
-        "the paper's network.",
-    ),
-    (
-        "AIBench DC-AI-C17",
-        "the search for a cell",
-        "It is training. `enas` serves the cell that its authors found.",
-    ),
-    (
-        "AI Matrix",
-        "the generator of synthetic networks",
-        "It is not published. Its two published networks are `synnet` and `synnet_3c`.",
-    ),
-    (
-        "AI Matrix",
-        "matterport's heads of Mask R-CNN",
-        "`mask_rcnn` has torchvision's. Matterport's box head is a 7x7 convolution with BatchNorm: the same "
-        "task in another form.",
-    ),
-    (
-        "AI Matrix",
-        "DenseNet-121 of its TensorFlow script",
-        "It is not the authors' network: it has three dense blocks. The authors' is `densenet121`.",
-    ),
-    (
-        "MLPerf Training",
-        "Mask R-CNN on a ResNet-50",
-        "`mask_rcnn` is the same network on a ResNet-101, `faster_rcnn` has the ResNet-50.",
-    ),
-    (
-        "MLPerf Inference",
-        "BERT-large, Whisper",
-        "Transformers has them: `servemark list --suite mlperf-inference`. Of Whisper the encoder is served, since "
-        "tokens are not generated.",
-    ),
-    (
-        "MLPerf Inference",
-        "DLRM-v3",
-        "Its checkpoint takes 1 TB, and its network is kernels of its own for sequences of what a user did.",
-    ),
-    (
-        "MLPerf Inference",
-        "YOLOv11",
-        "None of the libraries has it. Its code is of Ultralytics, under the AGPL.",
-    ),
-    (
-        "MLPerf Inference",
-        "Stable Diffusion XL, Wan 2.2",
-        "They generate pictures and films in many steps. In fp32 the first one's U-Net alone takes 10 GB.",
-    ),
-    (
-        "MLPerf Inference",
-        "R-GAT",
-        "A request is a node of a graph, and its neighbours are sampled from a data set that does not fit here.",
-    ),
-    (
-        "MLPerf Inference",
-        "PointPainting",
-        "It is two networks with a projection of laser points between them, and none of the libraries has it.",
-    ),
-    (
-        "MLPerf Inference",
-        "its language models",
-        "Tokens are not generated.",
-    ),
-)
-"""Further items that the suites name or carry: suite, item, reason why it is not in the zoo."""
+The suites name or carry these too.
+
+| suite | what | why it is not in the zoo |
+|---|---|---|
+| AIBench DC-AI-C2 | the critic of WGAN | Only training and the Earth-Mover distance use it. No request asks for it. |
+| AIBench DC-AI-C4 | perplexity of captions | \
+It needs the probability of each word of a reference. A captioning service answers words. |
+| AIBench DC-AI-C5 | the judgement of an FCN-8s | \
+`fcn8s` is the network. No trained weights come with the zoo, so `cyclegan` is not judged. |
+| AIBench DC-AI-C12 | the entropy coder | It runs around the network, on its codes. AIBench's PyTorch code has none. |
+| AIBench DC-AI-C13 | the perspective transformer | \
+It projects the volume for the loss of training. It has no weights, and no request asks for it. |
+| AIBench DC-AI-C14 | the pointer-generator | \
+Not built yet. It would be an LSTM with two attentions and 48,234,833 parameters. \
+`summarization` is the paper's network. |
+| AIBench DC-AI-C17 | the search for a cell | It is training. `enas` serves the cell that its authors found. |
+| AI Matrix | the generator of synthetic networks | \
+It is not published. Its two published networks are `synnet` and `synnet_3c`. |
+| AI Matrix | matterport's heads of Mask R-CNN | \
+`mask_rcnn` has torchvision's. Matterport's box head is a 7x7 convolution with BatchNorm: \
+the same task in another form. |
+| AI Matrix | DenseNet-121 of its TensorFlow script | \
+It is not the authors' network: it has three dense blocks. The authors' is `densenet121`. |
+| MLPerf Training | Mask R-CNN on a ResNet-50 | \
+`mask_rcnn` is the same network on a ResNet-101, `faster_rcnn` has the ResNet-50. |
+| MLPerf Inference | BERT-large, Whisper | \
+Transformers has them: `servemark list --suite mlperf-inference`. \
+Of Whisper the encoder is served, since tokens are not generated. |
+| MLPerf Inference | DLRM-v3 | \
+Its checkpoint takes 1 TB, and its network is kernels of its own for sequences of what a user did. |
+| MLPerf Inference | YOLOv11 | None of the libraries has it. Its code is of Ultralytics, under the AGPL. |
+| MLPerf Inference | Stable Diffusion XL, Wan 2.2 | \
+They generate pictures and films in many steps. In fp32 the first one's U-Net alone takes 10 GB. |
+| MLPerf Inference | R-GAT | \
+A request is a node of a graph, and its neighbours are sampled from a data set that does not fit here. |
+| MLPerf Inference | PointPainting | \
+It is two networks with a projection of laser points between them, and none of the libraries has it. |
+| MLPerf Inference | its language models | Tokens are not generated. |
+"""
 
 
 def models() -> str:
     """The page of the repository: a row for each workload, what is absent, and the data sets."""
     rows = "\n".join(f"| {' | '.join(_row(workload))} |" for workload in zoo().values())
-    return "\n".join([f"{_TABLE_HEAD}{rows}", _absent(), "## Data sets", *_layouts()])
+    return "\n".join([f"{_TABLE_HEAD}{rows}", _ABSENT, "## Data sets", *_layouts()])
 
 
 def _row(workload: Workload) -> Iterator[str]:
@@ -162,12 +107,6 @@ def _card(workload: Workload) -> str:
     notes = inspect.getdoc(importlib.import_module(f"servemark.models.{workload.name}")) or ""
     rows = "\n".join(f"| {label} | {value} |" for label, value in _rows(workload) if value)
     return f"\n## {workload.name}\n\n{notes}\n\n| {workload.title} | |\n|---|---|\n{rows}"
-
-
-def _absent() -> str:
-    rows = "\n".join(f"| {' | '.join(row)} |" for row in ABSENT)
-    head = "| suite | what | why it is not in the zoo |\n|---|---|---|"
-    return f"\n## Not in the zoo, and why\n\nThe suites name or carry these too.\n\n{head}\n{rows}\n"
 
 
 def _layouts() -> Iterator[str]:

@@ -18,11 +18,10 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -91,8 +90,7 @@ so that a part of them is a sample.
 """
 
 
-@dataclass(frozen=True)
-class Cell:
+class Cell(NamedTuple):
     """One try."""
 
     workload: str
@@ -172,13 +170,7 @@ class Record:
 
     def __init__(self, size: str) -> None:
         self._size = size
-        self._cells: dict[Cell, dict[str, Any]] = {}
-        self._read()
-
-    def _read(self) -> None:
-        if RECORD.exists():
-            for cell in json.loads(RECORD.read_text())["cells"]:
-                self._cells[Cell(cell["workload"], cell["engine"], cell["precision"])] = cell
+        self._cells = _read()
 
     def has(self, cell: Cell) -> bool:
         """Return True if the cell has been tried at this size or a larger one."""
@@ -187,27 +179,33 @@ class Record:
 
     def add(self, cell: Cell, found: dict[str, Any]) -> None:
         """Keep one try and write both files."""
-        self.write({cell: {**asdict(cell), "size": self._size, **found}})
+        self.write({cell: {**cell._asdict(), "size": self._size, **found}})
 
     def write(self, found: Mapping[Cell, dict[str, Any]] = MappingProxyType({})) -> None:
         """Write both files, with every cell that there is by now; another run may have written meanwhile."""
-        self._read()
-        self._cells |= found
+        self._cells |= {**_read(), **found}
         machine = environment.collect()
         for each in (Cell(n, e, p) for n in zoo() for e in exporters.engines() for p in exporters.precisions(e)):
             untried = UNTRIED if machine["gpus"] or exporters.exporter(each.engine).WITHOUT_GPU else NO_GPU
-            self._cells.setdefault(each, {**asdict(each), "size": self._size, **untried})
+            self._cells.setdefault(each, {**each._asdict(), "size": self._size, **untried})
         record = {
             "created": datetime.now(UTC).date().isoformat(),
             "cpu": machine["cpu"],
             "python": machine["python"],
             "packages": _versions(machine["packages"]),
-            "cells": sorted(
-                self._cells.values(), key=lambda each: (each["workload"], each["engine"], each["precision"])
-            ),
+            "cells": [self._cells[cell] for cell in sorted(self._cells)],
         }
         write_atomically(RECORD, json.dumps(record, indent=1) + "\n")
         write_atomically(MARKDOWN, render(record))
+
+
+def _read() -> dict[Cell, dict[str, Any]]:
+    """Read the record, if there is one."""
+    return _by_cell(json.loads(RECORD.read_text())["cells"]) if RECORD.exists() else {}
+
+
+def _by_cell(cells: Sequence[dict[str, Any]]) -> dict[Cell, dict[str, Any]]:
+    return {Cell(cell["workload"], cell["engine"], cell["precision"]): cell for cell in cells}
 
 
 def _versions(packages: dict[str, str]) -> dict[str, str]:
@@ -306,8 +304,8 @@ def _link(name: str, source: Path, repository: Path) -> None:
 
 def render(record: Mapping[str, Any]) -> str:
     """Write the page."""
-    cells = {(cell["workload"], cell["engine"], cell["precision"]): cell for cell in record["cells"]}
-    cells_of_libraries = {key: cells.pop(key) for key in list(cells) if _is_of_library(key[0])}
+    cells = _by_cell(record["cells"])
+    cells_of_libraries = {cell: cells.pop(cell) for cell in list(cells) if _is_of_library(cell.workload)}
     engines: dict[str, list[str]] = {}
     for _, engine, precision in cells:
         if precision not in engines.setdefault(engine, []):
@@ -319,7 +317,7 @@ def render(record: Mapping[str, Any]) -> str:
     tried = sorted({engine for (_, engine, _), cell in cells.items() if cell["ok"] is not None})
     built = {engine for (_, engine, _), cell in cells.items() if "built" in cell}
     rows = [
-        [workload, *(_cell([cells.get((workload, each, one)) for one in engines[each]], reasons) for each in tried)]
+        [workload, *(_cell([cells.get(Cell(workload, each, one)) for one in engines[each]], reasons) for each in tried)]
         for workload in sorted({workload for workload, _, _ in cells})
     ]
     refused = [
@@ -343,7 +341,7 @@ def render(record: Mapping[str, Any]) -> str:
     )
 
 
-def _counts(cells: Mapping[tuple[str, str, str], Mapping[str, Any]], engines: Mapping[str, Sequence[str]]) -> str:
+def _counts(cells: Mapping[Cell, Mapping[str, Any]], engines: Mapping[str, Sequence[str]]) -> str:
     rows = []
     for engine, precisions in engines.items():
         for precision in precisions:
@@ -355,7 +353,7 @@ def _counts(cells: Mapping[tuple[str, str, str], Mapping[str, Any]], engines: Ma
     return _table(["engine", "precision", "run at full size", "run as tiny only"], rows)
 
 
-def _libraries(cells: Mapping[tuple[str, str, str], Mapping[str, Any]]) -> list[str]:
+def _libraries(cells: Mapping[Cell, Mapping[str, Any]]) -> list[str]:
     """Count the models of each library that an engine takes, and list those that it does not."""
     tried = {key: cell for key, cell in cells.items() if cell["ok"] is not None}
     columns = sorted({(engine, precision) for _, engine, precision in tried})

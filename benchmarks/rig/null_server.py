@@ -15,7 +15,6 @@ import subprocess
 import sys
 from typing import Self
 
-from benchmarks.rig.load import Endpoints
 from servemark.calibration.golden.behaviour import Behaviour, Entry
 from servemark.calibration.golden.connection import Service, error, response
 
@@ -36,6 +35,8 @@ class NullServer:
         if not port:
             self._process.kill()
             raise SystemExit("the null server did not start")
+        from benchmarks.rig.load import Endpoints  # the server itself needs none of it
+
         self.endpoints = Endpoints(f"127.0.0.1:{int(port)}")
         return self
 

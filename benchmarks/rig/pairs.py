@@ -3,14 +3,24 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
-from benchmarks.rig.load import Figures
 from servemark.stats.ratios import ratio_of_pairs
 
-Side = Callable[[], Figures]
 A = TypeVar("A")
 B = TypeVar("B")
+
+
+class Figures(NamedTuple):
+    """One run, by the generator's own report."""
+
+    requests_per_s: float
+    p50_ms: float
+    cpu_us: float
+    """CPU of the generator for each request in µs, from outside: see `rig.load`."""
+
+
+Side = Callable[[], Figures]
 
 
 def alternate(first: Callable[[], A], second: Callable[[], B], pairs: int) -> Iterator[tuple[A, B]]:
@@ -32,7 +42,7 @@ def interleave(first: Callable[[], float], second: Callable[[], float], pairs: i
     return found
 
 
-def rounds(sides: Mapping[str, Side], count: int, seldom: int | None = None) -> dict[str, list[Figures]]:
+def rounds(sides: Mapping[str, Side], count: int, seldom: int) -> dict[str, list[Figures]]:
     """Measure every side once a round, forwards and backwards in turns, and print each as soon as it is there.
 
     The last sides beyond the first `seldom` take part in the first two rounds only, without an interval.

@@ -11,8 +11,7 @@ from typing import Any, TypedDict
 
 import msgspec
 
-from kernels.ceilings.parts import Part
-from kernels.ceilings.working_sets import words
+from kernels.ceilings.parts import Part, size_words
 from kernels.libraries import TORCH, version
 from kernels.measurement.case import Method
 from kernels.measurement.device import Device
@@ -22,8 +21,7 @@ from servemark.campaign import Progress
 from servemark.errors import ResultError
 from servemark.machine.cpu_time import QUIET_SHARE
 from servemark.machine.environment import Environment
-from servemark.machine.own_process import ERRORS, OwnProcess
-from servemark.machine.own_process import words as words_of
+from servemark.machine.own_process import ERRORS, OwnProcess, words
 from servemark.output import note
 from servemark.results.directory import write_atomically
 from servemark.results.kinds import conformed
@@ -117,17 +115,17 @@ class Kept:
         """Read every machine of the file with its parts; nothing, and a note, if it is not such a file."""
         try:
             kept = conformed(msgspec.json.decode(files.text(self._file, files.TEXT_BYTES)), _File)
-            words = _defect(kept)
+            defect = _defect(kept)
         except FileNotFoundError:
             return []
         except OSError as error:
-            words = error.strerror
+            defect = error.strerror
         except (ValueError, RecursionError) as error:
-            words = str(error) or type(error).__name__
-        if words is None:
+            defect = str(error) or type(error).__name__
+        if defect is None:
             return [(each["machine"], each["parts"]) for each in kept["machines"]]
         if not quietly:
-            note(f"{self._file} is not used, ceilings are measured anew: {words}")
+            note(f"{self._file} is not used, ceilings are measured anew: {defect}")
         return []
 
 
@@ -186,11 +184,11 @@ class Source:
             part = self._process.run(measure, *arguments, self.method, timeout_s=PART_LIMIT_S)
         except ERRORS as reason:
             self._progress.done(cost_s)
-            self.leave_out(f"{name}: {words_of(reason)}")
+            self.leave_out(f"{name}: {words(reason)}")
             return None
         found = self._kept.keep(name, part, taken(watch))
         self.parts.append(found)
-        of = f"a working set of {words(part.size_bytes)}" if part.size_bytes else part.of
+        of = f"a working set of {size_words(part.size_bytes)}" if part.size_bytes else part.of
         share = found["other_cpu_share"] or 0.0
         beside = f"; too low, not kept: other work took {share:.0%} of the cores" if beside_others(found) else ""
         self._say(f"{part.value:.3g} {unit}, {of}{beside}{self._progress.done(cost_s)}")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kernels.measurement.case import Case, Method, Unmeasured
+from kernels.measurement.case import MIB, Case, Method, Unmeasured
 from kernels.measurement.device import PRECISIONS, Device
 from kernels.measurement.kernel import Bound, TensorFactory
 from kernels.measurement.measure import error_of, fastest_s, first_call_s, prepared_for, timed
@@ -40,6 +40,11 @@ class Part(NamedTuple):
     value: float
     of: str
     size_bytes: int = 0
+
+
+def size_words(size_bytes: int) -> str:
+    """A size in words: "512 MiB", "128 KiB"."""
+    return f"{size_bytes / MIB:,.0f} MiB" if size_bytes >= MIB else f"{size_bytes / 1024:,.0f} KiB"
 
 
 def products(precision: str, device: Device) -> list[Case]:

@@ -103,6 +103,7 @@ class Unmeasured(RuntimeError):  # noqa: N818 - a skipped case is not an error
 def blank(case: Case, device: Device, status: Status, reason: str | None) -> KernelCase:
     """A case of which only the counts are known."""
     kernel, traffic = case.kernel, case.kernel.traffic(case.precision)
+    node = kernel.node() if case.library != TORCH else None
     sizes = {name: list(size) if isinstance(size, tuple) else size for name, size in kernel.sizes().items()}
     return {
         "family": case.family,
@@ -116,7 +117,7 @@ def blank(case: Case, device: Device, status: Status, reason: str | None) -> Ker
         "flops": kernel.flops(),
         "bytes": traffic,
         "intensity": kernel.flops() / traffic,
-        "algorithm": _algorithm(case, device),
+        "algorithm": f"ONNX's {node.operator}" if node else kernel.algorithm(case.precision, device.name),
         "tolerance": PRECISIONS[case.precision].tolerance,
         "published": list(case.published),
         "figures": {},
@@ -134,11 +135,6 @@ def blank(case: Case, device: Device, status: Status, reason: str | None) -> Ker
         "probe": None,
         "reason": reason,
     }
-
-
-def _algorithm(case: Case, device: Device) -> str:
-    node = case.kernel.node() if case.library != TORCH else None
-    return f"ONNX's {node.operator}" if node else case.kernel.algorithm(case.precision, device.name)
 
 
 def refusal(case: Case, device: Device) -> str | None:

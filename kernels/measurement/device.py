@@ -2,10 +2,10 @@
 
 import os
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple, Self
 
+from kernels.libraries import TORCH, version
 from servemark.errors import OptionError
 from servemark.machine import limits
 from servemark.machine.environment import cpu_features
@@ -42,26 +42,6 @@ CPU_FEATURES = {
     "int8": ("avx2", "avx512_vnni", "avx_vnni", "amx_int8", "dotprod", "asimddp"),
 }
 """Instructions of which a CPU has one, by the names that the kernel gives them in /proc/cpuinfo."""
-
-
-def refusal(precision: str, device: str, features: set[str], capability: tuple[int, int] | None) -> str | None:
-    """Return the reason why a device lacks a precision, None if it has it.
-
-    `features` are a CPU's instructions, `capability` is a GPU's; each counts on its own device only.
-    """
-    if device != "cpu":
-        least = PRECISIONS[precision].capability
-        if capability is not None and capability >= least:
-            return None
-        return f"{precision} needs compute capability {least[0]}.{least[1]}"
-    if precision == "fp32":
-        return None
-    wanted = CPU_FEATURES.get(precision)
-    if wanted is None:
-        return f"no CPU computes in {precision}"
-    return None if features.intersection(wanted) else f"{precision} needs a CPU with {' or '.join(wanted)}"
-
-
 _SYSTEM = Path("/sys/devices/system/cpu/cpu0/cache")
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 USUAL_CACHE_BYTES = 32 << 20
@@ -89,10 +69,11 @@ class Device:
     @classmethod
     def named(cls, name: str) -> Self:
         """Find a device. Raises OptionError where it is not there, or PyTorch is not."""
-        check_installed()
+        if version(TORCH) is None:
+            raise OptionError("kernels need PyTorch", fix="pip install 'servemark[torch]'")
+        cores = limits.cores().allowed
         if name == "cpu":
-            cores, reported = limits.cores().allowed, cpu_cache_bytes()
-            features = frozenset(cpu_features())
+            reported, features = cpu_cache_bytes(), frozenset(cpu_features())
             return cls(name, cores, reported or USUAL_CACHE_BYTES, features, cache_reported=reported is not None)
         number = "0" if name == "cuda" else name.removeprefix("cuda:")
         if not number.isdecimal():
@@ -104,7 +85,6 @@ class Device:
             raise OptionError(f"--device {name}: PyTorch sees {count} GPUs", fix="use --device cpu")
         found = torch.cuda.get_device_properties(int(number))
         capability = (found.major, found.minor)
-        cores = limits.cores().allowed
         return cls(f"cuda:{number}", cores, found.L2_cache_size, capability=capability, board=found.name)
 
     @property
@@ -114,7 +94,17 @@ class Device:
 
     def lacks(self, precision: str) -> str | None:
         """Return the reason why it cannot compute in a precision, None if it can."""
-        return refusal(precision, self.name, set(self.features), self.capability)
+        if self.is_gpu:
+            least = PRECISIONS[precision].capability
+            if self.capability is not None and self.capability >= least:
+                return None
+            return f"{precision} needs compute capability {least[0]}.{least[1]}"
+        if precision == "fp32":
+            return None
+        wanted = CPU_FEATURES.get(precision)
+        if wanted is None:
+            return f"no CPU computes in {precision}"
+        return None if self.features.intersection(wanted) else f"{precision} needs a CPU with {' or '.join(wanted)}"
 
     def available_bytes(self) -> int:
         """Free memory."""
@@ -123,14 +113,6 @@ class Device:
         import torch
 
         return torch.cuda.mem_get_info(self.name)[0]
-
-
-def check_installed() -> None:
-    """Raise OptionError where PyTorch is not installed."""
-    try:
-        metadata.version("torch")
-    except metadata.PackageNotFoundError as error:
-        raise OptionError("kernels need PyTorch", fix="pip install 'servemark[torch]'") from error
 
 
 def cpu_cache_bytes(system: Path = _SYSTEM) -> int | None:

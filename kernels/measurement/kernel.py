@@ -181,16 +181,13 @@ class Kernel(ABC):
         for field in _fields(self):
             value = getattr(self, field.name)
             if value != field.default:
-                words.append(field.name if value is True else f"{field.name}={_text(value)}")
+                shown = "x".join(map(str, value)) if isinstance(value, tuple) else value
+                words.append(field.name if value is True else f"{field.name}={shown}")
         return " ".join(words)
 
 
 def _fields(kernel: Kernel) -> "tuple[dataclasses.Field[Size], ...]":
     return dataclasses.fields(kernel)  # type: ignore[arg-type]  # each subclass is a dataclass
-
-
-def _text(value: Size) -> str:
-    return "x".join(map(str, value)) if isinstance(value, tuple) else f"{value}"
 
 
 @functools.cache

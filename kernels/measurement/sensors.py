@@ -28,14 +28,6 @@ QUEUED, WAITS = 100, 4
 takes calls faster than the GPU does them."""
 NO_CLOCK = "the CPU does not tell its clock (no cpufreq)"
 Call = Callable[[], object]
-
-
-@functools.cache
-def sensors_of(device: str) -> "Sensors":
-    """Those of a device, opened once in a process."""
-    return Sensors(device)
-
-
 Clocks = tuple[float | None, list[str] | None]
 """Clock in MHz, and the reasons that hold it back; either may be unknown."""
 
@@ -95,8 +87,7 @@ class Sensors:
 
     @staticmethod
     def _felt(joules: float | None, clocks: Clocks) -> Felt:
-        mhz, throttled = clocks
-        return {"joules": joules, "clock_mhz": mhz, "throttled": throttled}
+        return {"joules": joules, "clock_mhz": clocks[0], "throttled": clocks[1]}
 
     def _energy(self, calls: int) -> float | None:
         """Return the energy of one of the calls."""
@@ -125,6 +116,12 @@ class Sensors:
         return sum(khz) / len(khz) / 1e3 if khz else None
 
 
+@functools.cache
+def sensors_of(device: str) -> Sensors:
+    """Those of a device, opened once in a process."""
+    return Sensors(device)
+
+
 def _of_board(reading: Reading) -> Clocks:
     """The first board's clock, and why it is held back."""
     mhz: float | None = unknown("the board does not tell its clock")
@@ -139,12 +136,9 @@ def _of_board(reading: Reading) -> Clocks:
     return mhz, throttled
 
 
-BUSY_S = 0.5
-
-
 def busy_share() -> float:
     """Share of all cores that other work uses now."""
-    return psutil.cpu_percent(interval=BUSY_S) / 100
+    return psutil.cpu_percent(interval=0.5) / 100
 
 
 def watching() -> Watch | CannotTell:

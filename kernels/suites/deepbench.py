@@ -12,6 +12,7 @@ DeepBench's recurrent layers skip the product of the input, which PyTorch's do. 
 import csv
 import json
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 from kernels.measurement.case import Case, once
@@ -37,17 +38,8 @@ def training() -> list[Case]:
     return once([*_gemm("gemm_train"), *_convolution("conv_train"), *recurrent, *_all_reduce()])
 
 
-def server() -> list[Case]:
-    """Inference on a server."""
-    return _inference("server")
-
-
-def device() -> list[Case]:
-    """Inference on a device in the hand."""
-    return _inference("device")
-
-
-def _inference(where: str) -> list[Case]:
+def inference(where: str) -> list[Case]:
+    """Inference on a server, or on a device in the hand."""
     return once(
         [
             *_gemm(f"gemm_inference_{where}"),
@@ -119,6 +111,6 @@ def published() -> dict[Kernel, list[Published]]:
 
 SUITES: dict[str, Callable[[], list[Case]]] = {
     "deepbench-train": training,
-    "deepbench-server": server,
-    "deepbench-device": device,
+    "deepbench-server": partial(inference, "server"),
+    "deepbench-device": partial(inference, "device"),
 }

@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from kernels.views.notes import caveats, ceiling_lines, families, outcome, sensed, unmeasured
+from kernels.views import caveats, ceiling_lines, families, outcome, sensed, unmeasured
 from servemark.results import directory as results
 from servemark.results.schema.kernels import KernelsDocument, title
 from servemark.views.blocks import Table

@@ -27,26 +27,27 @@ from kernels.tracing.workload import Trace, trace_apart
 from servemark.errors import ServemarkError
 from servemark.machine.environment import collect
 from servemark.machine.own_process import ERRORS, OwnProcess
-from servemark.results.schema.kernels import Traced
-from servemark.workload import Workload, workloads
+from servemark.workload import workloads
 
 NEAR = (0.0, 0.5, 1.0, 2.0)
 """Distances, as powers of two."""
 FAR = math.inf
 CLAIM = "DeepBench is said to have most kernels of MLPerf's applications. Here are the models of AIBench and AI Matrix:"
 Sizes = tuple[float, ...]
-
-
-def zoo(sizes: str, only: Collection[str] = ()) -> list[Workload]:
-    """The workloads, or their tiny variants; `only` those of these names, where there are any."""
-    wanted = [workload for name, workload in workloads().items() if not only or name in only]
-    return [found for workload in wanted if (found := workload if sizes == "full" else workload.tiny)]
+Counted = tuple[int, float | None, int]
+"""Calls of a kernel, their distance, which is None where DeepBench has nothing of its kind, and their FLOPs."""
 
 
 def traces(sizes: str, batch: int, only: Collection[str], *, timed: bool) -> Iterator[tuple[str, Trace | str]]:
-    """Yield each workload's trace, or the reason why it has none."""
+    """Yield the trace of each workload, or of its tiny variant, or the reason why it has none.
+
+    `only` those of these names, where there are any.
+    """
     device = Device.named("cpu")
-    for workload in zoo(sizes, only):
+    for name, full in workloads().items():
+        workload = full if sizes == "full" else full.tiny
+        if workload is None or (only and name not in only):
+            continue
         print(f"tracing {workload.name}", file=sys.stderr, flush=True)
         try:
             yield workload.name, trace_apart(workload.name, batch, device, timed=timed)
@@ -89,7 +90,7 @@ def _median_ms(process: OwnProcess, case: Case, method: Method) -> float | None:
 
 
 def _row(name: str, trace: Trace, times: Sequence[float | None]) -> str:
-    traced: Traced = trace.traced
+    traced = trace.traced
     whole, mapped = traced["latency_ms"], traced["mapped_ms"]
     alone = None
     if None not in times:
@@ -104,7 +105,7 @@ def _row(name: str, trace: Trace, times: Sequence[float | None]) -> str:
 def coverage(sizes: str, batch: int, only: Collection[str] = ()) -> Iterator[str]:
     """The page of distances to DeepBench."""
     deepbench = [case.kernel for name, suite in suites().items() if name.startswith("deepbench") for case in suite()]
-    skipped, total = [], Counted()
+    skipped, total = list[str](), list[Counted]()
     yield "# The zoo's kernels and DeepBench's\n"
     chosen = f" --only {' '.join(only)}" if only else ""
     yield f"Made by `python -m kernels.tools.zoo coverage --sizes {sizes} --batch {batch}{chosen}`. Nothing is timed.\n"
@@ -124,55 +125,38 @@ def coverage(sizes: str, batch: int, only: Collection[str] = ()) -> Iterator[str
         if isinstance(trace, str):
             skipped.append(f"- {name} was skipped: {trace}")
             continue
-        own = Counted()
-        for case in trace.cases:
-            own.add(case, distance(case.kernel, deepbench))
-        own.others = sum(each["count"] for each in trace.traced["unmapped"])
-        yield f"| {name} | {own.row()} |"
-        total.take(own)
-    yield f"| **all** | {total.row()} |"
+        own: list[Counted] = [
+            (case.count, distance(case.kernel, deepbench), case.count * case.kernel.flops()) for case in trace.cases
+        ]
+        own += [(each["count"], None, 0) for each in trace.traced["unmapped"]]
+        yield f"| {name} | {_counts(own)} |"
+        total += own
+    yield f"| **all** | {_counts(total)} |"
     yield from ["", *skipped] if skipped else []
     yield "\n`within D` is the share of the FLOPs of its kinds. Recurrent layers count by DeepBench's rule."
-    if total.flops:
-        same, near = total.within(0.0), total.within(1.0)
+    if any(apart is not None for _, apart, _ in total):
+        same, near = _within(total, 0.0), _within(total, 1.0)
         yield f"Of all these FLOPs {same:.0%} are in kernels of DeepBench, and {near:.0%} within a factor of 2 of one."
 
 
-class Counted:
-    """Calls and FLOPs of a workload by distance."""
+def _within(found: Sequence[Counted], distance: float) -> float:
+    """Share of the FLOPs of DeepBench's kinds that lie within a distance."""
+    whole = sum(flops for _, apart, flops in found if apart is not None)
+    return sum(flops for _, apart, flops in found if apart is not None and apart <= distance) / whole
 
-    def __init__(self) -> None:
-        self.calls = self.others = self.of_kinds = 0
-        self.flops: list[tuple[float, int]] = []
 
-    def add(self, case: Case, apart: float | None) -> None:
-        """Count a case; `apart` is None where DeepBench has nothing of its kind."""
-        self.calls += case.count
-        if apart is not None:
-            self.of_kinds += case.count
-            self.flops.append((apart, case.count * case.kernel.flops()))
-
-    def take(self, other: "Counted") -> None:
-        """Add another workload's."""
-        self.calls += other.calls
-        self.others += other.others
-        self.of_kinds += other.of_kinds
-        self.flops += other.flops
-
-    def within(self, distance: float) -> float:
-        """Share of the FLOPs."""
-        return sum(each for apart, each in self.flops if apart <= distance) / sum(each for _, each in self.flops)
-
-    def row(self) -> str:
-        """Return the cells of its row."""
-        calls, flops = self.calls + self.others, sum(each for _, each in self.flops)
-        cells = [f"{calls:,}", f"{self.of_kinds / calls:.0%}" if calls else "-", f"{flops / 1e9:,.3g} G"]
-        if not flops:
-            return " | ".join([*cells, *["-"] * (len(NEAR) + 2)])
-        cells += [f"{self.within(near):.0%}" for near in NEAR]
-        finite = [apart for apart, _ in self.flops if apart < FAR]
-        nearest = f"{min(finite):.2f}" if finite else "none"
-        return " | ".join([*cells, nearest, f"{max(apart for apart, _ in self.flops):.2f}"])
+def _counts(found: Sequence[Counted]) -> str:
+    """Return the cells of a row."""
+    calls, kinds = sum(count for count, _, _ in found), [each for each in found if each[1] is not None]
+    flops = sum(each for _, _, each in kinds)
+    cells = [f"{calls:,}", f"{sum(count for count, _, _ in kinds) / calls:.0%}" if calls else "-"]
+    cells.append(f"{flops / 1e9:,.3g} G")
+    if not flops:
+        return " | ".join([*cells, *["-"] * (len(NEAR) + 2)])
+    cells += [f"{_within(found, near):.0%}" for near in NEAR]
+    distances = [apart for _, apart, _ in kinds if apart is not None]
+    nearest = "none" if min(distances) == FAR else f"{min(distances):.2f}"
+    return " | ".join([*cells, nearest, f"{max(distances):.2f}"])
 
 
 def distance(kernel: Kernel, others: Sequence[Kernel]) -> float | None:

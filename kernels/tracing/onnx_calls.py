@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernels.measurement.case import Case
-from kernels.tracing.calls import Call
-from kernels.tracing.mapping import Found, case_of
+from kernels.tracing.calls import Call, Found, case_of
 from servemark.workload import Arrays
 
 if TYPE_CHECKING:
@@ -60,13 +59,11 @@ def runs_of(records: Sequence[Record]) -> list[list[Record]]:
 
 
 def _call(node: Node) -> Call:
-    name = f"onnx::{node.operator}"
-    if node.operator in _CELLS:
-        cases = _recurrent(node)
-        return Call(name, reason=cases) if isinstance(cases, str) else Call(name, cases, None, node.parameters)
-    mapped = _MAPPED.get(node.operator)
-    case = mapped(node) if mapped else ""
-    return Call(name, reason=case) if isinstance(case, str) else Call(name, (case,), None, node.parameters)
+    name, find = f"onnx::{node.operator}", _MAPPED.get(node.operator)
+    found = find(node) if find else ""
+    if isinstance(found, str):
+        return Call(name, reason=found)
+    return Call(name, found if isinstance(found, tuple) else (found,), None, node.parameters)
 
 
 def _nodes(file: Path, inputs: Arrays) -> Iterator[Node]:
@@ -226,7 +223,7 @@ def _recurrent(node: Node) -> tuple[Case, ...] | str:
     return (case,) * weights.shape[0]
 
 
-_MAPPED: dict[str, Callable[[Node], Found]] = {
+_MAPPED: dict[str, Callable[[Node], Found | tuple[Case, ...]]] = {
     "Conv": _convolution,
     "ConvTranspose": _convolution,
     "Gemm": _gemm,
@@ -249,4 +246,5 @@ _MAPPED: dict[str, Callable[[Node], Found]] = {
     **dict.fromkeys(("MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool"), _pool),
     "Gather": _gather,
     "Concat": lambda node: case_of("cat", {"tensors": node.inputs}, node.output),
+    **dict.fromkeys(_CELLS, _recurrent),
 }

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kernels.measurement.case import Case
+from kernels.measurement import measure
+from kernels.measurement.case import Case, Method
 from kernels.measurement.device import Device
 from kernels.measurement.kernel import Kernel
-from kernels.measurement.timing import Samples, time_on_cpu, time_on_gpu
 from kernels.tracing import onnx_calls
 from kernels.tracing.calls import Call, calls_of
 from servemark.errors import OptionError, ServemarkError, ServerError
@@ -86,7 +86,7 @@ def trace(name: str, batch: int, device: Device, timed: bool = True) -> Trace:
     latency_s, shares = math.nan, None
     if timed:
         with torch.inference_mode():
-            latency_s = _timed(run, device).median
+            latency_s = measure.timed(run, measure.first_call_s(run, device), Method(device)).median
         if not (device.is_gpu or in_onnx):
             shares = shares_of(calls, run, max(1, min(PROFILES, int(PROFILED_S / latency_s))))
     traced = document(name, batch, calls, latency_s, shares, _JOINED if in_onnx else _NO_SHARES)
@@ -194,15 +194,3 @@ def matched(calls: Sequence[Call], roots: "Sequence[FunctionEvent]") -> list[flo
         else:
             waiting += sorted(event.cpu_children, key=lambda child: -child.time_range.start)
     return found if len(found) == len(calls) else None
-
-
-def _timed(run: Callable[[], object], device: Device) -> Samples:
-    import torch
-
-    begun = time.perf_counter()
-    run()
-    first_s = time.perf_counter() - begun
-    if device.is_gpu:
-        with torch.cuda.device(device.name):
-            return time_on_gpu(run, lambda: torch.cuda.Event(enable_timing=True), torch.cuda.synchronize)
-    return time_on_cpu(run, first_s, device.cores)

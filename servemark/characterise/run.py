@@ -15,8 +15,7 @@ from kernels.ceilings.kept import FILE, Kept, machine_of
 from kernels.measurement.device import Device
 from kernels.measurement.sensors import taken, watching
 from servemark.campaign import GOES_ON, Campaign, Turn
-from servemark.characterise.analysis import analyse, failure_of, first_engine
-from servemark.characterise.statistics import require_package
+from servemark.characterise.analysis import analyse, failure_of, first_engine, require_package
 from servemark.characterise.tables import every
 from servemark.compare.interleaved.contenders import Contender, parse_contenders
 from servemark.documents.commands.understand import Characterise
@@ -178,7 +177,11 @@ class Characterised:
             )
             note(f"{len(rows)} workloads: about {duration_text(about_s)}, missing exports on top")
             if ceilings:
-                self._measure_ceiling()
+                device = Device.named(document["device"])
+                kept = Kept(self._folder.absolute().parent / FILE, machine_of(device, document["environment"]))
+                found, _ = ceilings_of(device, kept, FULL)
+                if found is not None:
+                    tell(document, ceiling=found)
             for row in rows:
                 engines = [self._turn(row, each.label, self._on_engine, each) for each in self._contenders]
                 for _, on in campaign.turns(engines, OnEngine, _line, lasts=lambda each: failure_of(each) is None):
@@ -267,14 +270,6 @@ class Characterised:
             "spent_s": time.monotonic() - begun,
             "failure": None,
         }
-
-    def _measure_ceiling(self) -> None:
-        document = self.document
-        device = Device.named(document["device"])
-        kept = Kept(self._folder.absolute().parent / FILE, machine_of(device, document["environment"]))
-        found, _ = ceilings_of(device, kept, FULL)
-        if found is not None:
-            tell(document, ceiling=found)
 
 
 def _line(on: OnEngine) -> str:

@@ -147,9 +147,8 @@ def _hotspots(document: Characterisation) -> Data:
             found.setdefault((each["category"], each["operator"]), []).append((each["share"], row["workload"]))
     rows: list[list[Value]] = []
     for category in dict.fromkeys(category for category, _ in found):
-        longest = sorted(
-            ((max(own), len(own), name) for (of, name), own in found.items() if of == category), reverse=True
-        )
+        of_it = [(max(own), len(own), name) for (of, name), own in found.items() if of == category]
+        longest = sorted(of_it, reverse=True)
         rows += [[category, name, count, share, where] for (share, where), count, name in longest[:_MOST_HOTSPOTS]]
     return Data(["category", "operator", "workloads", "largest share", "in"], sorted(rows, key=lambda row: str(row[0])))
 
@@ -168,23 +167,15 @@ def _variations(document: Characterisation) -> Data:
     keys = {"p50_ms": "p50", "p99_ms": "p99", "inferences_per_s": "throughput", "joules_per_inference": "energy"}
     rows: list[list[Value]] = []
     for row in document["rows"]:
-        good = [each for each in row["starts"] if not each["failure"]]
         if not row["starts"]:
             continue
+        good = [each for each in row["starts"] if not each["failure"]]
         found = [variation([each[key] for each in good]) for key in keys]  # type: ignore[literal-required]
         component = aibench.COMPONENTS.get(aibench.number_of(row["suites"]) or "")
-        rows.append(
-            [row["workload"], len(good), *found, *((component.variation, component.repeats) if component else ())]
-        )
-    width = len(keys) + 4
-    head = [
-        "workload",
-        "starts",
-        *(f"CoV of {name}" for name in keys.values()),
-        "AIBench's CoV of epochs",
-        "its repeats",
-    ]
-    return Data(head, [[*row, *[None] * (width - len(row))] for row in rows])
+        theirs = (component.variation, component.repeats) if component else (None, None)
+        rows.append([row["workload"], len(good), *found, *theirs])
+    head = ["workload", "starts", *(f"CoV of {name}" for name in keys.values())]
+    return Data([*head, "AIBench's CoV of epochs", "its repeats"], rows)
 
 
 def _costs(document: Characterisation) -> Data:
@@ -205,19 +196,8 @@ def _claims(document: Characterisation) -> Data:
     rows: list[list[Value]] = []
     for each in found["claims"] if found else []:
         low, high = each["interval"] or (None, None)
-        members = " ".join(each["members"])
-        rows.append(
-            [
-                each["subset"],
-                members,
-                each["judged"],
-                each["factor"],
-                low,
-                high,
-                each["mean_factor"],
-                each["better_than"],
-            ]
-        )
+        named = [each["subset"], " ".join(each["members"])]
+        rows.append([*named, each["judged"], each["factor"], low, high, each["mean_factor"], each["better_than"]])
     return Data(head, rows)
 
 

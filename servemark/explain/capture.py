@@ -20,7 +20,8 @@ from loadgen.targets.http import control_of, server_processes
 from servemark import files
 from servemark.errors import ResultError, ServerError, parsing
 from servemark.explain.document import explanation, setup_of
-from servemark.explain.timeline import Machine, Sent, Served, Setup, load, save
+from servemark.explain.queue import Setup
+from servemark.explain.timeline import Machine, Sent, Served, load, save
 from servemark.machine.scratch import scratch_folder
 from servemark.output import note
 from servemark.results import directory

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from servemark.explain.naming import NAMED_MS, NAMED_SHARE_OF_TAIL, name, p50_ms, p99_ms, sentence
-from servemark.explain.replay import Replayed, measured_service, replay
+from servemark.explain.queue import Batches, Replayed, Setup, measured_service, replay
 from servemark.explain.tail import WAY, Evidence, Parts, held_back, latency_of, parts_of, rows, tail_of
-from servemark.explain.timeline import Batches, Flags, Machine, Sent, Served, Setup, Times
+from servemark.explain.timeline import Flags, Machine, Sent, Served, Times
 from servemark.quantities import figure
 from servemark.results.schema.explanation import ExplainedPart, Explanation, Pauses, Queueing
 from servemark.workload.tensor import NUMPY_DTYPES, Tensor
@@ -86,9 +86,7 @@ def explanation(
 def _never_filled(served: Served, setup: Setup) -> Flags:
     """Requests of batches that waited for all of the queue delay because the load had ended."""
     batches = Batches.recognised(served)
-    first = np.full(len(batches.size), np.iinfo(np.int64).max)
-    np.minimum.at(first, batches.of, served.queued)
-    waited = (setup.delay_ns > 0) & (batches.start - first >= setup.delay_ns) & (batches.size < setup.wanted)
+    waited = (setup.delay_ns > 0) & (batches.start - batches.first >= setup.delay_ns) & (batches.size < setup.wanted)
     found: Flags = (waited & (batches.start > served.queued.max()))[batches.of]
     return found
 

@@ -173,7 +173,7 @@ def climb(config: LoadConfig, folder: Path, result: Result, rounds: int) -> None
         left_out = _no_engine(plain)
         measurements = _runs(served, folder)
         if left_out is None:
-            measurements = {ENGINE: functools.partial(_engine, process, _order(plain)), **measurements}
+            measurements = {ENGINE: functools.partial(_engine, process, plain), **measurements}
         explanation["ladder"] = measured(measurements, rounds, left_out)
     directory.write(folder, result)
 
@@ -233,20 +233,16 @@ def _no_engine(config: LoadConfig) -> str | None:
     return error.what if error else None
 
 
-def _order(config: LoadConfig) -> Order:
-    device = config.server.device or "cpu"
-    return Order(
+def _engine(process: OwnProcess, config: LoadConfig, _: int) -> Found:
+    order = Order(
         config.workload.name,
         config.engine,
         config.model_repository,
         config.batch_size,
         config.precision,
-        device,
+        config.server.device or "cpu",
         ENGINE_S,
     )
-
-
-def _engine(process: OwnProcess, order: Order, _: int) -> Found:
     return of_engine(process.run(measure, order, timeout_s=ENGINE_TIMEOUT_S), order.device)
 
 

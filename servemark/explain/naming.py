@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from servemark.explain.replay import measured_service, replay
+from servemark.explain.queue import Setup, measured_service, replay
 from servemark.explain.tail import LATE_NS, SLOW, Evidence, Parts, latency_of
-from servemark.explain.timeline import Floats, Setup
+from servemark.explain.timeline import Floats
 from servemark.quantities import figure
 from servemark.results.schema.explanation import ExplainedPart, Fix, Pauses, Queueing
 
@@ -102,19 +102,23 @@ def p99_ms(latency: Floats) -> float:
 def fixes_of(cause: str, evidence: Evidence, parts: Parts) -> list[Fix]:
     """Changes for a cause, those with the largest predicted gain first."""
     latency = latency_of(parts)
-    found = list(_settings(cause, evidence, latency) if cause in _SETUPS else _elsewhere(cause, latency, parts))
+    found: list[Fix] = []
+    if cause in _SETUPS:
+        replays = Replays(evidence, latency)
+        basis = REPLAYED + IN_PROPORTION * (cause == "batch_size" and evidence.batches.usual.proportional)
+        changes = _SETUPS[cause](evidence)
+        found = [_fix(words, basis, replays.under(setup), settings) for words, settings, setup in changes]
+    elif cause == "slower":
+        words = "fewer threads for each instance (intra_op_thread_count)"
+        found = [_fix(words, "no measured service time at fewer threads")]
+    elif cause in _WORDS:
+        less = latency - parts[cause]
+        found = [_fix(*_WORDS[cause], (p50_ms(less), p99_ms(less)))]
     found.sort(key=lambda fix: (fix["p50_ms"] or 0.0) + (fix["p99_ms"] or 0.0))
     if cause == "instance" and (found[0]["p99_ms"] or 0.0) >= p99_ms(latency):
         words = "more cores, a faster engine or precision, or a lower rate"
         return [_fix(words, FEW_CORES)]
     return found
-
-
-def _settings(cause: str, evidence: Evidence, latency: Floats) -> Iterator[Fix]:
-    replays = Replays(evidence, latency)
-    basis = REPLAYED + IN_PROPORTION * (cause == "batch_size" and evidence.batches.usual.proportional)
-    for words, settings, setup in _SETUPS[cause](evidence):
-        yield _fix(words, basis, replays.under(setup), settings)
 
 
 def _fix(words: str, basis: str, found: Percentiles | None = None, settings: dict[str, int] | None = None) -> Fix:
@@ -153,17 +157,6 @@ def _smaller_batches(evidence: Evidence) -> Changes:
 
 
 _SETUPS = {"instance": _more_instances, "batch_fill": _shorter_delay, "batch_size": _smaller_batches}
-
-
-def _elsewhere(cause: str, latency: Floats, parts: Parts) -> Iterator[Fix]:
-    if cause == "slower":
-        yield _fix(
-            "fewer threads for each instance (intra_op_thread_count)", "no measured service time at fewer threads"
-        )
-    elif cause in _WORDS:
-        words, basis = _WORDS[cause]
-        less = latency - parts[cause]
-        yield _fix(words, basis, (p50_ms(less), p99_ms(less)))
 
 
 @dataclass(frozen=True)

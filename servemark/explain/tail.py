@@ -8,9 +8,21 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from servemark.explain import spans
-from servemark.explain.replay import measured_service, replay
-from servemark.explain.timeline import Batches, Flags, Floats, Machine, Sent, Served, Setup, Times, Usual
+from servemark.explain.queue import Batches, Setup, Usual, measured_service, replay
+from servemark.explain.timeline import (
+    Cumulated,
+    Flags,
+    Floats,
+    Machine,
+    Sent,
+    Served,
+    Times,
+    at_least,
+    other_share,
+    other_work,
+    stalled,
+    waiting,
+)
 from servemark.results.schema.explanation import ExplainedPart
 
 TAIL_SHARE = 0.01
@@ -56,6 +68,14 @@ LARGE_CHANGE, LARGE_CHANGE_NS = 0.5, 500_000
 some engines choose their kernels anew for each."""
 COLD_SHARE, WARM_EXECUTIONS = 0.5, 5
 """A model is cold until this many executions in a row take less than this share more than usual."""
+STILL_SHARE = 0.02
+"""A process that used less of its time than this stood still."""
+SHORTEST_PAUSE_NS = 20_000_000
+"""A machine that shares its cores stops everybody for some milliseconds now and then: that is contention."""
+STARVED_SHARE = 0.5
+"""A server whose threads wanted a core for more of a still stretch than this had none: that is other work."""
+PAUSE_SERVICES = 3
+"""A pause is longer than so many usual executions, or changes of the batch size: a CPU is idle while a GPU computes."""
 Places = npt.NDArray[np.intp]
 Parts = Mapping[str, Floats]
 """Each cause's part of each request's latency (ns); together they are the latency."""
@@ -90,7 +110,34 @@ class Evidence:
     @cached_property
     def pauses(self) -> tuple[Times, Times]:
         """Starts and ends of the server's pauses (ns)."""
-        return spans.pauses(self.machine, self.batches, self.served, self.change_ns)
+        return pauses_of(self.machine, self.batches, self.served, self.change_ns)
+
+
+def pauses_of(machine: Machine, batches: Batches, served: Served, change_ns: float = 0.0) -> tuple[Times, Times]:
+    """Return starts and ends of the server's pauses: its CPU time stood still, and no request made a step.
+
+    Somebody had stopped it, or it executed a batch all the while: a server that waits for requests does not pause, nor
+    does one whose threads wait for a core.
+    """
+    if len(machine.at) < 2 or not len(batches.start):
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    still = (np.diff(machine.server_cpu) < STILL_SHARE * np.diff(machine.at)) & ~stalled(machine)
+    edge = np.diff(np.concatenate([[False], still, [False]]).astype(int))
+    first, last = machine.at[np.flatnonzero(edge == 1)], machine.at[np.flatnonzero(edge == -1)]
+    events = np.sort(np.concatenate([served.queued, served.started, served.ended]))
+    # What happened in a still stretch cuts it.
+    at = np.unique(np.concatenate([first, last, events]))
+    starts, ends = at[:-1], at[1:]
+    inside = Cumulated.of_spans(first, last).within(starts, ends) >= 0.999 * (ends - starts)
+    least = max(SHORTEST_PAUSE_NS, PAUSE_SERVICES * max(float(np.median(batches.service)), change_ns))
+    long = inside & (ends - starts >= least)
+    starts, ends = starts[long], ends[long]
+    stopped = np.interp(ends, machine.at, machine.stopped) - np.interp(starts, machine.at, machine.stopped) >= 1
+    spans = zip(starts, ends, strict=True)
+    executed = np.array([((served.started <= start) & (served.ended >= end)).any() for start, end in spans], dtype=bool)
+    starved = waiting(machine, machine.waited).within(starts, ends) > STARVED_SHARE * (ends - starts)
+    had_work = (executed & ~starved) | stopped
+    return starts[had_work], ends[had_work]
 
 
 def latency_of(parts: Parts) -> Floats:
@@ -104,11 +151,11 @@ class Interruptions:
 
     def __init__(self, evidence: Evidence) -> None:
         machine = evidence.machine
-        self.paused = spans.Cumulated.of_spans(*evidence.pauses).within
-        self.starved = spans.other_work(machine, machine.waited).within
+        self.paused = Cumulated.of_spans(*evidence.pauses).within
+        self.starved = other_work(machine, machine.waited).within
         """Time without a core in which a thread of the server wanted one."""
-        self.client_starved = spans.other_work(machine, machine.client_waited).within
-        self._at, self._share = machine.at, spans.other_share(machine)
+        self.client_starved = other_work(machine, machine.client_waited).within
+        self._at, self._share = machine.at, other_share(machine)
 
     def others_share(self, at: Times) -> Floats:
         """Return the share of the used cores that others had around these times."""
@@ -176,7 +223,7 @@ def _queue(evidence: Evidence, held: Interruptions) -> dict[str, Floats]:
     waited = (served.started - served.queued) - pause
     # A pause while all instances are busy holds the batches before; it counts as the pause.
     handed = batches.end + round(batches.handover)
-    busy = spans.at_least(setup.instances, batches.start, handed).within(served.queued, served.started)
+    busy = at_least(setup.instances, batches.start, handed).within(served.queued, served.started)
     instance = np.minimum(np.maximum(busy - pause, 0), waited)
     fill = np.minimum(waited - instance, setup.delay_ns)
     # The thread that takes requests from the queue wants a core, too.
@@ -231,10 +278,10 @@ def held_back(sent: Sent, setup: Setup) -> Floats:
 
     An answer leaves its place free until the load generator has read it and sent the next request.
     """
-    return spans.at_least(math.ceil(FULL_SHARE * setup.in_flight), sent.begun, sent.done).within(sent.due, sent.begun)
+    return at_least(math.ceil(FULL_SHARE * setup.in_flight), sent.begun, sent.done).within(sent.due, sent.begun)
 
 
-def _stalls(sent: Sent, by: Floats) -> spans.Cumulated:
+def _stalls(sent: Sent, by: Floats) -> Cumulated:
     """Time in which the load generator was late with a request, each by some ns."""
     late = by >= LATE_NS
     ends = sent.begun[late]
@@ -242,9 +289,9 @@ def _stalls(sent: Sent, by: Floats) -> spans.Cumulated:
     order = np.argsort(starts, kind="stable")
     starts, ends = starts[order], np.maximum.accumulate(ends[order])
     if not len(starts):
-        return spans.Cumulated(starts, np.zeros(0))
+        return Cumulated(starts, np.zeros(0))
     first = np.concatenate([[True], starts[1:] > ends[:-1]])
-    return spans.Cumulated.of_spans(starts[first], ends[np.concatenate([first[1:], [True]])])
+    return Cumulated.of_spans(starts[first], ends[np.concatenate([first[1:], [True]])])
 
 
 def _cold(batches: Batches, slower: Floats, of_size: Floats) -> Flags:

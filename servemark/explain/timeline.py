@@ -1,8 +1,10 @@
-"""Each request's steps, by its own stamps and the server's: arrays of equal length, one place for each request."""
+"""Each request's steps, by its own stamps and the server's, the machine beside them, and time in which something held.
 
-import sys
+Arrays of requests have equal lengths, one place for each request. Time in which something held is a function that only
+grows: overlaps with many intervals are two look-ups each.
+"""
+
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Self
 
@@ -12,8 +14,12 @@ import numpy.typing as npt
 Times = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
-FEWEST_OF_SIZE = 5
-"""Executions of a batch size that say what it usually takes."""
+AROUND_NS = 250_000_000
+"""The cores count in ticks of 10 ms: the share of other work is taken over this time, before and after."""
+LEAST_SHARE = 0.1
+"""Less other work than this share of the used time is not told apart from the error of ticks."""
+STALL_READINGS, STALL_NS = 5, 50_000_000
+"""Readings this many periods and this long apart: the thread that reads, which comes first, had no core either."""
 
 
 @dataclass(frozen=True)
@@ -53,109 +59,6 @@ class Served(_Columns):
 
 
 @dataclass(frozen=True)
-class Batches:
-    """Executions in the order of their start; `of` is each request's."""
-
-    start: Times
-    end: Times
-    size: Times
-    """Requests that were executed together."""
-    of: Times
-    handover: float = 0.0
-    """Usual time from the end of a batch to the start of the next that waits for it (ns): the instance is not free."""
-
-    @classmethod
-    def recognised(cls, served: Served, delay_ns: int = 0) -> Self:
-        """Requests that started and ended together: the backend stamps a batch as a whole."""
-        pairs = np.stack([served.started, served.ended], axis=1)
-        found, of, size = np.unique(pairs, axis=0, return_inverse=True, return_counts=True)
-        of = of.reshape(-1).astype(np.int64)
-        first = np.full(len(found), np.iinfo(np.int64).max)
-        np.minimum.at(first, of, served.queued)
-        return cls(found[:, 0], found[:, 1], size.astype(np.int64), of, _handover(found, first + delay_ns))
-
-    @cached_property
-    def service(self) -> Times:
-        """Each batch's time on its instance (ns)."""
-        return self.end - self.start
-
-    @cached_property
-    def usual(self) -> "Usual":
-        """Usual service of each size (ns)."""
-        return Usual(self.size, self.service.astype(float))
-
-    @cached_property
-    def changed(self) -> Flags:
-        """Executions whose size is another than that of the one before."""
-        return np.concatenate([[False], self.size[1:] != self.size[:-1]])
-
-    def cost_of_change(self) -> float | None:
-        """Measure how much longer a batch takes whose size is another than the one before (ns), on one instance.
-
-        None where no size was executed often enough both after its own and after another. Of several sizes it is the
-        mean, each with the weight of its rarer kind.
-        """
-        size, service, changed = self.size[1:], self.service[1:].astype(float), self.changed[1:]
-        costs, weights = list[float](), list[int]()
-        for each in np.unique(size):
-            after, same = service[(size == each) & changed], service[(size == each) & ~changed]
-            if min(len(after), len(same)) >= FEWEST_OF_SIZE:
-                costs.append(float(np.median(after) - np.median(same)))
-                weights.append(min(len(after), len(same)))
-        return float(np.average(costs, weights=weights)) if costs else None
-
-
-def _handover(batches: Times, ready: Times) -> float:
-    """Median gap before batches that were `ready` (ns) when the last one before them ended; 0 where there are few."""
-    ends = np.sort(batches[:, 1])
-    place = np.searchsorted(ends, batches[:, 0], side="right") - 1
-    before = ends[np.maximum(place, 0)]
-    waited = (place >= 0) & (ready < before)
-    gaps = batches[waited, 0] - before[waited]
-    return float(np.median(gaps)) if len(gaps) >= FEWEST_OF_SIZE else 0.0
-
-
-class Usual:
-    """Usual time of executions by batch size: the median of a size, where it was executed often enough.
-
-    Others lie between those; beyond the smallest and the largest, the line through everything that was executed goes
-    on. Sizes that hardly differ cannot tell how: their line starts from no time for no requests, with the weight of one
-    execution. One slow execution of a rare size is not what that size usually takes: a rare one is as fast as its line
-    at the least.
-    """
-
-    def __init__(self, sizes: Times, times: Floats) -> None:
-        found, counts = np.unique(sizes, return_counts=True)
-        medians = np.array([float(np.median(times[sizes == size])) for size in found])
-        often = counts >= FEWEST_OF_SIZE if (counts >= FEWEST_OF_SIZE).any() else np.arange(len(found)) == 0
-        self._sizes, self._known = found[often], medians[often]
-        # No larger batch takes less, so that larger ones tell how long a rare one takes at most.
-        medians = np.where(often, medians, np.minimum.accumulate(medians[::-1])[::-1])
-        self._rare: dict[int, float] = dict(zip(found[~often].tolist(), medians[~often].tolist(), strict=True))
-        mean = float(np.average(found, weights=counts))
-        self.proportional = float((counts * (found - mean) ** 2).sum()) < mean**2
-        """Sizes hardly differed: what others take is an estimate."""
-        in_proportion = float(self._known[0] / self._sizes[0])
-        points = [*zip(found, medians, counts, strict=True), *[(0, 0.0, 1)] * self.proportional]
-        line_sizes, line_times, weights = map(np.array, zip(*points, strict=True))
-        slope = float(np.polyfit(line_sizes, line_times, 1, w=np.sqrt(weights))[0])
-        # An execution takes some time whatever the size.
-        self._slope = min(max(slope, 0.0), in_proportion)
-
-    def at(self, size: int) -> float:
-        """Return the usual time of a size."""
-        beyond = min(size - int(self._sizes[0]), 0) + max(size - int(self._sizes[-1]), 0)
-        line = float(np.interp(size, self._sizes, self._known)) + self._slope * beyond
-        return min(line, self._rare.get(size, line))
-
-    def each(self, sizes: Times) -> Floats:
-        """Return that of each size of many."""
-        found, of = np.unique(sizes, return_inverse=True)
-        known: Floats = np.array([self.at(int(size)) for size in found])[of.reshape(-1)]
-        return known
-
-
-@dataclass(frozen=True)
 class Machine:
     """Readings of this machine in short intervals: stamps (ns), and counters (ns) that only grow."""
 
@@ -186,29 +89,6 @@ class Machine:
 COUNTERS = tuple(each.name for each in fields(Machine) if each.name != "cores")
 
 
-@dataclass(frozen=True)
-class Setup:
-    """The queue of a model, as it is configured, and the limit before it; sizes are requests."""
-
-    instances: int = 1
-    max_batch: int = 1
-    """Largest number of requests that are executed together; 1: no dynamic batching."""
-    delay_ns: int = 0
-    """Longest wait for a batch to fill: the queue delay."""
-    preferred: tuple[int, ...] = ()
-    in_flight: int = sys.maxsize
-    """Most requests that the load generator has in flight: others wait for an answer."""
-    answer_surplus: int = 0
-    """Bytes that an answer has more than its request."""
-    samples: int = 1
-    """Samples of a request, which a Triton configuration counts."""
-
-    @property
-    def wanted(self) -> int:
-        """A batch of this size waits no longer."""
-        return max((size for size in self.preferred if size <= self.max_batch), default=self.max_batch)
-
-
 def save(file: Path, sent: Sent, served: Served | None, machine: Machine) -> None:
     """Keep what an explanation is made of."""
     parts = {"sent": sent, "served": served, "machine": machine}
@@ -230,3 +110,83 @@ def load(file: Path) -> tuple[Sent, Served | None, Machine]:
         machine = Machine(**counters, cores=int(held["machine_cores"]))
         served = Served(*(held[f"served_{each.name}"] for each in fields(Served))) if "served_ended" in held else None
     return sent, served, machine
+
+
+@dataclass(frozen=True)
+class Cumulated:
+    """A function of time, linear between its `at` (ns), constant outside."""
+
+    at: Times
+    total: Floats
+
+    @classmethod
+    def of_spans(cls, starts: Times, ends: Times) -> Self:
+        """Time within spans (ns), which are in order and do not overlap."""
+        edges = np.stack([starts, ends], axis=1).reshape(-1)
+        lengths = np.stack([np.zeros(len(starts)), ends - starts], axis=1).reshape(-1)
+        return cls(edges, np.cumsum(lengths))
+
+    def within(self, starts: Times, ends: Times) -> Floats:
+        """Return by how much it grows in each interval."""
+        if not len(self.at):
+            return np.zeros(len(starts))
+        grown: Floats = np.interp(ends, self.at, self.total) - np.interp(starts, self.at, self.total)
+        return grown
+
+
+def at_least(count: int, starts: Times, ends: Times) -> Cumulated:
+    """Time in which at least `count` of the spans (ns) are open."""
+    at = np.concatenate([starts, ends])
+    step = np.repeat([1, -1], len(starts))
+    # At one time an end comes before a start: an instance takes the next batch, a connection the next request.
+    order = np.lexsort((step, at))
+    at, open_ = at[order], np.cumsum(step[order])
+    length = np.where(open_[:-1] >= count, np.diff(at), 0)
+    return Cumulated(at, np.concatenate([[0.0], np.cumsum(length, dtype=float)]))
+
+
+def other_share(machine: Machine) -> Floats:
+    """The share of the used CPU time around each interval that neither server nor load generator used."""
+    if len(machine.at) < 2:
+        return np.zeros(0)
+    before = np.searchsorted(machine.at, machine.at[1:] - AROUND_NS)
+    after = np.minimum(np.searchsorted(machine.at, machine.at[1:] + AROUND_NS), len(machine.at) - 1)
+    busy = machine.busy[after] - machine.busy[before]
+    others = machine.others[after] - machine.others[before]
+    share: Floats = np.clip(others / np.maximum(busy, 1), 0.0, 1.0)
+    return np.where(share < LEAST_SHARE, 0.0, share)
+
+
+def other_work(machine: Machine, waited: Times) -> Cumulated:
+    """Time for which a thread had no core because of other work, or of other virtual machines.
+
+    `waited` is the machine's counter of waits: of the server's threads, or of the load generator's.
+    """
+    if len(machine.at) < 2:
+        return Cumulated(machine.at, np.zeros(len(machine.at)))
+    passed = np.diff(machine.at).astype(float)
+    lost = np.diff(waiting(machine, waited).total) * other_share(machine) + np.diff(machine.stolen) / machine.cores
+    lost = np.where(stalled(machine), passed, np.minimum(lost, passed))
+    return Cumulated(machine.at, np.concatenate([[0.0], np.cumsum(lost)]))
+
+
+def stalled(machine: Machine) -> Flags:
+    """Intervals in which the whole machine stood still: nobody had a core, not even the thread that reads."""
+    passed = np.diff(machine.at)
+    return passed > max(STALL_READINGS * float(np.median(passed)), STALL_NS)
+
+
+def waiting(machine: Machine, waited: Times) -> Cumulated:
+    """Time for which a thread had no core."""
+    passed = np.diff(machine.at).astype(float)
+    return Cumulated(machine.at, np.concatenate([[0.0], np.cumsum(_spread(np.diff(waited).astype(float), passed))]))
+
+
+def _spread(waited: Floats, passed: Floats) -> Floats:
+    """Put waits where they were: the kernel counts one when it ends, so a long one began intervals before."""
+    found, carried = waited.copy(), 0.0
+    for place in range(len(found) - 1, -1, -1):
+        whole = found[place] + carried
+        found[place] = min(whole, passed[place])
+        carried = whole - found[place]
+    return found

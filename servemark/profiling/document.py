@@ -1,13 +1,12 @@
 """The document of a profile: what was measured of an engine, summed up by operator, layer, category and phase."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 from kernels.measurement.case import bandwidth
-from servemark.profiling.categories import CATEGORIES, category_of, known
 from servemark.profiling.engines import profiler_module
 from servemark.profiling.measure import Measured
-from servemark.profiling.timeline import Event, phases, wall_us
+from servemark.profiling.operators import CATEGORIES, category_of, known
+from servemark.profiling.timeline import Part, parts_of
 from servemark.results.schema.kernels import Ceiling
 from servemark.results.schema.profile import (
     EngineProfile,
@@ -25,30 +24,18 @@ _NO_WORK = "it computes nothing, or moves nothing"
 _NO_TIME = "it takes no time"
 
 
-@dataclass(frozen=True)
-class _Part:
-    """One call of an operator with its wall-clock time."""
-
-    event: Event
-    us: float
-    phase: str
-
-
 @explained
 def engine_profile(
     engine: str, measured: Measured, ceiling: Ceiling | None, memory: Sequence[ProfiledMemory] = ()
 ) -> EngineProfile:
     """Sum up one engine's inference; `ceiling` gives the shares of the highest rates."""
     inference = measured.inference
-    times = wall_us(inference)
-    order = sorted(range(len(times)), key=lambda number: inference.events[number].start_us)
-    named = phases(inference.events)
-    parts = [_Part(inference.events[number], times[number], named[number]) for number in order]
-    whole_us, told_us = inference.seconds * 1e6, sum(times)
+    parts = parts_of(inference)
+    whole_us, told_us = inference.seconds * 1e6, sum(part.us for part in parts)
     told = {part.phase for part in parts} != {"no module"}
     reason = "the model's file tells neither modules nor loops" if not told else profiler_module(engine).NO_STEPS
 
-    def rates(own: Sequence[_Part]) -> Rates:
+    def rates(own: Sequence[Part]) -> Rates:
         return _rates(own, whole_us, ceiling)
 
     return {
@@ -98,17 +85,17 @@ def failed(engine: str, reason: str) -> EngineProfile:
     }
 
 
-def _grouped(parts: Iterable[_Part], key: Callable[[_Part], str]) -> dict[str, list[_Part]]:
-    found: dict[str, list[_Part]] = {}
+def _grouped(parts: Iterable[Part], key: Callable[[Part], str]) -> dict[str, list[Part]]:
+    found: dict[str, list[Part]] = {}
     for part in parts:
         found.setdefault(key(part), []).append(part)
     return found
 
 
 def _shares(
-    parts: Sequence[_Part], key: Callable[[_Part], str], whole_us: float, names: Iterable[str] = ()
+    parts: Sequence[Part], key: Callable[[Part], str], whole_us: float, names: Iterable[str] = ()
 ) -> list[ProfiledShare]:
-    found = {name: list[_Part]() for name in names} | _grouped(parts, key)
+    found = {name: list[Part]() for name in names} | _grouped(parts, key)
     sums = {name: sum(part.us for part in own) for name, own in found.items()}
     return [
         {"name": name, "calls": len(own), "ms": sums[name] / 1e3, "share": sums[name] / whole_us}
@@ -116,18 +103,18 @@ def _shares(
     ]
 
 
-def _operator(own: Sequence[_Part], rates: Rates) -> ProfiledOperator:
+def _operator(own: Sequence[Part], rates: Rates) -> ProfiledOperator:
     operator = own[0].event.operator
     return {**rates, "operator": operator, "category": category_of(operator), "calls": len(own)}
 
 
-def _layer(own: Sequence[_Part], rates: Rates) -> ProfiledLayer:
+def _layer(own: Sequence[Part], rates: Rates) -> ProfiledLayer:
     event = own[0].event
     module = or_unknown(event.module or None, "the file does not tell the module")
     return {**_operator(own, rates), "name": event.name, "looped": event.step is not None, "module": module}
 
 
-def _rates(own: Sequence[_Part], whole_us: float, ceiling: Ceiling | None) -> Rates:
+def _rates(own: Sequence[Part], whole_us: float, ceiling: Ceiling | None) -> Rates:
     us = sum(part.us for part in own)
     flops, moved = (_sum(part.event.flops for part in own), _sum(part.event.bytes for part in own))
     missing = _NO_CEILING if ceiling is None else _NO_SHAPES if None in (flops, moved) else _NO_TIME

@@ -21,11 +21,11 @@ from servemark.frameworks import distribution_of
 from servemark.frameworks.tensorflow import import_tensorflow
 from servemark.machine.own_process import ERRORS, Ended, OwnProcess, apart, words
 from servemark.output import note
-from servemark.profiling.categories import category_of
 from servemark.profiling.document import engine_profile, failed
 from servemark.profiling.engines import kind_of, profiler_module, profilers
 from servemark.profiling.measure import Measured, Order, measure
-from servemark.profiling.timeline import Event, Inference, phases, wall_us
+from servemark.profiling.operators import category_of
+from servemark.profiling.timeline import Event, Inference, parts_of
 from servemark.quantities import duration_text
 from servemark.repository.entry import FULL
 from servemark.repository.model_config import Settings
@@ -149,11 +149,9 @@ def speedscope(inferences: Mapping[str, Inference]) -> dict[str, Any]:
 
 
 def _sampled(engine: str, inference: Inference, frames: dict[str, int]) -> dict[str, Any]:
-    times, events = wall_us(inference), inference.events
-    named: Sequence[str] = phases(events)
-    order = sorted(range(len(events)), key=lambda number: events[number].start_us)
-    stacks = [*(stack_of(events[number], named[number]) for number in order), [_BETWEEN]]
-    weights = [times[number] for number in order]
+    parts = parts_of(inference)
+    stacks = [*(stack_of(part.event, part.phase) for part in parts), [_BETWEEN]]
+    weights = [part.us for part in parts]
     whole_us = max(inference.seconds * 1e6, sum(weights))
     return {
         "type": "sampled",
@@ -224,11 +222,6 @@ def installed(device: str) -> list[str]:
     return found
 
 
-def planned_s(orders: Sequence[Order], batches: Sequence[int], ceilings_s: float) -> float:
-    """Seconds that it takes, exports left out."""
-    return ceilings_s + len(orders) * (LOAD_S + orders[0].rounds_s + len(batches) * MEMORY_S)
-
-
 def profile(
     orders: Sequence[Order],
     batches: Sequence[int],
@@ -251,7 +244,8 @@ def profile(
     kept = Kept(folder.absolute().parent / FILE, machine_of(device, document["environment"]))
     precision = first.precision if first.precision in PRECISIONS else FULL
     ceilings_s = cost_s(precision, device, kept, first=True) if ceilings else 0.0
-    note(f"{', '.join(each.engine for each in orders)}: about {duration_text(planned_s(orders, batches, ceilings_s))}")
+    planned_s = ceilings_s + len(orders) * (LOAD_S + first.rounds_s + len(batches) * MEMORY_S)  # exports left out
+    note(f"{', '.join(each.engine for each in orders)}: about {duration_text(planned_s)}")
     watch, measured, late = watching(), dict[str, Measured](), False
 
     def write(partial: str | None) -> None:

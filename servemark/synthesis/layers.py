@@ -30,14 +30,14 @@ class Layer(ABC):
     """Sizes that a search may change on their own."""
 
     @property
-    @abstractmethod
     def parameters(self) -> int:
-        """Number of its weights, biases left out."""
+        """Number of its weights, biases left out; none unless a kind has some."""
+        return 0
 
     @property
-    @abstractmethod
     def flops(self) -> int:
-        """Operations of all its calls."""
+        """Operations of all its calls; none unless a kind has products."""
+        return 0
 
     @property
     @abstractmethod
@@ -88,9 +88,9 @@ class SequenceLayer(Layer):
         """Rows and width of what it reads."""
 
     @property
-    @abstractmethod
     def writes(self) -> Shape:
-        """Rows and width of what it writes."""
+        """Rows and width of what it writes: those that it reads unless a kind has others."""
+        return self.reads
 
     @property
     def weight(self) -> Shape | None:
@@ -102,9 +102,15 @@ class SequenceLayer(Layer):
         """Number of its other parameters, which statistics leave out."""
         return 0
 
-    def _moved(self, weights: int) -> int:
+    @property
+    def beside(self) -> int:
+        """Number of values that each call reads beside its input: weights, or keys and values."""
+        return 0
+
+    @property
+    def bytes(self) -> int:
         (rows, width), (rows_after, width_after) = self.reads, self.writes
-        return FLOAT_BYTES * self.calls * (rows * width + weights + rows_after * width_after)
+        return FLOAT_BYTES * self.calls * (rows * width + self.beside + rows_after * width_after)
 
 
 @dataclass(frozen=True)
@@ -131,8 +137,8 @@ class Dense(SequenceLayer):
         return 2 * self.calls * self.rows * self.inputs * self.outputs
 
     @property
-    def bytes(self) -> int:
-        return self._moved(self.inputs * self.outputs)
+    def beside(self) -> int:
+        return self.inputs * self.outputs
 
     @property
     def reads(self) -> Shape:
@@ -173,8 +179,8 @@ class Recurrent(SequenceLayer):
         return 2 * self.calls * self.steps * self.parameters
 
     @property
-    def bytes(self) -> int:
-        return self._moved(self.parameters)
+    def beside(self) -> int:
+        return self.parameters
 
     @property
     def reads(self) -> Shape:
@@ -203,24 +209,16 @@ class Attention(SequenceLayer):
     SCALED = ("queries", "keys")
 
     @property
-    def parameters(self) -> int:
-        return 0
-
-    @property
     def flops(self) -> int:
         return 4 * self.calls * self.heads * self.queries * self.keys * self.width
 
     @property
-    def bytes(self) -> int:
-        return self._moved(2 * self.keys * self.heads * self.width)
+    def beside(self) -> int:
+        return 2 * self.keys * self.heads * self.width
 
     @property
     def reads(self) -> Shape:
         return self.queries, self.heads * self.width
-
-    @property
-    def writes(self) -> Shape:
-        return self.reads
 
 
 @dataclass(frozen=True)
@@ -241,19 +239,7 @@ class Embedding(SequenceLayer):
         return 0 if self.tied else self.rows * self.width
 
     @property
-    def flops(self) -> int:
-        return 0
-
-    @property
-    def bytes(self) -> int:
-        return self._moved(0)
-
-    @property
     def reads(self) -> Shape:
-        return self.writes
-
-    @property
-    def writes(self) -> Shape:
         return self.lookups, self.width
 
     @property
@@ -277,20 +263,12 @@ class Norm(SequenceLayer):
         return self.width
 
     @property
-    def flops(self) -> int:
-        return 0
-
-    @property
-    def bytes(self) -> int:
-        return self._moved(2 * self.width)
+    def beside(self) -> int:
+        return 2 * self.width
 
     @property
     def reads(self) -> Shape:
         return self.rows, self.width
-
-    @property
-    def writes(self) -> Shape:
-        return self.reads
 
     @property
     def biases(self) -> int:

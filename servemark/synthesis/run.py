@@ -38,7 +38,6 @@ from servemark.results.schema.suite import (
 )
 from servemark.runs.server import export_where_needed
 from servemark.stats.unknown import explained, or_unknown, unknown
-from servemark.synthesis import match
 from servemark.synthesis.layers import (
     KINDS,
     Attention,
@@ -52,7 +51,7 @@ from servemark.synthesis.layers import (
     SequenceLayer,
 )
 from servemark.synthesis.network import written
-from servemark.synthesis.plan import STEPS, Chain, ordered, search_chain, search_layers
+from servemark.synthesis.plan import STEPS, Chain, Target, ordered, search_chain, search_layers, total
 from servemark.workload import get
 from servemark.workload.registry import WORKLOADS, check_name
 
@@ -289,7 +288,7 @@ def synthesise(given: Sequence[str], options: Synthesise, out: Path, repository:
     file = folder / f"{options.name}.py"
     command = f"{' '.join(given)} --name {options.name} --seed {options.seed}"
     file.write_text(written(options.name, made.chain, made.layers, given, command))
-    flops = {kind: sum(match.total(each.of(kind), "flops") for each in known) for kind in KINDS}
+    flops = {kind: sum(total(each.of(kind), "flops") for each in known) for kind in KINDS}
     mostly_convolutions = flops[Convolution] > sum(flops.values()) / 2
     held = [found, *(layers_of(name) for name in YARDSTICKS if name not in given and mostly_convolutions)]
     document: Synthesis = {
@@ -332,18 +331,16 @@ def kinds_of(given: Sequence[Layers]) -> list[type[Layer]]:
 
 def candidate(network: Layers, given: Sequence[Layers]) -> Candidate:
     """Hold a network against the given workloads by each kind of layer."""
-    whole = sum(fmean(match.total(each.of(kind), "flops") for each in given) for kind in KINDS)
+    whole = sum(fmean(total(each.of(kind), "flops") for each in given) for kind in KINDS)
     return {"name": network.workload, "kinds": [_matched(network, given, kind, whole) for kind in kinds_of(given)]}
 
 
 def _matched(network: Layers, given: Sequence[Layers], kind: type[Layer], whole_flops: float) -> KindMatch:
     """Hold the layers of one kind against theirs, at as many quantiles as there are."""
     ours = network.of(kind)
-    target = match.Target.of(given, kind, len(ours))
+    target = Target.of(given, kind, len(ours))
     totals: list[Total] = [
-        {"name": name, "ours": match.total(ours, name), "given": theirs}
-        for name, theirs in target.totals.items()
-        if theirs
+        {"name": name, "ours": total(ours, name), "given": theirs} for name, theirs in target.totals.items() if theirs
     ]
     distances = [(feature, *target.distances(ours, feature)) for feature in kind.FEATURES] if ours else []
     return {

@@ -1,5 +1,7 @@
 """Tests on a GPU: without one they are skipped with the reason; so are those of an engine that cannot use it here."""
 
+from pathlib import Path
+
 import pytest
 
 from tools.gpu_session import unusable
@@ -20,3 +22,8 @@ def usable(request: pytest.FixtureRequest) -> None:
     reason = unusable(parameters.get("engine", "pytorch"))
     if reason:
         pytest.skip(reason)
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("repository")

@@ -1,34 +1,23 @@
 """Frameworks on an NVIDIA GPU: parity, CUDA graphs, tensors on the device, serving there. `make test-gpu`."""
 
 import ctypes
-import json
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 import exporters
-from exporters.pipeline.registry import exporter
-from servemark.figures.registry import count_of, value_of
-from servemark.repository.entry import Entry
-from servemark.workload import Arrays, Engine, get
-from servemark.workload.agreement import compare_outputs
-from servers.engines import load_engine
+from servemark.workload import Arrays
+from tests.gpu.engines import ONE_OF_EACH_KIND, check, exported, loaded, served
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(240)]
 ENGINES = ("onnxruntime", "pytorch", "tensorflow")
-ONE_OF_EACH_KIND = ("resnet50_tiny", "ranking_tiny", "deepspeech2_tiny", "transformer_tiny", "ssd300_tiny")
 PRECISIONS = [
     (engine, precision)
     for engine in ENGINES
     for precision in ("fp32", "fp16")
     if precision in exporters.precisions(engine)
 ]
-
-
 IMPOSSIBLE = {("ssd300_tiny", "pytorch", "fp16")}
 """Its boxes, of random weights, do not survive 16 bits, nor do they on the CPU: the export is refused."""
 
@@ -43,42 +32,6 @@ def _tensorrt_10() -> bool:
 
 
 NEEDS_TENSORRT_10 = pytest.mark.skipif(not _tensorrt_10(), reason="there is no libnvinfer.so.10")
-
-
-@pytest.fixture(scope="module")
-def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("repository")
-
-
-def exported(repository: Path, name: str, engine: str, precision: str = "fp32") -> Entry:
-    """Export in another process: here an exporter would keep TensorFlow off the GPU for good."""
-    command = [sys.executable, "-m", "servemark", "export", name, "--engine", engine, "--precision", precision]
-    subprocess.run([*command, "--model-repository", str(repository)], timeout=200, check=True)
-    return Entry(repository, name, engine, precision)
-
-
-def loaded(entry: Entry, **options: str) -> Any:
-    workload = get(entry.workload)
-    return load_engine(
-        entry.engine,
-        entry.version / exporter(entry.engine).ARTIFACT,
-        inputs=[tensor.name for tensor in workload.inputs],
-        outputs=[tensor.name for tensor in workload.outputs],
-        device="cuda:0",
-        options=options,
-    )
-
-
-def check(engine: Engine, entry: Entry, sizes: tuple[int, ...]) -> None:
-    workload, golden = get(entry.workload), entry.read_golden()
-    assert golden is not None
-    for size in sizes:
-        answer = engine.run({name: array[:size] for name, array in golden.inputs.items()})
-        for tensor in workload.outputs:
-            found = compare_outputs(
-                answer[tensor.name], golden.outputs[tensor.name][:size], workload.agreement.at(entry.precision)
-            )
-            assert found.agrees, f"{tensor.name} at batch {size}: {found}"
 
 
 @pytest.mark.parametrize(
@@ -132,11 +85,4 @@ def test_device_tensors_stay_on_the_device(repository: Path, engine: str) -> Non
 @pytest.mark.parametrize("engine", ENGINES)
 def test_triton_serves_it_and_says_where(repository: Path, tmp_path: Path, engine: str, instances: str) -> None:
     exported(repository, "ranking_tiny", engine)
-    command = [sys.executable, "-m", "servemark", "run", "ranking_tiny", "--engine", engine, "--device", "cuda:0"]
-    command += ["--instances", instances, "--model-repository", str(repository), "--out", str(tmp_path), "--json"]
-    command += ["--duration", "5", "--concurrency", "4"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    result = json.loads(done.stdout)
-    assert (result["engine"], result["device"]) == (engine, "cuda:0"), done.stderr
-    assert value_of(result, "errors.count") == 0
-    assert count_of(result, "outputs.checked") > 0
+    served("ranking_tiny", engine, repository, tmp_path, "--device", "cuda:0", "--instances", instances)

@@ -1,7 +1,5 @@
 """Operators on an NVIDIA GPU have the times of their kernels. `make test-gpu`."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -9,6 +7,7 @@ import pytest
 from servemark.profiling import measure
 from servemark.profiling.document import engine_profile
 from servemark.profiling.measure import Order
+from tests.gpu.engines import exported
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(240)]
 
@@ -17,8 +16,7 @@ pytestmark = [pytest.mark.gpu, pytest.mark.timeout(240)]
 @pytest.mark.parametrize("workload", ["resnet50_tiny", "transformer_tiny"])
 def test_kernels_of_operators(engine: str, workload: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in {"onnxruntime", engine}:
-        command = [sys.executable, "-m", "servemark", "export", workload, "--engine", name]
-        subprocess.run([*command, "--model-repository", str(tmp_path)], timeout=200, check=True)
+        exported(tmp_path, workload, name)
     monkeypatch.setattr(measure, "ROUNDS", (3, 3))
     monkeypatch.setattr(measure, "SECONDS", 0.0)
     found = measure.measure(Order(workload, engine, tmp_path, batch_size=2, device="cuda:0"))

@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,28 +10,18 @@ import pytest
 import exporters
 from exporters.tensorrt import MIN_CAPABILITY
 from servemark.errors import ArtifactError
-from servemark.figures.registry import count_of, value_of
 from servemark.repository.entry import Entry
 from servemark.workload import get
-from servemark.workload.agreement import compare_outputs
-from servers.engines import load_engine
+from tests.gpu.engines import ONE_OF_EACH_KIND, SERVEMARK, check, loaded, served
 from tools.gpu_session import unusable
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(240)]
-ONE_OF_EACH_KIND = ("resnet50_tiny", "ranking_tiny", "deepspeech2_tiny", "transformer_tiny", "ssd300_tiny")
 IMPOSSIBLE = {(name, precision) for name in ("deepspeech2_tiny", "ssd300_tiny") for precision in ("int8", "fp8")}
 """Most of the one's weights are recurrent; the other's boxes, of random weights, do not survive 8 bits."""
 
 
-@pytest.fixture(scope="module")
-def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("repository")
-
-
 @pytest.fixture(params=["tensorrt", "tensorrt_rtx"])
 def engine(request: pytest.FixtureRequest) -> str:
-    if reason := unusable(request.param):
-        pytest.skip(reason)
     return str(request.param)
 
 
@@ -68,47 +57,20 @@ def test_every_batch_size_answers_like_the_golden_samples(
     workload = get("resnet50_tiny")
     exporters.export(workload, engine, repository, precision=precision)
     entry = Entry(repository, workload.name, engine, precision)
-    golden = entry.read_golden()
-    assert golden is not None
-    loaded = load_engine(
-        engine,
-        entry.version / "model.plan",
-        inputs=["image"],
-        outputs=["logits"],
-        device="cuda:0",
-        options={"cuda_graph": graphs},
-    )
-    for size in (1, 2, 5, 1, 2):
-        answer = loaded.run({"image": golden.inputs["image"][:size]})
-        assert compare_outputs(
-            answer["logits"], golden.outputs["logits"][:size], workload.agreement.at(precision)
-        ).agrees
-    assert loaded.device == "cuda:0"
+    gpu = loaded(entry, cuda_graph=graphs)
+    check(gpu, entry, (1, 2, 5, 1, 2))
+    assert gpu.device == "cuda:0"
 
 
 def test_triton_serves_a_plan_and_says_where(repository: Path, engine: str, tmp_path: Path) -> None:
     exporters.export(get("resnet50_tiny"), engine, repository)
-    command = [sys.executable, "-m", "servemark", "run", "resnet50_tiny", "--engine", engine, "--json"]
-    command += ["--model-repository", str(repository), "--out", str(tmp_path), "--duration", "5", "--concurrency", "4"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=150, check=False)
-    result = json.loads(done.stdout)
-    assert (result["engine"], result["device"]) == (engine, "cuda:0"), done.stderr
-    assert value_of(result, "errors.count") == 0
-    assert count_of(result, "outputs.checked") > 0
+    result = served("resnet50_tiny", engine, repository, tmp_path)
     assert result["details"]["energy"]["boundary"] == "gpu_board"
 
 
 def test_tensorrt_is_compared_with_framework_inference(repository: Path, tmp_path: Path) -> None:
     usable = [engine for engine in ("tensorrt", "tensorrt_rtx", "pytorch", "onnxruntime") if unusable(engine) is None]
-    command = [
-        sys.executable,
-        "-m",
-        "servemark",
-        "compare",
-        "resnet50_tiny",
-        "--engines",
-        ",".join(usable),
-    ]
+    command = [*SERVEMARK, "compare", "resnet50_tiny", "--engines", ",".join(usable)]
     command += ["--device", "cuda:0", "--model-repository", str(repository), "--out", str(tmp_path), "--json"]
     done = subprocess.run([*command, "--duration", "3"], capture_output=True, text=True, timeout=200, check=False)
     comparison = json.loads(done.stdout)
@@ -122,17 +84,7 @@ def test_several_instances_run_side_by_side(repository: Path, engine: str) -> No
     entry = Entry(repository, workload.name, engine)
     golden = entry.read_golden()
     assert golden is not None
-    names = [tensor.name for tensor in workload.outputs]
-    engines = [
-        load_engine(
-            engine,
-            entry.version / "model.plan",
-            inputs=[tensor.name for tensor in workload.inputs],
-            outputs=names,
-            device="cuda:0",
-        )
-        for _ in range(2)
-    ]
+    engines = [loaded(entry), loaded(entry)]
     one, other = (each.run(dict(golden.inputs)) for each in engines)
-    for name in names:
-        np.testing.assert_array_equal(one[name], other[name])
+    for tensor in workload.outputs:
+        np.testing.assert_array_equal(one[tensor.name], other[tensor.name])

@@ -11,17 +11,19 @@ from typing import Any
 import pytest
 
 from kernels import running
-from kernels.ceilings import ceiling, kept, parts, working_sets
+from kernels.ceilings import ceiling, kept, parts
+from kernels.libraries import library, version
 from kernels.measurement import measure as timed
 from kernels.measurement import sensors
 from kernels.measurement.case import Case, Method, cases_in
 from kernels.measurement.device import Device
-from kernels.measurement.timing import Samples
+from kernels.measurement.measure import Samples
 from kernels.suites import cases_of
 from servemark.machine import own_process
 from servemark.machine.cpu_time import CannotTell, CpuUse
-from tests.support.command_line import BAD_INPUT, Servemark
+from tests.support.command_line import BAD_INPUT, Done, Servemark
 from tests.support.documents import validated
+from tests.support.in_process import call_here
 
 QUIET = CpuUse(watched=2, allowed=2, groups={}, other=0.02, stolen=0.02, largest=None)
 FAMILIES = ("softmax", "layer_norm", "embedding")
@@ -35,24 +37,21 @@ PUBLISHED = {
     "file": "x",
     "note": "",
 }
+Run = Callable[..., tuple[Done, Any]]
 
 
 @pytest.fixture(autouse=True)
 def _in_this_process_on_a_steady_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """A block takes 1 ms, ceilings are small, and no process is started."""
-
-    def here(_: object, call: Callable[..., Any], *arguments: object, timeout_s: float) -> Any:  # noqa: ARG001
-        return call(*arguments)
-
-    monkeypatch.setattr(own_process.OwnProcess, "run", here)
+    call_here(monkeypatch)
     monkeypatch.setattr(running, "busy_share", lambda: 0.25)
     others_take(monkeypatch, [QUIET])
     monkeypatch.setattr(timed, "time_on_cpu", lambda *_: Samples((1e-3,) * 30, calls=1))
     monkeypatch.setattr(kept, "watching", lambda: None)
     monkeypatch.setattr(kept, "taken", lambda _: 0.0)
     monkeypatch.setattr(parts, "PRODUCT", {"cpu": 64})
-    monkeypatch.setattr(working_sets, "MIN_LARGEST_BYTES", 1 << 18)
-    monkeypatch.setattr(working_sets, "CACHES", 0)
+    monkeypatch.setattr(ceiling, "MIN_LARGEST_BYTES", 1 << 18)
+    monkeypatch.setattr(ceiling, "CACHES", 0)
 
 
 def others_take(monkeypatch: pytest.MonkeyPatch, uses: Iterable[CpuUse | CannotTell]) -> None:
@@ -80,32 +79,47 @@ def only(out: Path) -> Path:
     return folder
 
 
-def test_a_run_from_the_command_line_and_its_report(servemark: Servemark, tmp_path: Path) -> None:
-    done = servemark("kernels", *FAMILIES, "--out", str(tmp_path))
-    assert done.code == 0, done.err
+@pytest.fixture
+def run(servemark: Servemark, tmp_path: Path) -> Run:
+    """Make a run that is to be valid; its words, and its document."""
+
+    def made(*arguments: str) -> tuple[Done, Any]:
+        before = {*tmp_path.iterdir()}
+        done = servemark("kernels", *arguments, "--out", str(tmp_path))
+        assert done.code == 0, done.err
+        [folder] = [each for each in tmp_path.iterdir() if each not in before and each.is_dir()]
+        return done, document_of(folder)
+
+    return made
+
+
+def test_a_run_from_the_command_line_and_its_report(run: Run, servemark: Servemark, tmp_path: Path) -> None:
+    done, document = run(*FAMILIES)
     assert "[2/3] softmax rows=512 width=1000 fp32: 1 ms, 2.56 GFLOP/s" in done.err
     assert "layer_norm rows=512 width=1024" in done.out
     assert "fp32: at most" in done.out
     assert "3 cases: 3 measured, 0 skipped, 0 failed; other work used 25% of the cores" in done.out
-    document = document_of(only(tmp_path))
     assert (document["partial"], document["planned"], len(document["cases"])) == (False, 3, 3)
     assert {case["status"] for case in document["cases"]} == {"measured"}
-    [ceiling] = document["ceilings"]
-    assert ceiling["tflops"] == pytest.approx(2 * 4 * 8 * 8 * 9 * 28 * 28 / 1e-3 / 1e12)
-    assert ceiling["tflops_of"].startswith("convolution n=4 c=8")
-    assert ceiling["call_us"] == pytest.approx(1000)
-    assert [each["mib"] for each in ceiling["bandwidths"]] == [0.125, 0.25]
+    [found] = document["ceilings"]
+    assert found["tflops"] == pytest.approx(2 * 4 * 8 * 8 * 9 * 28 * 28 / 1e-3 / 1e12)
+    assert found["tflops_of"].startswith("convolution n=4 c=8")
+    assert found["call_us"] == pytest.approx(1000)
+    assert [each["mib"] for each in found["bandwidths"]] == [0.125, 0.25]
     shown = servemark("show", str(only(tmp_path)))
     assert (shown.code, shown.out) == (0, done.out)
 
 
-def test_each_case_says_what_others_took_meanwhile(
-    servemark: Servemark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_libraries_stand_side_by_side(run: Run) -> None:
+    done, _ = run("softmax", "--library", "torch,onnxruntime")
+    assert f"torch {version('torch')}, onnxruntime {version('onnxruntime')}" in done.out
+    assert "2 cases: 2 measured" in done.out
+
+
+def test_each_case_says_what_others_took_meanwhile(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running, "busy_share", lambda: 0.0)
     others_take(monkeypatch, [replace(QUIET, other=0.78), CannotTell("/proc cannot be read"), QUIET])
-    done = servemark("kernels", *FAMILIES, "--report", "--out", str(tmp_path))
-    assert done.code == 0, done.err
+    done, document = run(*FAMILIES, "--report")
     words = (
         "1 of 3 cases were timed while other work used more than 5% of the cores, layer_norm rows=512 width=1024 "
         "fp32 beside most (40%): their times are upper bounds."
@@ -113,40 +127,33 @@ def test_each_case_says_what_others_took_meanwhile(
     assert words in " ".join(done.out.split())
     assert "0 failed; other work used 21% of the cores: times are upper bounds" in done.out
     assert words in (only(tmp_path) / "report.html").read_text()
-    found = [(case["family"], case["other_cpu_share"]) for case in document_of(only(tmp_path))["cases"]]
+    found = [(case["family"], case["other_cpu_share"]) for case in document["cases"]]
     assert found == [("layer_norm", pytest.approx(0.4)), ("softmax", None), ("embedding", pytest.approx(0.02))]
-    assert document_of(only(tmp_path))["cases"][1]["other_cpu_share_reason"] == "/proc cannot be read"
+    assert document["cases"][1]["other_cpu_share_reason"] == "/proc cannot be read"
 
 
-def test_a_machine_that_is_not_steady_is_told(
-    monkeypatch: pytest.MonkeyPatch, servemark: Servemark, tmp_path: Path
-) -> None:
+def test_a_machine_that_is_not_steady_is_told(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
     coming = itertools.cycle([1.0, 1.0, 1.2, 1.2])
     words = "before each case a product took 1.10 ms (IQR 18%) and a copy 4.00 ms (IQR 0%)."
     monkeypatch.setattr(timed, "_probe", lambda _: {"product_ms": next(coming), "copy_ms": 4.0})
-    six = ("softmax", "layer_norm", "batch_norm", "lrn", "pooling", "dropout", "element_wise", "embedding")
-    done = servemark("kernels", *six, "--out", str(tmp_path))
-    assert done.code == 0, done.err
-    assert words in " ".join(done.out.split())
+    eight = ("softmax", "layer_norm", "batch_norm", "lrn", "pooling", "dropout", "element_wise", "embedding")
+    assert words in " ".join(run(*eight)[0].out.split())
     monkeypatch.setattr(timed, "_probe", lambda _: {"product_ms": 1.0, "copy_ms": 4.0})
-    assert "not steady" not in servemark("kernels", *six, "--out", str(tmp_path)).out
+    assert "not steady" not in run(*eight)[0].out
 
 
-def test_a_second_precision_takes_the_bandwidths_of_the_first(servemark: Servemark, tmp_path: Path) -> None:
+def test_a_second_precision_takes_the_bandwidths_of_the_first(run: Run) -> None:
     asked = [word for name in ("fp32", "int8", "fp32") for word in ("--precision", name)]
-    done = servemark("kernels", "gemm", *asked, "--out", str(tmp_path))
-    assert done.code == 0, done.err
-    document = document_of(only(tmp_path))
+    _, document = run("gemm", *asked)
     first, second = document["ceilings"]
     named = [(case["label"], case["precision"]) for case in document["cases"]]
     assert len(named) == len({*named})
     assert (second["precision"], second["bandwidths"]) == ("int8", first["bandwidths"])
 
 
-def test_json_prints_the_document_alone(servemark: Servemark, tmp_path: Path) -> None:
-    done = servemark("kernels", "softmax", "--json", "--out", str(tmp_path))
-    assert (done.code, done.err) == (0, "")
-    assert json.loads(done.out) == document_of(only(tmp_path))
+def test_json_prints_the_document_alone(run: Run) -> None:
+    done, document = run("softmax", "--json")
+    assert (done.err, json.loads(done.out)) == ("", document)
 
 
 def test_a_run_that_was_ended_goes_on_where_it_stopped(
@@ -196,14 +203,11 @@ def interrupted(*_: object) -> None:
 
 
 def test_the_next_run_takes_the_ceilings_that_are_kept_unless_told_otherwise(
-    servemark: Servemark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def run_once(*options: str) -> tuple[Any, str]:
-        before = {*tmp_path.iterdir()}
-        done = servemark("kernels", "softmax", "--out", str(tmp_path), *options)
-        assert done.code == 0, done.err
-        [folder] = [each for each in tmp_path.iterdir() if each not in before and each.is_dir()]
-        return document_of(folder)["ceilings"][0], done.err + done.out
+        done, document = run("softmax", *options)
+        return document["ceilings"][0], done.err + done.out
 
     first, said = run_once()
     assert "kept since" not in said
@@ -219,16 +223,14 @@ def test_the_next_run_takes_the_ceilings_that_are_kept_unless_told_otherwise(
 
 
 def test_a_ceiling_that_cannot_be_measured_ends_no_run(
-    servemark: Servemark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Device, "available_bytes", lambda _: 1 << 18)
-    done = servemark("kernels", "embedding", "activation", "--report", "--out", str(tmp_path))
-    assert done.code == 0, done.err
+    done, document = run("embedding", "activation", "--report")
     words = "all working sets: 25% of the free memory are 64 KiB"
     assert f"ceilings of fp32: left out {words}" in done.err
     assert f"Left out of the ceilings: {words}." in done.out
     assert words in (only(tmp_path) / "report.html").read_text()
-    document = document_of(only(tmp_path))
     assert (document["ceilings"], document["held_mib"]) == ([], None)
     assert {case["status"] for case in document["cases"]} == {"skipped"}  # there is no room for them either
 
@@ -240,15 +242,12 @@ def test_a_ceiling_that_cannot_be_measured_ends_no_run(
             Device("cpu", 2, 480 << 20),
             "The system reports a cache of 480 MiB; these cores were seen to hold 0.125 MiB.",
         ),
-        (
-            Device("cpu", 2, 32 << 20, cache_reported=False),
-            "The system reports no cache; these cores were seen to hold",
-        ),
+        (Device("cpu", 2, 32 << 20, cache_reported=False), "reports no cache; these cores were seen to hold"),
     ],
     ids=["480 MiB", "none"],
 )
 def test_what_the_cores_hold_is_told_beside_what_the_system_reports(
-    servemark: Servemark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: Device, words: str
+    run: Run, monkeypatch: pytest.MonkeyPatch, device: Device, words: str
 ) -> None:
     taken: list[Device] = []
 
@@ -258,10 +257,8 @@ def test_what_the_cores_hold_is_told_beside_what_the_system_reports(
 
     monkeypatch.setattr(Device, "named", lambda _: device)
     monkeypatch.setattr(running, "measure", noted)
-    done = servemark("kernels", "softmax", "--out", str(tmp_path))
-    assert done.code == 0, done.err
+    done, document = run("softmax")
     assert words in done.out
-    document = document_of(only(tmp_path))
     assert document["cache_mib"] == (480 if device.cache_reported else None)
     assert taken[0].cache_bytes == document["held_mib"] * 2**20  # the cold copies' and the probes'
 
@@ -324,14 +321,20 @@ def test_skipped_cases_are_counted_by_reason(servemark: Servemark, tmp_path: Pat
         (["--cache", "warm"], "one of: hot, cold"),
         (["--case-limit", "0"], "--case-limit"),
         (["--resume", "nowhere"], "name a result directory"),
+        (["--library", "mxnet"], "one of: torch, "),
+        (["--library", "torch,openvino"], "openvino is not"),
+        (["--workload", "nothing"], "unknown workload"),
+        (["--workload", "ranking", "--suite", "quick"], "--workload with --suite quick"),
+        (["--workload", "ranking", "--precision", "int8"], "--workload with --precision int8"),
+        (["--workload", "ranking", "-b", "0"], "at least 1"),
     ],
 )
 def test_bad_input_is_an_error_with_its_remedy(
-    servemark: Servemark, tmp_path: Path, arguments: list[str], words: str
+    servemark: Servemark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], words: str
 ) -> None:
+    monkeypatch.setattr(library("openvino"), "PACKAGES", ("not-there",))
     done = servemark("kernels", *arguments, "--out", str(tmp_path / "results"))
-    assert (done.code, words in done.err) == (BAD_INPUT, True), done.err
-    assert "fix: " in done.err
+    assert (done.code, words in done.err, "fix: " in done.err) == (BAD_INPUT, True, True), done.err
     assert not (tmp_path / "results").exists()
 
 

@@ -13,7 +13,7 @@ from servemark.cli import build
 from servemark.paths import CHECKOUT
 from servemark.results.kinds import KINDS
 from servemark.workload import workloads
-from tools import result_reference, site_pages
+from tools import site_pages
 from tools.cli_reference import reference
 from tools.model_cards import cards, models
 
@@ -27,7 +27,7 @@ def test_the_command_line_reference_is_current() -> None:
 
 
 def test_the_reference_says_where_each_document_comes_from() -> None:
-    files = result_reference.reference().partition("\n## Files\n")[2].partition("\n## ")[0]
+    files = site_pages.result_page().partition("\n## Files\n")[2].partition("\n## ")[0]
     documents = [types[0].__name__ for types in KINDS.values()]
     assert not [each for each in documents if f"[{each}](#{each.lower()}) |" not in files]
 

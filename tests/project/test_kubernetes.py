@@ -51,9 +51,8 @@ def test_schemas(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for found in objects(folder):
         kubernetes_validate.validate(found, VERSION, strict=True)
     kinds = {found["kind"] for found in objects(folder)}
-    assert kinds == {
-        "Namespace", "NetworkPolicy", "Deployment", "Job", "Service", "ConfigMap", "PersistentVolumeClaim",
-    }  # fmt: skip
+    run = {"Deployment", "Job", "Service", "ConfigMap", "PersistentVolumeClaim"}
+    assert kinds == {"Namespace", "NetworkPolicy"} | run
 
 
 def test_the_reader_of_results_mounts_the_claim_that_the_master_writes() -> None:
@@ -203,36 +202,24 @@ def test_on_a_gpu_the_copied_entry_is_placed_there(tmp_path: Path) -> None:
 
 
 @every_folder
-def test_prometheus_reads_every_pod_of_triton(folder: Path) -> None:
-    config = yaml.safe_load(of_kind(folder, "ConfigMap")["prometheus"]["data"]["prometheus.yml"])
+def test_prometheus_reads_every_pod_of_triton_and_the_master_and_has_the_rules(folder: Path) -> None:
+    prometheus, config_maps = of_kind(folder, "Deployment")["prometheus"], of_kind(folder, "ConfigMap")
+    assert f"--config.file={mount_of(prometheus, 'config')}/prometheus.yml" in arguments(prometheus)
+    config = yaml.safe_load(config_maps["prometheus"]["data"]["prometheus.yml"])
     jobs = {job["job_name"]: job for job in config["scrape_configs"]}
     [found] = jobs["triton"]["dns_sd_configs"]
-    [name] = found["names"]
-    service = of_kind(folder, "Service")[name]
-    assert service["spec"]["clusterIP"] == "None"
+    service = of_kind(folder, "Service")[found["names"][0]]
+    assert (len(found["names"]), service["spec"]["clusterIP"]) == (1, "None")
     assert behind(folder, service)["metadata"]["name"] == "triton"
     assert found["port"] == service["spec"]["ports"][0]["port"]
-    assert (
-        f"--config.file={mount_of(of_kind(folder, 'Deployment')['prometheus'], 'config')}/prometheus.yml"
-        in arguments(of_kind(folder, "Deployment")["prometheus"])
-    )
-
-
-@every_folder
-def test_prometheus_reads_the_master_and_has_the_rules(folder: Path) -> None:
-    prometheus, config_maps = of_kind(folder, "Deployment")["prometheus"], of_kind(folder, "ConfigMap")
-    config = yaml.safe_load(config_maps["prometheus"]["data"]["prometheus.yml"])
-    [job] = [job for job in config["scrape_configs"] if job["job_name"] == "servemark"]
-    [[name, port]] = [target.split(":") for found in job["static_configs"] for target in found["targets"]]
+    [[name, port]] = [target.split(":") for each in jobs["servemark"]["static_configs"] for target in each["targets"]]
     assert behind(folder, of_kind(folder, "Service")[name])["metadata"]["name"] == "load-master"
     assert int(port) == port_names(workloads(folder)["load-master"])["metrics"]
-    [(_, text)] = config_maps["load"]["data"].items()
+    [text] = config_maps["load"]["data"].values()
     assert f"metrics-port = {port}\n" in text
-    [rules] = config["rule_files"]
-    assert rules == f"{mount_of(prometheus, 'rules')}/*.yml"
-    assert (DASHBOARDS / "prometheus" / "rules" / "slo.yml").read_text() == config_maps["prometheus-rules"]["data"][
-        "slo.yml"
-    ]
+    assert config["rule_files"] == [f"{mount_of(prometheus, 'rules')}/*.yml"]
+    rules = config_maps["prometheus-rules"]["data"]["slo.yml"]
+    assert (DASHBOARDS / "prometheus" / "rules" / "slo.yml").read_text() == rules
 
 
 @every_folder

@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from servemark.explain.document import explanation
-from servemark.explain.replay import replay
+from servemark.explain.queue import Setup, replay
 from servemark.explain.tail import Evidence
-from servemark.explain.timeline import Floats, Machine, Sent, Served, Setup, Times
-from servemark.results.schema.explanation import Explanation
+from servemark.explain.timeline import Floats, Machine, Sent, Served, Times
 
 MS = 1_000_000
 START = 1_000_000 * MS
@@ -73,13 +73,9 @@ class Synthetic:
         waited = {"waited": (queued, waits_in), "client_waited": (begun, client_waits)}
         return Evidence(everything, served, self._machine(rng, int(done.max()), served, waited), self.setup)
 
-    def explained(self) -> Explanation:
+    def explained(self) -> Any:
         """Explain it. Raises ValueError where it has too few requests."""
-        evidence = self.evidence()
-        found = explanation(evidence.sent, evidence.served, evidence.machine, evidence.setup)
-        if found is None:
-            raise ValueError("too few requests")
-        return found
+        return explained(self.evidence())
 
     def _way(self, rng: np.random.Generator, count: int) -> Times:
         return (self.way_ms * MS * rng.uniform(0.75, 1.25, count)).astype(np.int64)
@@ -131,6 +127,14 @@ class Synthetic:
         columns = {"server_cpu": server, "others": others, "busy": busy, **waits, "stopped": stopped}
         counters = {name: np.maximum.accumulate(column.astype(np.int64)) for name, column in columns.items()}
         return Machine(at=at, stolen=np.zeros(len(at), np.int64), cores=CORES, **counters)
+
+
+def explained(evidence: Evidence, note: str = "", *, traced: bool = True) -> Any:
+    """Explain a run, maybe without the server's trace. Raises ValueError where it has too few requests."""
+    served = evidence.served if traced else None
+    if (found := explanation(evidence.sent, served, evidence.machine, evidence.setup, note)) is None:
+        raise ValueError("too few requests")
+    return found
 
 
 def _after(times: Times, stops: Stops) -> Times:

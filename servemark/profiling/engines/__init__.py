@@ -4,8 +4,8 @@ A module says which profiler it asks on which kind of device (`PROFILERS`), why 
 None where it does), and loads an engine with it (`Profiler`).
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from servemark.documents.request import DEFAULT_ENGINE
@@ -17,33 +17,23 @@ from servemark.repository.model_config import Settings
 from servemark.workload import Arrays, Engine
 
 
-class Loaded(Protocol):
+class Loaded(ABC):
     """A loaded engine, with its profiler at hand. Calls must not overlap."""
 
-    @property
-    def engine(self) -> Engine:
-        """The engine, which is not profiled when it is run by itself."""
+    def __init__(self, engine: Engine) -> None:
+        """`engine` is not profiled when it is run by itself."""
+        self.engine, self._found = engine, list[Inference]()
 
+    @abstractmethod
     def profiled(self, inputs: Arrays) -> float:
         """Make one inference with the profiler on; its seconds."""
 
     def forget(self) -> None:
         """Leave out what was profiled until now: it was a warm-up."""
-
-    def inferences(self) -> Sequence[Inference]:
-        """End the profiler; what it saw, an inference for each one, or their mean where it keeps no more."""
-
-
-class Keeping:
-    """A profiler that keeps each inference as it is made."""
-
-    def __init__(self) -> None:
-        self._found = list[Inference]()
-
-    def forget(self) -> None:
         self._found.clear()
 
     def inferences(self) -> list[Inference]:
+        """End the profiler; what it saw, an inference for each one, or their mean where it keeps no more."""
         return self._found
 
 
@@ -89,17 +79,13 @@ def modules_of(entry: Entry) -> Mapping[str, str]:
     PyTorch's exporter writes the modules of a node into its metadata, outermost first, and itself last.
     """
     file = Entry(entry.repository, entry.workload, DEFAULT_ENGINE).version / "model.onnx"
+    found: dict[str, str] = {}
     if not file.is_file():
-        return {}
-    return _scopes(file)
-
-
-def _scopes(file: Path) -> dict[str, str]:
+        return found
     import ast
 
     import onnx
 
-    found: dict[str, str] = {}
     graphs = [onnx.load(file, load_external_data=False).graph]
     while graphs:
         for node in graphs.pop().node:

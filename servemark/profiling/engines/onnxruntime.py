@@ -10,13 +10,11 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from kernels.tracing.onnx_calls import ENDING, Record, runs_of
-from servemark.profiling.counts import Shaped, bytes_of, flops_of
-from servemark.profiling.engines import loaded, modules_of
-from servemark.profiling.kernels import Span, Trace, on_device, traced
-from servemark.profiling.timeline import Event, Inference, with_steps
+from servemark.profiling.engines import Loaded, loaded, modules_of
+from servemark.profiling.operators import Shaped, work_of
+from servemark.profiling.timeline import Event, Inference, Span, Trace, on_device, traced, with_steps
 from servemark.repository.entry import Entry
 from servemark.workload import Arrays
 from servers.engines.onnxruntime import KEEP_WEIGHTS, PROFILE, STOP_SPINNING, OnnxRuntime
@@ -38,16 +36,15 @@ _BYTES = {
     "uint8": 1,
     "bool": 1,
 }
-Work = tuple[int | None, int | None]
 
 
-class Profiler:
+class Profiler(Loaded):
     """A plain session and one with its profile, and what each node computes and moves."""
 
     def __init__(self, entry: Entry, device: str, inputs: Arrays) -> None:
         # Two sessions run in turns. The threads of one would take the cores while the other computes: ResNet-50 took
         # 76 ms instead of 39 ms on 2 cores.
-        self.engine = loaded(entry, device, ALONE)
+        super().__init__(loaded(entry, device, ALONE))
         assert isinstance(self.engine, OnnxRuntime)
         # A graph that is replayed runs no nodes.
         options = ALONE | ({"cuda_graph": "false"} if self.engine.keeps_graphs else {})
@@ -56,7 +53,10 @@ class Profiler:
         with _Session(entry, device, options | {KEEP_WEIGHTS: "1"}) as session:
             session.run(inputs)
             [records] = session.runs()
-        self._work = [_work(each["args"]) for each in records]
+        self._work = [
+            work_of(said["op_name"], _shapes(said["input_type_shape"]), _shapes(said["output_type_shape"]))
+            for said in (each["args"] for each in records)
+        ]
         self._session, self._forgotten = _Session(entry, device, options), 0
         self._seconds, self._traces = list[float](), list[Trace]()
 
@@ -134,11 +134,6 @@ class _Session(contextlib.ExitStack):
     def runs(self) -> list[list[Record]]:
         """End the profile; its runs."""
         return runs_of(json.loads(Path(self._engine.session.end_profiling()).read_text()))
-
-
-def _work(said: Mapping[str, Any]) -> Work:
-    operator, inputs, outputs = said["op_name"], _shapes(said["input_type_shape"]), _shapes(said["output_type_shape"])
-    return flops_of(operator, inputs, outputs), bytes_of(operator, inputs, outputs)
 
 
 def _shapes(described: Sequence[Mapping[str, list[int]]]) -> list[Shaped]:

@@ -4,13 +4,12 @@ It is a mean over all inferences of the compiled model, cut to whole microsecond
 """
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from servemark.profiling.categories import category_of
-from servemark.profiling.counts import Shaped, bytes_of, flops_of
-from servemark.profiling.engines import loaded, modules_of
+from servemark.profiling.engines import Loaded, loaded, modules_of
+from servemark.profiling.operators import Shaped, Work, bytes_of, category_of, flops_of
 from servemark.profiling.timeline import Event, Inference
 from servemark.repository.entry import Entry
 from servemark.workload import Arrays
@@ -35,18 +34,17 @@ class _Node:
     written: int
 
 
-class Profiler:
+class Profiler(Loaded):
     """A request of a plain model, and one of a model that counts."""
 
     def __init__(self, entry: Entry, device: str, inputs: Arrays) -> None:
-        self.engine = loaded(entry, device)
+        super().__init__(loaded(entry, device))
         counting = loaded(entry, device, {"PERF_COUNT": "YES"})
         assert isinstance(counting, OpenVino)
         self._counting = counting
         self._modules = modules_of(entry)
         self._nodes = _nodes(str(entry.version / "model.xml"), inputs)
         self._made_of = _originals(counting.compiled)
-
         self._seconds, self._forgotten, self._before = list[float](), 0, dict[str, float]()
 
     def profiled(self, inputs: Arrays) -> float:
@@ -76,10 +74,9 @@ class Profiler:
 
     def _event(self, name: str, kind: str, at_us: float, us: float) -> Event:
         named = self._made_of.get(name) or [name]
-        made_of = [
-            *dict.fromkeys(part for each in named for part in (f"{each}{_PRODUCT}", each) if part in self._nodes)
-        ]
-        flops, moved = _work([self._nodes[each] for each in made_of], made_of)
+        parts = (part for each in named for part in (f"{each}{_PRODUCT}", each) if part in self._nodes)
+        made_of = {part: self._nodes[part] for part in parts}
+        flops, moved = _work(made_of)
         if not made_of and category_of(kind) not in {"convolution", "gemm"}:
             flops = 0  # the engine has put it between others
         modules = (self._modules[each.partition("/")[0]] for each in made_of if each.partition("/")[0] in self._modules)
@@ -96,14 +93,14 @@ def _originals(compiled: "openvino.CompiledModel") -> dict[str, list[str]]:
     return found
 
 
-def _work(nodes: Iterable[_Node], made_of: Iterable[str]) -> tuple[int | None, int | None]:
+def _work(nodes: Mapping[str, _Node]) -> Work:
     """The operations of fused nodes, and the bytes that they read from outside and write at their end."""
-    nodes, inside = [*nodes], {*made_of}
     if not nodes:
         return None, None
-    reads = {name: size for node in nodes for name, size in node.reads.items() if name not in inside}
-    flops = [node.flops for node in nodes if node.flops is not None]
-    return sum(flops) if len(flops) == len(nodes) else None, sum(reads.values()) + nodes[-1].written
+    reads = {name: size for node in nodes.values() for name, size in node.reads.items() if name not in nodes}
+    flops = [node.flops for node in nodes.values() if node.flops is not None]
+    written = [*nodes.values()][-1].written
+    return sum(flops) if len(flops) == len(nodes) else None, sum(reads.values()) + written
 
 
 def _nodes(file: str, inputs: Arrays) -> dict[str, _Node]:

@@ -3,11 +3,9 @@
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from servemark.profiling.categories import plain
-from servemark.profiling.counts import Shaped, bytes_of
-from servemark.profiling.engines import Keeping, loaded
-from servemark.profiling.kernels import Span, on_device, traced
-from servemark.profiling.timeline import Event, Inference, with_steps
+from servemark.profiling.engines import Loaded, loaded
+from servemark.profiling.operators import Shaped, bytes_of, plain
+from servemark.profiling.timeline import Event, Inference, Span, on_device, traced, with_steps
 from servemark.repository.entry import Entry
 from servemark.workload import Arrays
 from servers.engines.pytorch import PyTorch
@@ -32,14 +30,13 @@ class Node(NamedTuple):
     bytes: int
 
 
-class Profiler(Keeping):
+class Profiler(Loaded):
     """A program, and its nodes in the order in which they run: it runs once node by node, so that shapes are known."""
 
     def __init__(self, entry: Entry, device: str, inputs: Arrays) -> None:
-        super().__init__()
         engine = loaded(entry, device)
         assert isinstance(engine, PyTorch)
-        self.engine = engine
+        super().__init__(engine)
         self._nodes = nodes_of(engine, inputs)
 
     def profiled(self, inputs: Arrays) -> float:

@@ -6,11 +6,12 @@ The trace has no shapes. They are inferred in a copy of the graph whose inputs h
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from servemark.profiling.counts import Shaped, bytes_of, flops_of
-from servemark.profiling.engines import Keeping, loaded, modules_of
+from servemark.profiling.engines import Loaded, loaded, modules_of
+from servemark.profiling.operators import Shaped, Work, work_of
 from servemark.profiling.timeline import Event, Inference, with_steps
 from servemark.repository.entry import Entry
 from servemark.workload import Arrays
@@ -22,17 +23,15 @@ _WITH_OPERATORS = 2
 """Level of the host tracer at which each node is an event."""
 _FUSED_DEPTH = 4
 """Nodes between the last one of a fusion, whose name it has, and its convolution or product."""
-Work = tuple[int | None, int | None]
 
 
-class Profiler(Keeping):
+class Profiler(Loaded):
     """A signature, with modules and work of its nodes."""
 
     def __init__(self, entry: Entry, device: str, inputs: Arrays) -> None:
-        super().__init__()
         engine = loaded(entry, device)
         assert isinstance(engine, TensorFlow)
-        self.engine = engine
+        super().__init__(engine)
         self._modules = modules_of(entry)
         self._nodes = _nodes(engine.function, engine.names.fed(inputs))
 
@@ -55,7 +54,8 @@ class Profiler(Keeping):
             space.ParseFromString(file.read_bytes())
         events = sorted(self._events(space), key=lambda event: event.start_us)
         begun_us = events[0].start_us if events else 0.0
-        self._found.append(Inference(seconds, with_steps([event.later(-begun_us) for event in events])))
+        placed = [replace(event, start_us=event.start_us - begun_us) for event in events]
+        self._found.append(Inference(seconds, with_steps(placed)))
         return seconds
 
     def _work(self, name: str, operator: str) -> Work:
@@ -104,10 +104,7 @@ def _nodes(function: Any, inputs: Arrays) -> dict[str, Any]:
 def _work(node: Any) -> Work:
     """Operations and bytes of a node as it stands in the file."""
     inputs, outputs = [_shaped(each) for each in node.inputs], [_shaped(each) for each in node.outputs]
-    known_in, known_out = [each for each in inputs if each], [each for each in outputs if each]
-    if len(known_in) < len(inputs) or len(known_out) < len(outputs):
-        return None, None
-    return flops_of(node.type, known_in, known_out, window_first=True), bytes_of(node.type, known_in, known_out)
+    return work_of(node.type, inputs, outputs, window_first=True)
 
 
 def _shaped(tensor: Any) -> Shaped | None:

@@ -5,8 +5,8 @@ import time
 from typing import TYPE_CHECKING
 
 from servemark.frameworks.tensorrt import Module
-from servemark.profiling.categories import known
-from servemark.profiling.engines import Keeping, loaded, modules_of
+from servemark.profiling.engines import Loaded, loaded, modules_of
+from servemark.profiling.operators import known
 from servemark.profiling.timeline import Event, Inference
 from servemark.repository.entry import Entry
 from servemark.workload import Arrays
@@ -19,12 +19,11 @@ PROFILERS = {"cuda": "TensorRT's layer profiler (IProfiler)"}
 NO_STEPS = "TensorRT reports no order of a loop's rounds"
 
 
-class Profiler(Keeping):
+class Profiler(Loaded):
     """A plan, and a second one whose context reports each layer."""
 
     def __init__(self, entry: Entry, device: str, inputs: Arrays) -> None:  # noqa: ARG002 - a plan tells no shapes
-        super().__init__()
-        self.engine = loaded(entry, device)
+        super().__init__(loaded(entry, device))
         reporting = loaded(entry, device)
         assert isinstance(reporting, TensorRT)
         self._reporting, self._layers = reporting, list[tuple[str, float]]()

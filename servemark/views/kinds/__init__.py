@@ -29,7 +29,7 @@ _MODULES = {
     "synthesis": "synthesis",
     # Profiles: one inference, or kernels, by part.
     "profile": "profile",
-    "kernels": "kernels.views.article",
+    "kernels": "kernels.views",
     # Differences: saved ones judged.
     "saved_comparison": "difference",
     "history": "difference",

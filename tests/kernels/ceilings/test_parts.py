@@ -10,7 +10,7 @@ from kernels.ceilings.parts import BLOCK, bandwidth_gbps, call_us, filled, produ
 from kernels.measurement import measure
 from kernels.measurement.case import Case, Method, Unmeasured
 from kernels.measurement.device import Device
-from kernels.measurement.timing import Samples
+from kernels.measurement.measure import Samples
 from servemark.machine.own_process import ERRORS
 
 DEVICE = Device("cpu", cores=1, cache_bytes=1 << 20, features=frozenset({"avx2"}))

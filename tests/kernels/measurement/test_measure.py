@@ -1,7 +1,8 @@
-"""One case: skipped with its reason, failed where it is wrong, judged by the ceiling that allows least."""
+"""One case: skipped with its reason, failed where it is wrong, judged by the lowest ceiling, timed in blocks."""
 
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, Self
 
 import pytest
 import torch
@@ -11,8 +12,19 @@ from kernels.measurement import measure as module
 from kernels.measurement.case import Case, Method, copies, needed_bytes
 from kernels.measurement.device import Device
 from kernels.measurement.kernel import Bound, TensorFactory
-from kernels.measurement.measure import MIN_COPY_BYTES, SIDE, measure, prepared_for, probes_of
-from kernels.measurement.timing import Samples
+from kernels.measurement.measure import (
+    MIN_COPY_BYTES,
+    MIN_SAMPLES,
+    MIN_TAIL_SAMPLES,
+    SIDE,
+    Samples,
+    measure,
+    prepared_for,
+    probes_of,
+    rotating,
+    time_on_cpu,
+    time_on_gpu,
+)
 from servemark.results.schema.header import reason_of
 from servemark.results.schema.kernels import Ceiling
 
@@ -207,3 +219,106 @@ def test_a_product_and_a_copy_that_no_cache_holds() -> None:
     assert product.shape == (SIDE, SIDE)
     assert copied.numel() * 4 * 2 == 2 * MIN_COPY_BYTES
     assert probes_of(device) is probes
+
+
+def test_the_distribution_in_ms() -> None:
+    found = Samples(tuple(n / 1e3 for n in range(1, 102)), calls=7).document()
+    distribution = {"median": 51, "iqr": 50, "p5": 6, "p95": 96, "min": 1, "samples": 101, "calls_per_sample": 7}
+    assert found == pytest.approx(distribution)
+
+
+def test_few_samples_have_no_tail() -> None:
+    found = Samples((1.0, 2.0, 3.0), calls=1).document()
+    assert (found["median"], found["p5"], found["p95"]) == (2000, None, None)
+    assert reason_of(found, "p95") == "needs 20 samples, has 3"
+
+
+class Gpu:
+    """A device each of whose calls takes a time, after Python has long returned; events note its clock."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds, self.now_s, self.calls, self.waits = seconds, 0.0, 0, 0
+
+    def timed(self) -> Samples:
+        return time_on_gpu(self.call, lambda: Edge(self), self.synchronize, budget_s=1.0)
+
+    def call(self) -> None:
+        self.calls += 1
+        self.now_s += self.seconds
+
+    def synchronize(self) -> None:
+        self.waits += 1
+
+
+class Edge:
+    def __init__(self, gpu: Gpu) -> None:
+        self._gpu, self.at_s = gpu, 0.0
+
+    def record(self) -> None:
+        self.at_s = self._gpu.now_s
+
+    def elapsed_time(self, end_event: Self, /) -> float:
+        return (end_event.at_s - self.at_s) * 1e3
+
+
+def test_a_gpu_s_short_call_is_timed_in_blocks() -> None:
+    gpu = Gpu(100e-6)
+    found = gpu.timed()
+    assert found.calls == 16  # the least power of two that takes a millisecond
+    assert found.median == pytest.approx(100e-6)
+    assert len(found.seconds) in {625, 626}
+    assert gpu.waits < 10  # of the device, not once for each block
+
+
+def test_a_gpu_s_long_call_has_a_few_samples() -> None:
+    gpu = Gpu(2.0)
+    found = gpu.timed()
+    assert (found.calls, len(found.seconds), gpu.calls) == (1, MIN_SAMPLES, MIN_SAMPLES + 2)
+
+
+class Watch:
+    """A `timeit.Timer` whose calls take `each_s`."""
+
+    each_s = 0.0
+
+    def __init__(self, *_: object, **__: object) -> None:
+        pass
+
+    def timeit(self, number: int) -> float:
+        return number * self.each_s
+
+
+@pytest.mark.parametrize(
+    ("each_s", "calls", "samples"),
+    [
+        (0.9e-6, 1334, 833),  # 1.2 ms each
+        (1.5e-3, 1, 667),
+        (0.06, 1, MIN_TAIL_SAMPLES),  # a second holds 17
+        (0.3, 1, 7),  # two seconds would not hold 20
+        (2.0, 1, MIN_SAMPLES),
+    ],
+)
+def test_a_cpu_s_samples_are_blocks_of_a_millisecond_at_least(
+    monkeypatch: pytest.MonkeyPatch, each_s: float, calls: int, samples: int
+) -> None:
+    monkeypatch.setattr(Watch, "each_s", each_s)
+    monkeypatch.setattr("timeit.Timer", Watch)
+    found = time_on_cpu(print, first_s=each_s, threads=1, budget_s=1.0)
+    assert (found.calls, len(found.seconds)) == (calls, samples)
+    assert found.median == pytest.approx(each_s)
+
+
+def test_a_cpu_s_calls_are_made_on_the_threads_that_were_asked_for() -> None:
+    seen: list[int] = []
+    before = torch.get_num_threads()
+    time_on_cpu(lambda: seen.append(torch.get_num_threads()), first_s=1e-3, threads=before + 1, budget_s=0.01)
+    assert set(seen) == {before + 1}
+    assert torch.get_num_threads() == before
+
+
+def test_cold_calls_take_turns() -> None:
+    seen: list[int] = []
+    call = rotating([partial(seen.append, number) for number in range(3)])
+    for _ in range(7):
+        call()
+    assert seen == [0, 1, 2, 0, 1, 2, 0]

@@ -1,7 +1,6 @@
 """A workload's kernels and its latency's parts: by hand from a profile's tree, and of a tiny model from end to end."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +11,7 @@ from kernels import running
 from kernels.measurement import measure
 from kernels.measurement.case import Case
 from kernels.measurement.device import Device
-from kernels.measurement.timing import Samples
+from kernels.measurement.measure import Samples
 from kernels.tracing import workload
 from kernels.tracing.calls import Call
 from kernels.tracing.workload import Trace, document, kernels, matched, shares_of, trace_apart
@@ -21,6 +20,7 @@ from servemark.machine import own_process
 from servemark.results.schema.header import reason_of
 from tests.support.command_line import BAD_INPUT, Servemark
 from tests.support.documents import validated
+from tests.support.in_process import call_here
 from tests.support.saved_documents import ceiling
 
 RELU, COPY = (Case.of("activation", function="relu", length=8), Case.of("memory", operation="copy", length=8))
@@ -79,18 +79,10 @@ def test_shares_of_a_real_run() -> None:
     assert shares_of([Call("aten::mm")] * 2, product) is None
 
 
-@pytest.fixture
-def _in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    def here(_: object, call: Callable[..., Any], *arguments: object, timeout_s: float) -> Any:  # noqa: ARG001
-        return call(*arguments)
-
-    monkeypatch.setattr(own_process.OwnProcess, "run", here)
-
-
-@pytest.mark.usefixtures("_in_this_process")
 def test_a_tiny_workload_from_the_command_line(
     servemark: Servemark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    call_here(monkeypatch)
     monkeypatch.setattr(running, "ceiling_of", lambda *_: ceiling())
     monkeypatch.setattr(measure, "time_on_cpu", lambda *_: Samples((1e-3,) * 30, calls=1))
     done = servemark("kernels", "--workload", "ranking_tiny", "-b", "2", "--out", str(tmp_path))
@@ -120,24 +112,10 @@ def test_what_a_model_raises_is_an_error_of_its_tracing(
         trace_apart("ranking_tiny", 1, Device("cpu", 2, 32 << 20))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--workload", "nothing"], "unknown workload"),
-        (["--workload", "ranking", "--suite", "quick"], "--workload with --suite quick"),
-        (["--workload", "ranking", "--precision", "int8"], "--workload with --precision int8"),
-        (["--workload", "ranking", "-b", "0"], "at least 1"),
-    ],
-)
-def test_bad_input(servemark: Servemark, tmp_path: Path, arguments: list[str], words: str) -> None:
-    done = servemark("kernels", *arguments, "--out", str(tmp_path / "results"))
-    assert (done.code, words in done.err) == (BAD_INPUT, True), done.err
-
-
-@pytest.mark.usefixtures("_in_this_process")
 def test_a_family_that_the_workload_lacks(
     servemark: Servemark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    call_here(monkeypatch)
     traced = document("ranking", 1, CALLS, 1e-3, None)
     monkeypatch.setattr(workload, "trace", lambda *_: Trace(kernels(CALLS, "x"), traced))
     done = servemark("kernels", "lrn", "--workload", "ranking", "--out", str(tmp_path / "results"))

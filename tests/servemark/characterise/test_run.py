@@ -24,19 +24,15 @@ from servemark.workload import get
 from tests.support.characterised import NAMES, document, options
 from tests.support.command_line import Servemark
 from tests.support.documents import validated
+from tests.support.in_process import call_here
 
 TINY = ("ncf_tiny", "ranking_tiny", "spatial_transformer_tiny", "wgan_tiny")
-
-
-def here(call: Any, *arguments: Any, timeout_s: float) -> Any:  # noqa: ARG001 - as it is called
-    """Measure in this process."""
-    return call(*arguments)
 
 
 @pytest.fixture
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(suite, "members", lambda _: [get(name) for name in TINY])
-    monkeypatch.setattr(run, "apart", here)
+    call_here(monkeypatch)
     monkeypatch.setattr(measure, "ROUNDS", (3, 3))
     monkeypatch.setattr(measure, "SECONDS", 0.0)
 

@@ -37,7 +37,7 @@ from tests.support import saved_documents
 from tests.support.load_config import config
 from tests.support.measured import answered, evenly, load_result, measured
 from tests.support.results import histogram_of, latencies
-from tools.result_reference import reference
+from tools.site_pages import result_page as reference
 
 DECLARED = """
 from servemark.figures.figure import Figure, summed

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from servemark.profiling.categories import CATEGORIES
 from servemark.profiling.document import engine_profile
 from servemark.profiling.measure import Order
+from servemark.profiling.operators import CATEGORIES
 from servemark.profiling.timeline import Event, Inference
 from servemark.results.kinds import conformed
 from servemark.results.schema.header import reason_of

@@ -1,17 +1,17 @@
-"""Layers are traced in this process: one of its own imports torch anew, and tests/kernels/tracing tests that."""
+"""Layers are traced and timed in this process; tests/kernels/tracing tests that a process of its own does so."""
 
 from collections.abc import Iterator
 
 import pytest
 
-from kernels.tracing.workload import trace
+from tests.support.in_process import call_here
 
 
 @pytest.fixture(autouse=True)
-def _traced_here(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _here(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     import torch
 
     threads = torch.get_num_threads()
-    monkeypatch.setattr("servemark.synthesis.run.trace_apart", trace)
+    call_here(monkeypatch)
     yield
     torch.set_num_threads(threads)

@@ -3,9 +3,20 @@
 import numpy as np
 import pytest
 
-from servemark.synthesis import match
 from servemark.synthesis.layers import Convolution, Dense, Embedding, Layers
-from servemark.synthesis.plan import LANES, Chain, Link, _resized, ordered, search_chain, search_layers
+from servemark.synthesis.plan import (
+    LANES,
+    Chain,
+    Link,
+    Target,
+    _resized,
+    kolmogorov_smirnov,
+    ordered,
+    search_chain,
+    search_layers,
+    total,
+    wasserstein,
+)
 
 
 def made_up(name: str, widths: tuple[int, ...], kernel: int, side: int = 32) -> Layers:
@@ -18,14 +29,14 @@ def made_up(name: str, widths: tuple[int, ...], kernel: int, side: int = 32) -> 
 
 
 GIVEN = (made_up("a", (16, 16, 32, 32, 64, 64, 128, 128, 256), 3), made_up("b", (24, 24, 48, 48, 96, 96, 96), 5))
-TARGET = match.Target.of(GIVEN, Convolution)
+TARGET = Target.of(GIVEN, Convolution)
 
 
 def test_totals_are_those_of_the_mean_workload() -> None:
     layers = search_chain(GIVEN, 0, steps=6000).layers()
     assert layers is not None
     assert len(layers) == TARGET.layers == 8
-    assert {name: match.total(layers, name) for name in TARGET.totals} == pytest.approx(TARGET.totals, rel=0.05)
+    assert {name: total(layers, name) for name in TARGET.totals} == pytest.approx(TARGET.totals, rel=0.05)
     distances = [TARGET.distances(layers, feature)[0] for feature in Convolution.FEATURES]
     assert sum(distances) / len(distances) < 0.5
 
@@ -59,9 +70,9 @@ def test_layers_of_two_workloads_meet_their_mean_totals() -> None:
         Layers("a", tuple(Dense(10, width, 2 * width) for width in (16, 32, 64, 128))),
         Layers("b", (Dense(1, 300, 400, calls=20), Dense(1, 400, 50, calls=20))),
     ]
-    found, target = search_layers(given, Dense, 0, steps=3000), match.Target.of(given, Dense)
+    found, target = search_layers(given, Dense, 0, steps=3000), Target.of(given, Dense)
     assert len(found) == 3
-    assert {name: match.total(found, name) for name in target.totals} == pytest.approx(target.totals, rel=0.05)
+    assert {name: total(found, name) for name in target.totals} == pytest.approx(target.totals, rel=0.05)
 
 
 def test_totals_are_met_where_a_tied_table_may_find_no_owner() -> None:
@@ -69,10 +80,10 @@ def test_totals_are_met_where_a_tied_table_may_find_no_owner() -> None:
         Layers("a", (Embedding(900, 64, 5), *[Embedding(900, 64, 1, tied=True, calls=calls) for calls in (5, 6, 7)])),
         Layers("b", (Embedding(40, 8, 1), Embedding(70, 8, 9))),
     ]
-    target = match.Target.of(given, Embedding)
+    target = Target.of(given, Embedding)
     for seed in range(8):
         found = ordered(search_layers(given, Embedding, seed, steps=2000))
-        assert {name: match.total(found, name) for name in target.totals} == pytest.approx(target.totals, rel=0.05)
+        assert {name: total(found, name) for name in target.totals} == pytest.approx(target.totals, rel=0.05)
 
 
 def test_a_table_that_is_resized_takes_those_tied_to_it_with_it() -> None:
@@ -87,6 +98,6 @@ def test_a_table_that_is_resized_takes_those_tied_to_it_with_it() -> None:
 @pytest.mark.parametrize("shift", [0.0, 0.5])
 def test_distances_of_known_samples(shift: float) -> None:
     theirs = np.arange(10.0)
-    assert match.wasserstein(theirs[::-1] + shift, theirs) == pytest.approx(shift)
-    assert match.kolmogorov_smirnov(theirs + 20, theirs) == 1
-    assert match.kolmogorov_smirnov(theirs, theirs) == 0
+    assert wasserstein(theirs[::-1] + shift, theirs) == pytest.approx(shift)
+    assert kolmogorov_smirnov(theirs + 20, theirs) == 1
+    assert kolmogorov_smirnov(theirs, theirs) == 0

@@ -24,11 +24,6 @@ from tests.support.command_line import Servemark
 from tests.support.documents import validated
 
 
-def here(call: Any, *arguments: Any, timeout_s: float) -> Any:  # noqa: ARG001 - as it is called
-    """Measure in this process."""
-    return call(*arguments)
-
-
 def export_here(names: Sequence[str], engine: str, repository: Path, precision: str) -> None:
     """Export in this process."""
     for name in names:
@@ -43,7 +38,6 @@ def test_a_network_of_tiny_ones_is_made_and_timed(
     monkeypatch.setattr(measure, "ROUNDS", (3, 3))
     monkeypatch.setattr(measure, "SECONDS", 0.0)
     monkeypatch.setattr(run, "make", partial(run.make, steps=300))
-    monkeypatch.setattr(run, "apart", here)
     monkeypatch.setattr(run, "export_where_needed", export_here)
     for name in ("vgg16_tiny", "resnet20_cifar_tiny", "wgan_tiny"):
         exported(name, "onnxruntime")

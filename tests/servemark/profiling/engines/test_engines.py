@@ -2,35 +2,32 @@
 
 import functools
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from servemark.errors import OptionError
-from servemark.profiling import engines, kernels, measure
-from servemark.profiling.categories import category_of, known
+from servemark.profiling import engines, measure, timeline
 from servemark.profiling.document import engine_profile
 from servemark.profiling.engines import profiler_module, profilers
 from servemark.profiling.engines.pytorch import Node, events_of
 from servemark.profiling.engines.tensorrt import operator_of
-from servemark.profiling.kernels import Kernel, Trace, on_device, read
 from servemark.profiling.measure import Measured, Order
-from servemark.profiling.timeline import Inference, wall_us
+from servemark.profiling.operators import category_of, known
+from servemark.profiling.timeline import Inference, Kernel, Trace, on_device, read, wall_us
 from servemark.repository.entry import Entry
-from servemark.results.schema.profile import EngineProfile
 from servemark.workload import Engine, get
 from servers.engines import engine_names
 from servers.engines.onnxruntime import OnnxRuntime
 from tests.support.exporting import Exports
 from tests.support.gpu_traces import of_torch
 
+Made = Callable[[str, str], Measured]
 ENGINES = ["onnxruntime", "openvino", "pytorch", "tensorflow"]
 CONVOLUTIONS, LOOP = "resnet20_cifar_tiny", "nmt_greedy_tiny"
 
 
 @pytest.fixture(scope="module")
-def profiled(exported: Exports) -> "functools._lru_cache_wrapper[Measured]":
+def profiled(exported: Exports) -> Made:
     """Profile a workload on an engine once for all tests."""
 
     @functools.cache
@@ -45,61 +42,40 @@ def profiled(exported: Exports) -> "functools._lru_cache_wrapper[Measured]":
     return made
 
 
-@pytest.fixture(params=ENGINES)
-def engine(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-def document(found: Measured, engine: str) -> EngineProfile:
-    return engine_profile(engine, found, None)
-
-
 def test_every_engine_has_a_profiler() -> None:
     assert profilers() == engine_names()
-    on = {name: set(profiler_module(name).PROFILERS) for name in profilers()}
-    both, cpu, gpu = {"cpu", "cuda"}, {"cpu"}, {"cuda"}
-    assert on["onnxruntime"] == on["pytorch"] == both
-    assert on["openvino"] == on["tensorflow"] == cpu
-    assert on["tensorrt"] == on["tensorrt_rtx"] == gpu
+    assert {name: [*profiler_module(name).PROFILERS] for name in profilers()} == {
+        "onnxruntime": ["cpu", "cuda"],
+        "openvino": ["cpu"],
+        "pytorch": ["cpu", "cuda"],
+        "tensorflow": ["cpu"],
+        "tensorrt": ["cuda"],
+        "tensorrt_rtx": ["cuda"],
+    }
 
 
-def test_operators_lie_within_the_inference(profiled: "functools._lru_cache_wrapper[Measured]", engine: str) -> None:
-    found = profiled(CONVOLUTIONS, engine)
-    assert 0 < sum(wall_us(found.inference)) <= found.inference.seconds * 1e6 * 1.001
-    assert found.cost["rounds"] == 3
-    assert found.cost["plain_ms"] > 0
-
-
-def test_operators_have_categories_and_shapes(profiled: "functools._lru_cache_wrapper[Measured]", engine: str) -> None:
-    found = document(profiled(CONVOLUTIONS, engine), engine)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_operators_lie_within_the_inference_with_categories_shapes_and_modules(profiled: Made, engine: str) -> None:
+    measured = profiled(CONVOLUTIONS, engine)
+    assert 0 < sum(wall_us(measured.inference)) <= measured.inference.seconds * 1e6 * 1.001
+    assert (measured.cost["rounds"], measured.cost["plain_ms"] > 0) == (3, True)
+    found = engine_profile(engine, measured, None)
     assert not found["unknown_operators"]
-    convolutions = [each for each in found["layers"] if each["category"] == "convolution"]
-    assert len(convolutions) == 7
+    modules = [each["module"] for each in found["layers"] if each["category"] == "convolution"]
+    assert (len(modules), all(modules), len(found["phases"]) > 3) == (7, True, True)
     expected = 2 * (get(CONVOLUTIONS).flops or 0)
     # ONNX Runtime pads channels to a block, which is more than the network's own
     assert found["flops"] is not None
     assert expected * 0.98 <= found["flops"] <= expected * (8 if engine == "onnxruntime" else 1.02)
 
 
-def test_layers_are_told_their_modules(profiled: "functools._lru_cache_wrapper[Measured]", engine: str) -> None:
-    found = document(profiled(CONVOLUTIONS, engine), engine)
-    told = [each for each in found["layers"] if each["category"] == "convolution" and each["module"]]
-    assert len(told) == 7
-    assert len(found["phases"]) > 3
-
-
 @pytest.mark.parametrize("looping", ["onnxruntime", "pytorch", "tensorflow"])
-def test_rounds_of_a_decoder_are_phases(profiled: "functools._lru_cache_wrapper[Measured]", looping: str) -> None:
-    found = document(profiled(LOOP, looping), looping)
+def test_rounds_of_a_decoder_are_phases(profiled: Made, looping: str) -> None:
+    found = engine_profile(looping, profiled(LOOP, looping), None)
     assert not [each for each in found["operators"] if not known(each["operator"])]
     names = [each["name"] for each in found["phases"]]
     assert {"step 1", "step 2"} <= set(names)
     assert any(name.startswith("before the steps") for name in names)
-
-
-def test_a_batch_that_the_workload_does_not_take() -> None:
-    with pytest.raises(OptionError, match="takes batches up to"):
-        Order(CONVOLUTIONS, "onnxruntime", Path(), batch_size=1 << 20).inputs()
 
 
 def test_a_session_of_onnxruntime_leaves_the_cores_to_the_other_one(exported: Exports) -> None:
@@ -119,7 +95,7 @@ def on_gpu(request: pytest.FixtureRequest, exported: Exports, monkeypatch: pytes
         exported(CONVOLUTIONS, each)
 
     def traced(run: Callable[[], object], _: str) -> tuple[float, Trace]:
-        seconds, trace = kernels.traced(run, "cpu")
+        seconds, trace = timeline.traced(run, "cpu")
         launched = [Kernel("kernel", 1e3 * n, 5.0, each.start_us) for n, each in enumerate(trace.operators)]
         return seconds, Trace(trace.operators, [*launched, Kernel("unseen", 1e6, 7.0, None)], trace.zero_ns)
 

@@ -8,7 +8,7 @@ import pytest
 
 from kernels.tracing.onnx_calls import runs_of
 from servemark.profiling.engines.onnxruntime import on_device_of, spans_of
-from servemark.profiling.kernels import Kernel, Span, Trace, traced
+from servemark.profiling.timeline import Kernel, Span, Trace, traced
 from tests.support.gpu_traces import of_onnxruntime
 from tests.support.onnx_models import model
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from kernels.ceilings.ceiling import promised
-from kernels.views.notes import above, ceiling_lines, ceiling_words
+from kernels.views import above, ceiling_lines, ceiling_words
 from servemark.results.schema.kernels import title
 from tests.support.saved_documents import kernels
 

@@ -1,4 +1,4 @@
-"""Tables and notes of a kernels document: a row for each case, family or part of a latency, and sentences beside them.
+"""A kernels document as it is shown: outcome, tables, sentences beside them, and a roofline for each precision.
 
 The sentences are on ceilings, doubts, failures, energy and clocks.
 """
@@ -6,9 +6,11 @@ The sentences are on ceilings, doubts, failures, energy and clocks.
 from collections import Counter
 from collections.abc import Sequence
 from statistics import geometric_mean, quantiles
+from typing import Any
 
 from servemark.machine.cpu_time import QUIET_SHARE
 from servemark.quantities import figure
+from servemark.results.saved import Saved
 from servemark.results.schema.header import figure_of, reason_of
 from servemark.results.schema.kernels import (
     Bandwidth,
@@ -20,8 +22,117 @@ from servemark.results.schema.kernels import (
     named,
     other_cpu_shares,
     other_work,
+    title,
 )
-from servemark.views.blocks import Table
+from servemark.views.blocks import Article, Block, Check, Figure, Lines, Section, Table
+from servemark.views.drawing import Plot, logarithmic
+from servemark.views.shape import shaped
+
+BOUNDS = ("compute", "cache", "memory", "latency")
+SENSED = {"joules": "J a call", "clock_mhz": "clock in MHz"}
+DEFECTS = (
+    "DeepBench's figures are means without a check of the answer. Its fp16 and int8 inputs are nearly all zero, which "
+    "tensor cores reward with up to 15 %."
+)
+MAX_FAILURES = 5
+MAX_UNMAPPED = 8
+PROBES: dict[ProbeKey, str] = {"product_ms": "a product took", "copy_ms": "a copy"}
+MIN_PROBES = 6
+"""Fewest probes from which quartiles are taken."""
+STEADY_SHARE = 0.05
+"""Interquartile range of a probe over its median below which the machine counts as steady."""
+STEP = 1.25
+"""Ratio of two bandwidths below which they are one roof."""
+
+
+def article(saved: Saved) -> Article:
+    """The outcome, families, cases, and their places under the ceilings."""
+    document = saved.of(KernelsDocument)
+    cases = document["cases"]
+    measured = [case for case in cases if case["ms"]]
+    traced, theirs = document["traced"], published(cases)
+    return shaped(
+        document,
+        about=title(document),
+        answer=outcome(document),
+        sections=[
+            Section("Ceilings", [Lines(ceiling_lines(document))]),
+            Section("Cases", [measured_cases(measured)]),
+            Section("Families", [families(cases), Lines(caveats(cases))]),
+            Section("Not measured", [Lines(unmeasured(cases))]),
+            Section("From kernels to the model", [explained(traced), Lines(unmapped(traced))] if traced else []),
+            Section("Roofline", lambda: _rooflines(document, measured)),
+            Section("Published by DeepBench", [theirs, Lines([DEFECTS])] if theirs.rows else []),
+            Section("Energy and clocks", [Lines(sensed(cases))]),
+        ],
+        failed=any(case["status"] == "failed" for case in cases),
+    )
+
+
+def _rooflines(document: KernelsDocument, measured: list[KernelCase]) -> list[Block]:
+    return [
+        _roofline(ceiling, own)
+        for ceiling in document["ceilings"]
+        if (own := [case for case in measured if case["precision"] == ceiling["precision"] and case["tflops"]])
+    ]
+
+
+def _roofline(ceiling: Ceiling, cases: list[KernelCase]) -> Figure:
+    """Operations a second over operations for each byte (Williams et al. 2009), a roof for each level of memory."""
+    levels = roofs(ceiling)
+    highest = ceiling["tflops"] * 1e3
+    ridges = [highest / each["gbps"] for each in levels]
+    x = logarithmic("FLOP/byte", [*(case["intensity"] for case in cases), *ridges])
+    y = logarithmic("GFLOP/s", [*(gflops(case["tflops"]) for case in cases), highest])
+    plot = Plot(f"Roofline in {ceiling['precision']}", x, y)
+    for colour, (each, ridge) in enumerate(zip(levels, ridges, strict=True), start=len(BOUNDS) + 1):
+        under = [x.low, min(max(ridge, x.low), x.high), x.high]
+        roof = [(at, min(highest, at * each["gbps"])) for at in under]
+        plot.line(roof, f"{figure(each['gbps'])} GB/s of {each['mib']:g} MiB", colour)
+    for colour, bound in enumerate(BOUNDS, start=1):
+        points = [
+            (case["intensity"], gflops(case["tflops"]), f"{named(case)}: {figure(gflops(case['tflops']))} GFLOP/s")
+            for case in cases
+            if case["bound"] == bound
+        ]
+        plot.dots(points, f"bound by {bound}", colour)
+    rows = [
+        [
+            named(case),
+            figure(case["intensity"]),
+            figure(gflops(case["tflops"])),
+            case["bound"] or "-",
+            share_words(case),
+        ]
+        for case in cases
+    ]
+    table = Table(["case", "FLOP/byte", "GFLOP/s", "bound", "of it"], rows)
+    return Figure.of(plot, f"Roofline in {ceiling['precision']}", table, wide=True)
+
+
+def records(saved: Saved) -> list[dict[str, Any]]:
+    """A row for each case."""
+    document = saved.document
+    return [
+        {
+            **{key: case[key] for key in ("family", "label", "precision", "status")},
+            "device": document["device"],
+            "kernel_median_ms": case["ms"] and case["ms"]["median"],
+            **{key: case[key] for key in ("tflops", "gbps", "bound", "bound_share", "error", "tolerance")},
+            "failure": case["reason"],
+        }
+        for case in document["cases"]
+    ]
+
+
+def checks(saved: Saved) -> list[Check]:
+    """Each case was measured; one that was skipped is not judged."""
+    found = []
+    for case in saved.document["cases"]:
+        ok = None if case["status"] == "skipped" else case["status"] != "failed"
+        subject = f"kernels.{case['family']}.{case['precision']}"
+        found.append(Check(case["label"], ok, note=str(case["reason"] or case["status"]), subject=subject))
+    return found
 
 
 def measured_cases(cases: Sequence[KernelCase]) -> Table:
@@ -122,22 +233,6 @@ def range_of(values: Sequence[float | None]) -> str:
     if not known:
         return "-"
     return rate(known[0]) if len(known) == 1 else f"{rate(min(known))} to {rate(max(known))}"
-
-
-SENSED = {"joules": "J a call", "clock_mhz": "clock in MHz"}
-DEFECTS = (
-    "DeepBench's figures are means without a check of the answer. Its fp16 and int8 inputs are nearly all zero, which "
-    "tensor cores reward with up to 15 %."
-)
-MAX_FAILURES = 5
-MAX_UNMAPPED = 8
-PROBES: dict[ProbeKey, str] = {"product_ms": "a product took", "copy_ms": "a copy"}
-MIN_PROBES = 6
-"""Fewest probes from which quartiles are taken."""
-STEADY_SHARE = 0.05
-"""Interquartile range of a probe over its median below which the machine counts as steady."""
-STEP = 1.25
-"""Ratio of two bandwidths below which they are one roof."""
 
 
 def outcome(document: KernelsDocument) -> str:

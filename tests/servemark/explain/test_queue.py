@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from servemark.explain.naming import Replays
-from servemark.explain.replay import replay
-from servemark.explain.timeline import Setup, Times, Usual
+from servemark.explain.queue import Setup, Usual, replay
+from servemark.explain.timeline import Times
 from tests.support.planted_runs import MS, Synthetic
 
 
@@ -78,34 +78,28 @@ def test_predicted_p99_is_that_of_a_run_with_the_change(name: str) -> None:
     assert predicted == pytest.approx(float(np.percentile(after.sent.done - after.sent.due, 99)) / 1e6, rel=0.25)
 
 
-def test_sizes_that_were_never_executed_lie_on_the_line() -> None:
-    sizes = np.repeat([4, 8], 10)
-    usual = Usual(sizes, 2.0 + 0.5 * sizes)
-    assert [usual.at(size) for size in (1, 4, 6, 16)] == pytest.approx([2.5, 4.0, 5.0, 10.0])
-    assert not usual.proportional
-
-
-def test_one_size_alone_is_in_proportion() -> None:
-    usual = Usual(np.repeat(8, 10), np.full(10, 40.0))
-    assert [usual.at(size) for size in (1, 4, 16)] == pytest.approx([5.0, 20.0, 80.0])
-    assert usual.proportional
+@pytest.mark.parametrize(
+    ("sizes", "times", "at"),
+    [
+        ([4, 8], [4.0, 6.0], {1: 2.5, 4: 4.0, 6: 5.0, 16: 10.0}),  # others lie on the line
+        ([8], [40.0], {1: 5.0, 4: 20.0, 16: 80.0}),  # one size alone is in proportion
+        ([2, 4], [9.0, 8.0], {1: 9.0, 8: 8.0}),  # no batch takes less than a smaller one
+    ],
+)
+def test_sizes_that_were_not_executed_follow_from_those_that_were(
+    sizes: list[int], times: list[float], at: dict[int, float]
+) -> None:
+    usual = Usual(np.repeat(sizes, 10), np.repeat(times, 10))
+    assert {size: usual.at(size) for size in at} == pytest.approx(at)
+    assert usual.proportional is (len(sizes) == 1)
 
 
 def test_sizes_that_hardly_differ_are_taken_in_proportion() -> None:
-    sizes = np.array([3, *[8] * 40])
-    usual = Usual(sizes, np.full(41, 136.0))
+    usual = Usual(np.array([3, *[8] * 40]), np.full(41, 136.0))
     assert usual.at(1) == pytest.approx(136 / 3, rel=0.25)
     assert usual.proportional
 
 
 def test_one_slow_execution_of_a_small_batch_says_not_what_it_usually_takes() -> None:
-    sizes = np.array([1, 2, *[8] * 40])
-    usual = Usual(sizes, np.array([239.0, 59.0, *[145.0] * 40]))
+    usual = Usual(np.array([1, 2, *[8] * 40]), np.array([239.0, 59.0, *[145.0] * 40]))
     assert usual.at(1) <= 59
-
-
-def test_no_batch_takes_less_than_a_smaller_one() -> None:
-    sizes = np.repeat([2, 4], 10)
-    usual = Usual(sizes, np.where(sizes == 2, 9.0, 8.0))
-    assert usual.at(1) == pytest.approx(9.0)
-    assert usual.at(8) == pytest.approx(8.0)

@@ -1,8 +1,66 @@
-"""Operations and bytes follow the zoo's rule, in the orders of all engines."""
+"""Each operator has a category, all of the zoo's have theirs; operations and bytes follow the zoo's rule.
+
+They do so in the names and orders of all engines.
+"""
+
+import itertools
 
 import pytest
 
-from servemark.profiling.counts import Shaped, bytes_of, flops_of
+from servemark.frameworks.tensorflow import import_tensorflow
+from servemark.profiling import operators
+from servemark.profiling.operators import (
+    CATEGORIES,
+    OTHER,
+    Shaped,
+    bytes_of,
+    category_of,
+    flops_of,
+    known,
+    plain,
+    work_of,
+)
+
+
+def test_there_are_eight_and_a_ninth_and_no_operator_has_two() -> None:
+    assert (len(CATEGORIES), CATEGORIES[-1]) == (9, OTHER)
+    written = [set(words.split()) for words in operators._OPERATORS.values()]
+    assert not [one & other for one, other in itertools.combinations(written, 2) if one & other]
+
+
+def test_all_operators_of_the_zoo_s_exports_have_one() -> None:
+    import_tensorflow()
+    from exporters.onnx_to_tensorflow import OPERATORS
+
+    assert len(OPERATORS) > 60
+    assert not [name for name in OPERATORS if not known(name)]
+
+
+@pytest.mark.parametrize(
+    ("operator", "category"),
+    [
+        ("aten::max_pool2d", "pooling"),
+        ("_FusedConv2D", "convolution"),
+        ("_MklNativeFusedConv2D", "convolution"),
+        ("aten::_native_batch_norm_legit_no_training", "batch norm"),
+        ("FusedMatMul", "gemm"),
+        ("LSTM", "gemm"),
+        ("BatchNormalization", "batch norm"),
+        ("aten::relu_", "relu"),
+        ("ReorderInput", "data arrangement"),
+        ("aten::_to_copy", "memory copy"),
+        ("Eltwise", "element-wise"),
+        ("TopK", OTHER),
+        ("Frobnicate", OTHER),
+    ],
+)
+def test_names_of_all_engines_are_understood(operator: str, category: str) -> None:
+    assert category_of(operator) == category
+    assert known(operator) == (operator != "Frobnicate")
+
+
+def test_the_namespace_does_not_count() -> None:
+    assert plain("aten::_adaptive_avg_pool2d") == "adaptiveavgpool2d"
 
 
 def shapes(*found: tuple[int, ...]) -> list[Shaped]:
@@ -62,3 +120,9 @@ def test_bytes() -> None:
 )
 def test_what_the_shapes_do_not_tell_is_unknown(operator: str, inputs: list[tuple[int, ...]]) -> None:
     assert flops_of(operator, shapes(*inputs), shapes((1, 16, 8, 8))) is None
+
+
+def test_neither_is_known_where_a_shape_is_not() -> None:
+    [data] = shapes((10,))
+    assert work_of("Add", [data, data], [data]) == (0, 120)
+    assert work_of("Add", [data, None], [data]) == work_of("Add", [data, data], [None]) == (None, None)

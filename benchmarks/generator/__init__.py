@@ -1,1 +1,0 @@
-"""The load generator and its peers in turns: `python -m benchmarks.generator all`."""

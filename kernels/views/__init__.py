@@ -1,1 +1,0 @@
-"""Views of a kernels document: tables and notes, which the terminal and a page show. They read documents only."""
