@@ -64,7 +64,11 @@ def test_a_run_is_its_command_s_and_that_of_the_one_above() -> None:
     assert done.stdout.split() == [str(HERE)] * 2
 
 
-@pytest.mark.parametrize(("owner", "watcher"), [(None, None), (GONE, None), (HERE, None), (HERE, GONE)])
+@pytest.mark.parametrize(
+    ("owner", "watcher"),
+    [(None, None), (GONE, None), (HERE, None), (HERE, GONE)],
+    ids=["neither", "an owner that is gone", "this one as owner", "a watcher that is gone"],
+)
 def test_without_them_it_is_this_process(
     owner: int | None, watcher: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
