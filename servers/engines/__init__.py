@@ -1,7 +1,7 @@
 """Engines: what runs a model. One module each, no Triton in here.
 
 The same engine is run in-process (the framework baseline, no server) and inside a Triton backend of its name
-(`servers/modes/embedded.py` writes it), so the difference between the two is the cost of serving. A module of this
+(`servers/modes.py` writes it), so the difference between the two is the cost of serving. A module of this
 package is an engine when it has `ARTIFACT`, `PACKAGE`, `OPTIONS` and `load` (see `EngineModule`).
 """
 
