@@ -9,8 +9,10 @@ from scipy.stats import ttest_1samp, ttest_ind
 from servemark.stats.ratios import (
     MINIMUM_LOOK,
     MINIMUM_PAIRS,
+    Ratio,
     anytime_ratio,
     difference_of_means,
+    holm,
     mean_interval,
     merge,
     merged_interval,
@@ -21,6 +23,18 @@ from servemark.stats.ratios import (
     variation,
 )
 from tests.support.results import histogram_of
+
+
+def test_holm_stops_at_the_first_that_is_not_significant() -> None:
+    # 0.005 <= 0.05 / 4, 0.01 <= 0.05 / 3, 0.03 > 0.05 / 2: so 0.04 <= 0.05 / 1 is not asked any more.
+    assert holm([0.01, 0.04, 0.03, 0.005]) == [True, False, False, True]
+    assert holm([0.04]) == [True]
+    assert holm([]) == []
+
+
+def test_the_inverse_changes_the_places_of_its_bounds() -> None:
+    assert Ratio(2.0, 1.6, 2.5, 0.01).inverse == Ratio(0.5, 0.4, 0.625, 0.01)
+    assert Ratio(2.0, None, None, None).inverse == Ratio(0.5, None, None, None)
 
 
 def test_a_ratio_is_the_inverse_of_its_inverse() -> None:
