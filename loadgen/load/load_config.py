@@ -336,8 +336,7 @@ class LoadConfig:
 
     def to_dict(self) -> dict[str, Any]:
         """The request as result.json holds it."""
-        document: dict[str, Any] = msgspec.to_builtins(self.request)
-        return document
+        return dict(msgspec.to_builtins(self.request))
 
     def resolved(self) -> Resolved:
         """Return what the request leaves open, for result.json; its target adds what it resolves."""

@@ -85,4 +85,5 @@ def test_device_tensors_stay_on_the_device(repository: Path, engine: str) -> Non
 @pytest.mark.parametrize("engine", ENGINES)
 def test_triton_serves_it_and_says_where(repository: Path, tmp_path: Path, engine: str, instances: str) -> None:
     exported(repository, "ranking_tiny", engine)
-    served("ranking_tiny", engine, repository, tmp_path, "--device", "cuda:0", "--instances", instances)
+    flags = ("--device", "cuda:0", "--instances", instances)
+    assert served("ranking_tiny", engine, repository, tmp_path, *flags)["device"] == "cuda:0"

@@ -91,4 +91,5 @@ def test_a_run_by_an_endpoint_type(name: str, endpoint: str, tmp_path: Path) -> 
     batched = "" if endpoint == "predict" else "-1,"
     flags = ["--endpoint-type", endpoint, "--input", f"x:FP32:{batched}2", "--output", f"y:FP32:{batched}2"]
     with serving(name, tmp_path) as urls:
-        driven(tmp_path, *flags, "--url", urls["http"])
+        result = driven(tmp_path, *flags, "--url", urls["http"])
+    assert result["request"]["server"]["endpoint_type"] == endpoint

@@ -244,6 +244,7 @@ def test_power_is_sampled_by_another_thread() -> None:
     meter.start()
     until(lambda: len(threads) == 2, "another thread")
     meter.stop()
+    assert threading.get_ident() in threads, "it is read here at the start and the end"
 
 
 def test_discover(powercap: Path) -> None:
