@@ -3,6 +3,7 @@
 import base64
 import json
 import math
+import socket
 import ssl
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,6 +17,7 @@ from loadgen.kserve.model_documents import ServedModel, declared_model, is_whole
 from loadgen.sut.target import Placement
 from loadgen.transport.access import NO_ACCESS, Access
 from loadgen.transport.server_url import authority, is_secure, path_of, socket_path
+from loadgen.transport.tcp import CORRECT_HOST, cause
 from loadgen.transport.tls import reason
 from servemark.documents.server import Tensors
 from servemark.errors import MAX_QUOTED, OptionError, ServerError
@@ -66,7 +68,8 @@ class Control:
         except ssl.SSLError as error:
             raise self._not_secure(reason(error)) from error
         except OSError as error:
-            raise ServerError(f"no server answers at {self.url} ({_reason(error)})", fix=fix or start_one()) from error
+            fix = CORRECT_HOST if isinstance(error, socket.gaierror) else fix or start_one()
+            raise ServerError(f"no server answers at {self.url} ({cause(error)})", fix=fix) from error
         except HTTPException as error:
             raise ServerError(
                 f"what answers at {self.url} does not speak HTTP ({type(error).__name__})",
@@ -318,8 +321,3 @@ def _compare(
 def _list(tensors: Mapping[str, tuple[str, list[int]]]) -> str:
     text = ", ".join(f"{name} {datatype}{shape}" for name, (datatype, shape) in tensors.items()) or "none"
     return text if len(text) <= MAX_QUOTED else f"{text[:MAX_QUOTED]}..."
-
-
-def _reason(error: OSError) -> str:
-    """Return the part of an error that a person can act on."""
-    return (error.strerror or f"{type(error).__name__} {error}")[:200].lower()

@@ -46,6 +46,7 @@ ERROR_ROOM = 256
 """Bytes of the error queue's control messages: a stamp, and a sock_extended_err with an address."""
 PROBE_TIMEOUT_S = 2.0
 """Timeout for each address of a name that has several."""
+CORRECT_HOST = "correct the host in --url; this machine must know its name"
 _timespec = struct.Struct("qq").unpack_from
 _IN_PROGRESS = (errno.EINPROGRESS, errno.EWOULDBLOCK)
 _PORTS = {"http": 80, "https": 443, "grpc": 8001, "grpcs": 8001}  # 8001 is Triton's
@@ -253,6 +254,11 @@ def failed(code: int | None) -> ConnectionFailed:
     return ConnectionFailed(_KINDS.get(code, "connection_error"), os.strerror(code))
 
 
+def cause(error: OSError | ValueError) -> str:
+    """The part of an error that a person can act on."""
+    return (getattr(error, "strerror", None) or f"{type(error).__name__} {error}")[:200].lower()
+
+
 def resolve(url: str, socket_class: Callable[[int, int], Socket] = Socket) -> Address:
     """The address of a URL's host, of several the first that connects. Raises ServerError where there is none."""
     if path := socket_path(url):
@@ -261,7 +267,7 @@ def resolve(url: str, socket_class: Callable[[int, int], Socket] = Socket) -> Ad
     try:
         addresses = places(parts.hostname or "", parts.port or _PORTS[parts.scheme])
     except (OSError, ValueError) as error:
-        raise ServerError(f"{url} cannot be resolved: {error}", fix="check --url") from error
+        raise ServerError(f"no server answers at {url} ({cause(error)})", fix=CORRECT_HOST) from error
     # A server may listen at one of them only, as at 127.0.0.1 where `localhost` is ::1 too.
     listening = (address for address in addresses if _connects(*address))
     family, sockaddr = next(listening, addresses[0]) if len(addresses) > 1 else addresses[0]

@@ -13,6 +13,7 @@ Triton reads the first two and ignores the rest.
 import hashlib
 import json
 import re
+import shlex
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
@@ -20,6 +21,7 @@ from typing import Any, Self
 from servemark import files
 from servemark.documents.request import PRECISIONS
 from servemark.errors import ArtifactError, parsing
+from servemark.paths import MODEL_REPOSITORY
 from servemark.workload import Arrays, elements, read_npz, write_npz
 from servemark.workload.agreement import REDUCED
 
@@ -135,9 +137,10 @@ class Entry:
     def require(self) -> None:
         """Check that the entry is there. Raises ArtifactError naming the export command."""
         if not self.config.exists():
-            raise ArtifactError(f"{self.model} is not in {self.repository}", fix=self.export_command())
+            raise ArtifactError(f"{self.model} is not in {self.repository}", fix=self.export_command() + self._where)
         if not self.version.is_dir() or not any(self.version.iterdir()):
-            raise ArtifactError(f"{self.folder} holds no model file", fix=self.export_command(force=True))
+            fix = self.export_command(force=True) + self._where
+            raise ArtifactError(f"{self.folder} holds no model file", fix=fix)
 
     def export_command(self, *, force: bool = False) -> str:
         """The command that makes this entry."""
@@ -151,6 +154,12 @@ class Entry:
     def _arguments(self) -> str:
         precision = "" if self.precision == FULL else f" --precision {self.precision}"
         return f"{self.workload} --engine {self.engine}{precision}"
+
+    @property
+    def _where(self) -> str:
+        """The option that names this repository, nothing where it is the usual one."""
+        usual = self.repository.absolute() == MODEL_REPOSITORY.absolute()
+        return "" if usual else f" --model-repository {shlex.quote(str(self.repository))}"
 
     def overlay(self, config: str, repository: Path) -> "Entry":
         """Make a repository whose entry is this one with another configuration."""

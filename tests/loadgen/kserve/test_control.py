@@ -247,6 +247,14 @@ def test_a_generator_only_install_is_not_told_to_serve(
     assert advice in str(refused.value)
 
 
+@pytest.mark.parametrize("scheme", ["http", "grpc"])
+def test_a_name_that_is_not_known_is_not_told_to_start_a_server(scheme: str) -> None:
+    control = (Control if scheme == "http" else GrpcControl)(f"{scheme}://no-such-host.invalid:8000")
+    with pytest.raises(ServerError, match=r"no server answers at .*//no-such-host.invalid:8000 \(") as refused:
+        control.require_model(MODEL, TINY, "servemark serve it")
+    assert refused.value.fix == "correct the host in --url; this machine must know its name"
+
+
 READY = f"/{SERVICE}/ModelReady"
 
 

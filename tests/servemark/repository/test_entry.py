@@ -10,6 +10,7 @@ import pytest
 from exporters.pipeline.export import Task, export_isolated
 from loadgen.targets.http import HttpTarget
 from servemark.errors import ArtifactError, ServerError
+from servemark.paths import MODEL_REPOSITORY
 from servemark.repository.entry import Entry
 from servemark.workload import tensor
 from tests.support.load_config import config
@@ -25,6 +26,22 @@ def test_a_command_names_the_precision_unless_it_is_the_full_one() -> None:
         "servemark serve ncf --engine pytorch",
         "servemark export ncf --engine pytorch --force",
     )
+
+
+def test_an_entry_that_is_not_there_is_exported_to_where_it_is_looked_for(tmp_path: Path) -> None:
+    elsewhere = Entry(tmp_path / "of ours", "ncf", "pytorch")
+    for made, force in ((False, ""), (True, " --force")):
+        if made:
+            elsewhere.folder.mkdir(parents=True)
+            elsewhere.config.touch()
+        with pytest.raises(ArtifactError) as error:
+            elsewhere.require()
+        assert error.value.fix == (
+            f"servemark export ncf --engine pytorch{force} --model-repository '{elsewhere.repository}'"
+        )
+    with pytest.raises(ArtifactError) as error:
+        Entry(MODEL_REPOSITORY, "ncf", "nowhere").require()
+    assert error.value.fix == "servemark export ncf --engine nowhere"
 
 
 def test_a_run_asks_for_a_server_of_its_own_precision() -> None:
