@@ -109,8 +109,10 @@ install_packages() {
         wait "$pid" || { tail -n 20 $VENV/setup.log >&2; fail "pip could not install the packages" "see $PWD/$VENV/setup.log, then make setup"; }
     done
     # On all cores, where pip takes one for a minute and more; some packages bring files of other Python versions.
-    # What hardly anything imports is left to its first import: packages' own tests, and Transformers' 300 models.
-    $VENV/bin/python -m compileall -q -j 0 -x '/tests/|/transformers/models/' $VENV/lib/python"$1"/site-packages >>$VENV/setup.log 2>&1 || true
+    # What hardly anything imports is left to its first import: packages' own tests, Transformers' 300 models, and what
+    # runs as a program before this or as C.
+    local seldom='/tests/|/testing/|/transformers/models/|/pip/|/mypyc?/|/pygments/lexers/|/sympy/physics/|/_vendor/|/numpy/(distutils|f2py)/'
+    $VENV/bin/python -m compileall -q -j 0 -x "$seldom" $VENV/lib/python"$1"/site-packages >>$VENV/setup.log 2>&1 || true
     $VENV/bin/python -m pip install --no-deps --no-build-isolation --quiet -e .
     case $GPU in
     1) install_tensorrt ;;
