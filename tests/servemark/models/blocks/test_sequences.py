@@ -185,8 +185,8 @@ def test_decoding_stops_with_the_longest_sentence_of_the_batch(
 
 @pytest.mark.parametrize("engine", FROM_TORCH)
 def test_exported_loop_has_no_end_but_its_condition(engine: str, exported: Exports) -> None:
-    entry = exported("summarization_tiny", engine)
-    assert exported.said["summarization_tiny", engine] == []
+    entry = exported("nmt_greedy_tiny", engine)
+    assert exported.said["nmt_greedy_tiny", engine] == []
     if engine == "onnxruntime":
         graph = onnx.load(entry.version / "model.onnx").graph
         (loop,) = (node for node in graph.node if node.op_type == "Loop")
