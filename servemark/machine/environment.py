@@ -5,6 +5,7 @@ milliseconds, since every run calls it. GPU boards are as NVML describes them.
 """
 
 import datetime
+import functools
 import importlib
 import os
 import platform
@@ -179,7 +180,7 @@ def collect() -> Environment:
         "os": _os_name(),
         "kernel": platform.release(),
         "python": platform.python_version(),
-        "packages": _packages(),
+        "packages": {**_packages()},
         "variables": {name: os.environ[name] for name in VARIABLES if name in os.environ},
         "git_commit": git_commit,
         "git_dirty": git_dirty,
@@ -239,6 +240,7 @@ def _os_name() -> str:
     return release.get("PRETTY_NAME", platform.system())
 
 
+@functools.cache
 def _packages() -> dict[str, str]:
     found = {}
     for name in PACKAGES:
@@ -249,8 +251,12 @@ def _packages() -> dict[str, str]:
     return found
 
 
+@functools.cache
 def _git() -> tuple[str | None, bool | None]:
-    """Commit and whether tracked files differ from it; None where this is not a checkout, or git cannot tell."""
+    """Commit and whether tracked files differ from it; None where this is not a checkout, or git cannot tell.
+
+    It is asked once: a process runs the code that it has loaded.
+    """
     if not (CHECKOUT / ".git").exists():  # else git would answer for a repository that happens to lie around it
         return None, None
     command = ["git", "status", "--porcelain=v2", "--branch", "--untracked-files=no"]

@@ -77,19 +77,19 @@ def git(folder: Path, *arguments: str) -> str:
 
 def test_git_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(environment, "CHECKOUT", tmp_path)
-    assert environment._git() == (None, None)
+    assert environment._git.__wrapped__() == (None, None)
     git(tmp_path, "init", "-q")
     (tmp_path / "file").write_text("a")
     git(tmp_path, "add", "file")
     git(tmp_path, "commit", "-q", "-m", "first")
     commit = git(tmp_path, "rev-parse", "HEAD")
-    assert environment._git() == (commit, False)
+    assert environment._git.__wrapped__() == (commit, False)
     (tmp_path / "file").write_text("b")
-    assert environment._git() == (commit, True)
+    assert environment._git.__wrapped__() == (commit, True)
     # An installed copy inside somebody else's repository is not that repository.
     monkeypatch.setattr(environment, "CHECKOUT", tmp_path / "below")
     (tmp_path / "below").mkdir()
-    assert environment._git() == (None, None)
+    assert environment._git.__wrapped__() == (None, None)
 
 
 def test_git_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,7 +100,7 @@ def test_git_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(environment, "CHECKOUT", tmp_path)
     monkeypatch.setattr(environment, "GIT_TIMEOUT_S", 0.2)
     begin = time.monotonic()
-    assert environment._git() == (None, None)
+    assert environment._git.__wrapped__() == (None, None)
     assert time.monotonic() - begin < 10
 
 
