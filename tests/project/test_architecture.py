@@ -34,7 +34,6 @@ TOGETHER = {
     "exporters/onnx_to_tensorflow/operators": "tests/exporters/onnx_to_tensorflow/test_onnx_node_tests.py",
     "servemark/models/blocks": "tests/servemark/models/test_models.py",
     "servemark/models/synthesis": "tests/servemark/models/test_models.py",
-    "servemark/views/plots": "tests/servemark/views/render/test_html.py",
     "servers/products/apps": "tests/servers/products/test_onnx_model.py",
 }
 """Packages that are tested by what their modules make together: graphs, requests, servers, documents, panels."""

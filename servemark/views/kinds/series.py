@@ -13,8 +13,8 @@ from servemark.results.verdict import said, verdict_words
 from servemark.stats.ratios import MINIMUM_REPEATS, variation
 from servemark.views.blocks import Article, Badge, Block, Figure, Lines, Section, Table
 from servemark.views.drawing import Plot, linear, logarithmic
-from servemark.views.plots.latency import by_percentile, limits
-from servemark.views.plots.run import cold_starts
+from servemark.views.kinds.run.latency import by_percentile, limits
+from servemark.views.kinds.run.sections import cold_starts
 from servemark.views.shape import environment, made
 from servemark.views.wording import cells, values
 

@@ -25,7 +25,7 @@ from servemark.explain.ladder import (
 from servemark.profiling.timeline import Event, Inference
 from servemark.results.schema.explanation import Ladder, ServerSteps
 from servemark.views.blocks import Figure, Lines
-from servemark.views.plots.explanation import ladder
+from servemark.views.kinds.run.explanation import ladder
 
 STEPS: ServerSteps = {"queue_ms": 0.1, "input_ms": 0.2, "infer_ms": 0.3, "output_ms": 0.4}
 

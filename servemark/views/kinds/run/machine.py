@@ -35,7 +35,7 @@ _CORES = {
 }
 
 
-def machine(saved: Saved) -> list[Block]:
+def beside_the_run(saved: Saved) -> list[Block]:
     """Show the use of the cores, and the energy with its source and boundary."""
     result = saved.of(Result)
     parts: list[Block] = [*_energy(result)]

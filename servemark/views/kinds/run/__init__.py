@@ -16,10 +16,10 @@ from servemark.results.verdict import Kind, failed_constraints, verdict_words
 from servemark.stats.percentiles import BOUND_CONFIDENCE, PERCENTILES
 from servemark.views.blocks import Article, Check, Facts, Lines, Routine, Section, Table
 from servemark.views.kinds.quality import score_words
-from servemark.views.plots import run as sections
-from servemark.views.plots.explanation import explained
-from servemark.views.plots.latency import distributed, over_time, worst_seconds
-from servemark.views.plots.machine import OWN, machine
+from servemark.views.kinds.run import sections
+from servemark.views.kinds.run.explanation import explained
+from servemark.views.kinds.run.latency import distributed, over_time, worst_seconds
+from servemark.views.kinds.run.machine import OWN, beside_the_run
 from servemark.views.shape import configuration, shaped
 from servemark.views.verdict import answer, judged
 from servemark.views.wording import RANDOM_WEIGHTS, agreement_words, columns, listed, only_agreement, served, values
@@ -61,7 +61,7 @@ def _load(saved: Saved) -> Article:
             Section("Distribution of latencies", lambda: distributed(saved)),
             Section("Over time", lambda: over_time(saved)),
             Section("Server", lambda: [*sections.breakdown(result), *sections.batches(result)]),
-            Section("Machine and energy", lambda: machine(saved)),
+            Section("Machine and energy", lambda: beside_the_run(saved)),
             Section("Workers", lambda: sections.workers(result)),
             Section("Figures", lambda: [sections.table_of(result["figures"])]),
         ],

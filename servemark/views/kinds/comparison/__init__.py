@@ -10,8 +10,8 @@ from servemark.results.schema.comparison import ComparisonDocument, ComparisonRo
 from servemark.results.schema.header import reason_of
 from servemark.views.blocks import Article, Block, Check, Facts, Lines, Section, Table
 from servemark.views.kinds import difference
-from servemark.views.plots import engines
-from servemark.views.plots.engines import RATIOS, RatioName
+from servemark.views.kinds.comparison import engines
+from servemark.views.kinds.comparison.engines import RATIOS, RatioName
 from servemark.views.shape import shaped
 from servemark.views.verdict import validity
 from servemark.views.wording import RANDOM_WEIGHTS, agreement_words, is_reduced, low_and_high, only_agreement, score

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from servemark.views.plots.engines import answer, pareto_front
+from servemark.views.kinds.comparison.engines import answer, pareto_front
 from tests.servemark.views.snapshots import assert_unchanged
 
 FAST, SLOW, ALIKE = (0.80, 0.78, 0.82), (2.38, 2.3, 2.5), (1.03, 0.96, 1.1)

@@ -5,7 +5,7 @@ from typing import Any, cast
 from servemark.results.saved import Saved
 from servemark.results.schema.run import Result
 from servemark.views.blocks import Table
-from servemark.views.plots.latency import MAX_POINTS, MAX_ROWS, over_time, thinned, windows, worst_seconds
+from servemark.views.kinds.run.latency import MAX_POINTS, MAX_ROWS, over_time, thinned, windows, worst_seconds
 from tests.servemark.views.snapshots import assert_unchanged
 from tests.support.measured import evenly, load_result
 

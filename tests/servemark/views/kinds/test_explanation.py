@@ -4,7 +4,7 @@ import pytest
 
 from servemark.explain.ladder import tried
 from servemark.views.blocks import Figure, Lines
-from servemark.views.plots.explanation import explained
+from servemark.views.kinds.run.explanation import explained
 from tests.support.planted_runs import planted
 
 
