@@ -10,7 +10,6 @@ from google.protobuf.message import DecodeError
 from hpack import Decoder, Encoder, HPACKError, NeverIndexedHeaderTuple
 
 from loadgen.kserve.http_messages import Asked
-from loadgen.sut.target import Volume
 from loadgen.transport.access import HOST
 from loadgen.transport.http2_channel import (
     DATA,
@@ -23,6 +22,7 @@ from loadgen.transport.http2_channel import (
     unpack_head,
 )
 from loadgen.transport.limits import MAX_REMEMBERED, MAX_REMEMBERED_BYTES, MalformedResponse, compress
+from servemark.figures.evidence import Volume
 from servemark.protobuf import Fields, contents
 from servemark.workload import Arrays, Tensor
 

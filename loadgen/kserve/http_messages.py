@@ -14,7 +14,6 @@ from typing import Any, NamedTuple, Self
 
 from loadgen.kserve.tensors import from_bytes, from_json, json_count, raw_size_fits, to_bytes, to_json
 from loadgen.sut.channel import Mismatch, judge_outputs
-from loadgen.sut.target import Volume
 from loadgen.transport.access import lines_of
 from loadgen.transport.http1_head import HEAD_END, Head, parse_head
 from loadgen.transport.limits import (
@@ -27,6 +26,7 @@ from loadgen.transport.limits import (
     decompress,
     max_message_bytes,
 )
+from servemark.figures.evidence import Volume
 from servemark.repository.names import in_path
 from servemark.workload import Arrays, Tensor
 

@@ -16,11 +16,11 @@ from loadgen.load.warm_up import WarmUp
 from loadgen.measurement.windows import Interval, Window, window_figures
 from loadgen.sut.channel import Answer, Outcome, Times
 from loadgen.sut.kernel_clock import KernelClock
-from loadgen.sut.target import ConnectionTimes
 from loadgen.variants.cancellation import CancellationRecorder
 from loadgen.variants.decoupled import AnswerRecorder
 from loadgen.variants.sequences import SequenceRecorder
 from loadgen.variants.servers import ServerRecorder
+from servemark.figures.evidence import ConnectionTimes
 from servemark.results.constraints import MAX_PROLONGED_WINDOWS
 from servemark.results.schema.details import WindowFigures
 from servemark.stats.histogram import MAX_US, Histogram

@@ -2,69 +2,16 @@
 
 import re
 from abc import ABC, abstractmethod
-from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from loadgen.sut.channel import Channel, Payload
 from loadgen.sut.kernel_clock import KernelClock
+from servemark.figures.evidence import ConnectionTimes, Volume
 from servemark.repository.entry import Golden
 from servemark.results.schema.run import Resolved
-from servemark.stats.histogram import Histogram
 from servemark.workload import Arrays
-
-_STAMPS = 6
-
-
-class ConnectionTimes:
-    """Parts of the answered requests. They follow one another without a gap, and add up to the service time."""
-
-    def __init__(self) -> None:
-        self.connect, self.tls, self.first_byte, self.receive = (Histogram() for _ in range(4))
-        self.dns_ms: float | None = None
-        """The time to look the server's name up, once before the run (ms). None: the URL has an address."""
-        self._raw = array("q")
-
-    def take(self, scheduled: int, begun: int, connected: int, ready: int, first: int, done: int) -> None:
-        """Take the stamps of one request, in ns of the monotonic clock."""
-        self._raw.extend((scheduled, begun, connected, ready, first, done))
-
-    def flush(self, start: int, end: int) -> None:
-        """Count what has been gathered of requests that were scheduled in an interval (ns)."""
-        rows = np.array(self._raw, dtype=np.int64).reshape(-1, _STAMPS)
-        del self._raw[:]
-        rows = rows[(rows[:, 0] >= start) & (rows[:, 0] < end)]
-        for number, part in enumerate((self.connect, self.tls, self.first_byte, self.receive), 1):
-            part.record(rows[:, number + 1] - rows[:, number])
-
-
-@dataclass
-class Volume:
-    """Sums over the distinct requests, which are made before the run, and over all answers that came compressed."""
-
-    requests: int = 0
-    request_bytes: int = 0
-    sent_bytes: int = 0
-    """The same requests as they travel."""
-    answers: int = 0
-    answer_bytes: int = 0
-    received_bytes: int = 0
-    """The same answers as they came."""
-
-    def request(self, plain: int, sent: int) -> None:
-        """Count a request that was made."""
-        self.requests += 1
-        self.request_bytes += plain
-        self.sent_bytes += sent
-
-    def answer(self, received: int, plain: int) -> None:
-        """Count an answer that came compressed."""
-        self.answers += 1
-        self.received_bytes += received
-        self.answer_bytes += plain
 
 
 @dataclass(frozen=True)

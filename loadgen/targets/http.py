@@ -18,7 +18,7 @@ from loadgen.kserve.model_documents import COMPOSING
 from loadgen.load.load_config import LoadConfig
 from loadgen.sut.channel import PLACE_OF_NUMBER, Answer, Channel, Payload, State
 from loadgen.sut.kernel_clock import KernelClock
-from loadgen.sut.target import ConnectionTimes, Placement, Target, Volume
+from loadgen.sut.target import Placement, Target
 from loadgen.targets.payloads import payloads
 from loadgen.transport.access import Access
 from loadgen.transport.limits import GZIP
@@ -29,6 +29,7 @@ from loadgen.variants.servers import on_server
 from servemark.documents.load import AUTO
 from servemark.documents.request import PROCESS_CLOCK
 from servemark.documents.server import Server
+from servemark.figures.evidence import ConnectionTimes, Volume
 from servemark.machine.addresses import is_address, lookup, named
 from servemark.repository.entry import Golden
 from servemark.repository.model_config import same_version

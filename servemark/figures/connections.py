@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from servemark.figures.evidence import Cancellation, Compression, Connections, Evidence
+from servemark.figures.evidence import Cancellation, ConnectionTimes, Evidence, Volume
 from servemark.figures.figure import Distribution, Figure, same, summed
 from servemark.figures.value import BYTES, COUNT, MS, Value
 from servemark.stats.histogram import Histogram
@@ -18,40 +18,40 @@ def _dns(evidence: Evidence) -> Value | None:
     return Value.of(evidence.connections.dns_ms, "the URL has an address, and not a name")
 
 
-def _part(tag: str, words: str, of: Callable[[Connections], Histogram]) -> Distribution:
+def _part(tag: str, words: str, of: Callable[[ConnectionTimes], Histogram]) -> Distribution:
     """Declare a part of a request that has a connection of its own."""
     return Distribution(tag, words, lambda evidence: of(evidence.connections) if evidence.connections else None)
 
 
-def _compressed(evidence: Evidence) -> Compression | None:
+def _compressed(evidence: Evidence) -> Volume | None:
     return evidence.compression if any(evidence.compressed) else None
 
 
-def _of_requests(name: str, words: str, of: Callable[[Compression], int]) -> Figure:
+def _of_requests(name: str, words: str, of: Callable[[Volume], int]) -> Figure:
     def compute(evidence: Evidence) -> Value | None:
-        if (found := _compressed(evidence)) is None:
-            return None
-        return Value(of(found) / found.requests, n=found.requests) if found.requests else Value.unknown(_NO_REQUEST)
+        found = _compressed(evidence)
+        return None if found is None else Value.share(of(found), found.requests, _NO_REQUEST)
 
     return Figure(f"compression.{name}", BYTES, words, compute)
 
 
-def _of_answers(name: str, words: str, of: Callable[[Compression], int]) -> Figure:
+def _of_answers(name: str, words: str, of: Callable[[Volume], int]) -> Figure:
     def compute(evidence: Evidence) -> Value | None:
-        if (found := _compressed(evidence)) is None:
-            return None
-        if not found.answers:
-            return Value.unknown(_NONE_CAME if evidence.compressed[1] else _NO_ANSWER)
-        return Value(of(found) / found.answers, n=found.answers)
+        found = _compressed(evidence)
+        reason = _NONE_CAME if evidence.compressed[1] else _NO_ANSWER
+        return None if found is None else Value.share(of(found), found.answers, reason)
 
     return Figure(f"compression.{name}", BYTES, words, compute)
 
 
 def _cancelled(name: str, words: str, of: Callable[[Cancellation], int]) -> Figure:
-    def compute(evidence: Evidence) -> Value | None:
-        return Value(of(evidence.cancellation)) if evidence.cancellation else None
-
-    return Figure(f"cancellation.{name}", COUNT, words, compute, join=summed)
+    return Figure(
+        f"cancellation.{name}",
+        COUNT,
+        words,
+        lambda evidence: Value(of(evidence.cancellation)) if evidence.cancellation else None,
+        join=summed,
+    )
 
 
 FIGURES = (

@@ -1,11 +1,14 @@
 """Evidence: all that a run saw of itself and of its server, from which its figures are computed.
 
-The parts that only some runs have are protocols, because what records them belongs to the load generator.
+Parts that only some runs have are protocols where what records them knows the load generator's requests.
 """
 
+from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+import numpy as np
 
 from servemark.figures.value import Value
 from servemark.machine.cpu_time import CpuUse
@@ -32,27 +35,6 @@ class Answers(Protocol):
     came: int
 
 
-class Connections(Protocol):
-    """Parts of requests that had a connection each."""
-
-    dns_ms: float | None
-    connect: Histogram
-    tls: Histogram
-    first_byte: Histogram
-    receive: Histogram
-
-
-class Compression(Protocol):
-    """Sizes with and without compression: sums over requests, and over compressed answers."""
-
-    requests: int
-    request_bytes: int
-    sent_bytes: int
-    answers: int
-    answer_bytes: int
-    received_bytes: int
-
-
 class Cancellation(Protocol):
     """Requests that were to be given up."""
 
@@ -71,6 +53,54 @@ class Clock(Protocol):
     refused: int
     steps: int
     send_error: Histogram
+
+
+class ConnectionTimes:
+    """Parts of the answered requests. They follow one another without a gap, and add up to the service time."""
+
+    def __init__(self) -> None:
+        self.connect, self.tls, self.first_byte, self.receive = (Histogram() for _ in range(4))
+        self.dns_ms: float | None = None
+        """The time to look the server's name up, once before the run (ms). None: the URL has an address."""
+        self._raw = array("q")
+
+    def take(self, scheduled: int, begun: int, connected: int, ready: int, first: int, done: int) -> None:
+        """Take the stamps of one request, in ns of the monotonic clock."""
+        self._raw.extend((scheduled, begun, connected, ready, first, done))
+
+    def flush(self, start: int, end: int) -> None:
+        """Count what has been gathered of requests that were scheduled in an interval (ns)."""
+        rows = np.array(self._raw, dtype=np.int64).reshape(-1, 6)
+        del self._raw[:]
+        rows = rows[(rows[:, 0] >= start) & (rows[:, 0] < end)]
+        for number, part in enumerate((self.connect, self.tls, self.first_byte, self.receive), 1):
+            part.record(rows[:, number + 1] - rows[:, number])
+
+
+@dataclass
+class Volume:
+    """Sums over the distinct requests, which are made before the run, and over all answers that came compressed."""
+
+    requests: int = 0
+    request_bytes: int = 0
+    sent_bytes: int = 0
+    """The same requests as they travel."""
+    answers: int = 0
+    answer_bytes: int = 0
+    received_bytes: int = 0
+    """The same answers as they came."""
+
+    def request(self, plain: int, sent: int) -> None:
+        """Count a request that was made."""
+        self.requests += 1
+        self.request_bytes += plain
+        self.sent_bytes += sent
+
+    def answer(self, received: int, plain: int) -> None:
+        """Count an answer that came compressed."""
+        self.answers += 1
+        self.received_bytes += received
+        self.answer_bytes += plain
 
 
 @dataclass(frozen=True)
@@ -139,10 +169,10 @@ class Evidence:
     clock: Clock | None = None
     sequences: Sequences | None = None
     answers: Answers | None = None
-    connections: Connections | None = None
+    connections: ConnectionTimes | None = None
     secure: bool = False
     """True if connections have TLS."""
-    compression: Compression | None = None
+    compression: Volume | None = None
     compressed: tuple[bool, bool] = (False, False)
     """True where compression of requests, and of answers, was asked for."""
     cancellation: Cancellation | None = None

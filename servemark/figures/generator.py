@@ -26,17 +26,15 @@ def _delay_p99(evidence: Evidence) -> Value:
 
 
 def _waited(evidence: Evidence) -> Value:
-    count = evidence.schedule_delay.count
-    if not evidence.open_loop or not count:
-        return Value.unknown(NONE_SENT if evidence.open_loop else CLOSED_LOOP)
-    return Value(evidence.waited_delay.count / count, n=count)
+    if not evidence.open_loop:
+        return Value.unknown(CLOSED_LOOP)
+    return Value.share(evidence.waited_delay.count, evidence.schedule_delay.count, NONE_SENT)
 
 
 def _own(name: str, words: str, of: Callable[[Generator], int]) -> Figure:
-    def compute(evidence: Evidence) -> Value:
-        return Value(of(evidence.generator))
-
-    return Figure(f"generator.{name}", COUNT, words, compute, join=summed, detail=True)
+    return Figure(
+        f"generator.{name}", COUNT, words, lambda evidence: Value(of(evidence.generator)), join=summed, detail=True
+    )
 
 
 def _clock(name: str, words: str, of: Callable[[Clock], int], join: Join = summed) -> Figure:

@@ -99,8 +99,7 @@ def bound_of(histogram: Histogram, percentile: float, windows: Sequence[Histogra
 def _late(evidence: Evidence) -> Value:
     if not evidence.open_loop:
         return Value.unknown(CLOSED_LOOP)
-    count = evidence.schedule_delay.count
-    return Value(evidence.late / count, n=count) if count else Value.unknown(NONE_SENT)
+    return Value.share(evidence.late, evidence.schedule_delay.count, NONE_SENT)
 
 
 FIGURES = (

@@ -15,16 +15,14 @@ def _mean_ms(step: str) -> Callable[[Statistics, Statistics], Value]:
     def of(before: Statistics, after: Statistics) -> Value:
         first, last = (statistics["inference_stats"][step] for statistics in (before, after))
         count = last["count"] - first["count"]
-        return Value((last["ns"] - first["ns"]) / count / 1e6, n=count) if count > 0 else Value.unknown(NONE_EXECUTED)
+        return Value.share((last["ns"] - first["ns"]) / 1e6, count, NONE_EXECUTED)
 
     return of
 
 
 def _batch_size(before: Statistics, after: Statistics) -> Value:
     executions = after["execution_count"] - before["execution_count"]
-    if executions <= 0:
-        return Value.unknown(NONE_EXECUTED)
-    return Value((after["inference_count"] - before["inference_count"]) / executions, n=executions)
+    return Value.share(after["inference_count"] - before["inference_count"], executions, NONE_EXECUTED)
 
 
 def _executed(before: Statistics, after: Statistics) -> Value:

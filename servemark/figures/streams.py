@@ -18,9 +18,8 @@ def _sequences(
 
 
 def _per_request(evidence: Evidence) -> Value | None:
-    if (found := evidence.answers) is None:
-        return None
-    return Value(found.answers / found.requests, n=found.requests) if found.requests else Value.unknown(NONE_SENT)
+    found = evidence.answers
+    return None if found is None else Value.share(found.answers, found.requests, NONE_SENT)
 
 
 FIGURES = (

@@ -67,6 +67,11 @@ class Value:
         """Return a value, or an unknown one for a reason."""
         return cls.unknown(reason) if value is None else cls(value)
 
+    @classmethod
+    def share(cls, part: float, whole: int, reason: str) -> "Value":
+        """Return a part for each of so many samples, unknown for a reason where there are none."""
+        return cls(part / whole, n=whole) if whole > 0 else cls.unknown(reason)
+
     def to_dict(self, unit: Unit) -> FigureValue:
         """As a document holds it."""
         found: FigureValue = {"value": self.value, "unit": unit.name}

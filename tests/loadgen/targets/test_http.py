@@ -17,12 +17,13 @@ import pytest
 
 from loadgen.kserve.control import Control
 from loadgen.sut.channel import Outcome
-from loadgen.sut.target import ConnectionTimes, Placement
+from loadgen.sut.target import Placement
 from loadgen.targets.http import read_placement, server_processes
 from loadgen.targets.open import served_workload
 from loadgen.transport.tcp import Address
 from servemark.documents.request import RunRequest
 from servemark.errors import OptionError, ServerError
+from servemark.figures.evidence import ConnectionTimes
 from servemark.figures.registry import count_of, why_unknown
 from servemark.workload import Tensor
 from tests.golden.grpc import GoldenGrpc
