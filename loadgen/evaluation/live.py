@@ -226,7 +226,7 @@ def standing(
         interrupted=sending.interrupted,
     )
     observed = _unfinished(observe(config, until_now, None, {}), recorder, traffic)
-    return {constraint["name"]: constraint["ok"] for constraint in judge(observed).constraints}
+    return {constraint["name"]: constraint["ok"] for constraint in judge(observed)["constraints"]}
 
 
 def _unfinished(observed: Observations, recorder: Recorder, traffic: Traffic) -> Observations:

@@ -190,7 +190,7 @@ def complete(result: PendingResult, measurement: Measurement) -> Result:
     figures, details = figures_of(evidence), details_of(measurement, measured, evidence, agreement, scored)
     windows, commands = _windows(config, measured), _commands(config, measured)
     cold = _cold_start(config, measured) if config.server.cold_start else None
-    verdict = judge(observe(config, measured, mismatch, figures, commands, cold)).to_dict()
+    verdict = judge(observe(config, measured, mismatch, figures, commands, cold))
     whole: Result = {
         **result,
         "scenario": _scenario(result["scenario"], config, measured),

@@ -19,7 +19,7 @@ from servemark.quantities import whole
 from servemark.results.bottleneck import GENERATOR, NETWORK, SERVER
 from servemark.results.schema.details import BOTH, Constraint, Details, JudgedObjective, LimitedBy, WindowFigures
 from servemark.results.schema.run import Result
-from servemark.results.verdict import Verdict
+from servemark.results.verdict import conclude
 from servemark.stats.histogram import Histogram
 from servemark.stats.unknown import explained, unknown
 
@@ -118,7 +118,7 @@ def total(parts: Sequence[Part], request: RunRequest) -> Result:
         "suites": [],
         "request": msgspec.to_builtins(request),
         "resolved": {**first["resolved"], "model": None, "mix": {part.name: part.share for part in parts}},
-        "verdict": Verdict(constraints, objectives, skipped).to_dict(),
+        "verdict": conclude(constraints, objectives, skipped),
         "bottleneck": _bottleneck(parts),
         "figures": joined([part.joined for part in parts]),
         "details": _details(parts),

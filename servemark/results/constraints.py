@@ -9,8 +9,8 @@ from typing import NamedTuple
 from servemark.machine.cpu_time import QUIET_SHARE, SHOWN_CORES, CpuUse
 from servemark.quantities import figure
 from servemark.results.objectives import Seen, judge_objective
-from servemark.results.schema.details import Constraint
-from servemark.results.verdict import Kind, Verdict, at_most, constraint
+from servemark.results.schema.details import Constraint, VerdictOfRun
+from servemark.results.verdict import Kind, at_most, conclude, constraint
 from servemark.stats.percentiles import samples_needed
 from servemark.stats.trend import FEWEST, RELEVANT, TAIL_GROWTH, drift, is_growing, max_over_min, tail_growth
 
@@ -111,7 +111,7 @@ class Observations:
     skipped: Mapping[str, str] = field(default_factory=dict)
 
 
-def judge(seen: Observations) -> Verdict:
+def judge(seen: Observations) -> VerdictOfRun:
     """Judge a run by the constraints that apply to it, and its objectives."""
     constraints = [_completed(seen)]
     if seen.machine is not None and Kind.OTHER_LOAD not in seen.skipped:
@@ -137,7 +137,7 @@ def judge(seen: Observations) -> Verdict:
     if seen.workers:
         constraints += [_workers(seen), _clocks(seen)]
     objectives = [judge_objective(each, functools.partial(_longer, seen), seen.relief) for each in seen.objectives]
-    return Verdict(constraints, objectives, seen.skipped)
+    return conclude(constraints, objectives, seen.skipped)
 
 
 def _completed(seen: Observations) -> Constraint:

@@ -5,8 +5,8 @@ other file keeps such a list.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Self
 
 from servemark.errors import ExitCode
@@ -102,41 +102,31 @@ def at_most(name: str, value: float, limit: float, unit: str, remedy: str) -> Co
     return constraint(name, value <= limit, value, limit, unit, remedy)
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """The two answers of a run: its validity, and whether it met its objectives.
+def conclude(
+    constraints: Sequence[Constraint],
+    objectives: Sequence[JudgedObjective] = (),
+    skipped: Mapping[str, str] = MappingProxyType({}),
+) -> VerdictOfRun:
+    """Return the two answers of a run: its validity, and whether it met its objectives.
 
     `skipped` says why a constraint that a reader may miss is not there.
     """
-
-    constraints: Sequence[Constraint]
-    objectives: Sequence[JudgedObjective] = ()
-    skipped: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def valid(self) -> bool:
-        """True if every constraint holds."""
-        return all(each["ok"] for each in self.constraints)
-
-    @property
-    def exit_code(self) -> ExitCode:
-        """0 valid and met; 4 valid and missed; 2 invalid, whatever the objectives, or undecided."""
-        return exit_code_of(self.valid, overall(self.objectives))
-
-    def to_dict(self) -> VerdictOfRun:
-        """Convert to the form of result.json."""
-        return {
-            "valid": self.valid,
-            "objective": overall(self.objectives),
-            "exit_code": int(self.exit_code),
-            "constraints": list(self.constraints),
-            "objectives": list(self.objectives),
-            "skipped": dict(self.skipped),
-        }
+    valid, objective = all(each["ok"] for each in constraints), overall(objectives)
+    return {
+        "valid": valid,
+        "objective": objective,
+        "exit_code": int(exit_code_of(valid, objective)),
+        "constraints": [*constraints],
+        "objectives": [*objectives],
+        "skipped": {**skipped},
+    }
 
 
 def exit_code_of(valid: bool, objective: ObjectiveStatus | None) -> ExitCode:
-    """Return the exit code of a run. INVALID wins, because a run that was not measured well shows no objective."""
+    """Return the exit code of a run: 0 valid and met, 4 valid and missed, 2 invalid or undecided.
+
+    INVALID wins, because a run that was not measured well shows no objective.
+    """
     if not valid or objective == UNDECIDED:
         return ExitCode.INVALID
     return ExitCode.SLO_MISSED if objective == MISSED else ExitCode.VALID

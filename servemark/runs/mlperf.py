@@ -40,7 +40,7 @@ from servemark.results.objectives import Slo, latency_objective
 from servemark.results.schema.details import Constraint, QualityScore, VerdictOfRun
 from servemark.results.schema.header import opening
 from servemark.results.schema.run import MlperfDetails, MlperfResult, Plan
-from servemark.results.verdict import Kind, Verdict, constraint
+from servemark.results.verdict import Kind, conclude, constraint
 from servemark.runs.quality import Labels, labels_of
 from servemark.runs.server import one_server_for
 from servemark.workload import Arrays, Sample, Tensor, stack
@@ -286,7 +286,7 @@ def _judged(
     if labels is not None and not seen.interrupted:
         details["quality"] = score_log(labels, logs)
     skipped = {} if machine.use or labels else {str(Kind.OTHER_LOAD): machine.reason}
-    return by_loadgen, figures, details, Verdict(constraints, skipped=skipped).to_dict()
+    return by_loadgen, figures, details, conclude(constraints, skipped=skipped)
 
 
 def loadgen_constraint(plan: Plan, log: Mapping[str, Any], ended: str, *, valid: bool, busy: bool) -> Constraint:

@@ -36,7 +36,7 @@ from servemark.results.objectives import UNDECIDED, highest_percentile, latency_
 from servemark.results.schema.details import VerdictOfRun
 from servemark.results.schema.header import SCHEMA_VERSION, command
 from servemark.results.schema.run import Result
-from servemark.results.verdict import Kind, Verdict, constraint
+from servemark.results.verdict import Kind, conclude, constraint
 from servemark.runs.in_process import Measure
 from servemark.search.points import Point, point_of
 from servemark.search.posterior import (
@@ -266,4 +266,4 @@ def _verdict(found: MaxRate, run: VerdictOfRun) -> VerdictOfRun:
     half = (found.interval[1] / found.interval[0]) ** 0.5 - 1 if found.interval and found.interval[1] else None
     unit = "of the rate to both sides: its 95 % interval"
     searched = constraint(Kind.MAX_RATE, found.confirmed, half, TOLERANCE, unit, found.reason)
-    return Verdict([*run["constraints"], searched], run["objectives"], run["skipped"]).to_dict()
+    return conclude([*run["constraints"], searched], run["objectives"], run["skipped"])

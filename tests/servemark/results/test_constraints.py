@@ -13,8 +13,7 @@ from servemark.results.constraints import Observations, judge
 from servemark.results.constraints import WindowFigures as W
 from servemark.results.directory import to_json
 from servemark.results.objectives import Seen, Slo
-from servemark.results.schema.details import Constraint
-from servemark.results.verdict import Verdict
+from servemark.results.schema.details import Constraint, VerdictOfRun
 
 GOOD = Observations(
     requests=1500,
@@ -59,12 +58,12 @@ STOLEN = CpuUse(2, 2.0, {}, 0.01, 0.3, None)
 LATE = {"schedule_delay_p99_ms": 900.0}
 
 
-def verdict(base: Observations, **changes: Any) -> Verdict:
+def verdict(base: Observations, **changes: Any) -> VerdictOfRun:
     return judge(dataclasses.replace(base, **changes))
 
 
-def constraint(judged: Verdict, name: str) -> Constraint:
-    [found] = [c for c in judged.constraints if c["name"] == name]
+def constraint(judged: VerdictOfRun, name: str) -> Constraint:
+    [found] = [c for c in judged["constraints"] if c["name"] == name]
     return found
 
 
@@ -182,16 +181,16 @@ def test_constraint(name: str, case: Case) -> None:
     found = constraint(judged, name)
     assert found["ok"] is (remedy == HOLDS)
     assert remedy in found["remedy"]
-    assert judged.valid == all(c["ok"] for c in judged.constraints)
+    assert judged["valid"] == all(c["ok"] for c in judged["constraints"])
     # A result that cannot be written would lose the run: JSON has no infinity.
-    assert json.loads(to_json(judged.to_dict()))["valid"] == judged.valid
+    assert json.loads(to_json(judged))["valid"] == judged["valid"]
 
 
 def test_every_constraint_is_tried_both_ways() -> None:
     everything = verdict(OPEN, **p99_of(8.0), machine=BUSY, outputs_checked=1, workers=2)
     # Where there is an error of ours, the constraint is there, and fails.
     names = CASES.keys() - {"generator_errors"}
-    assert {c["name"] for c in everything.constraints} == names
+    assert {c["name"] for c in everything["constraints"]} == names
     for name in names:
         assert {remedy == HOLDS for *_, remedy in CASES[name]} == {True, False}
 
@@ -199,16 +198,16 @@ def test_every_constraint_is_tried_both_ways() -> None:
 def test_a_pause_of_an_open_loop_that_the_kernel_times_is_late_sending() -> None:
     paused = {"longest_pause_ms": 5000.0}
     for base, by_kernel, judged in ((OPEN, True, False), (OPEN, False, True), (GOOD, True, True)):
-        names = [c["name"] for c in verdict(base, kernel_clock=by_kernel, **paused).constraints]
+        names = [c["name"] for c in verdict(base, kernel_clock=by_kernel, **paused)["constraints"]]
         assert ("generator_pause" in names) is judged
 
 
 def test_constraints_that_do_not_apply_are_left_out() -> None:
     skipped = {"other_load": "the server is on another machine", "client_cpu": "not known"}
     found = verdict(OPEN, machine=BUSY, cpu_utilization=1.0, skipped=skipped)
-    assert not skipped.keys() & {c["name"] for c in found.constraints}
-    assert found.valid
-    names = {c["name"] for c in verdict(GOOD).constraints}
+    assert not skipped.keys() & {c["name"] for c in found["constraints"]}
+    assert found["valid"]
+    names = {c["name"] for c in verdict(GOOD)["constraints"]}
     assert names.isdisjoint({"achieved_rate", "schedule_delay_p99", "output_agreement"})
 
 
@@ -227,14 +226,13 @@ def test_constraints_that_do_not_apply_are_left_out() -> None:
 )
 def test_exit_code(changes: dict[str, Any], code: ExitCode) -> None:
     judged = verdict(GOOD, **changes)
-    assert judged.exit_code is code
-    assert judged.to_dict()["exit_code"] == int(code)
-    assert judged.valid is not (code is ExitCode.INVALID and judged.to_dict()["objective"] != "undecided")
+    assert judged["exit_code"] == int(code)
+    assert judged["valid"] is not (code is ExitCode.INVALID and judged["objective"] != "undecided")
 
 
 def test_the_cause_is_named_before_its_consequences() -> None:
     judged = verdict(OPEN, machine=BUSY, schedule_delay_p99_ms=9.0, errors=100, cpu_utilization=1.0)
-    assert next(c["name"] for c in judged.constraints if not c["ok"]) == "other_load"
+    assert next(c["name"] for c in judged["constraints"] if not c["ok"]) == "other_load"
 
 
 def test_scatter_is_no_drift_and_said_to_be_scatter() -> None:
