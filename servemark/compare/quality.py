@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 
 from servemark.figures.registry import count_of, value_of, why_unknown
-from servemark.results.schema.comparison import ComparisonRow, RowAgreement, RowQuality
-from servemark.results.schema.details import QualityScore
+from servemark.results.schema.comparison import ComparisonRow, RowQuality
+from servemark.results.schema.details import OutputAgreement, QualityScore
 from servemark.results.schema.run import Result
 
 FULL = "fp32"
@@ -37,7 +37,7 @@ def quality_of(found: Sequence[Result]) -> RowQuality | None:
     }
 
 
-def agreement_of(found: Sequence[Result]) -> RowAgreement:
+def agreement_of(found: Sequence[Result]) -> OutputAgreement:
     """Combine the outputs of all rounds: the largest errors, the smallest cosine, the fewest equal first choices.
 
     Each round checks the same golden samples. A short one may not come to all of them: its count says less.

@@ -5,7 +5,7 @@ from typing import Any
 
 from servemark.figures.registry import in_order, value_of
 from servemark.quantities import figure
-from servemark.results.schema.comparison import ComparisonRow, RowAgreement
+from servemark.results.schema.comparison import ComparisonRow
 from servemark.results.schema.details import OutputAgreement
 from servemark.results.schema.header import figure_of
 from servemark.results.schema.run import Result
@@ -13,7 +13,7 @@ from servemark.results.schema.run import Result
 RANDOM_WEIGHTS = "random weights: agreement with fp32, no accuracy"
 
 
-def agreement_words(found: OutputAgreement | RowAgreement) -> str:
+def agreement_words(found: OutputAgreement) -> str:
     """Format the agreement, with the limit of a reduced precision: "cosine 0.9760 (at least 0.9), top-1 8 of 16"."""
     tolerance = found.get("tolerance") or {}
     parts = []
@@ -84,6 +84,6 @@ def is_reduced(document: Result | ComparisonRow) -> bool:
     return document["precision"] not in {None, "fp32"}
 
 
-def only_agreement(document: Result | ComparisonRow, found: OutputAgreement | RowAgreement) -> bool:
+def only_agreement(document: Result | ComparisonRow, found: OutputAgreement) -> bool:
     """Return True if readers might take the figures for accuracy: reduced precision with random weights."""
     return is_reduced(document) and found.get("weights") == "random"

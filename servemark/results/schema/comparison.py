@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
-from servemark.results.schema.details import ObjectiveStatus, OutputDetails, QualityOutcome
+from servemark.results.schema.details import ObjectiveStatus, OutputAgreement, QualityOutcome
 from servemark.results.schema.header import KIND, CampaignHeader, Header
 from servemark.results.schema.run import Scenario
 from servemark.results.schema.search import CandidateSettings, Lacked, MaxRateSearch, TuningOutcome
@@ -62,20 +62,6 @@ class RowEnergy(TypedDict):
     ci95: NotRequired[Annotated[list[float] | None, "Its 95 % interval over the rounds. Null: fewer than 5."]]
     boundary: NotRequired[Annotated[str, "What was metered."]]
     reason: NotRequired[Annotated[str, "Why it is not known."]]
-
-
-class RowAgreement(OutputDetails):
-    """Agreement of all rounds' answers with eager PyTorch in fp32. The worst round counts."""
-
-    checked: Annotated[int, "Answers that were compared."]
-    reason: NotRequired[Annotated[str, "Why nothing was compared."]]
-    samples: NotRequired[Annotated[int | None, "Golden samples of the round that checked the most of them."]]
-    top1_samples: NotRequired[Annotated[int | None, "Of these, samples with the same first choice."]]
-    max_abs_error: NotRequired[Annotated[float | None, "Largest absolute error."]]
-    max_rel_error: NotRequired[Annotated[float | None, "Largest relative error."]]
-    cosine_min: NotRequired[Annotated[float | None, "Smallest cosine."]]
-    spread_error_max: NotRequired[Annotated[float | None, "Longest error, as a share of the golden samples' spread."]]
-    top1_agreement: NotRequired[Annotated[float | None, "top1_samples / samples."]]
 
 
 class RowFootprint(TypedDict):
@@ -176,7 +162,7 @@ class ComparisonRow(TypedDict):
     max_rate: Annotated[HighestRateFigures | None, "Highest rate within the objective."]
     max_rate_reason: NotRequired[Annotated[str | None, "Why it is not known, or not from all rounds."]]
     energy: Annotated[RowEnergy, "Energy."]
-    output_agreement: Annotated[RowAgreement, "Agreement with eager PyTorch."]
+    output_agreement: Annotated[OutputAgreement, "Agreement with eager PyTorch."]
     quality: NotRequired[Annotated[RowQuality | None, "With `--quality`. Null: nothing was scored."]]
     verdict: Annotated[RowVerdict, "Whether the rounds may be quoted."]
     variation: Annotated[Variations, "How far the rounds lie apart."]

@@ -82,18 +82,20 @@ class OutputDetails(TypedDict):
 
 
 class OutputAgreement(OutputDetails):
-    """Agreement of the answers to golden requests with eager PyTorch in fp32. The worst answer of a sample counts."""
+    """Agreement of the answers to golden requests with eager PyTorch in fp32.
 
-    checked: Annotated[int | None, "Answers that were compared."]
-    samples: NotRequired[Annotated[int | None, "Golden samples among them. Each counts once in what follows."]]
-    top1_samples: NotRequired[Annotated[int | None, "Samples with the same first choice."]]
-    max_abs_error: Annotated[float | None, "Largest absolute error of a floating-point output."]
-    max_rel_error: Annotated[float | None, "Largest relative error of a floating-point output."]
-    cosine_min: Annotated[float | None, "Smallest cosine of an output with the golden one."]
-    spread_error_max: NotRequired[
-        Annotated[float | None, "Longest error of a sample, as a share of how far the golden samples lie apart."]
-    ]
-    top1_agreement: Annotated[float | None, "top1_samples / samples."]
+    The worst answer of a sample counts, and in a comparison the worst round.
+    """
+
+    checked: Annotated[int, "Answers that were compared."]
+    reason: NotRequired[Annotated[str, "Why nothing was compared."]]
+    samples: NotRequired[Annotated[int | None, "Golden samples of the round that checked the most of them."]]
+    top1_samples: NotRequired[Annotated[int | None, "Of these, samples with the same first choice."]]
+    max_abs_error: NotRequired[Annotated[float | None, "Largest absolute error."]]
+    max_rel_error: NotRequired[Annotated[float | None, "Largest relative error."]]
+    cosine_min: NotRequired[Annotated[float | None, "Smallest cosine."]]
+    spread_error_max: NotRequired[Annotated[float | None, "Longest error, as a share of the golden samples' spread."]]
+    top1_agreement: NotRequired[Annotated[float | None, "top1_samples / samples."]]
 
 
 class ErrorDetails(TypedDict):
