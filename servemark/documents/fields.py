@@ -162,6 +162,18 @@ def flag_of(kind: type[Struct], name: str) -> Flag | None:
     return None
 
 
+def name_of(kind: type[Struct], name: str) -> str:
+    """Return the name of a field's option, with underscores: its own, or the field's without its unit."""
+    flag = flag_of(kind, name)
+    return (flag and flag.name) or re.sub("_(s|hz)$", "", name)
+
+
+def given_in(part: Struct) -> set[str]:
+    """Return the fields of a group that are not at their defaults."""
+    usual = type(part)()
+    return {name for name in part.__struct_fields__ if getattr(part, name) != getattr(usual, name)}
+
+
 def annotation_of(kind: type[Struct], name: str) -> Any:
     """Return the annotation of a field, which may be inherited."""
     return next(found[name] for found in map(inspect.get_annotations, kind.__mro__) if name in found)

@@ -21,23 +21,18 @@ from servemark.documents.fields import (
     Names,
     annotation_of,
     flag_of,
+    name_of,
     names_of,
 )
-from servemark.documents.load import ClosedLoop, ConstantRate, Load, MaxRate, Stages, Trace
+from servemark.documents.load import ClosedLoop, Load
 from servemark.documents.request import GROUPS, RunRequest
 from servemark.errors import OptionError
 from servemark.quantities import PERCENT, RATES, SECONDS, text_of
 
 Value = str | bool | Sequence[str] | None
 """A flag's value on a command line: several texts where it was given again, None or an empty text: nothing."""
-KINDS: dict[str, type[Load]] = {
-    "max_rate": MaxRate,
-    "arrival_trace": Trace,
-    "stages": Stages,
-    "request_rate": ConstantRate,
-    "concurrency": ClosedLoop,
-}
-"""Flag that chooses a kind of load -> the kind. Without one of them it is a closed loop."""
+KINDS: dict[str, type[Load]] = {name_of(kind, kind.__struct_fields__[0]): kind for kind in reversed(get_args(Load))}
+"""Flag that chooses a kind of load, that of its first field -> the kind. Without one of them it is a closed loop."""
 OWN = "own"
 """The group of a command's own options, which are no part of a request."""
 COMMANDS: dict[str, Collection[str]] = {
@@ -175,7 +170,7 @@ def options_in(kind: type[msgspec.Struct], group: str = OWN) -> Mapping[str, Opt
         flag = flag_of(kind, field.name)
         if flag is None:
             continue
-        name = flag.name or re.sub("_(s|hz)$", "", field.name)
+        name = name_of(kind, field.name)
         default = None if (group == "load" and name in KINDS) or field.required else field.default
         if field.default_factory is not msgspec.NODEFAULT:
             default = field.default_factory()
@@ -313,6 +308,3 @@ def from_locust(parsed: argparse.Namespace) -> RunRequest:
 def foreign(chosen: str) -> set[str]:
     """Return the flags that a kind of load, by the flag that chooses it, does not have."""
     return {name for name, option in OPTIONS.items() if option.group == "load"} - {*options_in(KINDS[chosen], "load")}
-
-
-assert {*get_args(Load)} == {*KINDS.values()}

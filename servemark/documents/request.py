@@ -30,6 +30,8 @@ from servemark.documents.fields import (
     Share,
     Word,
     folder,
+    given_in,
+    name_of,
     option,
 )
 from servemark.documents.live import Live
@@ -280,34 +282,20 @@ def _check_transients(request: RunRequest) -> None:
 def _check_exclusions(request: RunRequest) -> None:
     """Check that options which exclude each other are not given together. Raises OptionError."""
     server = request.server
-    given = {
+    parts: list[Struct] = [getattr(request, group) for group in GROUPS]
+    given = {f"--{name_of(type(part), name).replace('_', '-')}" for part in parts for name in given_in(part)}
+    others = {
         "--url with several servers": "," in server.url,
-        "--no-connection-reuse": server.no_connection_reuse,
-        "--request-compression": server.request_compression != "none",
-        "--response-compression": server.response_compression != "none",
-        "--streaming": server.streaming,
-        "--sequence-length": bool(server.sequence_length),
-        "--shared-memory": server.shared_memory != "none",
-        "--input-tensor-format": server.input_tensor_format != AUTO,
-        "--output-tensor-format": server.output_tensor_format != AUTO,
-        "--request-parameter": bool(server.request_parameters),
-        "--bls-composing-models": bool(server.bls_composing_models),
-        "--explain": request.live.explain,
-        "--otlp-sample": bool(request.live.otlp_sample),
-        "--in-process": server.in_process,
-        "--workers": request.limits.workers > 1,
-        "--request-cancellation": request.limits.request_cancellation is not None,
-        "--at": bool(request.live.at),
-        "--cold-start": server.cold_start,
         "--max-rate": isinstance(request.load, MaxRate),
         "--warmup": request.load.warmup not in (AUTO, 0),
     }
+    given |= {words for words, holds in others.items() if holds}
     for flag, excluded in _EXCLUDED.items():
-        if given[flag] and (other := next((each for each in excluded if given[each]), None)):
+        if flag in given and (other := next((each for each in excluded if each in given), None)):
             raise OptionError(f"{flag} excludes {other}", fix="leave one of them out")
     if not server.endpoint_type:
         return
-    if other := next((flag for flag in _ONLY_KSERVE if given[flag]), None):
+    if other := next((flag for flag in _ONLY_KSERVE if flag in given), None):
         raise OptionError(f"--endpoint-type is not KServe v2, and excludes {other}", fix="leave one out")
     if not server.url:
         raise OptionError("--endpoint-type is for a server that runs already", fix="add --url http://HOST:PORT")

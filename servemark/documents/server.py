@@ -25,6 +25,7 @@ from servemark.documents.fields import (
     Share,
     Word,
     folder,
+    given_in,
     option,
 )
 from servemark.documents.load import AUTO
@@ -305,5 +306,4 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     @property
     def is_asked(self) -> bool:
         """Tell whether a field is given that only a server can have, one that runs already or one of servemark's."""
-        given = {name for name in self.__struct_fields__ if getattr(self, name) != getattr(Server(), name)}
-        return bool(given - _OF_ENGINES)
+        return bool(given_in(self) - _OF_ENGINES)
