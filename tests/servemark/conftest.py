@@ -1,9 +1,10 @@
-"""Fixtures for tests of commands and of the requests that they make."""
+"""Requests of runs that commands would make, and documents of every kind."""
 
 import pytest
 
 from servemark.documents.request import RunRequest
 from servemark.errors import OptionError
+from servemark.results.saved import Saved
 
 
 @pytest.fixture
@@ -18,3 +19,11 @@ def stopped(monkeypatch: pytest.MonkeyPatch) -> list[RunRequest]:
     for command in ("run", "explain"):
         monkeypatch.setattr(f"servemark.cli.{command}.resolved", stop)
     return found
+
+
+@pytest.fixture(scope="session")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Saved]:
+    """A document of every kind, for reading only."""
+    from tests.support.saved_documents import documents
+
+    return documents(tmp_path_factory.mktemp("documents"))

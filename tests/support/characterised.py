@@ -1,6 +1,7 @@
 """A suite of six workloads in two families with known figures, made up: one of each tells all of the others."""
 
 from dataclasses import replace
+from typing import Any
 
 from servemark.characterise.run import begin
 from servemark.documents.commands.understand import Characterise
@@ -75,6 +76,6 @@ def document() -> Characterisation:
 
 def side_by_side() -> Saved:
     """Two suites in one report, the second of them with the convolutions alone."""
-    whole, some = document(), document()
-    some |= {"suite": "today", "rows": [row for row in some["rows"] if row["workload"] in CONVOLUTIONS]}
-    return Saved("suites", {"kind": "suites"}, None, (Saved("a", dict(whole)), Saved("b", dict(some))))
+    whole: dict[str, Any] = dict(document())
+    some = whole | {"suite": "today", "rows": [row for row in whole["rows"] if row["workload"] in CONVOLUTIONS]}
+    return Saved("suites", {"kind": "suites"}, None, (Saved("a", whole), Saved("b", some)))

@@ -13,8 +13,11 @@ from servemark.figures.evidence import Energy, Evidence, Generator
 from servemark.figures.registry import figures_of
 from servemark.machine.environment import collect
 from servemark.results import directory as results
-from servemark.results.schema.header import SCHEMA_VERSION
+from servemark.results.schema.details import Details, WindowFigures
+from servemark.results.schema.run import Result as LoadResult
+from servemark.results.schema.run import Scenario
 from servemark.stats.histogram import Histogram
+from tests.support.documents import filled
 
 Result = Any
 NO_METER = "no meter"
@@ -89,62 +92,44 @@ def result_of(
     )
     found = figures_of(evidence)
     found["throughput.requests"]["value"] = found["throughput.inferences"]["value"] = rate
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "kind": "load",
-        "created": "2026-01-01T00:00:00+00:00",
-        "command": ["servemark", "run"],
-        "request": msgspec.to_builtins(RunRequest(workload=workload, engine=engine)),
-        "resolved": {"url": "http://127.0.0.1:1", "model": f"{workload}_{engine}", "windows": len(windows)},
-        "seed": 0,
-        "workload": workload,
-        "task": "learning to rank",
-        "suites": [],
-        "protocol": "http",
-        "shared_memory": "none",
-        "stages": [],
-        "bottleneck": {"by": None, "evidence": "nothing"},
-        "engine": engine,
-        "device": "cpu",
-        "provider": None,
-        "provider_reason": "the server does not report it",
-        "precision": "fp32",
-        "batch_size": 1,
-        "scenario": {
-            "gamma_cv": None,
-            "duration_s": 10.0,
-            "measured_s": 10.0,
-            "warmup_s": 0.0,
-            "trace": None,
-        },
-        "verdict": {
-            "valid": not failed,
-            "objective": objective,
-            "exit_code": 2 if failed else 4 if objective == "missed" else 0,
-            "constraints": [
-                {**NO_FIGURE, "name": name, "ok": name not in failed, "remedy": f"fix {name}" * (name in failed)}
-                for name in names
-            ],
-            "objectives": [objective_of(objective)] if objective else [],
-            "skipped": {},
-        },
-        "figures": found,
-        "details": {
-            "errors": {"by_kind": {}, "messages": {}},
-            "outputs": {"tolerance": {"spread_rtol": 5e-3, "rtol": 1e-5}, "weights": "random"},
-            "quality": {"metric": None, "dataset": None},
-            "energy": {"source": None, "boundary": None if joules is None else "cpu_package"},
-            "server": {"batch_sizes": None},
-            "generator": {},
-        },
-        "windows": [
-            {"start_s": float(n), "requests_per_s": rate * share, "errors": 0, "p50_ms": None, "p99_ms": None}
-            for n, share in enumerate(windows)
+    verdict = {
+        "valid": not failed,
+        "objective": objective,
+        "exit_code": 2 if failed else 4 if objective == "missed" else 0,
+        "constraints": [
+            {**NO_FIGURE, "name": name, "ok": name not in failed, "remedy": f"fix {name}" * (name in failed)}
+            for name in names
         ],
-        "environment": ENVIRONMENT,
-        "partial": partial,
-        **changes,
+        "objectives": [objective_of(objective)] if objective else [],
+        "skipped": {},
     }
+    outputs = {"tolerance": {"spread_rtol": 5e-3, "rtol": 1e-5}, "weights": "random"}
+    meter = {"source": None, "boundary": None if joules is None else "cpu_package"}
+    known = filled(
+        LoadResult,
+        created="2026-01-01T00:00:00+00:00",
+        command=["servemark", "run"],
+        request=msgspec.to_builtins(RunRequest(workload=workload, engine=engine)),
+        resolved={"url": "http://127.0.0.1:1", "model": f"{workload}_{engine}", "windows": len(windows)},
+        workload=workload,
+        protocol="http",
+        shared_memory="none",
+        bottleneck={"by": None, "evidence": "nothing"},
+        engine=engine,
+        device="cpu",
+        precision="fp32",
+        batch_size=1,
+        scenario=filled(Scenario, duration_s=10.0, measured_s=10.0, warmup_s=0.0),
+        verdict=verdict,
+        figures=found,
+        details=filled(Details, outputs=outputs, energy=meter),
+        windows=[
+            filled(WindowFigures, start_s=float(n), requests_per_s=rate * share) for n, share in enumerate(windows)
+        ],
+        environment=ENVIRONMENT,
+        partial=partial,
+    )
+    return {**known, **changes}
 
 
 def saved(directory: Path, p50_ms: float, *, seed: int = 0, count: int = 2000, **figures: Any) -> Path:

@@ -4,8 +4,10 @@ from typing import Any
 
 from servemark.compare.interleaved.document import document
 from servemark.compare.interleaved.turn import Turn
-from servemark.results.schema.header import SCHEMA_VERSION
+from servemark.results.schema.comparison import ComparisonHeader
+from servemark.results.schema.search import CandidateSettings
 from servemark.search.refinement import HighestRate
+from tests.support.documents import filled
 from tests.support.results import ENVIRONMENT, histogram_of, latencies, result_of
 
 Row = Any
@@ -42,22 +44,15 @@ def document_of(
         "python": "3",
         "git_commit": "c",
     }
-    known: Any = {
-        "schema_version": SCHEMA_VERSION,
-        "seed": 0,
-        "slo": None,
-        "rounds_requested": 5,
-        "tuned": {},
-        "kind": "comparison",
-        "created": "2026-01-01T00:00:00+00:00",
-        "command": ["servemark", "compare"],
-        "workload": "ranking",
-        "batch_size": 1,
-        "duration_s": 8.0,
-        "left_out": [],
-        "configurations": {
-            label: {"instances": 1, "threads": 0, "max_batch": 8, "queue_delay_us": None} for label in labels
-        },
-        "environment": ENVIRONMENT | machine,
-    }
+    known: Any = filled(
+        ComparisonHeader,
+        rounds_requested=5,
+        created="2026-01-01T00:00:00+00:00",
+        command=["servemark", "compare"],
+        workload="ranking",
+        batch_size=1,
+        duration_s=8.0,
+        configurations={label: filled(CandidateSettings, instances=1, max_batch=8) for label in labels},
+        environment=ENVIRONMENT | machine,
+    )
     return document(known | opened, turns, labels, highest or {}, partial)

@@ -8,10 +8,9 @@ import pytest
 from servemark.errors import ExitCode
 from servemark.results import directory
 from servemark.results.saved import DOCUMENTS, Saved
-from tests.support.characterised import side_by_side
 from tests.support.command_line import Servemark
 from tests.support.mlflow_server import mlflow_server
-from tests.support.saved_documents import FLAGS, documents, run
+from tests.support.saved_documents import FLAGS, run
 
 RATES = (("a", "40", 0.02), ("b", "80", 0.03))
 
@@ -61,16 +60,18 @@ def test_runs_that_differ_by_more_than_the_rate_have_no_curve(
     assert "Latency over the answered rate" not in (tmp_path / "range" / "report.html").read_text()
 
 
-def test_a_folder_may_hold_every_kind_of_document(servemark: Servemark, tmp_path: Path) -> None:
+def test_a_folder_may_hold_every_kind_of_document(
+    servemark: Servemark, saved: dict[str, Saved], tmp_path: Path
+) -> None:
     folder = tmp_path / "results"
-    made = {name: saved for name, saved in documents(tmp_path / "made").items() if not saved.parts}
-    for name, saved in made.items():
-        file = folder / name / (each if (each := f"{saved.kind}.json") in DOCUMENTS else directory.RESULT_FILE)
+    made = {name: each for name, each in saved.items() if not each.parts}
+    for name, each in made.items():
+        file = folder / name / (own if (own := f"{each.kind}.json") in DOCUMENTS else directory.RESULT_FILE)
         file.parent.mkdir(parents=True)
-        file.write_text(directory.to_json(saved.document))
+        file.write_text(directory.to_json(each.document))
     (folder / directory.LATEST).symlink_to("tuning")
     (folder / "begun").mkdir()
-    begun = {**next(saved.document for saved in made.values() if saved.kind == "load"), "verdict": None}
+    begun = {**made["open"].document, "verdict": None}
     (folder / "begun" / directory.RESULT_FILE).write_text(directory.to_json(begun))
     done = servemark("report", str(folder))
     assert done.code == 0
@@ -145,9 +146,9 @@ def test_each_result_is_sent_to_mlflow(servemark: Servemark, two: list[Saved], t
         assert (refused.code, words in refused.err) == (ExitCode.BAD_INPUT, True)
 
 
-def test_suites_side_by_side_stand_in_front(servemark: Servemark, tmp_path: Path) -> None:
-    saved = side_by_side()
-    for part in saved.parts:
-        (tmp_path / f"{part.name}.json").write_bytes(msgspec.json.encode(part.document))
-    told = servemark("report", *(str(tmp_path / f"{part.name}.json") for part in saved.parts), "--format", "md")
+def test_suites_side_by_side_stand_in_front(servemark: Servemark, saved: dict[str, Saved], tmp_path: Path) -> None:
+    files = [tmp_path / f"{part.name}.json" for part in saved["suites"].parts]
+    for file, part in zip(files, saved["suites"].parts, strict=True):
+        file.write_bytes(msgspec.json.encode(part.document))
+    told = servemark("report", *map(str, files), "--format", "md")
     assert told.out.startswith("### aibench: 45% in convolution; today: 90% in convolution")

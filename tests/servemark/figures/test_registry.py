@@ -24,6 +24,7 @@ from servemark.figures.registry import figures_of, find, value_of
 from servemark.results import directory
 from servemark.results.kinds import json_schema
 from servemark.results.saved import Saved
+from servemark.results.schema.run import LiveFigures
 from servemark.telemetry.metrics import catalog
 from servemark.telemetry.metrics.catalog import Snapshot
 from servemark.telemetry.metrics.exposition import expose
@@ -34,6 +35,7 @@ from servemark.views.live import LiveRun
 from servemark.views.render.html import page
 from servemark.views.render.programs import to_csv, to_run
 from tests.support import saved_documents
+from tests.support.documents import filled
 from tests.support.load_config import config
 from tests.support.measured import answered, evenly, load_result, measured
 from tests.support.results import histogram_of, latencies
@@ -104,9 +106,7 @@ def test_it_is_published_and_drawn_while_the_run_goes_on() -> None:
     assert b"servemark_carbon_emitted_grams{" in expose(snapshot, "text/plain")[1]
     assert "servemark_carbon_emitted_grams" in str(metrics_data(snapshot, 0, 1))
     run = LiveRun("a run")
-    known: Any = {"time_s": 2.0, "elapsed_s": 1.0, "auto_warmup": False, "whole_s": 10.0, "answered": 40}
-    known |= {"asked_rate": 40.0, "in_flight": 1, "backlog": 0, "queue": None, "errors": {}, "power_w": {}}
-    known |= {"constraints": {}, "objectives": {}, "second_p50_ms": None, "second_p99_ms": None, "figures": live}
+    known: Any = filled(LiveFigures, time_s=2.0, figures=live)
     run.take(known)
     assert str(run.rows(80, stopping=False)[TAG]) == "200 g"
 

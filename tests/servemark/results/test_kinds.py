@@ -1,7 +1,6 @@
 """Documents by kind: what fits its type is returned as it is, what does not has its path; the types are the schema."""
 
 import json
-from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 import pytest
@@ -9,9 +8,9 @@ from jsonschema import Draft202012Validator, ValidationError
 
 from servemark.errors import OptionError
 from servemark.results.kinds import KINDS, conformed, json_schema, type_of
+from servemark.results.saved import Saved
 from servemark.results.schema.run import PendingResult, Result, Series
 from tests.support.command_line import Servemark
-from tests.support.saved_documents import documents
 
 
 class Inner(TypedDict):
@@ -68,13 +67,12 @@ def test_the_kind_gives_the_type() -> None:
     assert type_of({"kind": "other"}) is None
 
 
-def test_a_whole_document_fits(tmp_path: Path) -> None:
-    for saved in documents(tmp_path).values():
-        if saved.kind == "suites":
-            continue  # it is made for a page and never written
-        kind = type_of(saved.document)
-        assert kind is not None
-        conformed(json.loads(json.dumps(saved.document)), kind)
+def test_a_whole_document_fits(saved: dict[str, Saved]) -> None:
+    for each in saved.values():
+        if each.kind != "suites":  # they are made for a page and never written
+            kind = type_of(each.document)
+            assert kind is not None
+            conformed(json.loads(json.dumps(each.document)), kind)
 
 
 @pytest.mark.parametrize(

@@ -66,9 +66,6 @@ class Words(HTMLParser):
         elif tag == "i" or re.search("marked|badge ", str(known.get("class"))):
             self._line += f"[{known['class']}] "
 
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.handle_starttag(tag, attrs)
-
     def handle_endtag(self, tag: str) -> None:
         if tag in {"style", "script"}:
             self._silent -= 1

@@ -39,9 +39,6 @@ class Elements(HTMLParser):
     def handle_endtag(self, tag: str) -> None:
         assert self._open.pop() == tag
 
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-
     def count(self, tag: str) -> int:
         return sum(found == tag for found, _ in self.tags)
 
