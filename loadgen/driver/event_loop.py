@@ -15,7 +15,6 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from select import EPOLLET
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -386,43 +385,3 @@ def _kind_and_words(error: Exception) -> tuple[str, str]:
         return error.kind, str(error)
     place = traceback.extract_tb(error.__traceback__)[-1]
     return GENERATOR_ERROR, f"{type(error).__name__}: {error} ({Path(place.filename).name}, line {place.lineno})"
-
-
-class Span(Protocol):
-    """The measured interval, as it is known now, in ns."""
-
-    @property
-    def start(self) -> int:
-        """Its beginning."""
-
-    @property
-    def end(self) -> int:
-        """Its end."""
-
-
-class Pauses:
-    """Watches the loop's ticks, which come every 5 ms. One that comes late, or takes long, is a pause.
-
-    It needs no look at the machine: a stopped process, a core that others hold, swapped memory and a long collection of
-    garbage all show as a tick that is late. Only the part inside the measured interval counts.
-    """
-
-    def __init__(self) -> None:
-        self.longest_ns = 0
-        self._due: int | None = None
-        self._begun = 0
-
-    def begin(self, now: int, interval: Span) -> None:
-        """Take the beginning of a tick, which was due at the end of the last one and a rest."""
-        if self._due is not None:
-            self._note(self._due, now, interval)
-        self._begun = now
-
-    def end(self, now: int, interval: Span) -> None:
-        """Take the end of a tick. The loop rests from ticks for as long as one took, and handles requests meanwhile."""
-        self._note(self._begun, now, interval)
-        self._due = now + max(YIELD_NS, now - self._begun)
-
-    def _note(self, since: int, until: int, interval: Span) -> None:
-        inside = min(until, interval.end) - max(since, interval.start)
-        self.longest_ns = max(self.longest_ns, inside)

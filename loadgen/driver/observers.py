@@ -102,15 +102,10 @@ class Tracing:
         for number, payload in enumerate(whole):
             yield payload if number % self._every else self._marked(payload)
 
-    def seen(self, on_request: Callable[[Outcome, str], None]) -> Callable[[Outcome, str], None]:
-        """Wrap a handler so that every outcome is seen before `on_request` is called."""
-
-        def see(outcome: Outcome, words: str) -> None:
-            if isinstance(outcome.payload, TracedPayload) and outcome.sent and len(self._spans) < MAX_SPANS:
-                self._spans.append(_span(outcome, outcome.payload))
-            on_request(outcome, words)
-
-        return see
+    def take(self, outcome: Outcome) -> None:
+        """Keep the span of an outcome that has one."""
+        if isinstance(outcome.payload, TracedPayload) and outcome.sent and len(self._spans) < MAX_SPANS:
+            self._spans.append(_span(outcome, outcome.payload))
 
     def taken(self) -> list[Span]:
         """The spans since the last call."""
@@ -147,22 +142,17 @@ class LabelledAnswers:
     were made ahead.
     """
 
+    interval_start: Callable[[], int]
+    """Tells when the measured interval begins, as it is known now: what was scheduled before is passed over."""
     kept: dict[int, Kept] = field(default_factory=dict)
 
-    def seen(
-        self, on_request: Callable[[Outcome, str], None], interval_start: Callable[[], int]
-    ) -> Callable[[Outcome, str], None]:
-        """Wrap a handler so that labelled outcomes are seen first."""
-
-        def see(outcome: Outcome, words: str) -> None:
-            examples = outcome.payload.examples
-            if examples and outcome.scheduled >= interval_start() and outcome.error != INTERRUPTED:
-                for row, example in enumerate(examples):
-                    if example not in self.kept:
-                        self.kept[example] = Kept(outcome.response, row, outcome.error)
-            on_request(outcome, words)
-
-        return see
+    def take(self, outcome: Outcome) -> None:
+        """Keep the answer to each example that has none yet."""
+        examples = outcome.payload.examples
+        if examples and outcome.scheduled >= self.interval_start() and outcome.error != INTERRUPTED:
+            for row, example in enumerate(examples):
+                if example not in self.kept:
+                    self.kept[example] = Kept(outcome.response, row, outcome.error)
 
 
 class TimedConnections(Connections):
@@ -186,17 +176,12 @@ class Stamps:
         self._path, self._begun = directory / FILE, connections.begun
         self._kept = array("q")
 
-    def seen(self, on_request: Callable[[Outcome, str], None]) -> Callable[[Outcome, str], None]:
-        """Wrap a handler so that every outcome is seen before `on_request` is called."""
-
-        def see(outcome: Outcome, words: str) -> None:
-            payload, due, sent, done, error = outcome[:5]
-            if isinstance(payload, NumberedPayload):
-                begun = self._begun.pop(due, sent)
-                self._kept.extend((payload.number, due, min(begun, sent), sent, done, error is None))
-            on_request(outcome, words)
-
-        return see
+    def take(self, outcome: Outcome) -> None:
+        """Keep the stamps of an outcome."""
+        payload, due, sent, done, error = outcome[:5]
+        if isinstance(payload, NumberedPayload):
+            begun = self._begun.pop(due, sent)
+            self._kept.extend((payload.number, due, min(begun, sent), sent, done, error is None))
 
     def write(self, start: int, end: int) -> None:
         """Write the requests that were due in an interval (ns). A disk that is full costs the explanation alone."""

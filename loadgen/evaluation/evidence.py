@@ -183,11 +183,11 @@ def _generator(measurement: Measurement, measured: Measured) -> Generator:
     recorder, telemetry = measured.recorder, measurement.telemetry
     return Generator(
         cpu_utilization=measured.cpu_utilization,
-        max_in_flight=measured.peak_in_flight,
+        max_in_flight=measured.load.peak_in_flight,
         sampling_cpu_utilization=telemetry.cpu_utilization if telemetry else None,
-        workers=len(measured.workers) or 1,
+        workers=len(measured.load.workers) or 1,
         outside=recorder.outside + (recorder.cancelled.outside if recorder.cancelled else 0),
-        cpu_latency=measured.cpu_latency,
+        cpu_latency=measured.load.cpu_latency,
     )
 
 
@@ -248,7 +248,7 @@ def details_of(
         "quality": _quality_details(measurement, scored),
         "energy": _energy_details(measured),
         "server": _server_details(evidence),
-        "generator": measured.granted.to_dict(),
+        "generator": measured.load.granted.to_dict(),
         "clock": {"receive": receive_clock(recorder)},
         "cpu": cpu_details(evidence),
     }

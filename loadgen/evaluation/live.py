@@ -63,24 +63,25 @@ class Live:
 
     def publish(self, now: int) -> None:
         """Publish how the run stands; `now` in ns of the monotonic clock."""
-        measured, sending = self._measurement.measured, self._measurement.sending
-        if measured is None or sending is None:
+        measured = self._measurement.measured
+        if measured is None:
             return
-        traffic = sending.traffic(now)
-        constraints = standing(self._measurement.config, measured, sending, traffic, now)
-        figures = so_far(self._measurement.config, sending.recorder)[1]
-        self._publisher.publish(self._snapshot(sending, traffic, now, constraints, figures), sending.spans())
+        load = measured.load
+        traffic = load.traffic(now)
+        constraints = standing(self._measurement.config, measured, traffic, now)
+        figures = so_far(self._measurement.config, load.recorder)[1]
+        self._publisher.publish(self._snapshot(load, traffic, now, constraints, figures), load.spans())
 
     def finish(self, result: Result) -> list[Telemetry]:
         """Publish the final figures, which are the result's; what was sent to each place."""
-        sending = self._measurement.sending
-        if sending is None:
+        measured = self._measurement.measured
+        if measured is None:
             return []
-        now = time.monotonic_ns()
+        load, now = measured.load, time.monotonic_ns()
         constraints = {each["name"]: each["ok"] for each in result["verdict"]["constraints"]}
         within_s = INTERRUPTED_FINISH_S if interrupts.requested() else FINISH_S
-        last = self._snapshot(sending, sending.traffic(now), now, constraints, result["figures"])
-        return self._publisher.finish(last, within_s, sending.spans())
+        last = self._snapshot(load, load.traffic(now), now, constraints, result["figures"])
+        return self._publisher.finish(last, within_s, load.spans())
 
     def linger(self) -> None:
         """Leave the final figures at the endpoint for as long as the flag says, or until Ctrl-C."""
@@ -91,17 +92,17 @@ class Live:
                 interrupts.sleep(seconds)
 
     def _snapshot(
-        self, sending: ActiveLoad, traffic: Traffic, now: int, constraints: Mapping[str, bool], figures: Figures
+        self, load: ActiveLoad, traffic: Traffic, now: int, constraints: Mapping[str, bool], figures: Figures
     ) -> Snapshot:
-        config, recorder = self._measurement.config, sending.recorder
+        config, recorder = self._measurement.config, load.recorder
         measuring = recorder.interval.start <= now < recorder.interval.end
         samples = [self._info, *counters(recorder, traffic), Sample.of(catalog.MEASURING, measuring)]
         if measuring or now < recorder.interval.start:
             samples += self._requested_rate(recorder, traffic, now)
         if now >= recorder.interval.start:
             samples += stage_of(config, recorder, now)
-        if sending.cpu_utilization is not None:
-            samples.append(Sample.of(catalog.CLIENT_CPU, sending.cpu_utilization))
+        if load.cpu_utilization is not None:
+            samples.append(Sample.of(catalog.CLIENT_CPU, load.cpu_utilization))
         samples += [Sample.of(catalog.CONSTRAINT_OK, ok, name) for name, ok in constraints.items()]
         samples += objectives(config, recorder)
         if (telemetry := self._measurement.telemetry) is not None:
@@ -206,25 +207,15 @@ def stage_of(config: LoadConfig, recorder: Recorder, now: int) -> list[Sample]:
     return [Sample.of(catalog.STAGE, stage.number), Sample.of(catalog.STAGE_START, time.time() - ago_s)]
 
 
-def standing(
-    config: LoadConfig, measured: Measured, sending: ActiveLoad, traffic: Traffic, now: int
-) -> dict[str, bool]:
+def standing(config: LoadConfig, measured: Measured, traffic: Traffic, now: int) -> dict[str, bool]:
     """Judge the constraints that can be judged before the end; none before the interval."""
-    recorder, interval = sending.recorder, sending.recorder.interval
+    recorder, interval = measured.load.recorder, measured.load.recorder.interval
     if now <= interval.start:
         return {}
     so_far = copy.copy(recorder)
     passed = sum(sum(interval.window(number)) <= (now - interval.start) / 1e9 for number in range(interval.windows))
     so_far.windows = recorder.windows[:passed]
-    until_now = replace(
-        measured,
-        recorder=so_far,
-        measured_s=(min(now, interval.end) - interval.start) / 1e9,
-        cpu_utilization=sending.cpu_utilization,
-        granted=sending.granted,
-        workers=sending.workers,
-        interrupted=sending.interrupted,
-    )
+    until_now = replace(measured, recorder=so_far, measured_s=(min(now, interval.end) - interval.start) / 1e9)
     observed = _unfinished(observe(config, until_now, None, {}), recorder, traffic)
     return {constraint["name"]: constraint["ok"] for constraint in judge(observed)["constraints"]}
 
@@ -277,10 +268,10 @@ def feed(measurement: Measurement, to: int) -> Callable[[int], None]:
 
 def figures_now(measurement: Measurement, now: int, before: Histogram) -> tuple[LiveFigures | None, Histogram]:
     """The figures now, and the latencies so far; `before` are those of the figures before."""
-    measured, sending = measurement.measured, measurement.sending
-    if measured is None or sending is None:
+    measured = measurement.measured
+    if measured is None:
         return None, before
-    config, recorder, traffic = measurement.config, sending.recorder, sending.traffic(now)
+    config, recorder, traffic = measurement.config, measured.load.recorder, measured.load.traffic(now)
     elapsed_s = (now - recorder.interval.start) / 1e9
     latency = Histogram()
     latency.merge(recorder.latency)
@@ -300,7 +291,7 @@ def figures_now(measurement: Measurement, now: int, before: Histogram) -> tuple[
         "queue": _queue(measurement),
         "errors": dict(recorder.errors),
         "power_w": _power(measurement),
-        "constraints": standing(config, measured, sending, traffic, now),
+        "constraints": standing(config, measured, traffic, now),
         "objectives": _objectives(measurement, recorder, elapsed_s, traffic),
     }, latency
 

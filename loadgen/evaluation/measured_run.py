@@ -185,7 +185,7 @@ def complete(result: PendingResult, measurement: Measurement) -> Result:
     config, measured = measurement.config, measurement.measured
     assert measured is not None
     agreement, mismatch = agreement_of(config, measured, measurement.golden)
-    scored = Scored.of(config, measured.labelled)
+    scored = Scored.of(config, measured.load.labelled)
     evidence = evidence_of(measurement, measured, agreement, scored)
     figures, details = figures_of(evidence), details_of(measurement, measured, evidence, agreement, scored)
     windows, commands = _windows(config, measured), _commands(config, measured)
@@ -200,14 +200,14 @@ def complete(result: PendingResult, measurement: Measurement) -> Result:
         "details": details,
         "windows": windows,
         "stages": _stages(config, measured),
-        "partial": measured.interrupted is not None,
+        "partial": measured.load.interrupted is not None,
     }
     if config.live.at:
         whole["commands"] = commands
     if cold is not None:
         whole["cold_start"] = cold
-    if measured.workers:
-        whole["workers"] = measured.workers
+    if measured.load.workers:
+        whole["workers"] = measured.load.workers
     return whole
 
 
@@ -216,7 +216,7 @@ def _scenario(asked: Scenario, config: LoadConfig, measured: Measured) -> Scenar
     scenario: Scenario = {**asked, "measured_s": round(measured.measured_s, 6)}
     if not config.scenario.auto_warmup:
         return scenario
-    found = measured.warmed or WarmUpOutcome(None, None, None, "the run was cut short in its warm-up")
+    found = measured.load.warmed or WarmUpOutcome(None, None, None, "the run was cut short in its warm-up")
     scenario["warmup_s"] = found.seconds
     scenario["warmup"] = {
         "method": METHOD,

@@ -82,9 +82,9 @@ def observe(
         schedule_delay_p99_ms=_shown_p99(recorder.schedule_delay),
         generator_delay_p99_ms=_shown_p99(recorder.schedule_delay.without(recorder.waited_delay)),
         lower=config.scenario.words.lower,
-        longer=config.scenario.words.longer if measured.interrupted is None else "let the run go on",
+        longer=config.scenario.words.longer if measured.load.interrupted is None else "let the run go on",
         relief=config.scenario.relief,
-        not_realtime=_not_realtime(measured.granted),
+        not_realtime=_not_realtime(measured.load.granted),
         latency_p99_ms=_p99(recorder.latency),
         objectives=[
             Seen(slo, slowest(recoveries))
@@ -100,17 +100,17 @@ def observe(
         server_gone=statistics.available and last is None,
         generator_errors=recorder.errors[GENERATOR_ERROR],
         backend_died=recorder.errors[BACKEND_DIED] > 0,
-        interrupted=measured.interrupted,
-        workers=len(measured.workers),
+        interrupted=measured.load.interrupted,
+        workers=len(measured.load.workers),
         worker_troubles=_troubles(measured, open_loop=open_loop),
-        clock_uncertainty_ms=max((worker["clock_uncertainty_ms"] for worker in measured.workers), default=0.0),
+        clock_uncertainty_ms=max((worker["clock_uncertainty_ms"] for worker in measured.load.workers), default=0.0),
     )
 
 
 def _skipped(config: LoadConfig, measured: Measured, *, judged_stages: int, long_stages: int) -> dict[str, str]:
     """Name the constraints that are not judged, each with the reason."""
     skipped: dict[str, str] = {}
-    if measured.interrupted is not None:
+    if measured.load.interrupted is not None:
         skipped[Kind.STEADY_STATE] = "the run was cut short"
     elif config.live.at:
         skipped[Kind.STEADY_STATE] = "commands were run beside the load (--at)"
@@ -224,7 +224,7 @@ def _troubles(measured: Measured, *, open_loop: bool) -> list[str]:
     """Each worker whose share of the load is not what was asked for, and why."""
     limit = schedule_delay_limit_ms(_p99(measured.recorder.latency))
     troubles = []
-    for worker in measured.workers:
+    for worker in measured.load.workers:
         late = worker["schedule_delay_p99_ci95_ms"]
         named = worker_name(worker)
         if worker["trouble"]:

@@ -4,7 +4,7 @@ import bisect
 import socket
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from threading import Thread
@@ -192,26 +192,24 @@ class ActiveLoad(Protocol):
 class Measured:
     """Everything a measurement saw, from which the result is computed."""
 
+    load: ActiveLoad
+    """The load on its way, and after it."""
     recorder: Recorder
     statistics: Statistics
     energy: Energy
     machine: MachineUse
-    cpu_utilization: float | None = None
-    granted: GrantedPriority = field(default_factory=GrantedPriority)
-    cpu_latency: Value | None = None
-    peak_in_flight: int = 0
     checked: GoldenCheck | None = None
-    labelled: LabelledAnswers | None = None
-    workers: list[Worker] = field(default_factory=list)
-    interrupted: str | None = None
-    warmed: WarmUpOutcome | None = None
-    """Result of a warm-up that ends by itself."""
     server_windows: ServerWindows | None = None
     """The server's counters in each window; None where the rate does not change."""
     commands: Sequence[StartedCommand] = ()
     """Commands that were run beside the load."""
     measured_s: float = 0.0
     """Length of the interval that has passed: all of it, unless the run was cut short."""
+
+    @property
+    def cpu_utilization(self) -> float | None:
+        """Share of one core that the generator used in the interval; None where that had not begun."""
+        return self.load.cpu_utilization if self.measured_s else None
 
 
 class Measurement:
@@ -227,8 +225,6 @@ class Measurement:
         self.placement = Placement(None, None, None)
         self.measured: Measured | None = None
         """Measured figures so far, None before the schedule begins."""
-        self.sending: ActiveLoad | None = None
-        """The load on its way, and after it; None before the schedule begins."""
         self.on_second: list[Callable[[int], None]] = []
         """Called about once a second with the time (ns), where somebody follows the run from outside."""
         self.telemetry: RunTelemetry | None = None
@@ -275,78 +271,65 @@ class Measurement:
         machine = MachineUse(self.target, self._workers_here)
         commands = TimedCommands(timed_commands_of(self.config.live.at))
         try:
-            sending = self.sending = prepared.start(directory)
+            load = prepared.start(directory)
         except BaseException:
             commands.finish()
             raise
-        boundaries = Boundaries(statistics, energy, machine, *sending.readings)
-        measured = self.measured = Measured(sending.recorder, statistics, energy, machine)
+        boundaries = Boundaries(statistics, energy, machine, *load.readings)
+        measured = self.measured = Measured(load, load.recorder, statistics, energy, machine)
         if isinstance(self.config.scenario.load, Stages | Trace):
             measured.server_windows = ServerWindows(self.target, available=statistics.available)
         try:
-            sending.run(partial(self._tick, sending, boundaries, measured, commands))
+            load.run(partial(self._tick, boundaries, measured, commands))
         finally:
             with interrupts.finishing():
                 commands.finish()
                 measured.commands = commands.ran
                 boundaries.finish()
-                self._finish(sending, measured)
+                self._finish(measured)
         return measured
 
     def stop(self, reason: str) -> None:
         """End early: nothing more is sent, the run is marked as cut short."""
-        if self.sending is not None:
-            self.sending.stop(reason)
+        if self.measured is not None:
+            self.measured.load.stop(reason)
 
-    def _finish(self, sending: ActiveLoad, measured: Measured) -> None:
+    def _finish(self, measured: Measured) -> None:
+        load = measured.load
         measured.statistics.wait()
         if measured.server_windows is not None:
-            measured.server_windows.finish(measured.statistics.after if sending.interrupted is None else None)
+            measured.server_windows.finish(measured.statistics.after if load.interrupted is None else None)
         measured.machine.wait()
-        measured.recorder, measured.workers = sending.recorder, sending.workers
-        interval = measured.recorder.interval
+        measured.recorder, interval = load.recorder, load.interval
         measured.measured_s = max(min(self._last_tick, interval.end) - interval.start, 0) / 1e9
-        measured.cpu_utilization = sending.cpu_utilization if measured.measured_s else None
         if not measured.measured_s:
             measured.machine.discard()
-        measured.granted = sending.granted
-        measured.cpu_latency = sending.cpu_latency
-        measured.peak_in_flight = sending.peak_in_flight
-        measured.checked = sending.checked()
-        measured.labelled = sending.labelled
-        measured.interrupted = sending.interrupted
-        measured.warmed = sending.warmed
+        measured.checked = load.checked()
 
     def _workers_here(self) -> list[int]:
         """The workers' processes. Raises LookupError where one runs on another machine."""
-        workers, here = self.sending.workers if self.sending else [], socket.gethostname()
+        workers, here = self.measured.load.workers if self.measured else [], socket.gethostname()
         for worker in workers:
             if worker["host"] != here:
                 raise LookupError(f"{worker_name(worker)} runs on another machine, whose cores are not watched")
         return [worker["pid"] for worker in workers]
 
-    def _tick(
-        self,
-        sending: ActiveLoad,
-        boundaries: Boundaries,
-        measured: Measured,
-        commands: TimedCommands,
-        now: int,
-    ) -> None:
+    def _tick(self, boundaries: Boundaries, measured: Measured, commands: TimedCommands, now: int) -> None:
+        load = measured.load
         self._last_tick = now
         interrupts.check()
-        boundaries.tick(now, sending.interval.start, over=sending.is_over(now))
-        commands.tick((now - sending.interval.start) / 1e9)
+        boundaries.tick(now, load.interval.start, over=load.is_over(now))
+        commands.tick((now - load.interval.start) / 1e9)
         if measured.server_windows is not None:
-            measured.server_windows.tick(now, sending)
+            measured.server_windows.tick(now, load)
         if now >= self._next_progress:
             self._next_progress = now + PROGRESS_NS
-            measured.recorder = sending.recorder
-            if sending.interrupted is None and now >= sending.interval.start:
+            measured.recorder = load.recorder
+            if load.interrupted is None and now >= load.interval.start:
                 reason = reason_to_abort(self._abort_on, measured.recorder)
                 if reason is not None:
-                    sending.stop(reason)
-            self._on_progress((now - sending.interval.start) / 1e9, measured.recorder)
+                    load.stop(reason)
+            self._on_progress((now - load.interval.start) / 1e9, measured.recorder)
             for follow in self.on_second:
                 follow(now)
 

@@ -14,7 +14,7 @@ from gevent import GreenletExit
 from gevent.monkey import is_module_patched
 
 from loadgen.driver.connections import Connections
-from loadgen.driver.event_loop import Driver, Pauses
+from loadgen.driver.event_loop import Driver
 from loadgen.driver.machine_settings import CpuLatency, SendersPriority
 from loadgen.driver.observers import Failures, LabelledAnswers, RequestLog, Stamps, TimedConnections, Tracing
 from loadgen.load.arrivals import ALL, ClosedLoopArrivals, OpenLoopArrivals, Share, closed_loop, start_time
@@ -24,7 +24,7 @@ from loadgen.measurement.interval_edges import CpuTime, Reading
 from loadgen.measurement.output_agreement import check
 from loadgen.measurement.probe import require_answer
 from loadgen.measurement.recorder import FLUSH_NS, Recorder
-from loadgen.measurement.windows import Interval, Traffic, interval_from, scheduled_by
+from loadgen.measurement.windows import Interval, Pauses, Traffic, interval_from, scheduled_by
 from loadgen.sut.channel import Outcome, Payload, numbered
 from loadgen.sut.target import Target
 from loadgen.variants.cancellation import Cancellation, CancellationRecorder, ToCancel
@@ -47,7 +47,6 @@ AHEAD_NS = 100_000_000
 FOREMOST = 2
 """libev's highest priority: sockets are asked in each turn, and the schedule goes on before they are served."""
 
-OnRequest = Callable[[Outcome, str], None]
 OnTick = Callable[[int], None]
 
 
@@ -59,10 +58,6 @@ class Statistics(Protocol):
 
     def failed(self, outcome: Outcome, words: str) -> None:
         """Take a failed request, with words for the first ones of each kind."""
-
-
-def _unseen(_outcome: Outcome, _words: str) -> None:
-    """Take an outcome that nobody looks at."""
 
 
 class Sender:
@@ -160,7 +155,7 @@ class ActiveLoad:
         self.workers: list[Worker] = []
         """None: this process sends all of it."""
         self._next_look = 0
-        self.labelled = LabelledAnswers() if config.quality else None
+        self.labelled = LabelledAnswers(lambda: self.interval.start) if config.quality else None
         self._log: RequestLog | None = None
         self._stamps: Stamps | None = None
         if directory is not None:
@@ -179,7 +174,10 @@ class ActiveLoad:
         self._statistics = sender.statistics
         if self._statistics is not None:
             self.recorder.on_counted = self._statistics.good
-        self._on_request = self._observers()
+        # Of what becomes of a request, after it was recorded; a log has those that were given up, too.
+        observers = (self._log, self._stamps, self._tracing, self.labelled)
+        recorders = (self.recorder.sequences, self.recorder.answers, self.recorder.servers)
+        self._observe = [each.take for each in (*observers, *recorders) if each is not None]
         self._driver = Driver(
             connections,
             prepared.requests,
@@ -196,16 +194,6 @@ class ActiveLoad:
     def _waited(self, scheduled: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         """Tell which of some requests have waited for a connection."""
         return self._driver.backlog.waited(scheduled)
-
-    def _observers(self) -> OnRequest:
-        """Return the listener of outcomes: what scores, traces and counts them, each inside the next."""
-        found = self._tracing.seen(_unseen) if self._tracing else _unseen
-        if self.labelled is not None:
-            found = self.labelled.seen(found, lambda: self.interval.start)
-        for each in (self.recorder.sequences, self.recorder.answers, self.recorder.servers, self._stamps):
-            if each is not None:
-                found = each.seen(found)
-        return found
 
     def run(self, on_tick: OnTick) -> None:
         """Send until every request has its outcome; `on_tick` is called about every 5 ms.
@@ -297,15 +285,13 @@ class ActiveLoad:
             if self._log is not None:
                 self._log.take(outcome)
             return
-        words = ""
         if outcome.error:
             outcome, words = self._failures.named(outcome)
             if self._statistics is not None:
                 self._statistics.failed(outcome, words)
         self.recorder.outcome(outcome)
-        if self._log is not None:
-            self._log.take(outcome)
-        self._on_request(outcome, words)
+        for take in self._observe:
+            take(outcome)
 
     def _tick(self, on_tick: OnTick, now: int) -> None:
         self._pauses.begin(now, self.interval)

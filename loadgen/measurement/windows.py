@@ -7,6 +7,7 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
+from loadgen.driver.event_loop import YIELD_NS
 from loadgen.load.load_config import LoadConfig
 from servemark.results.constraints import MAX_PROLONGED_WINDOWS
 from servemark.results.schema.details import WindowFigures
@@ -59,6 +60,34 @@ class Interval:
         base = replace(self, windows=self.windows // 2) if self.windows == MAX_PROLONGED_WINDOWS else self
         windows = base.windows + 1
         return replace(base, end=self.start + round(base.window_ns * windows), windows=windows)
+
+
+class Pauses:
+    """Watches the loop's ticks, which come every 5 ms. One that comes late, or takes long, is a pause.
+
+    It needs no look at the machine: a stopped process, a core that others hold, swapped memory and a long collection of
+    garbage all show as a tick that is late. Only the part inside the measured interval counts.
+    """
+
+    def __init__(self) -> None:
+        self.longest_ns = 0
+        self._due: int | None = None
+        self._begun = 0
+
+    def begin(self, now: int, interval: Interval) -> None:
+        """Take the beginning of a tick, which was due at the end of the last one and a rest."""
+        if self._due is not None:
+            self._note(self._due, now, interval)
+        self._begun = now
+
+    def end(self, now: int, interval: Interval) -> None:
+        """Take the end of a tick. The loop rests from ticks for as long as one took, and handles requests meanwhile."""
+        self._note(self._begun, now, interval)
+        self._due = now + max(YIELD_NS, now - self._begun)
+
+    def _note(self, since: int, until: int, interval: Interval) -> None:
+        inside = min(until, interval.end) - max(since, interval.start)
+        self.longest_ns = max(self.longest_ns, inside)
 
 
 @dataclass

@@ -4,7 +4,6 @@ Source: Triton's ModelStreamInfer. The request parameter `triton_enable_empty_fi
 a response whose parameter `triton_final_response` says so.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -117,16 +116,11 @@ class AnswerRecorder:
         self.answers = self.requests = self.came = 0
         self._raw: list[tuple[int, tuple[int, ...]]] = []
 
-    def seen(self, on_request: Callable[[Outcome, str], None]) -> Callable[[Outcome, str], None]:
-        """Wrap a handler so that every outcome is seen before `on_request` is called."""
-
-        def see(outcome: Outcome, words: str) -> None:
-            response = outcome.response
-            if isinstance(response, Answers) and outcome.error is None:
-                self._raw.append((outcome.scheduled, response.came))
-            on_request(outcome, words)
-
-        return see
+    def take(self, outcome: Outcome) -> None:
+        """Take one outcome."""
+        response = outcome.response
+        if isinstance(response, Answers) and outcome.error is None:
+            self._raw.append((outcome.scheduled, response.came))
 
     def flush(self, start: int, end: int) -> None:
         """Count what has been gathered, for an interval in ns: by the requests' schedule, `came` by its own time."""

@@ -141,19 +141,14 @@ class SequenceRecorder:
         self._whole = array("q")
         self._broken = array("q")
 
-    def seen(self, on_request: Callable[[Outcome, str], None]) -> Callable[[Outcome, str], None]:
-        """Wrap a handler so that every outcome is seen before `on_request` is called."""
-
-        def see(outcome: Outcome, words: str) -> None:
-            payload = outcome.payload
-            if isinstance(payload, InSequence):
-                if outcome.error is not None:
-                    self._broken.append(payload.begun)
-                elif payload.last:
-                    self._whole.extend((payload.begun, outcome.done))
-            on_request(outcome, words)
-
-        return see
+    def take(self, outcome: Outcome) -> None:
+        """Take one outcome."""
+        payload = outcome.payload
+        if isinstance(payload, InSequence):
+            if outcome.error is not None:
+                self._broken.append(payload.begun)
+            elif payload.last:
+                self._whole.extend((payload.begun, outcome.done))
 
     def flush(self, start: int, end: int) -> None:
         """Count what has been gathered, for an interval in ns."""

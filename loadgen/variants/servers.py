@@ -13,8 +13,6 @@ from loadgen.driver.connections import Connections
 from loadgen.sut.channel import Channel, Outcome, Payload
 from servemark.stats.histogram import Histogram
 
-SeenBy = Callable[[Outcome, str], None]
-
 
 @dataclass(frozen=True, slots=True)
 class OfServer(Payload):
@@ -116,19 +114,14 @@ class ServerRecorder:
         self._answered = array("q")
         self._failed: list[tuple[int, int, str]] = []
 
-    def seen(self, on_request: SeenBy) -> SeenBy:
-        """Wrap a handler so that every outcome is seen before `on_request` is called."""
-
-        def see(outcome: Outcome, words: str) -> None:
-            payload = outcome.payload
-            if isinstance(payload, OfServer):
-                if outcome.error is None:
-                    self._answered.extend((payload.server, outcome.scheduled, outcome.done))
-                else:
-                    self._failed.append((payload.server, outcome.scheduled, outcome.error))
-            on_request(outcome, words)
-
-        return see
+    def take(self, outcome: Outcome) -> None:
+        """Take one outcome."""
+        payload = outcome.payload
+        if isinstance(payload, OfServer):
+            if outcome.error is None:
+                self._answered.extend((payload.server, outcome.scheduled, outcome.done))
+            else:
+                self._failed.append((payload.server, outcome.scheduled, outcome.error))
 
     def flush(self, start: int, end: int) -> None:
         """Count what has been gathered, for an interval in ns."""

@@ -9,18 +9,27 @@ from typing import Any, cast
 from loadgen.evaluation.measured_run import complete, header
 from loadgen.load.load_config import LoadConfig, Startup
 from loadgen.measurement.interval_edges import GENERATOR, SERVER, Energy, MachineUse, Statistics
-from loadgen.measurement.measurement import Measured, Measurement
+from loadgen.measurement.measurement import ActiveLoad, Measured, Measurement
 from loadgen.measurement.recorder import Recorder
 from loadgen.measurement.windows import interval_from
 from loadgen.sut.channel import Outcome, Payload
 from loadgen.sut.target import Placement
 from servemark.machine.cpu_time import CpuUse
 from servemark.machine.environment import collect
+from servemark.machine.scheduling import GrantedPriority
 from servemark.results.schema.run import Resolved, Worker
 from tests.support.load_config import config
 
 S = 1_000_000_000
 _here = functools.cache(collect)
+LOAD: dict[str, Any] = {
+    "cpu_utilization": 0.5,
+    "granted": GrantedPriority(),
+    "peak_in_flight": 0,
+    "workers": [],
+    **dict.fromkeys(("cpu_latency", "interrupted", "labelled", "warmed")),
+}
+"""Facts of a load, unless a test has others."""
 QUIET = CpuUse(2, 2.0, {GENERATOR: 0.1, SERVER: 1.0}, 0.01, 0.0, None)
 
 
@@ -55,10 +64,10 @@ def measured(settings: LoadConfig, outcomes: Sequence[Outcome], **seen: Any) -> 
     energy = SimpleNamespace(reading=None, idle=None, command=None, reason="no meter")
     elsewhere = seen.pop("server_elsewhere", False)
     machine = SimpleNamespace(use=seen.pop("cpu_use", QUIET), reason="not watched", server_elsewhere=elsewhere)
-    usual: dict[str, Any] = {"measured_s": settings.duration_s, "cpu_utilization": 0.5}
-    return Measured(
-        recorder, cast(Statistics, statistics), cast(Energy, energy), cast(MachineUse, machine), **usual | seen
-    )
+    measured_s = seen.pop("measured_s", settings.duration_s)
+    load = cast(ActiveLoad, SimpleNamespace(**LOAD | {"recorder": recorder} | seen))
+    parts = cast(Statistics, statistics), cast(Energy, energy), cast(MachineUse, machine)
+    return Measured(load, recorder, *parts, measured_s=measured_s)
 
 
 def worker_figures(

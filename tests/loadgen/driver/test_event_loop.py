@@ -12,9 +12,8 @@ from typing import Any
 
 import pytest
 
-from loadgen.driver.event_loop import EVENTS_AT_ONCE, TICK_NS, Pauses
+from loadgen.driver.event_loop import EVENTS_AT_ONCE, TICK_NS
 from loadgen.kserve.http_connection import Connection
-from loadgen.measurement.windows import Interval
 from loadgen.sut.channel import Outcome
 from tests.golden.load import Load, constant_ns, payloads
 from tests.golden.server import GoldenServer
@@ -385,25 +384,3 @@ def test_a_tick_waits_where_a_request_is_due_meanwhile() -> None:
     soon = sum(any(0 < each - tick < TICK_NS - MS // 20 for each in due) for tick in ticks)
     # One that was put off for long comes all the same, where a busy machine made it late.
     assert soon <= len(ticks) / 10
-
-
-@pytest.mark.parametrize(
-    ("ticks", "longest_ms"),
-    [
-        ([(at, at + 1) for at in range(0, 5000, 6)], 1),
-        ([(0, 1), (206, 207)], 200),  # stopped between ticks
-        ([(0, 1), (6, 506), (1006, 1007)], 500),  # in a tick: the rest after it is no second pause
-        ([(-3000, -2999), (-1000, -999)], 0),
-        ([(-3000, -2999), (300, 301)], 300),
-        ([(9000, 9001), (9900, 9901), (13_000, 13_001)], 894),
-    ],
-)
-def test_a_pause_is_what_a_tick_is_late_or_takes_inside_the_interval(
-    ticks: list[tuple[int, int]], longest_ms: float
-) -> None:
-    """Ticks by their beginning and their end in ms from the interval's start; it lasts 10 s."""
-    interval, pauses = Interval(10_000 * MS, 20_000 * MS, 10), Pauses()
-    for begun, ended in ticks:
-        pauses.begin(interval.start + begun * MS, interval)
-        pauses.end(interval.start + ended * MS, interval)
-    assert pauses.longest_ns / MS == longest_ms

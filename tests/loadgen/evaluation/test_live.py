@@ -10,11 +10,10 @@ from typing import Any, cast
 import pytest
 
 from loadgen.evaluation.live import LIVE_FD, Live, descriptor, feed, figures_now, machine, run_labels, standing
-from loadgen.measurement.measurement import ActiveLoad, Measurement
+from loadgen.measurement.measurement import Measurement
 from loadgen.measurement.windows import Traffic
 from loadgen.sut.channel import Outcome
 from servemark.figures.registry import value_of
-from servemark.machine.scheduling import GrantedPriority
 from servemark.results.schema.run import LiveFigures
 from servemark.stats.histogram import Histogram
 from servemark.telemetry.metrics.catalog import Sample, Snapshot
@@ -40,18 +39,8 @@ class Published:
 def run(flags: list[str], outcomes: list[Outcome], traffic: Traffic) -> Measurement:
     """A measurement in its middle."""
     settings = config("ranking_tiny", *flags)
-    seen = measured(settings, outcomes)
-    sending = SimpleNamespace(
-        recorder=seen.recorder,
-        cpu_utilization=0.25,
-        granted=GrantedPriority(),
-        workers=[],
-        interrupted=None,
-        traffic=lambda _now: traffic,
-        spans=list,
-    )
-    parts = {"config": settings, "measured": seen, "sending": cast(ActiveLoad, sending), "telemetry": None}
-    return cast(Measurement, SimpleNamespace(**parts))
+    seen = measured(settings, outcomes, cpu_utilization=0.25, traffic=lambda _now: traffic, spans=list)
+    return cast(Measurement, SimpleNamespace(config=settings, measured=seen, telemetry=None))
 
 
 def published(flags: list[str], outcomes: list[Outcome], traffic: Traffic, now_s: float) -> dict[Any, float]:
@@ -113,9 +102,8 @@ def test_a_closed_loop_has_no_schedule() -> None:
 def test_nothing_is_judged_before_the_interval_or_before_enough_windows() -> None:
     middle = run(OPEN, evenly(100, 3, 0.010), Traffic(200, 200, 0, 0))
     assert middle.measured is not None
-    assert middle.sending is not None
     now = [round(each * S) for each in (0.5, 1.9)]
-    before, early = (standing(middle.config, middle.measured, middle.sending, Traffic(90, 90, 0, 0), at) for at in now)
+    before, early = (standing(middle.config, middle.measured, Traffic(90, 90, 0, 0), at) for at in now)
     assert before == {}
     assert early.keys() >= {"error_rate", "achieved_rate", "client_cpu"}
     assert not early.keys() & {"steady_state", "output_agreement"}

@@ -63,7 +63,7 @@ def energy(joules: Sequence[float], completed: int, monkeypatch: pytest.MonkeyPa
     found.finish()
     recorder = Recorder(Interval(0, S, 1))
     recorder.completed = completed
-    measured = Measured(recorder, interval_edges.Statistics(target), found, cast(Any, None))
+    measured = Measured(cast(Any, None), recorder, interval_edges.Statistics(target), found, cast(Any, None))
     return figures_of_energy(config("ranking_tiny", "--batch-size", "4"), measured)
 
 
@@ -186,7 +186,7 @@ def test_the_interval_is_that_of_the_runs_windows(monkeypatch: pytest.MonkeyPatc
     for index, window in enumerate(recorder.windows):
         window.completed = 95 if index % 3 else 110
     recorder.completed = sum(window.completed for window in recorder.windows)
-    measured = Measured(recorder, interval_edges.Statistics(target), found, cast(Any, None))
+    measured = Measured(cast(Any, None), recorder, interval_edges.Statistics(target), found, cast(Any, None))
     figures = figures_of_energy(config("ranking_tiny"), measured)
     value, (low, high) = 4000 / recorder.completed, cast(list[float], figures["energy.per_inference"]["ci95"])
     assert figures["energy.per_inference"]["value"] == pytest.approx(value)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from loadgen.driver.connections import MS
-from loadgen.measurement.windows import Interval, Traffic, scheduled_by
+from loadgen.measurement.windows import Interval, Pauses, Traffic, scheduled_by
 from servemark.stats.trend import FEWEST
 
 S = 1000 * MS
@@ -39,3 +39,25 @@ def test_workers_are_added_up() -> None:
     parts = [asdict(Traffic(4, 3, 2, 1)), asdict(Traffic(40, 30, 20, 10))]
     assert Traffic.of_workers(parts, None) == Traffic(44, 33, 22, 11)
     assert Traffic.of_workers(parts, 50).scheduled == 50
+
+
+@pytest.mark.parametrize(
+    ("ticks", "longest_ms"),
+    [
+        ([(at, at + 1) for at in range(0, 5000, 6)], 1),
+        ([(0, 1), (206, 207)], 200),  # stopped between ticks
+        ([(0, 1), (6, 506), (1006, 1007)], 500),  # in a tick: the rest after it is no second pause
+        ([(-3000, -2999), (-1000, -999)], 0),
+        ([(-3000, -2999), (300, 301)], 300),
+        ([(9000, 9001), (9900, 9901), (13_000, 13_001)], 894),
+    ],
+)
+def test_a_pause_is_what_a_tick_is_late_or_takes_inside_the_interval(
+    ticks: list[tuple[int, int]], longest_ms: float
+) -> None:
+    """Ticks by their beginning and their end in ms from the interval's start; it lasts 10 s."""
+    interval, pauses = Interval(10_000 * MS, 20_000 * MS, 10), Pauses()
+    for begun, ended in ticks:
+        pauses.begin(interval.start + begun * MS, interval)
+        pauses.end(interval.start + ended * MS, interval)
+    assert pauses.longest_ns / MS == longest_ms

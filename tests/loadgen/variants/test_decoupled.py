@@ -124,12 +124,11 @@ def test_bytes_that_are_no_message_end_the_request() -> None:
 
 def test_the_figures_count_answers_and_the_times_between_them() -> None:
     recorder = AnswerRecorder()
-    see = recorder.seen(lambda *_: None)
 
     def tell(scheduled: int, *came: int, error: str | None = None) -> None:
         answers = Answers(b"", error, "", None)  # type: ignore[arg-type]
         answers.came = came
-        see(Outcome(Payload(b""), scheduled, scheduled, 99, error, "", answers), "")
+        recorder.take(Outcome(Payload(b""), scheduled, scheduled, 99, error, "", answers))
 
     tell(5, 12)  # due before the interval, answered in it
     tell(20, 30, 34, 44)
