@@ -75,7 +75,7 @@ class Master:
             )
         of_one_process = {
             "--request-log": config.live.request_log,
-            "--otlp-sample": bool(config.metrics.otlp_sample),
+            "--otlp-sample": bool(config.live.otlp_sample),
             "--sequence-length": bool(config.server.sequence_length),
             "--url with several servers": len(config.urls) > 1,
             "--request-cancellation": config.limits.request_cancellation is not None,

@@ -85,7 +85,7 @@ class Live:
 
     def linger(self) -> None:
         """Leave the final figures at the endpoint for as long as the flag says, or until Ctrl-C."""
-        seconds = self._measurement.config.metrics.metrics_grace_s
+        seconds = self._measurement.config.live.metrics_grace_s
         if seconds and not interrupts.requested():
             note(f"metrics: {self._publisher.url} stays for {seconds:g} s, until Ctrl-C")
             with contextlib.suppress(KeyboardInterrupt, GreenletExit):

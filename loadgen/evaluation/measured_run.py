@@ -49,7 +49,7 @@ def record(measurement: Measurement, on_written: Written = _unseen, on_end: Ende
     """
     config = measurement.config
     try:
-        with Publisher(config.metrics) if config.metrics.any else contextlib.nullcontext() as publisher:
+        with Publisher(config.live) if config.live.publishes else contextlib.nullcontext() as publisher:
             results.require_room(config.result_dir or config.out)  # before the first request
             prepared = measurement.prepare()
             directory = config.result_dir or results.new_directory(config.out, config.model)

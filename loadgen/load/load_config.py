@@ -29,7 +29,7 @@ from servemark.results.directory import ORDER_FILE
 from servemark.results.objectives import Objectives, parse_objectives
 from servemark.results.schema.run import Resolved
 from servemark.telemetry.energy.command import words_of
-from servemark.telemetry.metrics.publisher import Destinations
+from servemark.telemetry.metrics.publisher import require_destinations
 from servemark.workload import Tensor, Workload, get
 
 LM_ALPHA, LM_BETA, BEAM_WIDTH = 0.5, 1.5, 100
@@ -98,8 +98,6 @@ class LoadConfig:
     """URL of the server's metrics, which name the engine that runs. None: not known."""
     access: Access
     slo: Objectives
-    metrics: Destinations
-    """Destinations of the run's metrics while it goes on."""
     language_model: LanguageModel | None
     """With what the answers that are scored are decoded, None: greedily."""
     server_root: int | None = None
@@ -134,6 +132,7 @@ class LoadConfig:
         urls, metrics = _servers(address, "") if address else server_addresses(request)
         if live.power_command:
             words_of(live.power_command)
+        require_destinations(live)
         return cls(
             request=request,
             workload=workload,
@@ -142,7 +141,6 @@ class LoadConfig:
             metrics_url=metrics,
             access=Access.of(server, urls[0]),
             slo=parse_objectives(request.objectives.slo),
-            metrics=Destinations.of(live),
             language_model=_language_model(request.objectives),
         )
 
@@ -179,8 +177,6 @@ class LoadConfig:
             resolved["scenario"] = scenario_of(_made(request))
         if "slo" in values:
             resolved["slo"] = parse_objectives(values["slo"])
-        if "metrics_port" in values:
-            resolved["metrics"] = Destinations.of(request.live)
         return replace(self, request=request, **resolved)
 
     def at(self, address: str, server_root: int | None = None) -> "LoadConfig":

@@ -72,7 +72,7 @@ class Sender:
         self, config: LoadConfig, target: Target, *, statistics: Statistics | None = None, share: Share = ALL
     ) -> None:
         self.config, self.target, self.share, self.statistics = config, target, share, statistics
-        traced = config.metrics.otlp_sample
+        traced = config.live.otlp_sample
         self.tracing = Tracing(traced) if traced else None
         given = config.limits.request_cancellation
         self.cancellation = Cancellation(*given, f"{config.seed} cancelled") if given else None

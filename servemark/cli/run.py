@@ -168,7 +168,7 @@ def _show_search(result: Result, folder: Path, *, json: bool) -> None:
 
 def drawing_of(title: str, config: LoadConfig, *, quiet: bool = False) -> AbstractContextManager[Drawing | None]:
     """Draw the runs of a configuration below a title where somebody looks, else yield None."""
-    return drawn_where_seen(Screen(title), quiet=quiet, grace_s=config.metrics.metrics_grace_s)
+    return drawn_where_seen(Screen(title), quiet=quiet, grace_s=config.live.metrics_grace_s)
 
 
 def drive_watched(config: LoadConfig, *, workers: int = 1) -> Result:

@@ -175,6 +175,11 @@ class Live(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         ),
     ] = None
 
+    @property
+    def publishes(self) -> bool:
+        """Tell whether metrics go anywhere while the run goes on."""
+        return self.metrics_port is not None or bool(self.otlp)
+
     def __post_init__(self) -> None:
         if self.metrics_grace_s and self.metrics_port is None:
             raise OptionError("--metrics-grace is for the port of the metrics", fix="add --metrics-port PORT")

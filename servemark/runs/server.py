@@ -126,7 +126,7 @@ def server_for(configs: Sequence[LoadConfig], more: Sequence[str] = ()) -> Itera
             "auto",
             repository,
             [entry.model for entry in found],
-            otlp=first.metrics.otlp if first.metrics.otlp_sample else "",
+            otlp=first.live.otlp if first.live.otlp_sample else "",
             more=more,
         ) as server,
     ):

@@ -19,7 +19,6 @@ from servemark.output import note
 from servemark.results.schema.run import Telemetry
 from servemark.telemetry.metrics.catalog import Snapshot, Span
 from servemark.telemetry.metrics.exposition import expose
-from servemark.telemetry.metrics.publisher import Destinations
 
 if TYPE_CHECKING:
     from servemark.telemetry.metrics.otlp import Collector
@@ -120,11 +119,10 @@ class _Handler(BaseHTTPRequestHandler):
 class Metrics:
     """The last snapshot, and where it goes. Raises OSError where it cannot listen."""
 
-    def __init__(self, destinations: Destinations) -> None:
-        host, port = destinations.metrics_host, destinations.metrics_port
+    def __init__(self, host: str, port: int | None, otlp: str) -> None:
         self._endpoint = None if port is None else Endpoint(host, port)
-        self._collector = _collector(destinations.otlp) if destinations.otlp else None
-        self._pusher = Pusher(destinations.otlp, self._collector.send) if self._collector else None
+        self._collector = _collector(otlp) if otlp else None
+        self._pusher = Pusher(otlp, self._collector.send) if self._collector else None
 
     @property
     def url(self) -> str | None:
@@ -162,7 +160,7 @@ def main(arguments: list[str]) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     try:
-        metrics = Metrics(Destinations(**json.loads(arguments[0])))
+        metrics = Metrics(**json.loads(arguments[0]))
     except OSError as error:
         _say({"error": error.strerror or str(error)})
         return

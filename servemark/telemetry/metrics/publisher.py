@@ -11,48 +11,22 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from typing import Any, Self
 from urllib.parse import urlsplit
 
 from servemark import interrupts
-from servemark.documents.live import LOOPBACK, Live
+from servemark.documents.live import Live
 from servemark.errors import OptionError
 from servemark.output import note
 from servemark.results.schema.run import Telemetry
 from servemark.telemetry.metrics.catalog import Snapshot, Span
 
 
-@dataclass(frozen=True)
-class Destinations:
-    """Endpoint and receivers of the metrics; none by default."""
-
-    metrics_port: int | None = None
-    """0: a free one; None: no endpoint."""
-    metrics_host: str = LOOPBACK
-    metrics_grace_s: float = 0.0
-    """Time for which the endpoint stays after the run."""
-    otlp: str = ""
-    otlp_sample: int = 0
-    """One request out of this number is traced; 0: none."""
-
-    @classmethod
-    def of(cls, live: Live) -> Self:
-        """Check where a request sends metrics. Raises OptionError."""
-        if live.otlp:
-            _require("--otlp", "opentelemetry.exporter.otlp.proto.http")
-        return cls(
-            metrics_port=live.metrics_port,
-            metrics_host=live.metrics_host,
-            metrics_grace_s=live.metrics_grace_s,
-            otlp=http_url("--otlp", live.otlp),
-            otlp_sample=live.otlp_sample or 0,
-        )
-
-    @property
-    def any(self) -> bool:
-        """Return True if there is a destination."""
-        return self.metrics_port is not None or bool(self.otlp)
+def require_destinations(live: Live) -> None:
+    """Check where a request sends metrics. Raises OptionError."""
+    if live.otlp:
+        _require("--otlp", "opentelemetry.exporter.otlp.proto.http")
+    http_url("--otlp", live.otlp)
 
 
 def http_url(flag: str, text: str) -> str:
@@ -95,8 +69,8 @@ class Publisher:
     `publish` costs the caller some 0.1 ms, whatever becomes of the process.
     """
 
-    def __init__(self, destinations: Destinations) -> None:
-        self._destinations = destinations
+    def __init__(self, live: Live) -> None:
+        self._destinations = {"host": live.metrics_host, "port": live.metrics_port, "otlp": live.otlp}
         self._rest = b""
         """Of a snapshot that the pipe had no room for yet."""
         self._broken = False
@@ -104,7 +78,7 @@ class Publisher:
     def __enter__(self) -> Self:
         """Start it, and say where the endpoint is."""
         command = [sys.executable, "-m", "servemark.telemetry.metrics.process"]
-        command.append(json.dumps(asdict(self._destinations)))
+        command.append(json.dumps(self._destinations))
         with interrupts.held_back():
             self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert self._process.stdin is not None
@@ -119,7 +93,7 @@ class Publisher:
             if found is None:
                 raise OptionError("the process of the metrics did not start", fix="run without --metrics-port and such")
             if "error" in found:
-                place = f"{self._destinations.metrics_host}:{self._destinations.metrics_port}"
+                place = "{host}:{port}".format(**self._destinations)
                 raise OptionError(f"no metrics on {place}: {found['error']}", fix="--metrics-port 0 takes a free port")
         except BaseException:
             self._end()

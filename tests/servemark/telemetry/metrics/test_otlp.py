@@ -11,12 +11,13 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.sdk.metrics.export import MetricExportResult
 from opentelemetry.sdk.trace.export import SpanExportResult
 
+from servemark.documents.live import Live
 from servemark.figures.latency import LATENCY
 from servemark.figures.registry import value_of
 from servemark.telemetry.metrics.catalog import LOWEST_S, Span
 from servemark.telemetry.metrics.exposition import bounds_s, cumulative
 from servemark.telemetry.metrics.otlp import Collector
-from servemark.telemetry.metrics.publisher import Destinations, Publisher
+from servemark.telemetry.metrics.publisher import Publisher
 from tests.servemark.telemetry.metrics.test_exposition import histogram
 from tests.servemark.telemetry.metrics.test_process import SNAPSHOT
 from tests.support.locust_run import golden_entry, run, server_of, smallest, the_result
@@ -34,7 +35,7 @@ def spans_of(found: Receiver) -> list[Any]:
 
 
 def test_a_collector_has_the_same_metrics_and_the_spans_once() -> None:
-    with receiver() as found, Publisher(Destinations(otlp=found.url)) as publisher:
+    with receiver() as found, Publisher(Live(otlp=found.url)) as publisher:
         [sent] = publisher.finish(SNAPSHOT, 30, [SPAN])
         metrics, spans = metrics_of(found), spans_of(found)
     assert (sent["to"], sent["failed"]) == ("otlp", 0)

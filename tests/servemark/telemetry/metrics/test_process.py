@@ -8,13 +8,14 @@ from threading import Event
 
 import pytest
 
+from servemark.documents.live import Live
 from servemark.errors import OptionError
 from servemark.figures.latency import LATENCY
 from servemark.figures.registry import value_of
 from servemark.telemetry.metrics import catalog
 from servemark.telemetry.metrics.catalog import Sample, Snapshot
 from servemark.telemetry.metrics.process import Pusher
-from servemark.telemetry.metrics.publisher import Destinations, Publisher
+from servemark.telemetry.metrics.publisher import Publisher
 from tests.servemark.telemetry.metrics.test_exposition import histogram
 from tests.support.load_config import config
 from tests.support.locust_run import golden_entry, run, server_of, smallest, the_result, until
@@ -35,7 +36,7 @@ def test_what_nobody_takes_is_counted_told_once_and_waited_for_briefly(
 ) -> None:
     with receiver(status=400, silent=how == "silent") as found:
         url = f"http://127.0.0.1:{free_port()}" if how == "refused" else found.url
-        with Publisher(Destinations(otlp=url)) as publisher:
+        with Publisher(Live(otlp=url)) as publisher:
             begun = time.monotonic()
             [sent] = publisher.finish(SNAPSHOT, 0.5 if how == "silent" else 30)
             waited_s = time.monotonic() - begun

@@ -9,18 +9,19 @@ from collections.abc import Iterator
 
 import pytest
 
+from servemark.documents.live import Live
 from servemark.errors import OptionError
 from servemark.runs.mix import with_own_port
 from servemark.telemetry.metrics import catalog
 from servemark.telemetry.metrics.catalog import Sample, Snapshot
-from servemark.telemetry.metrics.publisher import Destinations, Publisher
+from servemark.telemetry.metrics.publisher import Publisher
 from tests.support.load_config import config
 from tests.support.locust_run import until
 
 
 @pytest.fixture
 def publisher() -> Iterator[Publisher]:
-    with Publisher(Destinations(metrics_port=0)) as found:
+    with Publisher(Live(metrics_port=0)) as found:
         yield found
 
 
@@ -35,7 +36,7 @@ def scrape(url: str | None) -> str:
 
 
 def test_the_endpoint_serves_the_last_snapshot_until_the_end() -> None:
-    with Publisher(Destinations(metrics_port=0)) as publisher:
+    with Publisher(Live(metrics_port=0)) as publisher:
         assert "servemark" not in scrape(publisher.url)
         for count in (1, 2, 3):
             publisher.publish(in_flight(count))
@@ -73,17 +74,17 @@ def test_a_port_that_is_taken_is_an_error_with_a_fix() -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        with pytest.raises(OptionError, match=f"{port}.*in use") as error, Publisher(Destinations(metrics_port=port)):
+        with pytest.raises(OptionError, match=f"{port}.*in use") as error, Publisher(Live(metrics_port=port)):
             pass
     assert "--metrics-port 0" in str(error.value)
 
 
 def test_nothing_listens_unless_asked_and_the_parts_of_a_mix_have_ports_of_their_own() -> None:
-    assert not config().metrics.any
-    asked = config("ranking_tiny", "--metrics-port", "9100").metrics
+    assert not config().live.publishes
+    asked = config("ranking_tiny", "--metrics-port", "9100").live
     assert asked.metrics_host == "127.0.0.1"
     parts = [with_own_port(config("ranking_tiny", "--metrics-port", "9100"), number) for number in range(3)]
-    assert [part.metrics.metrics_port for part in parts] == [9100, 9101, 9102]
-    assert with_own_port(config("ranking_tiny", "--metrics-port", "0"), 1).metrics.metrics_port == 0
+    assert [part.live.metrics_port for part in parts] == [9100, 9101, 9102]
+    assert with_own_port(config("ranking_tiny", "--metrics-port", "0"), 1).live.metrics_port == 0
     with pytest.raises(OptionError, match="above 65535"):
         config("ranking_tiny", "--metrics-port", "70000")
