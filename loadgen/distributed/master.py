@@ -2,7 +2,7 @@
 
 import functools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 from uuid import uuid4
@@ -17,7 +17,6 @@ from loadgen.distributed.worker_view import ClockOffset, WorkerView
 from loadgen.load.arrivals import Share, start_time
 from loadgen.load.load_config import LoadConfig
 from loadgen.load.warm_up import WarmUp, WarmUpOutcome
-from loadgen.measurement.interval_edges import Reading
 from loadgen.measurement.measurement import worker_name
 from loadgen.measurement.recorder import Recorder
 from loadgen.measurement.sender import OnTick
@@ -56,7 +55,6 @@ class Master:
         self.config = config
         self.interrupted: str | None = None
         self.warmed: WarmUpOutcome | None = None
-        self.readings: Sequence[Reading] = ()
         self._runner = runner
         self._run = uuid4().hex
         clients = [*runner.clients.ready, *runner.clients.spawning, *runner.clients.running]

@@ -20,7 +20,6 @@ from loadgen.distributed.messages import STATE_EVERY_S, UNDECIDED_EVERY_S, Messa
 from loadgen.inputs.sources import golden_of
 from loadgen.load.arrivals import Share
 from loadgen.load.load_config import LoadConfig, Lookup
-from loadgen.measurement.interval_edges import Boundaries
 from loadgen.measurement.output_agreement import require_fit
 from loadgen.measurement.sender import ActiveLoad, PreparedLoad, Sender, Statistics
 from loadgen.sut.target import Target
@@ -179,7 +178,7 @@ class Worker:
         """Send the share from its start on, until the master or a signal ends it."""
         self._sending = sending
         try:
-            sending.run(functools.partial(self._tick, sending, Boundaries(*sending.readings)))
+            sending.run(functools.partial(self._tick, sending))
         finally:
             self._last = self._figures(sending, final=True)
 
@@ -210,10 +209,9 @@ class Worker:
             target.close()
             raise
 
-    def _tick(self, sending: ActiveLoad, boundaries: Boundaries, now: int) -> None:
+    def _tick(self, sending: ActiveLoad, now: int) -> None:
         """Follow the master's orders and report, while requests are sent."""
         interrupts.check()
-        boundaries.tick(now, sending.interval.start, over=sending.is_over(now))
         while not self._orders.empty():
             order = self._orders.get()
             if order["run"] != self._run:

@@ -49,7 +49,6 @@ class Part:
 
 def parse_mix(text: str) -> dict[str, float]:
     """Read "ranking=7,ncf=3" or "ranking:batch=1=7,ranking:batch=8=3": shares that add up to 1. Raises OptionError."""
-    example = _EXAMPLE
     shares: dict[str, float] = {}
     for part in text.split(","):
         name, separator, number = (piece.strip() for piece in part.rpartition("="))
@@ -58,12 +57,12 @@ def parse_mix(text: str) -> dict[str, float]:
         except ValueError:
             weight = math.nan
         if not 0 < weight < math.inf:
-            raise OptionError(f"{part.strip()!r} is not WORKLOAD=SHARE with a share above 0", fix=example)
+            raise OptionError(f"{part.strip()!r} is not WORKLOAD=SHARE with a share above 0", fix=_EXAMPLE)
         if name in shares:
-            raise OptionError(f"{name!r} is twice in the mix", fix=example)
+            raise OptionError(f"{name!r} is twice in the mix", fix=_EXAMPLE)
         shares[name] = weight
     if len(shares) < 2:
-        raise OptionError(f"{text!r} is a mix of one workload", fix=example)
+        raise OptionError(f"{text!r} is a mix of one workload", fix=_EXAMPLE)
     for name in shares:
         requests_of(name)
     total = sum(shares.values())

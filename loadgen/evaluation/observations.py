@@ -68,7 +68,7 @@ def observe(
         errors=recorder.errors.total(),
         timeouts=recorder.errors["timeout"],
         unsent=recorder.unsent,
-        max_error_rate=config.objectives.max_error_rate,
+        max_error_rate=config.request.objectives.max_error_rate,
         longest_pause_ms=recorder.longest_pause_ns / 1e6,
         cpu_utilization=measured.cpu_utilization or 0.0,  # not judged where it is not known
         windows=_judged(recorder.windows, open_loop=open_loop),

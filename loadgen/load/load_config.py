@@ -109,7 +109,6 @@ class LoadConfig:
     # Of the request and its load, at hand.
     server: Server = field(init=False)
     inputs: documents.Inputs = field(init=False)
-    objectives: documents.Objectives = field(init=False)
     limits: documents.Limits = field(init=False)
     live: Live = field(init=False)
     engine: str = field(init=False)
@@ -193,7 +192,6 @@ class LoadConfig:
         vars(self).update(
             server=request.server,
             inputs=inputs,
-            objectives=objectives,
             limits=request.limits,
             live=request.live,
             engine=request.engine,

@@ -15,7 +15,7 @@ from loadgen.driver.timed_commands import TimedCommands
 from loadgen.inputs.sources import golden_of
 from loadgen.load.load_config import LoadConfig
 from loadgen.load.warm_up import WarmUpOutcome
-from loadgen.measurement.interval_edges import Boundaries, Energy, MachineUse, Reading, Statistics
+from loadgen.measurement.interval_edges import Boundaries, Energy, MachineUse, Statistics
 from loadgen.measurement.output_agreement import require_fit
 from loadgen.measurement.recorder import Recorder
 from loadgen.measurement.windows import Interval, Traffic
@@ -132,8 +132,6 @@ class ActiveLoad(Protocol):
 
     interrupted: str | None
     """Reason why the run was cut short; None if it was not."""
-    readings: Sequence[Reading]
-    """Readings that it wants at the boundaries of the interval."""
     warmed: WarmUpOutcome | None
     """Result of a warm-up that ends by itself, None until then."""
 
@@ -275,7 +273,7 @@ class Measurement:
         except BaseException:
             commands.finish()
             raise
-        boundaries = Boundaries(statistics, energy, machine, *load.readings)
+        boundaries = Boundaries(statistics, energy, machine)
         measured = self.measured = Measured(load, load.recorder, statistics, energy, machine)
         if isinstance(self.config.scenario.load, Stages | Trace):
             measured.server_windows = ServerWindows(self.target, available=statistics.available)

@@ -1,7 +1,7 @@
 """Sends a run's load, or one process's share of it, and records what becomes of each request."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from loadgen.driver.observers import Failures, LabelledAnswers, RequestLog, Stam
 from loadgen.load.arrivals import ALL, ClosedLoopArrivals, OpenLoopArrivals, Share, closed_loop, start_time
 from loadgen.load.load_config import LoadConfig
 from loadgen.load.warm_up import WarmUp, WarmUpOutcome
-from loadgen.measurement.interval_edges import CpuTime, Reading
+from loadgen.measurement.interval_edges import Boundaries, CpuTime
 from loadgen.measurement.output_agreement import check
 from loadgen.measurement.probe import require_answer
 from loadgen.measurement.recorder import FLUSH_NS, Recorder
@@ -147,7 +147,7 @@ class ActiveLoad:
         self._cancellation = sender.cancellation
         self._priority, self._cpu_latency, self._tracing = sender.priority, sender.cpu_latency, sender.tracing
         self._cpu = CpuTime()
-        self.readings: Sequence[Reading] = (self._cpu,)
+        self._boundaries = Boundaries(self._cpu)
         self._failures, self._pauses = Failures(config.access), Pauses()
         self.interrupted: str | None = None
         self.warm_up = WarmUp(start, config.warmup_s) if config.scenario.auto_warmup else None
@@ -210,6 +210,8 @@ class ActiveLoad:
             if not isinstance(error, KeyboardInterrupt | GreenletExit):
                 raise
         finally:
+            if time.monotonic_ns() >= self.interval.start:
+                self._boundaries.finish()
             self.recorder.flush()
             if self._log is not None:
                 self._log.close()
@@ -304,6 +306,7 @@ class ActiveLoad:
         # Times count from the interval's start, which a warm-up that goes on does not know.
         if self._log is not None and (self.warm_up is None or self.warmed is not None):
             self._log.flush()
+        self._boundaries.tick(now, self.interval.start, over=self.is_over(now))
         on_tick(now)
         give_way()
         self._pauses.end(time.monotonic_ns(), self.interval)

@@ -136,7 +136,7 @@ def _search(config: LoadConfig, request: RunRequest, search: MaxRate, options: R
     folder = resumed(options.resume) or directory.new_directory(config.out, f"{config.model}-max-rate")
     artifact = None if request.server.url else digest(config.entry.version)
     asked = identity(config, kind="max-rate", bounds=search.bounds, **{"the model": artifact})
-    title = f"{config.model}, {config.protocol}  |  the highest rate with {config.objectives.slo}"
+    title = f"{config.model}, {config.protocol}  |  the highest rate with {config.request.objectives.slo}"
     try:
         with (
             Campaign(folder, asked, resume=bool(options.resume)) as campaign,

@@ -193,7 +193,7 @@ class Request:
     def participant(self, contender: Contender, model: str | None = None) -> Participant:
         """A contender with its runs, against a model of this name."""
         # The objective is that of the searches, where there are some: the rounds are too short to judge it.
-        slo = "" if self.max_rate or self.tune_budget_s is not None else self.config.objectives.slo
+        slo = "" if self.max_rate or self.tune_budget_s is not None else self.config.request.objectives.slo
         # A model that only its server knows is called by its own name there.
         config = self.config.changed(
             model_name=model or self.config.server.model_name,

@@ -11,24 +11,18 @@ import pytest
 from locust.runners import STATE_INIT, STATE_MISSING
 
 from loadgen.distributed.master import GRACE_S, Master
-from loadgen.distributed.messages import fingerprint, state_of
+from loadgen.distributed.messages import fingerprint
 from loadgen.load.warm_up import WarmUp
 from loadgen.measurement.recorder import Recorder
 from loadgen.measurement.windows import Interval
 from servemark.errors import ExitCode, OptionError, WorkerError
+from tests.loadgen.distributed.test_worker_view import report
 from tests.support.load_config import config
 from tests.support.measured import S, answered
 
 OPEN = ("--request-rate", "10", "--duration", "5", "--warmup", "1", "--request-timeout", "2")
 CLOSED = ("--concurrency", "4", "--duration", "5", "--warmup", "1", "--request-timeout", "2")
-GRANTED = {"priority": "realtime", "note": None}
-REPORT = {
-    "cpu_utilization": 0.1,
-    "max_in_flight": 2,
-    "checked": None,
-    "warm_up": None,
-    "traffic": {"scheduled": 1, "sent": 1, "in_flight": 0, "backlog": 0},
-}
+REALTIME = {"priority": "realtime", "note": None}
 Answer = Callable[["Workers", str, dict[str, Any]], None]
 
 
@@ -61,7 +55,7 @@ class Workers:
             answer(self, name, order)
 
     def say(self, name: str, kind: str, **content: Any) -> None:
-        self.master.on_message(name, {"run": self.sent[-1][1]["run"] if self.sent else "", "kind": kind, **content})
+        self.master.on_message(name, {**content, "run": self.sent[-1][1]["run"] if self.sent else "", "kind": kind})
 
     def ready(self, name: str, order: dict[str, Any]) -> None:
         schedule = self.config.scenario.schedule(self.config.seed)
@@ -79,14 +73,12 @@ class Workers:
             recorder.outcome(answered(number / rate, 0.01))
         recorder.tick(round(until_s * S) - 1)
         recorder.flush()
-        granted = {"priority": "normal", "note": "not permitted"} if name == "b" else GRANTED
-        self.say(name, "state", final=final, recorder=state_of(recorder), **REPORT, granted=granted, interrupted=early)
+        granted = {"priority": "normal", "note": "not permitted"} if name == "b" else REALTIME
+        self.say(name, **report(recorder, final=final, granted=granted, interrupted=early))
 
     def warming(self, name: str, part: dict[str, Any] | None) -> None:
         """Report a worker's warm-up."""
-        state = state_of(Recorder(Interval(0, 5 * S, 5)))
-        report = {**REPORT, "granted": GRANTED, "interrupted": None, "warm_up": part}
-        self.say(name, "state", final=False, recorder=state, **report)
+        self.say(name, **report(warm_up=part))
 
     def orders(self, kind: str) -> list[tuple[str, dict[str, Any]]]:
         return [(name, order) for name, order in self.sent if order["kind"] == kind]

@@ -12,12 +12,13 @@ S, MS = 1_000_000_000, 1_000_000
 EXPECTED = Expected(longest_ns=5 * S, windows=5)
 
 
-def report() -> dict[str, Any]:
+def report(recorder: Recorder | None = None, **changes: Any) -> dict[str, Any]:
+    """A worker's report; by default nothing was recorded."""
     return {
         "run": "", "kind": "state", "final": False, "interrupted": None, "cpu_utilization": 0.1, "max_in_flight": 2,
         "granted": {"priority": "normal", "note": None}, "checked": None, "warm_up": None,
         "traffic": {"scheduled": 1, "sent": 1, "in_flight": 0, "backlog": 0},
-        "recorder": state_of(Recorder(Interval(0, 5 * S, 5))),
+        "recorder": state_of(recorder or Recorder(Interval(0, 5 * S, 5))), **changes,
     }  # fmt: skip
 
 

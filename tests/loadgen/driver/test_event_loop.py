@@ -64,7 +64,7 @@ def test_all_behaviours_together_are_counted_exactly() -> None:
     }  # fmt: skip
     schedule = constant_ns(700, 1000)
     with GoldenServer(**mixed, slow_s=0.05) as server:
-        load = Load(server.port, timeout_s=4, connect=16).open(schedule)
+        load = Load(server.port, timeout_s=2, connect=16).open(schedule)
         check_once(load, schedule)
         assert load.kinds == expected(server)
         assert load.kinds["timeout"] == 1000 // 97

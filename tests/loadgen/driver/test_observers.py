@@ -182,6 +182,11 @@ def test_a_run_that_is_cut_short_in_a_warm_up_of_no_known_length_keeps_its_log(t
     assert (steady, reason) == (None, "the run was cut short in its warm-up")
     assert len(rows) > 1
     assert all(row["scheduled_ns"] < 0 for row in rows)
+    # Nothing was measured, and nothing is 0: neither the rates nor the CPU, and the generator limited nothing.
+    assert (result["windows"], value_of(result, "requests.answered")) == ([], 0)
+    assert {value_of(result, tag) for tag in ("throughput.requests", "generator.cpu")} == {None}
+    assert result["verdict"]["skipped"].keys() == {"client_cpu", "other_load", "steady_state"}
+    assert result["bottleneck"]["by"] is None
 
 
 def test_a_request_that_was_never_sent_has_no_such_time(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from loadgen.load.arrivals import Share, Users
 from loadgen.load.load_config import LoadConfig, in_zoo, out_of_range
 from servemark.documents.load import ConstantRate
 from servemark.documents.request import RunRequest
@@ -50,6 +51,12 @@ def test_an_order_makes_the_same_run_in_another_process(tmp_path: Path) -> None:
 def test_the_usual_request_is_a_closed_loop_of_one() -> None:
     found = LoadConfig.of(RunRequest(workload="ranking_tiny"))
     assert (found.concurrency, found.open_loop, found.url) == (1, False, "http://127.0.0.1:8000")
+
+
+def test_users_of_a_closed_loop_are_shared_out_and_have_random_numbers_of_their_own() -> None:
+    found = config("ranking_tiny", "--users", "3", "--think-time", "0.2", "--seed", "5")
+    assert found.users(Share(0, 2)) == Users(2, (0.2, 0.2), "5 0")
+    assert found.users(Share(1, 2)) == Users(1, (0.2, 0.2), "5 1")
 
 
 @pytest.mark.parametrize(

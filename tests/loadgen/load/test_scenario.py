@@ -13,7 +13,7 @@ from servemark.figures.registry import count_of
 from servemark.workload import get
 from tests.golden.server import GoldenServer
 from tests.support.load_config import config
-from tests.support.locust_run import Result, accounted, golden_entry, run, server_of, the_result
+from tests.support.locust_run import Result, accounted, run, server_of, the_result
 
 TINY = ["--model", "ranking_tiny"]
 
@@ -140,13 +140,3 @@ def test_a_trace_is_replayed_with_its_samples(tmp_path: Path) -> None:
     assert [contents.index(content) for content in contents] == [0, 1, 1, 0, 4, 5]
     assert "steady_state" in result["verdict"]["skipped"]
     assert [(w["start_s"], w["count"], w["over_slo"]) for w in result["windows"]] == [(0, 5, None), (1, 1, None)]
-
-
-def test_golden_requests_are_among_those_of_a_trace(tmp_path: Path) -> None:
-    entry = golden_entry(tmp_path / "models")
-    trace = tmp_path / "trace.jsonl"
-    trace.write_text("".join(f'{{"time_s": {n / 200}, "sample": {n % 7}}}\n' for n in range(120)))
-    with server_of(get("ranking_tiny"), answers=str(entry.golden)) as server:
-        flags = ["--arrival-trace", str(trace), "--warmup", "0", "--model-repository", str(entry.repository)]
-        result = drive(server, tmp_path / "out", *flags)
-    assert count_of(result, "outputs.checked") == 3

@@ -76,18 +76,6 @@ def test_what_cannot_be_judged_on_the_way_is_refused(text: str) -> None:
         request_of("", "--abort-on", text)
 
 
-def test_users_think_between_their_requests(tmp_path: Path) -> None:
-    flags = ["--model-name", "m", "--users", "3", "--think-time", "0.2", "--duration", "2", "--warmup", "0"]
-    with GoldenServer(model="m", delay_s=0.01) as server:
-        run("any_model", *flags, "--url", server.url, "--out", str(tmp_path))
-        came = [entry["arrival_ns"] for entry in server.requests()]
-    result = the_result(tmp_path)
-    check_schema(result)
-    assert result["request"]["load"]["think_time_s"] == [0.2, 0.2]
-    # Each user sends at most once in 0.2 s.
-    assert 3 < count_of(result, "requests.answered") <= 3 * (len(came) and 2 / 0.2 + 1)
-
-
 class Server:
     """A server that answers `per_s` requests of 5 ms in the queue and 2 ms on the model, in batches of 4."""
 

@@ -78,6 +78,14 @@ def test_golden_requests_come_first_each_once_and_then_one_in_fifty_is_golden(tm
             np.testing.assert_array_equal(array, golden.inputs[name][list(payload.golden_rows)])
 
 
+def test_golden_requests_are_among_those_of_a_trace(tmp_path: Path) -> None:
+    golden, trace = golden_entry(tmp_path).read_golden(), tmp_path / "trace.jsonl"
+    trace.write_text("".join(f'{{"time_s": {n / 200}, "sample": {n % 7}}}\n' for n in range(120)))
+    requests = take(120, "ranking_tiny", "--arrival-trace", str(trace), "--warmup", "0", golden=golden)
+    assert [number for number, payload in enumerate(requests) if payload.golden_rows] == [0, 50, 100]
+    assert requests[1].request == requests[8].request != requests[2].request
+
+
 def test_json_in_perf_analyzers_forms(tmp_path: Path) -> None:
     file = tmp_path / "in.json"
     other = {"user": {"content": [4], "shape": [1]}, "seq": {"content": [5, 4, 3, 2, 1]}}
