@@ -63,7 +63,7 @@ class Master:
         self._golden: Golden | None = None
         self._planned: Interval | None = None
         """The interval as it was to be; None until the schedule begins."""
-        self._stale = self._prepared = False
+        self._stale = self._prepared = self._over = False
         self._decided = config.open_loop
         self._heard = Event()
         if config.open_loop and config.limits.max_in_flight < len(ids):
@@ -85,9 +85,9 @@ class Master:
             raise OptionError(f"{given[0]} is for one process", fix="leave it out, or the other processes")
 
     def on_message(self, name: str, message: Message) -> None:
-        """Take a worker's message; those of earlier runs are passed over."""
+        """Take a worker's message; those of earlier runs, and after the end, are passed over."""
         worker = self._workers.get(name)
-        if worker is None or (isinstance(message, dict) and message.get("run") not in {self._run, ""}):
+        if worker is None or self._over or (isinstance(message, dict) and message.get("run") not in {self._run, ""}):
             return
         now = time.monotonic_ns()
         worker.on_message(message, now, self._expected(now))
@@ -176,6 +176,7 @@ class Master:
                 worker.mark_failed(self._absence(worker) or "it did not send its last figures")
             elif worker.ended_early and not self.interrupted:
                 worker.mark_failed(f"it ended early: {worker.ended_early}")
+        self._over = True
 
     def stop(self, reason: str) -> None:
         self.interrupted = reason

@@ -32,7 +32,6 @@ from servemark.telemetry.energy.command import words_of
 from servemark.telemetry.metrics.publisher import require_destinations
 from servemark.workload import Tensor, Workload, get
 
-LM_ALPHA, LM_BETA, BEAM_WIDTH = 0.5, 1.5, 100
 WALL = "wall"
 """The usual boundary of a power command: the machine's plug."""
 Lookup = Callable[[RunRequest], Workload]
@@ -377,11 +376,9 @@ def _language_model(objectives: documents.Objectives) -> LanguageModel | None:
     file = Path(objectives.language_model)
     if not file.is_file():
         raise InputDataError(f"there is no language model {file}", fix="name an .arpa file or a binary of KenLM's")
-    weights = objectives.lm_alpha, objectives.lm_beta, objectives.beam_width
-    alpha, beta, width = (
-        usual if given is None else given for given, usual in zip(weights, (LM_ALPHA, LM_BETA, BEAM_WIDTH), strict=True)
-    )
-    return LanguageModel(file, alpha=alpha, beta=beta, beam_width=int(width))
+    weights = {"alpha": objectives.lm_alpha, "beta": objectives.lm_beta, "beam_width": objectives.beam_width}
+    given: dict[str, Any] = {name: weight for name, weight in weights.items() if weight is not None}
+    return LanguageModel(file, **given)
 
 
 def _servers(text: str, protocol: str) -> tuple[tuple[str, ...], str | None]:

@@ -230,6 +230,7 @@ class Measurement:
         self._on_progress = on_progress
         self._abort_on = parse_objectives(config.limits.abort_on, "--abort-on")
         self._next_progress = self._last_tick = 0
+        self._over = False
 
     def prepare(self) -> PreparedLoad:
         """Check the target and prepare the load. Raises ServerError, ArtifactError, InputDataError."""
@@ -288,8 +289,8 @@ class Measurement:
         return measured
 
     def stop(self, reason: str) -> None:
-        """End early: nothing more is sent, the run is marked as cut short."""
-        if self.measured is not None:
+        """End early: nothing more is sent, the run is marked as cut short. One that is over stays whole."""
+        if self.measured is not None and not self._over:
             self.measured.load.stop(reason)
 
     def _finish(self, measured: Measured) -> None:
@@ -303,6 +304,7 @@ class Measurement:
         if not measured.measured_s:
             measured.machine.discard()
         measured.checked = load.checked()
+        self._over = True
 
     def _workers_here(self) -> list[int]:
         """The workers' processes. Raises LookupError where one runs on another machine."""

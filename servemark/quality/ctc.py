@@ -35,11 +35,11 @@ class LanguageModel:
     """A KenLM file and its weights in the beam search, named as Mozilla and pyctcdecode do."""
 
     file: Path
-    alpha: float
+    alpha: float = 0.5
     """Weight of the language model's log-probability."""
-    beta: float
+    beta: float = 1.5
     """Added for each word."""
-    beam_width: int
+    beam_width: int = 100
 
     def to_config(self) -> LanguageModelConfig:
         """Return the language model's options for result.json."""

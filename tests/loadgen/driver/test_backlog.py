@@ -73,10 +73,10 @@ def test_the_delay_of_those_that_waited_is_not_the_generators() -> None:
 
 
 def test_an_overloaded_server_is_named_with_its_queue(tmp_path: Path) -> None:
-    """150/s for 2 s on a server of 50/s: at most 20 in flight, the others wait in the generator."""
-    with server_of(get("ranking_tiny"), capacity_per_s=50.0) as server:
+    """300/s for 1 s on a server of 100/s: at most 20 in flight, the others wait in the generator."""
+    with server_of(get("ranking_tiny"), capacity_per_s=100.0) as server:
         flags = ["--model", "ranking_tiny", "--url", server.url, "--out", str(tmp_path), "--max-in-flight", "20"]
-        flags += ["--request-rate", "150", "--request-distribution", "constant", "--duration", "2", "--warmup", "0"]
+        flags += ["--request-rate", "300", "--request-distribution", "constant", "--duration", "1", "--warmup", "0"]
         done = run("ranking", *flags)
         log = server.log()
     result = the_result(tmp_path)
@@ -88,9 +88,9 @@ def test_an_overloaded_server_is_named_with_its_queue(tmp_path: Path) -> None:
     assert figures["generator.waited_share"] > 0.8
     assert log["connections"] < 40
     assert "achieved_rate" in failed_constraints(checked)
-    # The last was due after 2 s and answered after 6: the schedule was not moved.
-    assert figures["latency.max"] > 3900
-    # 20 take 400 ms of the server, and so long must a generator be late that is to blame instead.
+    # The last was due after 1 s and answered after 3: the schedule was not moved.
+    assert figures["latency.max"] > 1900
+    # 20 take 200 ms of the server, and so long must a generator be late that is to blame instead.
     inside_ms = sum(figures[f"server.{step}"] for step in ("queue", "compute_input", "compute_infer"))
     assert limited["by"] == ("server" if figures["generator.delay_p99"] < inside_ms else "generator")
     assert limited == bottleneck(result["figures"], result["details"], checked, open_loop=True)

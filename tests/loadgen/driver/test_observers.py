@@ -144,7 +144,7 @@ def test_the_figures_of_a_result_are_those_of_its_log(tmp_path: Path) -> None:
 
 
 def test_the_measured_schedule_is_that_of_the_seed_after_a_warm_up_that_ends_by_itself(tmp_path: Path) -> None:
-    load = ["--request-rate", "200", "--duration", "2", "--warmup", "auto", "--seed", "3"]
+    load = ["--request-rate", "200", "--duration", "1", "--warmup", "auto", "--seed", "3"]
     with server_of(get("ranking_tiny"), delay_s=0.002) as server:
         done = run("ranking", *tiny(server, tmp_path, *load), "--model-repository", str(tmp_path / "none"))
         received = len(server.requests())

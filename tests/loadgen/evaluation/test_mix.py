@@ -168,7 +168,7 @@ def test_failed_requests_are_the_longest_also_of_a_workload_that_had_no_answer()
 def test_a_mix_drives_each_workload_at_its_share_and_together(servemark: Servemark, tmp_path: Path) -> None:
     """Two names of one model on the golden server, whose log has what each received; one has batches of four."""
     with server_of(get("ranking_tiny"), aliases=["ranking_onnxruntime"]) as server:
-        flags = ["--request-rate", "120", "--duration", "2", "--warmup", "0.2", "--seed", "3", "--json"]
+        flags = ["--request-rate", "120", "--duration", "1", "--warmup", "0.2", "--seed", "3", "--json"]
         flags += ["--model-repository", str(tmp_path / "none"), "--out", str(tmp_path / "out")]
         code, out, err = servemark("run", "ranking_tiny:batch=4=3,ranking=1", "-u", server.url, *flags)
         log = server.log()
@@ -178,7 +178,7 @@ def test_a_mix_drives_each_workload_at_its_share_and_together(servemark: Servema
     assert document == directory.read(folder)
     for entry, model, seed in zip(document["mix"], ("ranking_tiny", "ranking"), (3, 4), strict=True):
         rate = 120 * entry["share"]
-        alone = config("ranking_tiny", "--request-rate", str(rate), "--duration", "2", "--warmup", "0.2")
+        alone = config("ranking_tiny", "--request-rate", str(rate), "--duration", "1", "--warmup", "0.2")
         arrivals = alone.scenario.schedule(seed)
         assert arrivals is not None
         expected = len(arrivals) + 1  # the first one alone

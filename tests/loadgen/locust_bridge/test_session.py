@@ -148,7 +148,7 @@ def test_whatever_fails_while_the_result_is_written_the_figures_are_shown(tmp_pa
 def test_a_server_that_dies_during_the_warm_up_was_not_alive(tmp_path: Path) -> None:
     """It has no counters at either edge of the interval then, as a server that never had some."""
     with server_of(get("ranking_tiny")) as server:
-        flags = [*TINY, "--url", server.url, "--out", str(tmp_path), "--warmup", "3", "--duration", "0.5"]
+        flags = [*TINY, "--url", server.url, "--out", str(tmp_path), "--warmup", "1.5", "--duration", "0.5"]
         with started(command("ranking", *flags, "--request-rate", "50"), tmp_path / "log") as process:
             until(lambda: len(server.requests()) > 5, "load")
             os.kill(server.pid, signal.SIGKILL)

@@ -2,7 +2,6 @@
 
 import math
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,25 +25,12 @@ from loadgen.measurement.windows import Interval
 from loadgen.sut.channel import Outcome, Payload
 from servemark.results.constraints import MAX_PROLONGED_WINDOWS
 from servemark.stats.histogram import MAX_US, Histogram
-from servemark.workload import Arrays, Tensor
+from tests.loadgen.measurement.test_output_agreement import Golds
 from tests.support.measured import answered, load_result, outcome
 from tests.support.result_checks import check_schema
 
 S = 1_000_000_000
 PAYLOAD, GOLDEN = Payload(b""), Payload(b"", (0,))
-
-
-class NullAnswer:
-    """An answer that is right."""
-
-    error: str | None = None
-    size = 256
-
-    def message(self) -> str:
-        return ""
-
-    def arrays(self, outputs: Sequence[Tensor]) -> Arrays:  # noqa: ARG002 - the interface
-        return {}
 
 
 def test_a_few_different_messages_of_each_kind_are_kept() -> None:
@@ -155,7 +141,7 @@ def test_windows_of_a_long_prolonged_interval_are_joined_and_lose_nothing() -> N
 def test_golden_answers_are_sampled_over_the_whole_run() -> None:
     recorder, span = Recorder(Interval(0, S, 1)), 20 * MAX_SAMPLED_RESPONSES
     for number in range(span):
-        recorder.outcome(Outcome(Payload(b"", (number,)), 1, 1, 1, None, "", NullAnswer()))
+        recorder.outcome(Outcome(Payload(b"", (number,)), 1, 1, 1, None, "", Golds()))
     kept = sorted(rows[0] for rows, _ in recorder.sampled)
     assert len(set(kept)) == MAX_SAMPLED_RESPONSES
     # the mean of an even sample, within four standard errors
@@ -168,7 +154,7 @@ def drive(recorder: Recorder, first: int, last: int) -> None:
         due = number * MS // 10
         error = "timeout" if number % 10 == 3 else None
         payload, message = (GOLDEN if number % 10 == 7 else PAYLOAD), f"message {number}" if error else ""
-        recorder.outcome(Outcome(payload, due, due + 1000, due + 2 * MS + number % 5000, error, message, NullAnswer()))
+        recorder.outcome(Outcome(payload, due, due + 1000, due + 2 * MS + number % 5000, error, message, Golds()))
         if number % 100 == 0:
             recorder.tick(due)
 
