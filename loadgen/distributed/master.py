@@ -112,7 +112,7 @@ class Master:
             samples=golden.rows if golden else 0,
         )
 
-    def prepare(self, golden: Golden | None) -> Self:
+    def prepare(self, golden: Golden | None) -> None:
         """Let every worker prepare its share, while this process goes on. Raises WorkerError if there is no worker."""
         if not self._workers:
             raise WorkerError("no worker is connected", fix="locust -f LOCUSTFILE --worker --master-host HOST")
@@ -120,7 +120,6 @@ class Master:
         for worker in self._workers.values():
             if worker.token is not None:
                 self._invite(worker)
-        return self
 
     def start(self, directory: Path) -> Self:  # noqa: ARG002 - a request log is a sender's
         """Wait until every worker is ready, and tell each when to begin. Raises WorkerError with a worker's message."""

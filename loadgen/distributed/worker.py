@@ -21,7 +21,7 @@ from loadgen.inputs.sources import golden_of
 from loadgen.load.arrivals import Share
 from loadgen.load.load_config import LoadConfig, Lookup
 from loadgen.measurement.output_agreement import require_fit
-from loadgen.measurement.sender import ActiveLoad, PreparedLoad, Sender, Statistics
+from loadgen.measurement.sender import ActiveLoad, Sender, Statistics
 from loadgen.sut.target import Target
 from loadgen.targets.open import open_target
 from servemark import interrupts
@@ -162,13 +162,13 @@ class Worker:
         config = self._config(first)
         # Here and not in a thread: each kind of target is a module to import.
         target = open_target(config)
-        prepared, parts = _in_thread(self._prepare, first, config, target)
+        sender, parts = _in_thread(self._prepare, first, config, target)
         try:
-            with contextlib.closing(prepared.sender.target), contextlib.closing(prepared.open()) as connections:
+            with contextlib.closing(target), contextlib.closing(sender.open()) as connections:
                 self._report("ready", host=socket.gethostname(), pid=os.getpid(), fingerprint=parts)
                 start_ns = self._wait_for("begin", BEGIN_TIMEOUT_S)["start_ns"]
                 self._decided = config.open_loop
-                self._send(ActiveLoad(prepared, connections, start_ns))
+                self._send(ActiveLoad(sender, connections, start_ns))
         finally:
             # Last of all: the master may end, and this process with it, when it has heard that.
             if self._last:
@@ -190,7 +190,7 @@ class Worker:
         workload = with_code_in_event_loop(self._lookup(changed(request, url=address, protocol="")))
         return _in_thread(functools.partial(LoadConfig.of, request, lambda _: workload, address=address))
 
-    def _prepare(self, first: Message, config: LoadConfig, target: Target) -> tuple[PreparedLoad, dict[str, str]]:
+    def _prepare(self, first: Message, config: LoadConfig, target: Target) -> tuple[Sender, dict[str, str]]:
         """Make the requests and the schedule. Raises ServemarkError."""
         share = Share(first["index"], first["of"])
         try:
@@ -203,8 +203,9 @@ class Worker:
                 )
             if golden is not None:
                 require_fit(golden, config.entry, config.workload.inputs, config.workload.outputs)
-            prepared = Sender(config, target, statistics=self._statistics(config), share=share).prepare(golden)
-            return prepared, fingerprint(config, prepared.schedule, golden)
+            sender = Sender(config, target, statistics=self._statistics(config), share=share)
+            sender.prepare(golden)
+            return sender, fingerprint(config, sender.schedule, golden)
         except BaseException:
             target.close()
             raise

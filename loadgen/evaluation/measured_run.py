@@ -10,7 +10,7 @@ from loadgen.evaluation.live import Live, descriptor, feed
 from loadgen.evaluation.observations import observe, windows_of_stages
 from loadgen.load.load_config import LoadConfig
 from loadgen.load.warm_up import WarmUpOutcome
-from loadgen.measurement.measurement import Measured, Measurement, PreparedLoad
+from loadgen.measurement.measurement import Measured, Measurement
 from loadgen.measurement.recorder import Recorder
 from loadgen.measurement.windows import Window, window_figures
 from servemark import interrupts
@@ -51,7 +51,7 @@ def record(measurement: Measurement, on_written: Written = _unseen, on_end: Ende
     try:
         with Publisher(config.live) if config.live.publishes else contextlib.nullcontext() as publisher:
             results.require_room(config.result_dir or config.out)  # before the first request
-            prepared = measurement.prepare()
+            measurement.prepare()
             directory = config.result_dir or results.new_directory(config.out, config.model)
             result = header(measurement)
             results.write(directory, result)
@@ -60,7 +60,7 @@ def record(measurement: Measurement, on_written: Written = _unseen, on_end: Ende
             measurement.on_second = [live.publish] if live else []
             if (drawn_by := descriptor()) is not None:
                 measurement.on_second.append(feed(measurement, drawn_by))
-            whole = _run(measurement, prepared, directory, result, on_written, on_end)
+            whole = _run(measurement, directory, result, on_written, on_end)
             if live is not None:
                 whole = _told(live, whole, directory, measurement, on_written)
                 live.linger()
@@ -72,7 +72,6 @@ def record(measurement: Measurement, on_written: Written = _unseen, on_end: Ende
 
 def _run(
     measurement: Measurement,
-    prepared: PreparedLoad,
     directory: Path,
     pending: PendingResult,
     on_written: Written,
@@ -80,7 +79,7 @@ def _run(
 ) -> Result:
     result: Result | None = None
     try:
-        measurement.run(prepared, directory)
+        measurement.run(directory)
     finally:
         # Also when it was interrupted or crashed: what was measured is kept, marked partial.
         if measurement.measured is not None:

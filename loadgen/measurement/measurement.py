@@ -113,12 +113,8 @@ class Load(Protocol):
     several: bool
     """True if several processes send the load."""
 
-    def prepare(self, golden: Golden | None) -> "PreparedLoad":
+    def prepare(self, golden: Golden | None) -> None:
         """Make the requests and the schedule. Raises ServemarkError."""
-
-
-class PreparedLoad(Protocol):
-    """A load whose requests and schedule are made."""
 
     def start(self, directory: Path) -> "ActiveLoad":
         """Get ready, and set the time at which the schedule begins; `directory` is the result's.
@@ -232,7 +228,7 @@ class Measurement:
         self._next_progress = self._last_tick = 0
         self._over = False
 
-    def prepare(self) -> PreparedLoad:
+    def prepare(self) -> None:
         """Check the target and prepare the load. Raises ServerError, ArtifactError, InputDataError."""
         config = self.config
         self.placement = self.target.prepare()
@@ -240,10 +236,10 @@ class Measurement:
             raise OptionError(f"{config.model} is decoupled, which one process can load", fix="leave out the workers")
         if self.golden is not None:
             require_fit(self.golden, config.entry, config.workload.inputs, config.workload.outputs)
-        return self.load.prepare(self.golden)
+        self.load.prepare(self.golden)
 
-    def run(self, prepared: PreparedLoad, directory: Path) -> Measured:
-        """Have the load sent; returns what was seen, also when it was interrupted. `directory` is the result's."""
+    def run(self, directory: Path) -> None:
+        """Have the load, which is prepared, sent. `directory` is the result's."""
         config, gpus = self.config, self.placement.gpus if self.target.local else []
         energy = Energy(self.target, self.placement.device, gpus, config.power)
         try:
@@ -257,7 +253,7 @@ class Measurement:
             )
             self.telemetry.start()
             try:
-                return self._run(prepared, directory, energy)
+                self._run(directory, energy)
             finally:
                 with interrupts.finishing():
                     self.telemetry.stop()
@@ -265,12 +261,12 @@ class Measurement:
             with interrupts.finishing():
                 energy.close()
 
-    def _run(self, prepared: PreparedLoad, directory: Path, energy: Energy) -> Measured:
+    def _run(self, directory: Path, energy: Energy) -> None:
         statistics = Statistics(self.target)
         machine = MachineUse(self.target, self._workers_here)
         commands = TimedCommands(timed_commands_of(self.config.live.at))
         try:
-            load = prepared.start(directory)
+            load = self.load.start(directory)
         except BaseException:
             commands.finish()
             raise
@@ -286,7 +282,6 @@ class Measurement:
                 measured.commands = commands.ran
                 boundaries.finish()
                 self._finish(measured)
-        return measured
 
     def stop(self, reason: str) -> None:
         """End early: nothing more is sent, the run is marked as cut short. One that is over stays whole."""

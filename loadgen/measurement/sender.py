@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -61,7 +60,7 @@ class Statistics(Protocol):
 
 
 class Sender:
-    """One process's load. Each step gives what has the next one: `prepare`, `start` and `run`.
+    """One process's load: it is prepared, and started.
 
     `statistics` are somebody else's, which are told what becomes of the requests.
     """
@@ -78,46 +77,38 @@ class Sender:
         self.cancellation = Cancellation(*given, f"{config.seed} cancelled") if given else None
         self.priority = SendersPriority(config.limits.sender_priority, open_loop=config.open_loop)
         self.cpu_latency = CpuLatency(config.limits.cpu_latency_qos, power_command=config.power is not None)
+        self.golden: Golden | None = None
+        self.requests: Iterator[Payload] = iter(())
+        self.schedule: npt.NDArray[np.int64] | None = None
+        """The whole one in ns, of which this share is a part; None for a closed loop."""
+        self.probed = 0
+        """Requests that were sent before the load."""
 
-    def prepare(self, golden: Golden | None) -> "PreparedLoad":
+    def prepare(self, golden: Golden | None) -> None:
         """Make the requests and the schedule; opens nothing. Raises OptionError, InputDataError, ServerError."""
         self.priority.require()
         self.cpu_latency.require(self.target)
         requests = self.share.requests(self.target.payloads(golden))
-        probed = 0
         if not self.config.server.cold_start:  # its first request belongs to the load
-            requests, probed = require_answer(self.target, requests, self.config, _wait_politely)
+            requests, self.probed = require_answer(self.target, requests, self.config, _wait_politely)
         if self.tracing is not None:
             requests = self.tracing.requests(requests)
         if self.cancellation is not None:
             requests = self.cancellation.requests(requests)
         if self.config.live.explain:
             requests = numbered(requests)
-        return PreparedLoad(self, golden, requests, self.config.scenario.schedule(self.config.seed), probed)
-
-
-@dataclass(frozen=True)
-class PreparedLoad:
-    """Requests and schedule of one process; nothing is open yet."""
-
-    sender: Sender
-    golden: Golden | None
-    requests: Iterator[Payload]
-    schedule: npt.NDArray[np.int64] | None
-    """The whole one in ns, of which this share is a part; None for a closed loop."""
-    probed: int
-    """Requests that were sent before the load."""
+        self.golden, self.requests, self.schedule = golden, requests, self.config.scenario.schedule(self.config.seed)
 
     def start(self, directory: Path) -> "ActiveLoad":
         """Open and begin soon, or when --start-file says, for a process that waits for no other."""
         connections = self.open()
-        return ActiveLoad(self, connections, start_time(self.sender.config.start_file), directory)
+        return ActiveLoad(self, connections, start_time(self.config.start_file), directory)
 
     def open(self) -> Connections:
         """Open connections ahead, in the thread that will send."""
-        config, share = self.sender.config, self.sender.share
-        most = share.count(config.most_in_flight)
-        connect, servers = self.sender.target.connect, len(config.urls)
+        config = self.config
+        most = self.share.count(config.most_in_flight)
+        connect, servers = self.target.connect, len(config.urls)
         kind = TimedConnections if config.live.explain else Connections
         connections = (
             RoundRobin(connect, most, servers)
@@ -137,13 +128,11 @@ class ActiveLoad:
     model is. Of several processes the master decides both.
     """
 
-    def __init__(
-        self, prepared: PreparedLoad, connections: Connections, start: int, directory: Path | None = None
-    ) -> None:
-        sender, config = prepared.sender, prepared.sender.config
+    def __init__(self, sender: Sender, connections: Connections, start: int, directory: Path | None = None) -> None:
+        config = sender.config
         interval, alone = interval_from(config, start), directory is not None
         self.config, self._connections, self._alone = config, connections, alone
-        self._golden, self._schedule = prepared.golden, prepared.schedule
+        self._golden, self._schedule = sender.golden, sender.schedule
         self._cancellation = sender.cancellation
         self._priority, self._cpu_latency, self._tracing = sender.priority, sender.cpu_latency, sender.tracing
         self._cpu = CpuTime()
@@ -163,7 +152,7 @@ class ActiveLoad:
             self._stamps = Stamps(directory, connections) if isinstance(connections, TimedConnections) else None
         least = config.concurrency or 0 if alone or config.open_loop else float("inf")
         self.recorder = Recorder(interval, least, self._waited, self.warm_up)
-        self.recorder.outside = prepared.probed
+        self.recorder.outside = sender.probed
         length, most = config.server.sequence_length, config.most_in_flight
         self.recorder.sequences = SequenceRecorder(length, most) if length else None
         self.recorder.answers = AnswerRecorder() if sender.target.decoupled else None
@@ -180,7 +169,7 @@ class ActiveLoad:
         self._observe = [each.take for each in (*observers, *recorders) if each is not None]
         self._driver = Driver(
             connections,
-            prepared.requests,
+            sender.requests,
             timeout_s=config.limits.request_timeout_s,
             on_outcome=self._outcome,
             on_good=self.recorder.on_good if self._log is None and self.recorder.answers is None else None,

@@ -87,7 +87,8 @@ class Workers:
         """Ready, with the schedule begun."""
         for name in self.clients:
             self.say(name, "join", token=name)
-        self.master.prepare(None).start(Path())
+        self.master.prepare(None)
+        self.master.start(Path())
         return self
 
 
