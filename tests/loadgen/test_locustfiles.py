@@ -33,8 +33,8 @@ def test_no_module_beside_the_locustfiles_hides_another() -> None:
 
 
 ZOO = sorted({workload.locustfile for workload in workloads().values()})
-QUICK = {"ranking", "speech_recognition"}
-"""Integers, and tensors whose size varies. The files differ by name alone, so that the others run in the slow suite."""
+QUICK = {"speech_recognition"}
+"""Tensors whose size varies. The files differ by name alone, so that the others run in the slow suite."""
 USERS = """
 import json, sys
 from locust.argument_parser import get_parser
