@@ -131,10 +131,7 @@ class ActiveLoad:
     def __init__(self, sender: Sender, connections: Connections, start: int, directory: Path | None = None) -> None:
         config = sender.config
         interval, alone = interval_from(config, start), directory is not None
-        self.config, self._connections, self._alone = config, connections, alone
-        self._golden, self._schedule = sender.golden, sender.schedule
-        self._cancellation = sender.cancellation
-        self._priority, self._cpu_latency, self._tracing = sender.priority, sender.cpu_latency, sender.tracing
+        self.config, self._sender, self._connections, self._alone = config, sender, connections, alone
         self._cpu = CpuTime()
         self._boundaries = Boundaries(self._cpu)
         self._failures, self._pauses = Failures(config.access), Pauses()
@@ -160,11 +157,10 @@ class ActiveLoad:
         self.recorder.connection_times = sender.target.connection_times
         self.recorder.clock = sender.target.clock
         self.recorder.cancelled = CancellationRecorder() if sender.cancellation else None
-        self._statistics = sender.statistics
-        if self._statistics is not None:
-            self.recorder.on_counted = self._statistics.good
+        if sender.statistics is not None:
+            self.recorder.on_counted = sender.statistics.good
         # Of what becomes of a request, after it was recorded; a log has those that were given up, too.
-        observers = (self._log, self._stamps, self._tracing, self.labelled)
+        observers = (self._log, self._stamps, sender.tracing, self.labelled)
         recorders = (self.recorder.sequences, self.recorder.answers, self.recorder.servers)
         self._observe = [each.take for each in (*observers, *recorders) if each is not None]
         self._driver = Driver(
@@ -176,8 +172,8 @@ class ActiveLoad:
         )
         self._arrivals: OpenLoopArrivals | ClosedLoopArrivals = (
             closed_loop(config.users(sender.share), self.recorder.is_over, start)
-            if self._schedule is None
-            else OpenLoopArrivals(sender.share.arrivals(self._schedule).tolist(), start, interval.end)
+            if sender.schedule is None
+            else OpenLoopArrivals(sender.share.arrivals(sender.schedule).tolist(), start, interval.end)
         )
 
     def _waited(self, scheduled: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
@@ -190,7 +186,7 @@ class ActiveLoad:
         Where Ctrl-C or a kill cuts it short, requests in flight fail as `interrupted` and what was seen is kept.
         """
         try:
-            with self._cpu_latency, self._priority:
+            with self._sender.cpu_latency, self._sender.priority:
                 self._driver.run(self._arrivals, partial(self._tick, on_tick))
         except BaseException as error:
             # Ctrl-C, a kill or a bug: what was measured until now is kept and marked.
@@ -244,12 +240,12 @@ class ActiveLoad:
         interval, driver = self.interval, self._driver
         apart = self.recorder.cancelled.requests if self.recorder.cancelled is not None else 0
         sent = self.recorder.scheduled - self.recorder.unsent + apart + driver.sent_since(interval.start)
-        schedule, warmup_s = self._schedule, self.config.warmup_s
+        schedule, warmup_s = self._sender.schedule, self.config.warmup_s
         scheduled = sent if schedule is None else scheduled_by(now, schedule, warmup_s, interval)
         return Traffic(scheduled, sent, driver.in_flight, len(driver.backlog))
 
     def spans(self) -> list[Span]:
-        return self._tracing.taken() if self._tracing else []
+        return self._sender.tracing.taken() if self._sender.tracing else []
 
     @property
     def cpu_utilization(self) -> float | None:
@@ -258,17 +254,17 @@ class ActiveLoad:
 
     @property
     def granted(self) -> GrantedPriority:
-        return self._priority.granted
+        return self._sender.priority.granted
 
     @property
     def cpu_latency(self) -> Value:
-        return self._cpu_latency.figure
+        return self._sender.cpu_latency.figure
 
     def checked(self) -> GoldenCheck | None:
-        if self._golden is None:
+        if self._sender.golden is None:
             return None
         workload, limits = self.config.workload, self.config.workload.agreement.at(self.config.precision)
-        return check(self.recorder.sampled, self._golden, workload.outputs, limits)
+        return check(self.recorder.sampled, self._sender.golden, workload.outputs, limits)
 
     def _outcome(self, outcome: Outcome) -> None:
         if self.recorder.cancelled is not None and type(outcome.payload) is ToCancel:
@@ -278,8 +274,8 @@ class ActiveLoad:
             return
         if outcome.error:
             outcome, words = self._failures.named(outcome)
-            if self._statistics is not None:
-                self._statistics.failed(outcome, words)
+            if self._sender.statistics is not None:
+                self._sender.statistics.failed(outcome, words)
         self.recorder.outcome(outcome)
         for take in self._observe:
             take(outcome)
@@ -287,9 +283,9 @@ class ActiveLoad:
     def _tick(self, on_tick: OnTick, now: int) -> None:
         self._pauses.begin(now, self.interval)
         self.recorder.tick(now, self._arrivals.next_due())
-        if self._cancellation is not None:
-            self._cancellation.act(self._driver, now)
-        self._priority.watch()
+        if self._sender.cancellation is not None:
+            self._sender.cancellation.act(self._driver, now)
+        self._sender.priority.watch()
         if self.warm_up is not None and self.warmed is None and self._alone:
             self._warm(self.warm_up, now)
         # Times count from the interval's start, which a warm-up that goes on does not know.
