@@ -187,8 +187,9 @@ def complete(result: PendingResult, measurement: Measurement) -> Result:
     scored = Scored.of(config, measured.load.labelled)
     evidence = evidence_of(measurement, measured, agreement, scored)
     figures, details = figures_of(evidence), details_of(measurement, measured, evidence, agreement, scored)
-    windows, commands = _windows(config, measured), _commands(config, measured)
-    cold = _cold_start(config, measured) if config.server.cold_start else None
+    windows = _windows(config, measured)
+    commands = _commands(windows, measured)
+    cold = _cold_start(config, windows, measured) if config.server.cold_start else None
     verdict = judge(observe(config, measured, mismatch, figures, commands, cold))
     whole: Result = {
         **result,
@@ -197,7 +198,7 @@ def complete(result: PendingResult, measurement: Measurement) -> Result:
         "bottleneck": bottleneck(figures, details, verdict, open_loop=config.open_loop),
         "figures": figures,
         "details": details,
-        "windows": windows,
+        "windows": _of_server(windows, measured),
         "stages": _stages(config, measured),
         "partial": measured.load.interrupted is not None,
     }
@@ -236,16 +237,16 @@ def histograms(config: LoadConfig, recorder: Recorder) -> dict[str, str]:
 
 
 @explained
+def _of_server(windows: list[WindowFigures], measured: Measured) -> list[WindowFigures]:
+    """The same windows, each with the server's figures where its counters were read."""
+    if measured.server_windows is None:
+        return windows
+    of_server = measured.server_windows.figures(len(windows))
+    return [{**window, "server": server} for window, server in zip(windows, of_server, strict=True)]
+
+
 def _windows(config: LoadConfig, measured: Measured) -> list[WindowFigures]:
     """The windows that have begun; the last one of a run that was cut short is a part of one."""
-    found = _counted(config, measured)
-    if measured.server_windows is None:
-        return found
-    of_server = measured.server_windows.figures(len(found))
-    return [{**window, "server": server} for window, server in zip(found, of_server, strict=True)]
-
-
-def _counted(config: LoadConfig, measured: Measured) -> list[WindowFigures]:
     interval, measured_s = measured.recorder.interval, measured.measured_s
     slo = latency_objective(config.slo)
     limit_ms = slo.limit if slo else None
@@ -259,9 +260,8 @@ def _counted(config: LoadConfig, measured: Measured) -> list[WindowFigures]:
     ]
 
 
-def _commands(config: LoadConfig, measured: Measured) -> list[CommandRun]:
+def _commands(windows: list[WindowFigures], measured: Measured) -> list[CommandRun]:
     """The commands that were run beside the load, each with the recovery from it."""
-    windows = _counted(config, measured)
     begins = [0.0, *(ran["at_s"] for ran in measured.commands)]
     return [
         {**ran, **recovery(windows, ran["at_s"], before_s)}
@@ -269,11 +269,11 @@ def _commands(config: LoadConfig, measured: Measured) -> list[CommandRun]:
     ]
 
 
-def _cold_start(config: LoadConfig, measured: Measured) -> ColdStart:
+def _cold_start(config: LoadConfig, windows: list[WindowFigures], measured: Measured) -> ColdStart:
     """The start of the server, and how it answered until it was steady."""
     first_ns, began_ns = measured.recorder.first_answer_ns, measured.recorder.interval.start
     return cold_start(
-        [window for window in _counted(config, measured) if window["start_s"] + 1 <= measured.measured_s],
+        [window for window in windows if window["start_s"] + 1 <= measured.measured_s],
         load_s=config.startup.load_s if config.startup else None,
         waited_s=(began_ns - config.startup.ready_ns) / 1e9 if config.startup else None,
         first_answer_ms=None if first_ns is None else first_ns / 1e6,
