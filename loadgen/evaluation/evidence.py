@@ -197,8 +197,7 @@ def _energy(config: LoadConfig, measured: Measured) -> Energy:
     if reading is None:
         return Energy(reason=reason)
     interval, windows = measured.recorder.interval, measured.recorder.windows
-    starts = [interval.start + interval.window(index)[0] * 1e9 for index in range(len(windows))]
-    parts = measured.energy.joules_between([*starts, interval.end], [window.completed for window in windows])
+    parts = measured.energy.joules_between(interval.edges, [window.completed for window in windows])
     return Energy(
         joules=reading.joules,
         average_w=reading.average_w,

@@ -213,7 +213,7 @@ def standing(config: LoadConfig, measured: Measured, traffic: Traffic, now: int)
     if now <= interval.start:
         return {}
     so_far = copy.copy(recorder)
-    passed = sum(sum(interval.window(number)) <= (now - interval.start) / 1e9 for number in range(interval.windows))
+    passed = sum(edge <= now for edge in interval.edges[1:])
     so_far.windows = recorder.windows[:passed]
     until_now = replace(measured, recorder=so_far, measured_s=(min(now, interval.end) - interval.start) / 1e9)
     observed = _unfinished(observe(config, until_now, None, {}), recorder, traffic)

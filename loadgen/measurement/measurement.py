@@ -52,7 +52,7 @@ class ServerWindows:
 
     def __init__(self, target: Target, *, available: bool) -> None:
         self._target, self._available = target, available
-        self._edges: list[float] = []
+        self._edges: list[int] = []
         self._readings: dict[int, dict[str, Any]] = {}
         self._asked = -1
         self._reader: Thread | None = None
@@ -97,14 +97,12 @@ class ServerWindows:
         }
 
 
-def edges_of(recorder: Recorder) -> list[float]:
+def edges_of(recorder: Recorder) -> list[int]:
     """Return the boundaries (ns) of a result's windows, the first and the last included."""
     interval = recorder.interval
-    if recorder.seconds is not None:
-        starts: Sequence[float] = [interval.start + place for place in recorder.seconds.starts_ns]
-    else:
-        starts = [interval.start + interval.window(index)[0] * 1e9 for index in range(interval.windows)]
-    return [*starts, float(interval.end)]
+    if recorder.seconds is None:
+        return [*interval.edges]
+    return [*(interval.start + place for place in recorder.seconds.starts_ns), interval.end]
 
 
 class Load(Protocol):

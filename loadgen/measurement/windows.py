@@ -25,9 +25,14 @@ class Interval:
     end: int
     windows: int
     edges: tuple[int, ...] = ()
-    """Boundaries of the windows, the interval's own included, where they are not of equal length."""
+    """Boundaries of the windows, the interval's own included; by default of windows of equal length."""
     by_second: bool = False
     """True if each second is counted as well."""
+
+    def __post_init__(self) -> None:
+        if not self.edges:
+            edges = tuple(self.start + round(index * self.window_ns) for index in range(self.windows + 1))
+            object.__setattr__(self, "edges", edges)
 
     @property
     def window_ns(self) -> float:
@@ -36,17 +41,12 @@ class Interval:
 
     def window(self, index: int) -> tuple[float, float]:
         """Start and length of a window in seconds, from the interval's start."""
-        if self.edges:
-            first, last = self.edges[index : index + 2]
-            return (first - self.start) / 1e9, (last - first) / 1e9
-        return index * self.window_ns / 1e9, self.window_ns / 1e9
+        first, last = self.edges[index : index + 2]
+        return (first - self.start) / 1e9, (last - first) / 1e9
 
     def window_of(self, times: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """The window of each time inside the interval."""
-        if self.edges:
-            index = np.searchsorted(np.array(self.edges), times, side="right") - 1
-        else:
-            index = ((times - self.start) / self.window_ns).astype(np.int64)
+        index = np.searchsorted(np.array(self.edges), times, side="right") - 1
         return np.minimum(index, self.windows - 1)
 
     def begun_at(self, start: int) -> "Interval":
@@ -57,9 +57,9 @@ class Interval:
     @property
     def prolonged(self) -> "Interval":
         """One window longer; where there are too many, neighbours are joined first."""
-        base = replace(self, windows=self.windows // 2) if self.windows == MAX_PROLONGED_WINDOWS else self
-        windows = base.windows + 1
-        return replace(base, end=self.start + round(base.window_ns * windows), windows=windows)
+        windows = self.windows // 2 if self.windows == MAX_PROLONGED_WINDOWS else self.windows
+        end = self.start + round((self.end - self.start) / windows * (windows + 1))
+        return replace(self, end=end, windows=windows + 1, edges=())
 
 
 class Pauses:
