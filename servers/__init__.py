@@ -5,27 +5,18 @@ with open_server("auto", repository, ["resnet50_onnxruntime"], http_port=8000) a
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from servemark.errors import OptionError, ServerError
-from servers.launch.server import Server
+from servers.launch.server import Server, ServerJob
 from servers.modes import MODES
 
-__all__ = ["Mode", "Server", "find_modes", "open_server"]
+__all__ = ["Server", "find_modes", "open_server"]
 
 
-@dataclass(frozen=True)
-class Mode:
-    """A way to start a Triton on this machine; `missing` says why it cannot be used, with the remedy."""
-
-    name: str
-    missing: ServerError | None
-
-
-def find_modes() -> list[Mode]:
-    """Find out which ways there are here, the preferred first (for `servemark doctor`)."""
-    return [Mode(name, starter.missing()) for name, starter in MODES.items()]
+def find_modes() -> dict[str, ServerError | None]:
+    """Find out which ways there are to start a Triton here, the preferred first, and why one cannot be used."""
+    return {name: starter.missing() for name, starter in MODES.items()}
 
 
 def open_server(
@@ -55,18 +46,9 @@ def open_server(
     for name in MODES if mode == "auto" else [mode]:
         reason = MODES[name].missing()
         if reason is None:
-            return Server(
-                name,
-                MODES[name].command,
-                repository,
-                models,
-                host=host,
-                port_flags={"--http-port": http_port, "--grpc-port": grpc_port, "--metrics-port": metrics_port},
-                start_timeout_s=start_timeout_s,
-                reloadable=reloadable,
-                otlp=otlp,
-                more=more,
-            )
+            ports = {"--http-port": http_port, "--grpc-port": grpc_port, "--metrics-port": metrics_port}
+            job = ServerJob(repository, models, host, ports, reloadable, otlp, more)
+            return Server(name, MODES[name].command, job, start_timeout_s)
         reasons[name] = reason
     why = "".join(f"\n  {name}: {reason}" for name, reason in reasons.items())
     raise ServerError(f"no Triton can be started here:{why}", fix="servemark doctor shows what each mode needs")

@@ -136,9 +136,9 @@ def _servers() -> Iterator[Check]:
     import servers
 
     modes = servers.find_modes()
-    for mode in modes:
-        yield Check(f"triton: {mode.name}", mode.missing is None, f"{mode.missing or 'can be started'}")
-    yield Check("triton", any(mode.missing is None for mode in modes), "at least one way to start it", needed=True)
+    for name, missing in modes.items():
+        yield Check(f"triton: {name}", missing is None, f"{missing or 'can be started'}")
+    yield Check("triton", None in modes.values(), "at least one way to start it", needed=True)
 
 
 def _engines() -> Iterator[Check]:

@@ -72,7 +72,7 @@ def _rows() -> list[dict[str, Any]]:
 
     rows: list[dict[str, Any]] = []
     for name, about in PRODUCTS.items():
-        here = any(mode.missing is None for mode in find_modes()) if name == TRITON else Environment(name).installed
+        here = None in find_modes().values() if name == TRITON else Environment(name).installed
         kserve = f"KServe v2, {'binary and JSON' if about.binary_tensors else 'JSON'}"
         rows.append(
             {

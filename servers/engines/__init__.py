@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from servemark.errors import ArtifactError, OptionError
+from servemark.errors import ArtifactError, OptionError, ServerError
 from servemark.plugins import module_of, names_in
 from servemark.quantities import one_of
 from servemark.repository.entry import how_to_make
@@ -36,7 +36,7 @@ class EngineModule(Protocol):
     ARTIFACT: str
     """The file name Triton expects in a model's version directory."""
     PACKAGE: str
-    """The package that it runs on."""
+    """The package that it runs on, and the extra that installs it."""
     OPTIONS: Sequence[str]
     """Names of its options; others are refused."""
 
@@ -81,7 +81,12 @@ def load_engine(
         raise ArtifactError(f"{artifact} is not there", fix=remedy(artifact, force=False))
     if unknown := sorted(options.keys() - {*module.OPTIONS}):  # the engine would ignore it in silence
         raise OptionError(f"unknown engine option {', '.join(unknown)}", fix=f"use: {', '.join(module.OPTIONS)}")
-    return module.load(artifact, device, inputs, outputs, options)
+    try:
+        return module.load(artifact, device, inputs, outputs, options)
+    except ImportError as error:
+        raise ServerError(
+            f"{module.PACKAGE} cannot be imported: {error}", fix=f"pip install -e '.[{module.PACKAGE}]'"
+        ) from error
 
 
 def load_model(config: Mapping[str, Any], version: Path, device: str) -> Engine:

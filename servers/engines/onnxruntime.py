@@ -221,10 +221,8 @@ class NoGraphsError(ServerError):
 def _load(
     artifact: Path, device: str, inputs: Sequence[str], outputs: Sequence[str], options: Mapping[str, str]
 ) -> OnnxRuntime:
-    try:
-        import onnxruntime
-    except ImportError as error:
-        raise ServerError(f"onnxruntime cannot be imported: {error}", fix="pip install -e '.[onnxruntime]'") from error
+    import onnxruntime
+
     providers = _providers(device, options)
     graphs = flag(options, "cuda_graph")
     if graphs and device == "cpu":

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from servemark.errors import ArtifactError, ServerError
 from servemark.frameworks import OPENVINO_PRECISION
 from servemark.workload import Arrays
-from servers.engines import remedy, thread_count
+from servers.engines import check_names, remedy, thread_count
 
 if TYPE_CHECKING:
     import openvino
@@ -54,10 +54,8 @@ def load(
     What an fp32 file computes in is always f32: left to itself OpenVINO takes bf16 where a CPU has it. Raises
     ServerError where the package, the device or the asked-for type is missing.
     """
-    try:
-        import openvino
-    except ImportError as error:
-        raise ServerError(f"openvino cannot be imported: {error}", fix="pip install -e '.[openvino]'") from error
+    import openvino
+
     if device != "cpu":
         raise ServerError(f"openvino has no {device}: it runs on the CPU here", fix="use --device cpu")
     core = openvino.Core()
@@ -68,8 +66,8 @@ def load(
         compiled = core.compile_model(model, "CPU", properties)
     except RuntimeError as error:
         raise ArtifactError(f"{artifact} cannot be loaded: {error}", fix=remedy(artifact)) from error
-    _check_names(artifact, "inputs", inputs, compiled.inputs)
-    _check_names(artifact, "outputs", outputs, compiled.outputs)
+    for kind, wanted, ports in (("inputs", inputs, compiled.inputs), ("outputs", outputs, compiled.outputs)):
+        check_names(artifact, kind, wanted, [_name(port, wanted) for port in ports])
     return OpenVino(compiled, device, outputs)
 
 
@@ -104,9 +102,6 @@ def _is_scalar(port: "openvino.ConstOutput") -> bool:
     return bool(rank.is_static and rank.get_length() == 0)
 
 
-def _check_names(artifact: Path, kind: str, wanted: Sequence[str], ports: "Sequence[openvino.ConstOutput]") -> None:
-    found = [name for port in ports for name in port.get_names()]
-    if not set(wanted) <= set(found) or len(ports) != len(wanted):
-        raise ArtifactError(
-            f"{artifact} has the {kind} {found}, its configuration says {list(wanted)}", fix=remedy(artifact)
-        )
+def _name(port: "openvino.ConstOutput", wanted: Sequence[str]) -> str:
+    """Return the one of a port's names that is wanted, if any is."""
+    return min(map(str, port.get_names()), key=lambda name: name not in wanted, default="")

@@ -79,11 +79,9 @@ def load(
     compiled, ArtifactError on a damaged file.
     """
     provider = _provider(device, options)
-    try:
-        import torch
-        from torch.export.passes import move_to_device_pass
-    except ImportError as error:
-        raise ServerError(f"torch cannot be imported: {error}", fix="pip install -e '.[torch]'") from error
+    import torch
+    from torch.export.passes import move_to_device_pass
+
     place = torch.device(device)
     if place.type == "cuda" and (place.index or 0) >= torch.cuda.device_count():
         raise ServerError(

@@ -93,10 +93,7 @@ def load(
     """
     intra, inter = thread_count(options), thread_count(options, "inter_op_thread_count")
     compiled = flag(options, "jit_compile")
-    try:
-        tf: Any = import_tensorflow()
-    except ImportError as error:
-        raise ServerError(f"tensorflow cannot be imported: {error}", fix="pip install -e '.[tensorflow]'") from error
+    tf: Any = import_tensorflow()
     _take_device(tf, device)
     _set_threads(tf, intra, inter)
     try:

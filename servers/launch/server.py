@@ -90,19 +90,19 @@ class ServerJob:
     """Models that a Triton is to serve, and its address."""
 
     repository: Path
-    """Holds the models to serve and no others, each as a link."""
+    """Holds the models; that of a server which is started holds no others, each as a link."""
     models: Sequence[str]
-    host: str
-    ports: Mapping[str, int]
-    """Flag -> port: --http-port, --grpc-port, --metrics-port."""
-    scratch: Path
-    """A directory of this server alone, for its log and for what it needs to start."""
+    host: str = "127.0.0.1"
+    ports: Mapping[str, int] = field(default_factory=lambda: FREE_PORTS)
+    """Flag -> port: --http-port, --grpc-port, --metrics-port. One of 0 is chosen at the start."""
     reloadable: bool = False
     """Allow clients that send the key to load and unload models while the server runs."""
     otlp: str = ""
     """The OpenTelemetry collector that gets the spans of requests which carry a traceparent."""
     more: Sequence[str] = ()
     """Further flags of Triton's."""
+    scratch: Path = Path()
+    """A directory of this server alone, for its log and for what it needs to start; known at the start."""
     key: str = field(default_factory=secrets.token_hex, repr=False)
 
     def arguments(self, repository: str | None = None) -> list[str]:
@@ -162,25 +162,14 @@ class Server(GuardedServer):
     """A Triton process of our own."""
 
     def __init__(
-        self,
-        mode: str,
-        command: Callable[[ServerJob], Command],
-        repository: Path,
-        models: Sequence[str],
-        *,
-        host: str = "127.0.0.1",
-        port_flags: Mapping[str, int] = FREE_PORTS,
-        start_timeout_s: float = 120.0,
-        reloadable: bool = False,
-        otlp: str = "",
-        more: Sequence[str] = (),
+        self, mode: str, command: Callable[[ServerJob], Command], job: ServerJob, start_timeout_s: float = 120.0
     ) -> None:
         super().__init__(start_timeout_s)
         self.mode = mode
-        self.models = _with_steps(repository, models)
+        self.models = _with_steps(job.repository, job.models)
         self._command = command
-        self._repository = repository.resolve()
-        self._job = ServerJob(self._repository, self.models, host, port_flags, Path(), reloadable, otlp, more)
+        self._repository = job.repository.resolve()
+        self._job = replace(job, models=self.models)
         """Its folders and ports are those of the process once it is started."""
         self._scraped: scrape_targets.ScrapeTarget | None = None
         self.version = ""
@@ -235,11 +224,30 @@ class Server(GuardedServer):
             said.check(self.models)
 
         try:
-            wait_until_ready(lambda: _not_ready(self.http, self.models, self.key), timeout_s, check)
+            wait_until_ready(self._not_ready, timeout_s, check)
         except ServerError as error:
             raise ServerError(error.what, fix=error.fix or f"read {self.log}") from error
         self.startup_s = self._process.age_s
         self.version = str(json.loads(request(self.http, "/v2").body).get("version", ""))
+
+    def _not_ready(self) -> list[str]:
+        """Name what is not ready yet.
+
+        Raises OSError when unreachable, ServerError with the reason in Triton's repository index when a model failed to
+        load; other servers have no such page.
+        """
+        paths = {"the server": ["/v2/health/ready"]}
+        paths |= {model: [f"/v2/models/{each}/ready" for each in spellings(model)] for model in self.models}
+        waiting = [
+            name
+            for name, known in paths.items()
+            if all(request(self.http, path).status != HTTPStatus.OK for path in known)
+        ]
+        index = _post(self, "index", REQUEST_TIMEOUT_S) if waiting else None
+        for entry in json.loads(index.body) if index and index.status == HTTPStatus.OK else ():
+            if entry["name"] in self.models and entry.get("state") == "UNAVAILABLE" and entry.get("reason"):
+                raise load_failure(entry["name"], entry["reason"])
+        return waiting
 
     def workers(self) -> list[psutil.Process]:
         """The processes in which models run, of Python-based backends; none can be seen in a container."""
@@ -255,31 +263,6 @@ class Server(GuardedServer):
         host = ANY_HOST.get(self._job.host, self._job.host)
         shown = f"[{host}]" if ":" in host else host
         return f"{shown}:{self._job.ports[f'--{service}-port']}"
-
-
-def _not_ready(endpoint: str, models: Sequence[str], key: Mapping[str, str]) -> list[str]:
-    """Name what is not ready yet; `key` opens the repository index.
-
-    Raises OSError when unreachable, ServerError when a model failed to load.
-    """
-    paths = {"the server": ["/v2/health/ready"]}
-    paths |= {model: [f"/v2/models/{each}/ready" for each in spellings(model)] for model in models}
-    waiting = [
-        name for name, known in paths.items() if all(request(endpoint, path).status != HTTPStatus.OK for path in known)
-    ]
-    if waiting:
-        _raise_load_failure(endpoint, models, key)
-    return waiting
-
-
-def _raise_load_failure(endpoint: str, models: Sequence[str], key: Mapping[str, str]) -> None:
-    """Ask Triton's repository index why a model is not there; other servers have no such page."""
-    index = request(endpoint, "/v2/repository/index", body=b"", headers=key)
-    if index.status != HTTPStatus.OK:
-        return
-    for entry in json.loads(index.body):
-        if entry["name"] in models and entry.get("state") == "UNAVAILABLE" and entry.get("reason"):
-            raise load_failure(entry["name"], entry["reason"])
 
 
 def load_failure(model: str, reason: str) -> ServerError:

@@ -27,7 +27,7 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     if request.param != "cpu" and reason:
         pytest.skip(reason)
     repository = tmp_path_factory.mktemp("model_repo")
-    models = [passthrough(repository, queue_delay_us=0), total(repository)]
+    models = [passthrough(repository), total(repository)]
     for model in models:
         config = repository / model / "config.pbtxt"
         config.write_text(Settings(device=request.param).apply(config.read_text()))

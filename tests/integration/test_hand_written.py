@@ -118,7 +118,7 @@ def test_an_entry_that_lacks_an_input_is_told_to_be_corrected(repository: Path) 
 def test_a_name_that_a_shell_would_read_otherwise_is_refused(tmp_path: Path, name: str) -> None:
     """Triton's Python backend puts it into a line of bash."""
     with pytest.raises(OptionError, match="the embedded Triton cannot serve"):
-        embedded.command(ServerJob(tmp_path, [name], "127.0.0.1", {}, tmp_path))
+        embedded.command(ServerJob(tmp_path, [name], "127.0.0.1", {}, scratch=tmp_path))
 
 
 def test_run_serves_an_entry_that_was_written_by_hand(repository: Path, servemark: Servemark, tmp_path: Path) -> None:

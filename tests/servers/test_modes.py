@@ -29,11 +29,8 @@ def test_a_mode_that_is_missing_says_why(monkeypatch: pytest.MonkeyPatch, tmp_pa
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ServerError, match="no tritonserver on PATH"):
         open_server("native", tmp_path, [])
-    assert {mode.name: bool(mode.missing) for mode in find_modes()} == {
-        "embedded": False,
-        "native": True,
-        "docker": True,
-    }
+    missing = {name: bool(error) for name, error in find_modes().items()}
+    assert missing == {"embedded": False, "native": True, "docker": True}
 
 
 GUARDED = """
@@ -94,7 +91,7 @@ def job(folder: Path, *, reloadable: bool = False) -> ServerJob:
     (folder / "models").mkdir()
     (folder / "models" / MODEL).symlink_to(folder / "a,b" / MODEL)
     ports = {"--http-port": 1, "--grpc-port": 2, "--metrics-port": 3}
-    return ServerJob(folder / "models", [MODEL], "127.0.0.1", ports, folder, reloadable)
+    return ServerJob(folder / "models", [MODEL], "127.0.0.1", ports, reloadable, scratch=folder)
 
 
 @pytest.mark.parametrize("mode", [native, docker])

@@ -1,22 +1,18 @@
-"""A workload of given tensors, as a server would describe it."""
+"""A workload of given tensors, without a network."""
 
+from collections.abc import Sequence
 from itertools import repeat
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from servemark.workload import Tensor, Workload
 
 
-def any_workload(inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...], *, max_batch: int = 8) -> Workload:
-    return Workload(
-        name="any",
-        title="any",
-        inputs=inputs,
-        outputs=outputs,
-        max_batch=max_batch,
-        build=_none,
-        samples=lambda _: repeat({}),
-        served=True,
-    )
+def any_workload(
+    inputs: Sequence[Tensor], outputs: Sequence[Tensor], *, name: str = "any", max_batch: int = 8, **changes: Any
+) -> Workload:
+    """One that a server would describe so, unless it is changed."""
+    known: dict[str, Any] = {"build": _none, "samples": lambda _: repeat({}), "served": True, **changes}
+    return Workload(name=name, title=name, inputs=tuple(inputs), outputs=tuple(outputs), max_batch=max_batch, **known)
 
 
 def _none() -> NoReturn:

@@ -18,7 +18,6 @@ from loadgen.kserve.grpc_control import GrpcControl
 from loadgen.sut.channel import READ, State
 from loadgen.transport.access import Access
 from servemark.errors import OptionError, ServerError
-from servemark.workload import Tensor, get
 from servers.launch.process import Command
 from servers.launch.server import Server as TritonServer
 from servers.launch.server import ServerJob
@@ -27,6 +26,7 @@ from tests.golden.behaviour import Behaviour
 from tests.golden.grpc import GoldenGrpc
 from tests.golden.load import Load, constant_ns, tensor
 from tests.golden.server import GoldenServer
+from tests.support.any_workload import any_workload
 from tests.support.certificates import Authority, needs_openssl
 from tests.support.grpc_load import GrpcLoad
 from tests.support.http2_peer import PREFACE, Peer, answer
@@ -41,10 +41,7 @@ AUTHORIZATION = f"Bearer {VALUE}"
 HEADERS = (("authorization", AUTHORIZATION),)
 LARGE = 150_000  # 600 kB of FP32
 WINDOW = 1 << 30
-TINY = get("ranking_tiny")
-IDENTITY = dataclasses.replace(
-    TINY, inputs=(Tensor("INPUT0", "FP32", (64,)),), outputs=(Tensor("OUTPUT0", "FP32", (64,)),)
-)
+IDENTITY = any_workload([tensor(64, "INPUT0")], [tensor(64)], served=False)
 TIMEOUT_S = 30.0  # of requests that are all answered: a machine that stands still for a while must not matter
 
 
@@ -359,7 +356,7 @@ def test_triton_with_mutual_tls(authority: Authority, tmp_path: Path) -> None:
         return dataclasses.replace(plan, argv=[*plan.argv, *tls, f"--grpc-root-cert={authority.certificate}"])
 
     access = Access(authority.certificate, authority.issue("triton_client"))
-    with TritonServer("embedded", command, tmp_path, ["identity"]) as server:
+    with TritonServer("embedded", command, ServerJob(tmp_path, ["identity"])) as server:
         port = int(server.grpc.rpartition(":")[2])
         for streaming in (False, True):
             load = GrpcLoad(port, access=access, timeout_s=TIMEOUT_S, model="identity", streaming=streaming, connect=4)

@@ -32,7 +32,7 @@ def test_a_load_generators_machine_is_not_asked_for_what_serves(
     """Nothing that serves or exports is installed there: no such check is made, and none says no."""
     monkeypatch.setattr("servemark.cli.doctor.distribution_of", lambda _: None)
     monkeypatch.setattr("servemark.cli.doctor.serves_here", lambda: False)
-    monkeypatch.setattr("servers.find_modes", list)
+    monkeypatch.setattr("servers.find_modes", dict)
     code, out, _ = servemark("doctor", "--generator")
     assert code == 0
     assert out.splitlines()[-1] == "load generator: yes"

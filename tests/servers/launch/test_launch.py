@@ -16,7 +16,7 @@ from servemark.errors import ArtifactError, ServerError
 from servemark.repository.entry import Entry
 from servers import open_server
 from servers.launch.process import Command
-from servers.launch.server import Server
+from servers.launch.server import Server, ServerJob
 from tests.support.locust_run import DEADLINE_S, alive, until
 from tests.support.small_models import affine, artifact_of
 from tests.support.triton import START_S, triton_only
@@ -96,7 +96,7 @@ def test_model_that_is_not_there(repository: Path) -> None:
 
 
 def test_server_that_never_gets_ready_is_ended(repository: Path) -> None:
-    server = Server("test", lambda _: Command(["sleep", "600"]), repository, MODELS, start_timeout_s=0.3)
+    server = Server("test", lambda _: Command(["sleep", "600"]), ServerJob(repository, MODELS), start_timeout_s=0.3)
     with pytest.raises(ServerError, match=r"not ready after 0\.3 s"), server:
         pass
     assert not [child for child in psutil.Process().children(recursive=True) if child.name() == "sleep"]
@@ -104,7 +104,7 @@ def test_server_that_never_gets_ready_is_ended(repository: Path) -> None:
 
 def test_server_that_dies_at_the_start_shows_its_log(repository: Path) -> None:
     dies = Command(["sh", "-c", "echo the disk is full >&2; exit 7"])
-    server = Server("test", lambda _: dies, repository, MODELS)
+    server = Server("test", lambda _: dies, ServerJob(repository, MODELS))
     with pytest.raises(ServerError, match=r"(?s)exit status 7.*the disk is full"), server:
         pass
 
@@ -114,7 +114,7 @@ def test_server_that_ignores_sigterm_is_killed_with_its_children(
 ) -> None:
     monkeypatch.setattr("servers.launch.process.GRACE_S", 0.5)
     stubborn = Command(["sh", "-c", "trap '' TERM; sleep 600 & sleep 600 & wait; wait"])
-    server = Server("test", lambda _: stubborn, repository, MODELS)
+    server = Server("test", lambda _: stubborn, ServerJob(repository, MODELS))
     server.start()
     members: list[psutil.Process] = []
 
@@ -194,7 +194,7 @@ def test_a_server_that_traces_keeps_freed_memory_with_its_thread(
 ) -> None:
     monkeypatch.setenv("GLIBC_TUNABLES", "glibc.malloc.arena_max=2")
     says = [sys.executable, "-c", "import os; print(os.environ['GLIBC_TUNABLES'])"]
-    server = Server("own", lambda _: Command(says), tmp_path, [], more=more)
+    server = Server("own", lambda _: Command(says), ServerJob(tmp_path, [], more=more))
     server.start()
     try:
         log = server.log

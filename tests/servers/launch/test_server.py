@@ -6,7 +6,7 @@ import pytest
 
 from servemark.errors import ArtifactError
 from servers.launch.process import Command
-from servers.launch.server import Server, TritonLog, load_failure
+from servers.launch.server import Server, ServerJob, TritonLog, load_failure
 
 POLL = 'E1127 12:19:24.555813 532 model_repository_manager.cc:1460] "Poll failed for model directory'
 LOAD = 'E1127 12:19:32.538709 616 model_repository_manager.cc:724] "failed to load model'
@@ -63,7 +63,7 @@ def test_ensembles_come_after_what_they_run_also_those_of_ensembles(
     for model, names in steps.items():
         (tmp_path / model).mkdir()
         (tmp_path / model / "config.pbtxt").write_text("".join(f'step {{ model_name: "{name}" }}\n' for name in names))
-    assert Server("own", lambda _: Command([]), tmp_path, asked).models == loaded
+    assert Server("own", lambda _: Command([]), ServerJob(tmp_path, asked)).models == loaded
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_ensembles_come_after_what_they_run_also_those_of_ensembles(
 )
 def test_an_address_of_ipv6_stands_in_brackets(tmp_path: Path, host: str, shown: str) -> None:
     ports = {"--http-port": 1, "--grpc-port": 2, "--metrics-port": 3}
-    server = Server("own", lambda _: Command([]), tmp_path, [], host=host, port_flags=ports)
+    server = Server("own", lambda _: Command([]), ServerJob(tmp_path, [], host, ports))
     assert (server.http, server.grpc, server.metrics) == (f"{shown}:1", f"{shown}:2", f"{shown}:3")
 
 

@@ -191,6 +191,7 @@ def test_an_engine_of_the_host_gets_numpy(adapter: ModuleType, monkeypatch: pyte
     instance = start(adapter, engine, monkeypatch, kind)
     x = np.ones((2, 8), np.float32)
     (answer,) = instance.execute([Request(x)])
+    assert [*answer.tensors] == ["SCORES"]  # nobody asked for the other output
     assert isinstance(answer.tensors["SCORES"], np.ndarray)
     np.testing.assert_allclose(answer.tensors["SCORES"], expected(x)["SCORES"], rtol=1e-5)
 
