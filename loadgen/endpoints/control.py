@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from google.protobuf.message import DecodeError
 
 from loadgen.endpoints.endpoint import Endpoint, endpoint_of, filled
-from loadgen.kserve.control import Control
+from loadgen.kserve.control import START, Control
 from loadgen.kserve.grpc_call import MessageReader
 from loadgen.kserve.grpc_control import OverGrpc
 from loadgen.kserve.model_documents import ServedModel, declared_model
@@ -34,12 +34,12 @@ class EndpointControl(Control):
                 f"a server of this endpoint type does not tell the tensors of {model!r}",
                 fix="--input NAME:FP32:-1,4 --output NAME:FP32:-1,3; or a workload of `servemark list`",
             )
-        self.require_ready(model, "name a model that is served there", start="start the server, or correct --url")
+        self.require_ready(model, "name a model that is served there", start=START)
         return declared_model(f"{model!r} as declared", declared)
 
     def require_model(self, model: str, _workload: Workload, _serve_command: str) -> Collection[str]:
         """Check that the server is ready; the first request tells more. Raises ServerError."""
-        self.require_ready(model, "name a model that is served there", start="start the server, or correct --url")
+        self.require_ready(model, "name a model that is served there", start=START)
         return ()
 
     def versions(self, _model: str) -> list[str]:

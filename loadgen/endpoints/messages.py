@@ -152,20 +152,21 @@ class AnswerChecker(ResponseChecker):
         self._names_differ = len(stripped) == len(outputs)
 
     def judge(self, head: Head, body: bytes) -> str | None:
-        if head.status != 200:
-            return f"http_{head.status}"
         form = body.translate(None, NUMBER)
+        known = head.status == 200 and form in self._shapes_of_answers
         # A list of one number and an empty one have the same form.
-        if form in self._shapes_of_answers and (b"[]" not in form or b"[]" not in body.translate(None, _SPACES)):
+        if known and (b"[]" not in form or b"[]" not in body.translate(None, _SPACES)):
             return None
-        error = self.judge_values(body)
+        error = self.judge_values(head, body)
         few = len(self._shapes_of_answers) < MAX_REMEMBERED and len(form) <= MAX_REMEMBERED_BYTES
         if error is None and few and self._names_differ:
             self._shapes_of_answers.add(form)
         return error
 
-    def judge_values(self, body: bytes) -> str | None:
-        """Return the kind of error of an answer whose numbers are read, too; None where it is right."""
+    def judge_values(self, head: Head, body: bytes) -> str | None:
+        """Read the numbers too: those that were only counted may be none."""
+        if head.status != 200:
+            return f"http_{head.status}"
         try:
             document = msgspec.json.decode(body)
         except (msgspec.DecodeError, ValueError, RecursionError):
@@ -201,8 +202,7 @@ class AnswerChecker(ResponseChecker):
         values = [row[name] if isinstance(row, dict) else row for row in rows]
         return values if self.batch_size else values[0]
 
-    def decoded(self, body: bytes, outputs: Sequence[Tensor]) -> dict[str, npt.NDArray[np.generic]]:
-        """Return the outputs of an answer that was judged right, each with the batch dimension if there are batches."""
+    def decode(self, _head: Head, body: bytes, outputs: Sequence[Tensor]) -> Arrays:
         document = msgspec.json.decode(body)
         return {tensor.name: as_array(self._values(document, tensor.name), tensor) for tensor in outputs}
 

@@ -20,6 +20,7 @@ from loadgen.endpoints.endpoint import Endpoint, filled, places
 from loadgen.endpoints.message_fields import fill, form_of
 from loadgen.endpoints.messages import by_sample, check_outputs, check_places
 from loadgen.endpoints.method_answers import MethodReader, Pointer
+from loadgen.kserve.control import START
 from loadgen.kserve.grpc_call import PREFIX_BYTES, UNIMPLEMENTED, MessageReader, enclose
 from loadgen.kserve.grpc_control import OverGrpc
 from loadgen.kserve.tensors import to_bytes
@@ -33,7 +34,6 @@ MAX_FILES = 500
 MAX_SET_BYTES = 16 << 20
 _VERSIONS = ("v1", "v1alpha")
 _REFLECTION = "/grpc.reflection.{}.ServerReflection/ServerReflectionInfo"
-_START = "start the server, or correct --url"
 _messages = Messages(
     "grpc.reflection",
     {
@@ -111,7 +111,7 @@ def _reflected(control: OverGrpc, service: str, **asked: str) -> list[FileDescri
     """Ask a server's reflection for files. Raises ServerError, OptionError."""
     request = _messages.message("Request", **asked)
     for version in _VERSIONS:
-        answer = control.first_call(_REFLECTION.format(version), request, _START)
+        answer = control.first_call(_REFLECTION.format(version), request, START)
         if answer.error != UNIMPLEMENTED:
             break
     else:

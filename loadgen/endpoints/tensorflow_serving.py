@@ -3,7 +3,6 @@
 Source: tensorflow/serving, predict.proto, model.proto, get_model_status.proto; tensorflow, tensor.proto, types.proto.
 """
 
-import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -107,8 +106,7 @@ class PredictReader(MessageReader):
         if self.asked and (other := self.asked.judge(spec.name, spec.version.value)):
             return other
         described = {output["name"]: output for output, _ in _described(response)}
-        judge = functools.partial(judge_output, batch_size=self.batch_size)
-        return judge_outputs(described, self.outputs, lead_of(self.batch_size), judge)
+        return judge_outputs(described, self.outputs, lead_of(self.batch_size), judge_output)
 
     def decode(self, enclosed: bytes, outputs: Any) -> Arrays:
         return arrays_of(_described(parse("PredictResponse", enclosed[PREFIX_BYTES:])), outputs)

@@ -172,9 +172,7 @@ def _array(where: str, value: Any, tensor: Tensor) -> Array:
 
 def of_raw(where: str, raw: bytes, tensor: Tensor, shape: Sequence[int] | None = None) -> Array:
     """A tensor of its bytes, as the protocol lays them out. Raises InputDataError, ValueError."""
-    wanted = tensor.shape if shape is None else tuple(shape)
-    if not tensor.fits(wanted) and shape is not None:
-        raise InputDataError(f"{where}: shape {list(wanted)} does not fit {tensor.name!r} {list(tensor.shape)}")
+    wanted = _wanted(where, tensor, shape) or tensor.shape
     if tensor.datatype == "BYTES":
         return from_bytes(raw, tensor.datatype, [1 if size == -1 else size for size in wanted])
     return shaped(where, from_bytes(raw, tensor.datatype, [-1]), tensor, wanted)

@@ -31,6 +31,7 @@ NOT_SHARED = (
     "--shared-memory none, unless the server is Triton and sees this machine's memory: a container does with --ipc=host"
 )
 _DATATYPE_PREFIX = "TYPE_"
+START = "start the server, or correct --url"
 MAX_COMPOSING = 32
 """Models of one pipeline whose statistics are read."""
 _OTHER_SHAPE = (AttributeError, IndexError, KeyError, OverflowError, RecursionError, TypeError, ValueError)
@@ -175,11 +176,10 @@ class Control:
             "name a model that is served there: MODEL, --model-version, --url; "
             "or, if the server describes no models, give --input and --output"
         )
-        start = "start the server, or correct --url"
         if declared:
-            self._ready(model, start)  # raises where nobody answers; a first request shows whether the model is there
+            self._ready(model, START)  # raises where nobody answers; a first request shows whether the model is there
             return declared_model(f"{model!r} as declared", declared)
-        self.require_ready(model, other, start=start)
+        self.require_ready(model, other, start=START)
         metadata = self._document(model, "")
         try:
             config = self._document(model, "config")

@@ -80,30 +80,96 @@ class FieldDecoder:
         return known
 
 
+@dataclass
+class MessageReader:
+    """Checks and decodes every answer to one method; here nothing but the status of a call is looked at.
+
+    A server repeats itself: two good answers of one length differ only in the contents of their tensors. What lies
+    around the contents is compared with a good answer of that length; only where it differs the answer is parsed.
+    """
+
+    outputs: Sequence[Tensor]
+    batch_size: int
+    asked: Asked | None = None
+    """None: answers of any model are taken."""
+    contents_at: Fields = field(default_factory=dict, kw_only=True)
+    """The fields that hold the tensors' contents; empty: each answer is parsed."""
+    _good: dict[int, tuple[bytes, list[tuple[int, bytes]]]] = field(default_factory=dict)
+    """Length of a good answer -> what lies before its first tensor, and between and after them with the positions."""
+
+    def judge(self, enclosed: bytes) -> str | None:
+        """The kind of error of an answer, None where it is right."""
+        known = self._good.get(len(enclosed))
+        if known is not None and enclosed.startswith(known[0]):
+            # A loop, not all(), which would cost more than the rest where there is only one output.
+            for position, part in known[1]:
+                if not enclosed.startswith(part, position):
+                    break
+            else:
+                return None
+        try:
+            error = self._judge(enclosed)
+        except (DecodeError, ValueError, OverflowError):
+            return "malformed_response"
+        if error is None and len(self._good) < MAX_REMEMBERED and self.contents_at:
+            self._remember(enclosed)
+        return error
+
+    def _judge(self, _enclosed: bytes) -> str | None:
+        """Parse an answer and judge it as `judge` does. Raises DecodeError, ValueError, OverflowError."""
+        return None
+
+    def decode(self, _enclosed: bytes, _outputs: Sequence[Tensor]) -> Arrays:
+        """The output arrays of an answer that was judged right, each with the batch dimension."""
+        return {}
+
+    def usual_start(self, enclosed: bytes) -> bytes:
+        """Return the beginning that makes another answer as long as this right one right; empty if more must fit."""
+        start, others = self._good.get(len(enclosed), (b"", []))
+        return start if not others and enclosed.startswith(start) else b""
+
+    def error_message(self, _enclosed: bytes) -> str:
+        """Return the error message of an answer: none, because a failed call has a status."""
+        return ""
+
+    def _remember(self, enclosed: bytes) -> None:
+        try:
+            found = contents(enclosed, self.contents_at, PREFIX_BYTES)
+        except ValueError:
+            return  # of another form
+        size = len(enclosed) - sum(last - first for first, last in found)
+        if 0 < len(found) <= _MOST_PARTS and size <= MAX_REMEMBERED_BYTES:
+            self._good[len(enclosed)] = _around(enclosed, found)
+
+
+def _around(enclosed: bytes, found: list[tuple[int, int]]) -> tuple[bytes, list[tuple[int, bytes]]]:
+    """The bytes that are not contents: those before them, then each other piece with its position."""
+    ends = [*(first for first, _ in found[1:]), len(enclosed)]
+    parts = [(last, enclosed[last:end]) for (_, last), end in zip(found, ends, strict=True)]
+    return enclosed[: found[0][0]], [(position, part) for position, part in parts if part]
+
+
 @dataclass(frozen=True)
 class Method:
-    """A method of a service on one server, and what judges its answers: shared by all connections that call it.
-
-    `judge` gives the kind of error of a serialised answer, None where it is right; `decode` gives its output
-    arrays, `error_message` what it says about its failure. Without them only the status of a call is looked at.
-    """
+    """A method of a service on one server, and what reads its answers: shared by all connections that call it."""
 
     path: str
     authority: str
     max_bytes: int
     """The longest message that is taken."""
-    judge: Callable[[bytes], str | None] = lambda _: None
-    decode: Callable[[bytes, Sequence[Tensor]], Arrays] = lambda *_: {}
-    error_message: Callable[[bytes], str] = lambda _: ""
+    reader: MessageReader = field(default_factory=lambda: MessageReader((), 0))
     volume: Volume | None = None
     """Counts the answers that come compressed; None: no answer may."""
     scheme: str = "http"
     metadata: Sequence[tuple[str, str]] = ()
     decoder: FieldDecoder = field(default_factory=FieldDecoder)
-    usual_start: Callable[[bytes], bytes] = lambda _: b""
-    """Of a right answer: what another one of its length, right as well, begins with; empty if each must be judged."""
     forms: dict[int, "Form"] = field(default_factory=dict)
     """The forms of right responses that came whole, by their length."""
+
+    @functools.cached_property
+    def judge(self) -> Callable[[bytes], str | None]:
+        """Return what says the kind of error of an answer, once looked up for all calls."""
+        return self.reader.judge
 
     @functools.cached_property
     def block(self) -> bytes:
@@ -126,7 +192,7 @@ class Form(NamedTuple):
     between: bytes
     """From there to its second place, the end of the DATA frame's head."""
     start: bytes
-    """The message's, as Method.usual_start says."""
+    """The message's, as MessageReader.usual_start says."""
     tail: bytes
     """Of the trailers the head before the stream."""
     end: bytes
@@ -166,75 +232,6 @@ class Form(NamedTuple):
         )
 
 
-@dataclass
-class MessageReader:
-    """Checks and decodes every answer to one method.
-
-    A server repeats itself: two good answers of one length differ only in the contents of their tensors. What lies
-    around the contents is compared with a good answer of that length; only where it differs the answer is parsed.
-    """
-
-    outputs: Sequence[Tensor]
-    batch_size: int
-    asked: Asked | None = None
-    """None: answers of any model are taken."""
-    contents_at: Fields = field(default_factory=dict, kw_only=True)
-    """The fields that hold the tensors' contents; empty: each answer is parsed."""
-    _good: dict[int, tuple[bytes, list[tuple[int, bytes]]]] = field(default_factory=dict)
-    """Length of a good answer -> what lies before its first tensor, and between and after them with the positions."""
-
-    def judge(self, enclosed: bytes) -> str | None:
-        """The kind of error of an answer, None where it is right."""
-        known = self._good.get(len(enclosed))
-        if known is not None and enclosed.startswith(known[0]):
-            # A loop, not all(), which would cost more than the rest where there is only one output.
-            for position, part in known[1]:
-                if not enclosed.startswith(part, position):
-                    break
-            else:
-                return None
-        try:
-            error = self._judge(enclosed)
-        except (DecodeError, ValueError, OverflowError):
-            return "malformed_response"
-        if error is None and len(self._good) < MAX_REMEMBERED and self.contents_at:
-            self._remember(enclosed)
-        return error
-
-    def _judge(self, enclosed: bytes) -> str | None:
-        """Parse an answer and judge it as `judge` does. Raises DecodeError, ValueError, OverflowError."""
-        raise NotImplementedError
-
-    def decode(self, enclosed: bytes, outputs: Sequence[Tensor]) -> Arrays:
-        """The output arrays of an answer that was judged right, each with the batch dimension."""
-        raise NotImplementedError
-
-    def usual_start(self, enclosed: bytes) -> bytes:
-        """Return the beginning that makes another answer as long as this right one right; empty if more must fit."""
-        start, others = self._good.get(len(enclosed), (b"", []))
-        return start if not others and enclosed.startswith(start) else b""
-
-    def error_message(self, _enclosed: bytes) -> str:
-        """Return the error message of an answer: none, because a failed call has a status."""
-        return ""
-
-    def _remember(self, enclosed: bytes) -> None:
-        try:
-            found = contents(enclosed, self.contents_at, PREFIX_BYTES)
-        except ValueError:
-            return  # of another form
-        size = len(enclosed) - sum(last - first for first, last in found)
-        if 0 < len(found) <= _MOST_PARTS and size <= MAX_REMEMBERED_BYTES:
-            self._good[len(enclosed)] = _around(enclosed, found)
-
-
-def _around(enclosed: bytes, found: list[tuple[int, int]]) -> tuple[bytes, list[tuple[int, bytes]]]:
-    """The bytes that are not contents: those before them, then each other piece with its position."""
-    ends = [*(first for first, _ in found[1:]), len(enclosed)]
-    parts = [(last, enclosed[last:end]) for (_, last), end in zip(found, ends, strict=True)]
-    return enclosed[: found[0][0]], [(position, part) for position, part in parts if part]
-
-
 class GrpcAnswer(NamedTuple):
     """A complete answer: the message, or what the status says; `error` is its kind of failure."""
 
@@ -248,10 +245,10 @@ class GrpcAnswer(NamedTuple):
         return len(self.body)
 
     def message(self) -> str:
-        return self.status_message or self.method.error_message(self.body)
+        return self.status_message or self.method.reader.error_message(self.body)
 
     def arrays(self, outputs: Sequence[Tensor]) -> Arrays:
-        return self.method.decode(self.body, outputs)
+        return self.method.reader.decode(self.body, outputs)
 
 
 def status_name(status: str) -> str:

@@ -118,11 +118,13 @@ class GrpcConnection(Http2Channel):
 
     def _remember(self, data: bytes, body: bytes) -> None:
         """Keep the form of a right response, if it is a usual one."""
-        forms = self._method.forms
-        form = Form.of(data, self._stream, self._method.usual_start(body)) if len(forms) < MAX_REMEMBERED else None
+        method = self._method
+        if len(method.forms) >= MAX_REMEMBERED:
+            return
+        form = Form.of(data, self._stream, method.reader.usual_start(body))
         # The form of a compressed answer would be that of other bytes.
         if form is not None and form.short and data[form.first : form.last] == body:
-            forms[len(data)] = form
+            method.forms[len(data)] = form
 
     @property
     def _reusable(self) -> bool:

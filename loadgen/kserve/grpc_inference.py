@@ -65,6 +65,7 @@ class AnswerReader(MessageReader):
     """
 
     streamed: bool = field(default=False, kw_only=True)
+    judge_tensor = staticmethod(judge_output)
 
     def __post_init__(self) -> None:
         raw: Fields = {_RAW_CONTENTS: None}
@@ -101,10 +102,6 @@ class AnswerReader(MessageReader):
             return parse("ModelInferResponse", enclosed[PREFIX_BYTES:])
         answer = parse("ModelStreamInferResponse", enclosed[PREFIX_BYTES:])
         return None if answer.error_message else answer.infer_response
-
-    def judge_tensor(self, output: Any, tensor: Tensor) -> str | None:
-        """The kind of error of one described output, None where it is right."""
-        return judge_output(output, tensor, self.batch_size)
 
 
 def _described(response: Any) -> Iterator[tuple[dict[str, Any], bytes]]:

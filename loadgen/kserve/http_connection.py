@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from loadgen.kserve.http_messages import ResponseChecker, decode_outputs, error_message
+from loadgen.kserve.http_messages import ResponseChecker, error_message
 from loadgen.sut.channel import READ, WRITE, Answer, State
 from loadgen.transport.http1_head import HEAD_END, Chunks, Head
 from loadgen.transport.limits import MAX_HEAD_BYTES, MalformedResponse
@@ -19,6 +19,7 @@ class Response(NamedTuple):
     begin: int
     error: str | None
     size: int
+    checker: ResponseChecker
 
     @property
     def body(self) -> bytes:
@@ -29,7 +30,7 @@ class Response(NamedTuple):
         return error_message(self.head, self.body)
 
     def arrays(self, outputs: Sequence[Tensor]) -> Arrays:
-        return decode_outputs(self.head, self.body, outputs)
+        return self.checker.decode(self.head, self.body, outputs)
 
 
 class Usual(NamedTuple):
@@ -48,7 +49,7 @@ class Usual(NamedTuple):
 
 _IDLE, _BUSY, _SPENT = State.IDLE, State.BUSY, State.SPENT  # see loadgen/driver/event_loop.py
 _NO_HEAD = Head(0, 0, None, keep_alive=False)
-_NONE = Usual(-1, b"", _NO_HEAD, 0, Response(_NO_HEAD, b"", 0, None, 0))
+_NONE = Usual(-1, b"", _NO_HEAD, 0, Response(_NO_HEAD, b"", 0, None, 0, ResponseChecker((), 0)))
 
 
 class Connection(TcpChannel):
@@ -120,7 +121,7 @@ class Connection(TcpChannel):
             if self.payload.plain:  # type: ignore[union-attr]
                 return answer
             # What Response() does, without the call of a Python function.
-            return tuple.__new__(Response, (head, data, begin, None, length - begin))
+            return tuple.__new__(Response, (head, data, begin, None, length - begin, self._checker))
         return self._parse(data)
 
     def _parse(self, data: bytes) -> Answer | None:
@@ -154,10 +155,12 @@ class Connection(TcpChannel):
         """Judge a complete response, whose body begins at `begin` and took `size` bytes. Raises ConnectionFailed."""
         if head.encoding:
             data, begin = self._checker.unpacked(head, data[begin:]), 0
-        error = self._checker.judge(head, data[begin:])
-        answer = Response(head, data, begin, error, size)
+        assert self.payload is not None
+        judge = self._checker.judge if self.payload.plain else self._checker.judge_values
+        error = judge(head, data[begin:])
+        answer = Response(head, data, begin, error, size, self._checker)
         if error is None and head.json_length is not None and head.keep_alive and begin:
-            sized = Response(head, b"", 0, None, size)
+            sized = Response(head, b"", 0, None, size, self._checker)
             self._usual = Usual(len(data), data[: begin + head.json_length], head, begin, sized)
         if self._pieces:
             self._forget()

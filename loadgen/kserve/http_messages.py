@@ -181,6 +181,48 @@ class Asked:
         return None
 
 
+def judge_description(output: Any, tensor: Tensor, lead: Sequence[int]) -> str | None:
+    """The kind of error of what an answer says of an output, None where it is right."""
+    datatype, shape = output.get("datatype"), output.get("shape")
+    if datatype == tensor.datatype and _fits(shape, lead, tensor):
+        return None
+    kind = "wrong_shape" if datatype == tensor.datatype else "wrong_datatype"
+    return Mismatch.of(kind, tensor, lead, f"{datatype}{shape}")
+
+
+def lead_of(batch_size: int) -> list[int]:
+    """Return the dimensions before a tensor's own: that of the batch, or none without batches."""
+    return [batch_size] if batch_size else []
+
+
+def judge_output(output: Any, tensor: Tensor, lead: Sequence[int]) -> str | None:
+    """The kind of error of one described output with its values, None where it is right."""
+    error = judge_description(output, tensor, lead)
+    if error:
+        return error
+    shape = output["shape"]
+    size = (output.get("parameters") or {}).get("binary_data_size")
+    if size is None and "data" not in output:
+        return Mismatch.of("missing_output", tensor, lead, f"{tensor.datatype}{shape} without values")
+    right = (
+        json_count(output["data"], tensor) == math.prod(shape) if size is None else raw_size_fits(size, tensor, shape)
+    )
+    return None if right else "wrong_size"
+
+
+def _fits(shape: Any, lead: Sequence[int], tensor: Tensor) -> bool:
+    """Return True if the shape is that of a tensor after those of `lead`.
+
+    Triton knows no tensor without dimensions: one value per sample has one of 1 there.
+    """
+    return (
+        isinstance(shape, list)
+        and all(type(size) is int and size >= 0 for size in shape)  # True is an int, too
+        and shape[: len(lead)] == lead
+        and (tensor.fits(shape[len(lead) :]) or (not tensor.shape and shape[len(lead) :] == [1]))
+    )
+
+
 @dataclass
 class ResponseChecker:
     """Checks every response of one model: status, model, names, datatypes and shapes of the outputs.
@@ -199,6 +241,7 @@ class ResponseChecker:
     _heads: dict[bytes, Head] = field(default_factory=dict)
     _headers: dict[bytes, tuple[str | None, int]] = field(default_factory=dict)
     _forms: list[JsonForm] = field(default_factory=list)
+    judge_tensor = staticmethod(judge_output)
 
     @functools.cached_property
     def max_bytes(self) -> int:
@@ -239,6 +282,20 @@ class ResponseChecker:
             return "wrong_size"
         return error
 
+    def judge_values(self, head: Head, body: bytes) -> str | None:
+        """Judge a response whose values will be read."""
+        return self.judge(head, body)
+
+    def decode(self, head: Head, body: bytes, outputs: Sequence[Tensor]) -> Arrays:
+        """Return the outputs of a response that was judged right, each with the batch dimension."""
+        text, binary = (body, b"") if head.json_length is None else (body[: head.json_length], body[head.json_length :])
+        described, offset = list[tuple[Mapping[str, Any], bytes]](), 0
+        for output in json.loads(text)["outputs"]:
+            end = offset + int((output.get("parameters") or {}).get("binary_data_size", 0))
+            described.append((output, binary[offset:end]))
+            offset = end
+        return arrays_of(described, outputs)
+
     def _judge_json(self, body: bytes) -> str | None:
         """The kind of error of an answer without binary tensors: its values are part of the text, no two are alike."""
         if any(form.fits(body) for form in self._forms):
@@ -265,62 +322,16 @@ class ResponseChecker:
             if len(described) < len(listed) or not all(type(size) is int and size >= 0 for size in sizes):
                 return "malformed_response", 0
             other = self.asked and self.asked.judge(answer.get("model_name"), answer.get("model_version"))
-            lead = lead_of(self.batch_size)
-            return other or judge_outputs(described, self.outputs, lead, self.judge_tensor), sum(sizes)
+            error = other or judge_outputs(described, self.outputs, lead_of(self.batch_size), self.judge_tensor)
+            return error, sum(sizes)
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
             return "malformed_response", 0
-
-    def judge_tensor(self, output: Any, tensor: Tensor) -> str | None:
-        """The kind of error of one described output, None where it is right."""
-        return judge_output(output, tensor, self.batch_size)
 
 
 def remember(known: dict[bytes, Any], text: bytes, meaning: object) -> None:
     """Keep what a short text means, as long as there are not too many."""
     if len(known) < MAX_REMEMBERED and len(text) <= MAX_REMEMBERED_BYTES:
         known[text] = meaning
-
-
-def judge_description(output: Any, tensor: Tensor, batch_size: int) -> str | None:
-    """The kind of error of what an answer says of an output, None where it is right."""
-    datatype, shape, lead = output.get("datatype"), output.get("shape"), lead_of(batch_size)
-    if datatype == tensor.datatype and _fits(shape, lead, tensor):
-        return None
-    kind = "wrong_shape" if datatype == tensor.datatype else "wrong_datatype"
-    return Mismatch.of(kind, tensor, lead, f"{datatype}{shape}")
-
-
-def lead_of(batch_size: int) -> list[int]:
-    """Return the dimensions before a tensor's own: that of the batch, or none without batches."""
-    return [batch_size] if batch_size else []
-
-
-def judge_output(output: Any, tensor: Tensor, batch_size: int) -> str | None:
-    """The kind of error of one described output with its values, None where it is right."""
-    error = judge_description(output, tensor, batch_size)
-    if error:
-        return error
-    shape = output["shape"]
-    size = (output.get("parameters") or {}).get("binary_data_size")
-    if size is None and "data" not in output:
-        return Mismatch.of("missing_output", tensor, lead_of(batch_size), f"{tensor.datatype}{shape} without values")
-    right = (
-        json_count(output["data"], tensor) == math.prod(shape) if size is None else raw_size_fits(size, tensor, shape)
-    )
-    return None if right else "wrong_size"
-
-
-def _fits(shape: Any, lead: Sequence[int], tensor: Tensor) -> bool:
-    """Return True if the shape is that of a tensor after those of `lead`.
-
-    Triton knows no tensor without dimensions: one value per sample has one of 1 there.
-    """
-    return (
-        isinstance(shape, list)
-        and all(type(size) is int and size >= 0 for size in shape)  # True is an int, too
-        and shape[: len(lead)] == lead
-        and (tensor.fits(shape[len(lead) :]) or (not tensor.shape and shape[len(lead) :] == [1]))
-    )
 
 
 def arrays_of(described: Iterable[tuple[Mapping[str, Any], bytes]], outputs: Sequence[Tensor]) -> Arrays:
@@ -340,17 +351,6 @@ def arrays_of(described: Iterable[tuple[Mapping[str, Any], bytes]], outputs: Seq
             )
             arrays[tensor.name] = array[:, 0] if not tensor.shape and array.ndim == 2 else array
     return arrays
-
-
-def decode_outputs(head: Head, body: bytes, outputs: Sequence[Tensor]) -> Arrays:
-    """Return the outputs of a response that was judged right, each with the batch dimension."""
-    text, binary = (body, b"") if head.json_length is None else (body[: head.json_length], body[head.json_length :])
-    described, offset = list[tuple[Mapping[str, Any], bytes]](), 0
-    for output in json.loads(text)["outputs"]:
-        end = offset + int((output.get("parameters") or {}).get("binary_data_size", 0))
-        described.append((output, binary[offset:end]))
-        offset = end
-    return arrays_of(described, outputs)
 
 
 def error_message(head: Head, body: bytes) -> str:

@@ -86,12 +86,12 @@ def judge_outputs(
     described: Mapping[str, Any],
     outputs: Iterable[Tensor],
     lead: Sequence[int],
-    judge: Callable[[Any, Tensor], str | None],
+    judge: Callable[[Any, Tensor, Sequence[int]], str | None],
 ) -> str | None:
     """Return the kind of error of the first output that is missing or judged wrong; None if all are right."""
     for tensor in outputs:
         output = described.get(tensor.name)
-        error = Mismatch.missing(tensor, lead, described) if output is None else judge(output, tensor)
+        error = Mismatch.missing(tensor, lead, described) if output is None else judge(output, tensor, lead)
         if error:
             return error
     return None

@@ -81,11 +81,8 @@ class GrpcTarget(HttpTarget):
         return Method(
             path=self._spoken.path,
             authority=authority(url),
-            judge=reader.judge,
-            usual_start=reader.usual_start,
-            decode=reader.decode,
-            error_message=reader.error_message,
             max_bytes=max_message_bytes(config.workload.outputs, config.batch_size),
+            reader=reader,
             scheme="https" if is_secure(url) else "http",
             metadata=(*self._spoken.metadata, *config.access.headers, *encodings),
             volume=self._answers,

@@ -236,16 +236,15 @@ class InProcessTarget(Target):
 
     def _judge(self, outputs: Arrays) -> str | None:
         """The kind of error of an answer, by the rules for a server's; None where it is right."""
-        lead = self._config.lead
+        return judge_outputs(outputs, self._config.workload.outputs, self._config.lead, _judge_array)
 
-        def judge(array: npt.NDArray[np.generic], tensor: Tensor) -> str | None:
-            right = array.dtype == tensor.dtype
-            if right and array.shape[: len(lead)] == lead and tensor.fits(array.shape[len(lead) :]):
-                return None
-            kind = "wrong_shape" if right else "wrong_datatype"
-            return Mismatch.of(kind, tensor, lead, f"{array.dtype}{list(array.shape)}")
 
-        return judge_outputs(outputs, self._config.workload.outputs, lead, judge)
+def _judge_array(array: npt.NDArray[np.generic], tensor: Tensor, lead: Sequence[int]) -> str | None:
+    right = array.dtype == tensor.dtype
+    if right and array.shape[: len(lead)] == tuple(lead) and tensor.fits(array.shape[len(lead) :]):
+        return None
+    kind = "wrong_shape" if right else "wrong_datatype"
+    return Mismatch.of(kind, tensor, lead, f"{array.dtype}{list(array.shape)}")
 
 
 def _read_only(arrays: Arrays) -> Arrays:

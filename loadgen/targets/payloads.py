@@ -38,17 +38,14 @@ def payloads(config: LoadConfig, encode: Callable[[Arrays], Any], golden: Golden
         _check_samples(config, named, len(samples))
     # The samples go round until they fill whole batches.
     count = max(len(samples) // batch, 1)
-    ordinary = [
-        encode(config.workload.request([samples[(index * batch + row) % len(samples)] for row in range(batch)]))
-        for index in range(count)
+    places = [[(index * batch + row) % len(samples) for row in range(batch)] for index in range(count)]
+    requests = [
+        Payload(
+            encode(config.workload.request([samples[place] for place in each])),
+            examples=tuple(numbers[place] for place in each) if numbers else (),
+        )
+        for each in places
     ]
-    requests = [Payload(request) for request in ordinary]
-    if numbers:
-        places = [[(index * batch + row) % len(samples) for row in range(batch)] for index in range(count)]
-        requests = [
-            Payload(request, (), tuple(numbers[place] for place in each))
-            for request, each in zip(ordinary, places, strict=True)
-        ]
     known = _known(config, encode, golden) if golden else []
     if named:
         return _ordered(named, requests, known)

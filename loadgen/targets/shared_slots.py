@@ -22,7 +22,7 @@ from loadgen.kserve.tensors import from_bytes
 from loadgen.load.load_config import LoadConfig
 from loadgen.sut.channel import Answer, Payload
 from loadgen.targets.shared_region import Region
-from loadgen.transport.http1_head import HEAD_END, Head
+from loadgen.transport.http1_head import HEAD_END
 from loadgen.transport.server_url import authority, path_of
 from servemark.workload import Arrays, Tensor
 
@@ -182,8 +182,7 @@ def sharing(channel: Any, slots: Callable[[], Slots]) -> Any:
 class SharedReader(AnswerReader):
     """Judges answers whose outputs lie elsewhere: Triton leaves their contents empty."""
 
-    def judge_tensor(self, output: Any, tensor: Tensor) -> str | None:
-        return judge_description(output, tensor, self.batch_size)
+    judge_tensor = staticmethod(judge_description)
 
 
 class SharedGrpc:
@@ -227,17 +226,14 @@ def _serialised(request: Any) -> bytes:
 class SharedChecker(ResponseChecker):
     """Judges answers whose outputs lie elsewhere: the text only describes them, and repeats itself."""
 
-    def judge(self, head: Head, body: bytes) -> str | None:
-        if head.status != 200:
-            return f"http_{head.status}"
+    judge_tensor = staticmethod(judge_description)
+
+    def _judge_json(self, body: bytes) -> str | None:
         known = self._headers.get(body)
         if known is None:
             known = self._judge_header(body)
             remember(self._headers, body, known)
         return known[0]
-
-    def judge_tensor(self, output: Any, tensor: Tensor) -> str | None:
-        return judge_description(output, tensor, self.batch_size)
 
 
 class SharedHttp:

@@ -98,7 +98,7 @@ class Access:
                 cipher = connection.cipher() or ("", "", 0)
                 return {**known, "version": connection.version() or "", "cipher": cipher[0]}
         except OSError as error:
-            raise ServerError(f"no TLS with {url}: {_reason(error)}") from error
+            raise ServerError(f"no TLS with {url}: {reason(error)}") from error
 
     def address(self, url: str) -> Address:
         """Resolve the server's address, with TLS if the URL asks for it. Raises ServerError, OptionError."""
@@ -206,9 +206,7 @@ def _context(access: Access, protocol: str) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cafile=ca)
     except (OSError, ValueError) as error:
-        raise OptionError(
-            f"--tls-ca {ca}: {_reason(error)}", fix="name a PEM file with the CA's certificate"
-        ) from error
+        raise OptionError(f"--tls-ca {ca}: {reason(error)}", fix="name a PEM file with the CA's certificate") from error
     if access.insecure:
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     if certificate is not None:
@@ -217,16 +215,10 @@ def _context(access: Access, protocol: str) -> ssl.SSLContext:
             context.load_cert_chain(certificate, key, password=lambda: "")
         except (OSError, ValueError) as error:
             raise OptionError(
-                f"--client-cert {certificate}: {_reason(error)}",
+                f"--client-cert {certificate}: {reason(error)}",
                 fix="name PEM files with the certificate and its key, which is not encrypted",
             ) from error
     context.set_alpn_protocols([protocol])
     # A second handshake on a connection would come between requests (TLS 1.2 only).
     context.options |= ssl.OP_NO_RENEGOTIATION
     return context
-
-
-def _reason(error: OSError | ValueError) -> str:
-    if isinstance(error, ssl.SSLError):
-        return reason(error)
-    return getattr(error, "strerror", None) or str(error)

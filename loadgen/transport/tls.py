@@ -141,8 +141,10 @@ class TlsSocket(Socket):
         return True
 
 
-def reason(error: ssl.SSLError) -> str:
-    """Describe a TLS error in words."""
+def reason(error: OSError | ValueError) -> str:
+    """Describe in words what is wrong with TLS, or with a file for it."""
+    if not isinstance(error, ssl.SSLError):
+        return getattr(error, "strerror", None) or str(error)
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"certificate verify failed: {error.verify_message}"
     name = error.reason or str(error)

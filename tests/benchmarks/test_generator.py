@@ -23,7 +23,6 @@ from loadgen.kserve.http_messages import Asked
 from loadgen.peers.programs import PEERS
 from servemark.machine import scheduling
 from tests.golden.load import Load as Driven
-from tests.golden.load import payloads
 
 
 @pytest.mark.parametrize(
@@ -198,7 +197,7 @@ def test_the_null_server_answers_and_counts_every_request(null: Endpoints) -> No
     assert set(load.kinds) == {"ok"}
     assert null.counter("identity")() - before == len(load.outcomes) > 0
     assert Control(f"http://{null.http}").placement("identity").engine == "golden"
-    request = next(payloads(width=32)).request  # another length than before, in pieces, and two at once
+    request = next(Driven(0, width=32).payloads()).request  # another length than before, in pieces, and two at once
     with socket.create_connection((host, int(port)), timeout=20) as connection:
         for piece in (request[:10], request[10:200], request[200:] + request):
             connection.sendall(piece)

@@ -12,7 +12,7 @@ from hypothesis.strategies import DrawFn
 
 from loadgen.endpoints.endpoint import AnswerForm, endpoint_of
 from loadgen.endpoints.messages import AnswerChecker
-from loadgen.targets.endpoint import EndpointConnection
+from loadgen.kserve.http_connection import Connection
 from loadgen.transport.tcp import Address
 from servemark.errors import ServemarkError
 from servemark.workload import Tensor
@@ -46,10 +46,10 @@ def answers(draw: DrawFn) -> bytes:
 PRIMER = render(200, json.dumps(right()).encode(), None)
 
 
-def connecting(way: AnswerForm) -> Callable[[Address], EndpointConnection]:
+def connecting(way: AnswerForm) -> Callable[[Address], Connection]:
     """Return what opens connections that share a checker."""
     checker = AnswerChecker(OUTPUTS, 1, way)
-    return lambda address: EndpointConnection(address, checker)
+    return lambda address: Connection(address, checker)
 
 
 def read_answers(data: bytes) -> None:

@@ -206,7 +206,7 @@ def method(*, in_stream: bool = False) -> Method:
     """A method with a reader that has seen nothing."""
     reader = AnswerReader(OUTPUTS, 1, streamed=in_stream)
     limit = max_message_bytes(OUTPUTS, 1)
-    return Method("/s/m", "h", limit, reader.judge, reader.decode, reader.error_message)
+    return Method("/s/m", "h", limit, reader)
 
 
 def read_connection(data: bytes) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from loadgen.driver.connections import Connections
 from loadgen.driver.event_loop import Driver
@@ -18,11 +19,11 @@ from loadgen.load.arrivals import Arrivals, ClosedLoopArrivals, OpenLoopArrivals
 from loadgen.load.load_config import LoadConfig
 from loadgen.sut.channel import Channel, Outcome, Payload
 from loadgen.sut.kernel_clock import KernelClock
-from loadgen.targets.open import open_target, workload_of
+from loadgen.targets.open import open_target
 from loadgen.transport.access import NO_ACCESS, Access
 from loadgen.transport.tcp import Address
 from servemark.workload import Tensor
-from tests.support.load_config import request_of
+from tests.support.load_config import of_server
 
 ASKED = Asked("golden", frozenset({"1"}))
 START_IN_NS = 20_000_000
@@ -30,14 +31,6 @@ START_IN_NS = 20_000_000
 
 def tensor(width: int, name: str = "OUTPUT0") -> Tensor:
     return Tensor(name, "FP32", (width,))
-
-
-def payloads(*, batch: int = 1, width: int = 64, distinct: int = 50, access: Access = NO_ACCESS) -> Iterator[Payload]:
-    """Requests to the golden server's default model, with so many different contents, whose answers can be read."""
-    arrays = np.arange(distinct * batch * width, dtype="f4").reshape(distinct, batch, width)
-    types, outputs = {"INPUT0": "FP32"}, [tensor(width)]
-    requests = [encode_request("h", "golden", {"INPUT0": a}, outputs, types, access.headers) for a in arrays]
-    return itertools.cycle([Payload(request, golden_rows=(0,)) for request in requests])
 
 
 def constant_ns(rate: float, count: int) -> list[int]:
@@ -54,6 +47,7 @@ class Load:
     port: int
     batch: int = 1
     width: int = 64
+    distinct: int = 50  # contents of requests
     timeout_s: float = 5.0
     max_in_flight: int = 1024
     connect: int = 0
@@ -119,9 +113,19 @@ class Load:
         checker = ResponseChecker([tensor(self.width)], self.batch, self.asked)
         return lambda: Connection(self.address, checker)
 
+    def arrays(self) -> npt.NDArray[np.float32]:
+        """The inputs of the distinct requests."""
+        count = self.distinct * self.batch * self.width
+        return np.arange(count, dtype=np.float32).reshape(self.distinct, self.batch, self.width)
+
+    def encode(self, array: npt.NDArray[np.float32]) -> bytes:
+        """Make a request to the golden server's default model."""
+        headers = (self.access or NO_ACCESS).headers
+        return encode_request("h", "golden", {"INPUT0": array}, [tensor(self.width)], {"INPUT0": "FP32"}, headers)
+
     def payloads(self) -> Iterator[Payload]:
-        """The requests, where none are given."""
-        return payloads(batch=self.batch, width=self.width, access=self.access or NO_ACCESS)
+        """The requests, where none are given: their answers can be read."""
+        return itertools.cycle([Payload(self.encode(array), golden_rows=(0,)) for array in self.arrays()])
 
     @property
     def good(self) -> list[Outcome]:
@@ -134,11 +138,19 @@ class Load:
         return Counter(outcome.error or "ok" for outcome in self.outcomes)
 
 
-class TargetLoad(Load):
-    """A load on a target that is prepared, of its first requests over and over."""
+def payloads() -> Iterator[Payload]:
+    """Requests to the golden server's default model."""
+    return Load(0).payloads()
 
-    def __init__(self, target: Any, count: int = 8) -> None:
-        super().__init__(0, requests=itertools.cycle([*itertools.islice(target.payloads(None), count)]))
+
+class TargetLoad(Load):
+    """A load on a target that is prepared, of its first requests over and over; `numbered`: each has a golden row."""
+
+    def __init__(self, target: Any, count: int = 8, *, numbered: bool = False, **changes: Any) -> None:
+        first = [*itertools.islice(target.payloads(None), count)]
+        if numbered:
+            first = [Payload(payload.request, (number,)) for number, payload in enumerate(first)]
+        super().__init__(0, requests=itertools.cycle(first), **changes)
         self._target = target
 
     def channels(self) -> Any:
@@ -147,7 +159,7 @@ class TargetLoad(Load):
 
 def target_at(url: str, *flags: str) -> Any:
     """Prepare the target of a run on the golden model at a URL."""
-    target = open_target(LoadConfig.of(request_of("golden", "--url", url, *flags), workload_of))
+    target = open_target(of_server(url, *flags, model="golden"))
     target.prepare()
     return target
 

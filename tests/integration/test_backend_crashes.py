@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import psutil
@@ -17,8 +17,9 @@ from loadgen.targets.http import HttpTarget
 from servemark.errors import ServerError
 from servemark.figures.registry import count_of, value_of
 from servemark.repository.entry import Entry, Golden
-from servemark.workload import Quality, Sample, Slo, Tensor, Workload
+from servemark.workload import Sample, Tensor, Workload
 from servers import Server, open_server
+from tests.support.any_workload import any_workload
 from tests.support.load_config import config
 from tests.support.result_checks import constraint
 from tests.support.small_models import TABLE, lookup
@@ -33,10 +34,6 @@ TRITON_ENDED = {"connection_closed", "connection_reset", "connection_refused"}
 """Triton ends with the killed process, once in hundreds: the two share memory, which was then being written to."""
 
 
-def _nothing_to_build() -> NoReturn:
-    raise TypeError("the model is written by tests/support/small_models.py")
-
-
 def workload(ids: list[int]) -> Workload:
     """The look-up model, asked for these IDs in turn."""
 
@@ -44,29 +41,14 @@ def workload(ids: list[int]) -> Workload:
         while True:
             yield from ({"ID": np.array([number])} for number in ids)
 
-    return Workload(
-        name="lookup",
-        title="Lookup",
-        task="lookup",
-        suites=(),
-        inputs=(Tensor("ID", "INT64", (1,)),),
-        outputs=(Tensor("ROW", "FP32", (3,)),),
-        parameters=0,
-        flops=0,
-        max_batch=8,
-        slo=Slo(99, 100),
-        quality=Quality("none", None, ""),
-        citation="",
-        locustfile="",
-        build=_nothing_to_build,
-        samples=samples,
-    )
+    tensors = [Tensor("ID", "INT64", (1,))], [Tensor("ROW", "FP32", (3,))]
+    return any_workload(*tensors, name="lookup", samples=samples, served=False)
 
 
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("model_repo")
-    lookup(root, queue_delay_us=0)
+    lookup(root)
     Entry(root, "lookup", "onnxruntime").write_golden(Golden({"ID": np.arange(4).reshape(4, 1)}, {"ROW": TABLE}))
     return root
 
@@ -82,20 +64,14 @@ def load(
     out: Path,
     *,
     seconds: float = 0.5,
-    progress: Callable[[float], None] = lambda _: None,
+    on_progress: Callable[[float, Recorder], None] = lambda *_: None,
 ) -> Any:
-    """The result of a closed loop of four; `progress` is called every second with the seconds measured so far."""
-
-    def on_progress(elapsed_s: float, _: Recorder) -> None:
-        progress(elapsed_s)
-
+    """The result of a closed loop of four; `on_progress` is called every second with the seconds measured so far."""
     flags = ["--url", f"http://{server.http}", "--model-repository", str(repository), "--out", str(out)]
     flags += ["--concurrency", "4", "--warmup", "0.2", "--duration", str(seconds)]
     resolved = config("lookup", *flags, lookup=lambda _: workload(ids))
     target = HttpTarget(resolved)
-    sender = Sender(resolved, target)
-    measurement = Measurement(resolved, target, sender, on_progress=on_progress)
-    return record(measurement)
+    return record(Measurement(resolved, target, Sender(resolved, target), on_progress=on_progress))
 
 
 def clean(result: dict[str, Any]) -> bool:
@@ -116,7 +92,7 @@ def test_an_engine_that_raises_fails_those_requests_alone_and_one_that_is_killed
     """After either the next run is clean: of the same server, and of the next."""
     killed: list[int] = []
 
-    def progress(elapsed_s: float) -> None:
+    def progress(elapsed_s: float, _: Recorder) -> None:
         if elapsed_s > 0 and not killed:
             killed.extend(process.pid for process in stubs())
             for process in stubs():
@@ -138,7 +114,7 @@ def test_an_engine_that_raises_fails_those_requests_alone_and_one_that_is_killed
         # The others were answered right meanwhile.
         assert constraint(result, "output_agreement")["ok"]
         assert clean(load(server, repository, [3, 2, 1, 0], tmp_path))
-        result = load(server, repository, [0, 1, 2, 3], tmp_path, seconds=4, progress=progress)
+        result = load(server, repository, [0, 1, 2, 3], tmp_path, seconds=4, on_progress=progress)
         errors = result["details"]["errors"]
         assert len(killed) == 1
         assert count_of(result, "requests.answered") > 0

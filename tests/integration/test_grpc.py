@@ -1,8 +1,6 @@
 """The gRPC path against a real Triton: unary and streaming, small and large, right and wrong."""
 
-import contextlib
 import itertools
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,31 +10,23 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from loadgen.evaluation.measured_run import record
 from loadgen.inputs.sources import samples_of
 from loadgen.kserve.control import Control
-from loadgen.kserve.grpc_call import Method
-from loadgen.kserve.grpc_connection import GrpcConnection, GrpcStream
 from loadgen.kserve.grpc_control import GrpcControl
-from loadgen.kserve.grpc_inference import INFER, STREAM_INFER, AnswerReader, encode_request
-from loadgen.load.load_config import LoadConfig
-from loadgen.measurement.measurement import Measurement
-from loadgen.measurement.output_agreement import check
+from loadgen.kserve.grpc_inference import encode_request
 from loadgen.measurement.probe import answer_each
-from loadgen.measurement.sender import Sender
 from loadgen.sut.channel import Outcome, Payload
-from loadgen.targets.open import open_target, workload_of
+from loadgen.targets.open import open_target
 from servemark.errors import ServerError
 from servemark.figures.registry import count_of, value_of
-from servemark.repository.entry import Golden
-from servemark.workload import Agreement, Tensor, Workload
-from servers import Server, open_server
-from tests.golden.load import constant_ns
+from servemark.workload import Tensor, Workload
+from servers import Server
+from tests.golden.load import constant_ns, tensor
 from tests.support.grpc_load import GrpcLoad
-from tests.support.load_config import request_of
+from tests.support.load_config import of_server
 from tests.support.locust_run import accounted, run, the_result
-from tests.support.rendering import shown
-from tests.support.small_models import affine, expected
+from tests.support.result_checks import run_here
+from tests.support.small_models import affine
 from tests.support.stateful_models import MODELS, write_python_models
 from tests.support.triton import (
     IDENTITY_LOCUSTFILE,
@@ -48,7 +38,6 @@ from tests.support.triton import (
 
 pytestmark = needs_triton
 
-LARGE = 400_000  # 1.6 MB of FP32
 SCORES = (Tensor("SCORES", "FP32", (3,)), Tensor("TOTAL", "FP32", (1,)))
 FloatArray = npt.NDArray[np.float32]
 
@@ -60,14 +49,13 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("model_repo")
     affine(root, "onnxruntime")
     copy_identity(root)
-    copy_identity(root, "large", LARGE)
     write_python_models(root)
     return root
 
 
 @pytest.fixture(scope="module")
 def triton(repository: Path) -> Iterator[LastingTriton]:
-    with LastingTriton(repository, ["affine_onnxruntime", "identity", "large", *MODELS]) as triton:
+    with LastingTriton(repository, ["affine_onnxruntime", "identity", *MODELS]) as triton:
         yield triton
 
 
@@ -98,54 +86,11 @@ def test_every_answer_is_triton_s_and_every_request_is_counted(triton: LastingTr
     for number, outcome in enumerate(sorted(load.outcomes, key=lambda o: o.scheduled)):
         assert outcome.response is not None
         assert outcome.payload.request[-64 * 4 :] == arrays[number % len(arrays)].tobytes()
-        assert (
-            outcome.response.arrays([Tensor("OUTPUT0", "FP32", (64,))])["OUTPUT0"].tobytes()
-            == (outcome.payload.request[-64 * 4 :])
-        )
-
-
-@both
-def test_large_inputs_and_outputs(server: Server, streaming: bool) -> None:
-    load = GrpcLoad(port_of(server), streaming=streaming, model="large", width=LARGE, distinct=3, timeout_s=30)
-    load.open(constant_ns(10, 9))
-    assert load.kinds == {"ok": 9}
-    for number, outcome in enumerate(load.good):
-        assert outcome.response is not None
-        output = outcome.response.arrays([Tensor("OUTPUT0", "FP32", (LARGE,))])["OUTPUT0"]
-        np.testing.assert_array_equal(output, load.arrays()[number % 3])
-
-
-class AffineLoad(GrpcLoad):
-    """Load on the model of two outputs."""
-
-    def channels(self):  # type: ignore[no-untyped-def]
-        reader = AnswerReader(SCORES, self.batch, streamed=self.streaming)
-        path = STREAM_INFER if self.streaming else INFER
-        method = Method(path, "localhost", 1 << 20, reader.judge, reader.decode, reader.error_message)
-        kind = GrpcStream if self.streaming else GrpcConnection
-        return lambda: kind(self.address, method)
+        assert outcome.payload.request.endswith(outcome.response.arrays([tensor(64)])["OUTPUT0"].tobytes())
 
 
 def affine_request(x: FloatArray, model: str = "affine_onnxruntime", name: str = "X") -> bytes:
     return encode_request(model, {name: x}, SCORES, {name: "FP32"})
-
-
-@both
-def test_sampled_outputs_agree_with_the_golden_ones(server: Server, streaming: bool) -> None:
-    x = np.random.default_rng(1).standard_normal((12, 8), dtype=np.float32)
-    golden = Golden({"X": x}, dict(expected(x)))
-    rows = [(0, 1, 2), (5, 6, 7), (9, 10, 11)]
-    payloads = itertools.cycle([Payload(affine_request(x[list(each)]), each) for each in rows])
-    load = AffineLoad(port_of(server), streaming=streaming, batch=3, requests=payloads).open(constant_ns(100, 30))
-    assert load.kinds == {"ok": 30}
-    sampled = [(o.payload.golden_rows, o.response) for o in load.outcomes if o.response is not None]
-    checked = check(sampled, golden, SCORES, Agreement())
-    assert (checked.answers, checked.samples) == (30, [0, 1, 2, 5, 6, 7, 9, 10, 11])
-    found = checked.discrepancies(SCORES, Agreement())
-    assert all(each.agrees and each.samples == 9 and (each.max_abs or 0) < 1e-4 for each in found.values())
-    spoilt = Golden({"X": x}, {name: array + 1 for name, array in expected(x).items()})
-    found = check(sampled, spoilt, SCORES, Agreement()).discrepancies(SCORES, Agreement())
-    assert not any(each.agrees for each in found.values())
 
 
 @both
@@ -162,21 +107,11 @@ def test_sampled_outputs_agree_with_the_golden_ones(server: Server, streaming: b
 def test_tritons_own_message_is_shown(
     server: Server, streaming: bool, request_bytes: bytes, status: str, words: str
 ) -> None:
-    load = AffineLoad(port_of(server), streaming=streaming, requests=itertools.repeat(Payload(request_bytes)))
+    load = GrpcLoad(port_of(server), streaming=streaming, requests=itertools.repeat(Payload(request_bytes)))
     load.open(constant_ns(50, 4))
     assert load.kinds == {"grpc_stream_error" if streaming else status: 4}
     assert load.outcomes[0].response is not None
     assert words in load.outcomes[0].response.message()
-
-
-@both
-def test_an_error_does_not_spoil_the_requests_around_it(server: Server, streaming: bool) -> None:
-    good, bad = (Payload(affine_request(np.ones((1, width), "f4"))) for width in (8, 9))
-    load = AffineLoad(port_of(server), streaming=streaming, requests=itertools.cycle([good, bad, good])).closed(2, 0.1)
-    errors = [outcome.error for outcome in load.outcomes if outcome.payload is bad]
-    assert errors
-    assert all(errors)
-    assert not any(outcome.error for outcome in load.outcomes if outcome.payload is good)
 
 
 def test_the_control_plane_says_the_same_over_grpc(server: Server) -> None:
@@ -216,7 +151,7 @@ def test_a_whole_run(triton: LastingTriton, tmp_path: Path) -> None:
     server = triton.server()
     before = served(server, "identity")
     flags = ["--protocol", "grpc", "--concurrency", "4", "--duration", "0.5"]
-    result, text = run_here(server.grpc, "identity", tmp_path / str(port_of(server)), *flags)
+    result, text = measured(server.grpc, "identity", tmp_path / str(port_of(server)), *flags)
     judged(text, result, server, "identity", before)
     assert result["resolved"]["streaming"] is False
 
@@ -239,7 +174,7 @@ def test_a_whole_run_over_a_stream_whose_sequences_keep_their_order(triton: Last
 
 def test_sequences_keep_their_order_over_http(server: Server, tmp_path: Path) -> None:
     flags = ["--sequence-length", "5", "--concurrency", "3", "--duration", "0.3"]
-    result, text = run_here(f"http://{server.http}", "stateful", tmp_path, *flags)
+    result, text = measured(f"http://{server.http}", "stateful", tmp_path, *flags)
     assert value_of(result, "errors.count") == 0, text
     sequences(result, text)
 
@@ -253,18 +188,13 @@ def sequences(result: Any, text: str) -> None:
     assert "answers.rate" not in result["figures"]
 
 
-def run_here(url: str, model: str, out: Path, *flags: str) -> tuple[Any, str]:
-    """Run a load from this process; its result, and what a terminal shows of it."""
-    asked = request_of("", "--url", url, "--model-name", model, "--warmup", "0.1", "--out", str(out), *flags)
-    load = LoadConfig.of(asked, workload_of)
-    target = open_target(load)
-    result = record(Measurement(load, target, Sender(load, target), on_progress=lambda *_: None))
-    return result, shown(result)
+def measured(url: str, model: str, out: Path, *flags: str) -> tuple[Any, str]:
+    return run_here(of_server(url, "--warmup", "0.1", "--out", str(out), *flags, model=model))
 
 
 def test_several_answers_to_a_request_have_figures_of_their_own(server: Server, tmp_path: Path) -> None:
     flags = ["--streaming", "--concurrency", "2", "--duration", "1"]
-    result, text = run_here(f"grpc://{server.grpc}", "decoupled", tmp_path, *flags)
+    result, text = measured(f"grpc://{server.grpc}", "decoupled", tmp_path, *flags)
     figures = result["figures"]
     assert figures["errors.count"]["value"] == 0, text
     requests = figures["requests.answered"]["value"]
@@ -279,32 +209,10 @@ def test_several_answers_to_a_request_have_figures_of_their_own(server: Server, 
     assert "sequence.completed" not in figures
 
 
-@both
-def test_a_triton_that_dies_in_the_run(repository: Path, streaming: bool) -> None:
-    outcomes: list[Outcome] = []
-    with contextlib.suppress(ServerError), open_server("embedded", repository, ["identity"]) as server:
-        stopped = False
-
-        def tick(_now: int) -> None:
-            nonlocal stopped
-            if len(outcomes) >= 20 and not stopped:
-                stopped = True
-                server.stop()
-
-        load = GrpcLoad(port_of(server), streaming=streaming, model="identity", outcomes=outcomes, tick=tick)
-        load.open(constant_ns(50, 100))
-    kinds = load.kinds
-    assert kinds.total() == 100
-    assert 20 <= kinds["ok"] < 100
-    broken = {"connection_closed", "connection_reset", "connection_refused", "grpc_unavailable", "grpc_stream_error"}
-    assert kinds.keys() <= {"ok", *broken, "grpc_cancelled"}, json.dumps(kinds)
-
-
 @pytest.mark.parametrize("place", ["http", "grpc"])
 def test_a_parameter_of_the_requests_arrives(server: Server, place: str) -> None:
-    flags = ("--model-name", "scaled", "--request-parameter", "scale:3:int")
-    options = request_of("", *flags, "--url", f"{place}://{getattr(server, place)}")
-    load = LoadConfig.of(options, workload_of)
+    url = f"{place}://{getattr(server, place)}"
+    load = of_server(url, "--request-parameter", "scale:3:int", model="scaled")
     target = open_target(load)
     target.prepare()
     seen: list[Outcome] = []

@@ -10,18 +10,14 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
-import tritonclient.utils
 
-from servemark.workload.tensor import NUMPY_DTYPES
 from servers import Server, open_server
-from tests.support.small_models import DATATYPES, TABLE, FloatArray, affine, expected, lookup, passthrough
+from tests.support.small_models import FloatArray, affine, expected
 from tests.support.triton import START_S, triton_only
 
 pytestmark = triton_only
 
 MODELS = ["affine_onnxruntime", "affine_pytorch", "affine_openvino", "affine_tensorflow"]
-SPECIAL = ["lookup_onnxruntime", "passthrough_onnxruntime"]
-CLIENTS = ["http", "grpc"]
 
 
 @pytest.fixture(scope="module")
@@ -31,30 +27,25 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     affine(root, "pytorch")
     affine(root, "openvino", instances=2)
     affine(root, "tensorflow")
-    lookup(root, queue_delay_us=100_000)
-    passthrough(root, queue_delay_us=0)
     return root
 
 
 @pytest.fixture(scope="module")
 def server(repository: Path) -> Iterator[Server]:
-    with open_server("embedded", repository, [*MODELS, *SPECIAL], start_timeout_s=START_S) as server:
+    with open_server("embedded", repository, MODELS, start_timeout_s=START_S) as server:
         yield server
 
 
-def infer(server: Server, model: str, inputs: dict[str, Any], *outputs: str, protocol: str = "http") -> Any:
-    """The answer of a model; the datatype of an input is that of its array."""
+def infer(server: Server, model: str, x: FloatArray, protocol: str = "http") -> Any:
+    """The answer of a model."""
     import tritonclient.grpc
     import tritonclient.http
-    from tritonclient.utils import np_to_triton_dtype
 
     library: ModuleType = {"http": tritonclient.http, "grpc": tritonclient.grpc}[protocol]
-    tensors = []
-    for name, array in inputs.items():
-        tensors.append(library.InferInput(name, array.shape, np_to_triton_dtype(array.dtype)))
-        tensors[-1].set_data_from_numpy(array)
+    tensor = library.InferInput("X", x.shape, "FP32")
+    tensor.set_data_from_numpy(x)
     with library.InferenceServerClient(getattr(server, protocol)) as client:
-        return client.infer(model, tensors, outputs=[*map(library.InferRequestedOutput, outputs)] or None)
+        return client.infer(model, [tensor])
 
 
 def rows(seed: int, count: int) -> FloatArray:
@@ -78,10 +69,10 @@ def listening(process: psutil.Process) -> set[tuple[str, int]]:
 
 @pytest.mark.parametrize("count", [1, 5])
 @pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("protocol", CLIENTS)
+@pytest.mark.parametrize("protocol", ["http", "grpc"])
 def test_answers_equal_numpy(server: Server, protocol: str, model: str, count: int) -> None:
     x = rows(count, count)
-    answer = infer(server, model, {"X": x}, protocol=protocol)
+    answer = infer(server, model, x, protocol)
     for name, wanted in expected(x).items():
         np.testing.assert_allclose(answer.as_numpy(name), wanted, rtol=1e-5, atol=1e-5)
 
@@ -91,44 +82,10 @@ def test_requests_of_a_dynamic_batch_get_their_own_answers(server: Server) -> No
     executions = metric(server, "nv_inference_exec_count", model)
     batches = [rows(100 + i, 1 + i % 3) for i in range(24)]
     with ThreadPoolExecutor(len(batches)) as pool:
-        answers = list(pool.map(lambda x: infer(server, model, {"X": x}), batches))
+        answers = list(pool.map(lambda x: infer(server, model, x), batches))
     for x, answer in zip(batches, answers, strict=True):
         np.testing.assert_allclose(answer.as_numpy("SCORES"), expected(x)["SCORES"], rtol=1e-5, atol=1e-5)
     assert metric(server, "nv_inference_exec_count", model) - executions < len(batches)  # they really met
-
-
-def test_one_bad_request_does_not_fail_its_neighbours(server: Server) -> None:
-    def look_up(number: int) -> FloatArray | str:
-        try:
-            row: FloatArray = infer(server, "lookup_onnxruntime", {"ID": np.array([[number]])}).as_numpy("ROW")
-        except tritonclient.utils.InferenceServerException as error:
-            return str(error)
-        return row
-
-    executions = metric(server, "nv_inference_exec_count", "lookup_onnxruntime")
-    with ThreadPoolExecutor(8) as pool:
-        answers = list(pool.map(look_up, [0, 1, 2, 99, 3, 1, 0, 2]))
-    assert isinstance(answers[3], str)
-    assert "99" in answers[3]
-    for number, answer in zip([0, 1, 2, 3, 1, 0, 2], [*answers[:3], *answers[4:]], strict=True):
-        np.testing.assert_array_equal(answer, TABLE[[number]])
-    executions = metric(server, "nv_inference_exec_count", "lookup_onnxruntime") - executions
-    assert executions < len(answers)  # they did share a batch
-
-
-def test_every_datatype_passes_unchanged(server: Server) -> None:
-    rng = np.random.default_rng(1)
-    arrays = {name: rng.integers(0, 100, (3, 2, 3)).astype(NUMPY_DTYPES[name]) for name in DATATYPES}
-    answer = infer(server, "passthrough_onnxruntime", {f"IN_{name}": array for name, array in arrays.items()})
-    for name, array in arrays.items():
-        got = answer.as_numpy(f"OUT_{name}")
-        assert got.dtype == array.dtype
-        np.testing.assert_array_equal(got, array)
-
-
-def test_only_the_outputs_asked_for_are_sent(server: Server) -> None:
-    answer = infer(server, MODELS[1], {"X": rows(1, 1)}, "TOTAL")
-    assert [output["name"] for output in answer.get_response()["outputs"]] == ["TOTAL"]
 
 
 def test_what_runs_is_published(server: Server) -> None:

@@ -51,7 +51,7 @@ def _few_requests(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     repository = tmp_path_factory.mktemp("model_repo")
-    models = [passthrough(repository, queue_delay_us=0), total(repository), copy_identity(repository)]
+    models = [passthrough(repository), total(repository), copy_identity(repository)]
     with open_server("embedded", repository, models) as triton:
         yield triton
 

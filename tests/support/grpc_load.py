@@ -1,17 +1,17 @@
 """Load over gRPC from this process: tests/golden/load.py with the other connection."""
 
-import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from loadgen.kserve.grpc_call import Method
 from loadgen.kserve.grpc_connection import GrpcConnection, GrpcStream
 from loadgen.kserve.grpc_inference import INFER, STREAM_INFER, AnswerReader, encode_request
 from loadgen.kserve.http_messages import Asked
-from loadgen.sut.channel import Channel, Payload
+from loadgen.sut.channel import Channel
 from loadgen.transport.limits import max_message_bytes
 from tests.golden.load import Load, tensor
 
@@ -24,7 +24,6 @@ class GrpcLoad(Load):
 
     streaming: bool = False
     model: str = "golden"
-    distinct: int = 50
     kind: Any = None  # another class of channels
 
     def channels(self) -> Callable[[], Channel]:
@@ -36,23 +35,12 @@ class GrpcLoad(Load):
             path,
             f"127.0.0.1:{self.port}",
             max_message_bytes([tensor(self.width)], self.batch),
-            reader.judge,
-            reader.decode,
-            reader.error_message,
+            reader,
             scheme="https" if self.access else "http",
             metadata=self.access.headers if self.access else (),
         )
         kind = self.kind or (GrpcStream if self.streaming else GrpcConnection)
         return lambda: kind(self.address, method)
 
-    def arrays(self) -> "np.ndarray[tuple[int, ...], np.dtype[np.float32]]":
-        """The inputs of the distinct requests."""
-        count = self.distinct * self.batch * self.width
-        return np.arange(count, dtype=np.float32).reshape(self.distinct, self.batch, self.width)
-
-    def payloads(self) -> Iterator[Payload]:
-        """Requests with so many different contents."""
-        requests = [
-            encode_request(self.model, {"INPUT0": a}, [tensor(self.width)], {"INPUT0": "FP32"}) for a in self.arrays()
-        ]
-        return itertools.cycle(map(Payload, requests))
+    def encode(self, array: npt.NDArray[np.float32]) -> bytes:
+        return encode_request(self.model, {"INPUT0": array}, [tensor(self.width)], {"INPUT0": "FP32"})

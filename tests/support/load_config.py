@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from loadgen.load.load_config import LoadConfig, Lookup, in_zoo
+from loadgen.targets.open import workload_of
 from servemark.cli import build
 from servemark.documents.commands import Command
 from servemark.documents.commands.measure import Run
@@ -46,3 +47,8 @@ def request_of(workload: str, *flags: str) -> RunRequest:
 
 def config(workload: str = "ranking_tiny", *flags: str, lookup: Lookup = in_zoo) -> LoadConfig:
     return LoadConfig.of(request_of(workload, *flags), lookup)
+
+
+def of_server(url: str, *flags: str, model: str = "m") -> LoadConfig:
+    """The configuration of a run on a model as its server, or the flags, describe it."""
+    return config("", "--model-name", model, "--url", url, *flags, lookup=workload_of)

@@ -1,11 +1,13 @@
-"""A server of raw sockets, for what no well-behaved server does."""
+"""A server of raw sockets, for what no well-behaved server does; and pages at exact paths."""
 
+import json
+import re
 import socket
 import socketserver
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from typing import Self
+from typing import Any, Self
 
 
 @contextmanager
@@ -32,6 +34,36 @@ def raw_server(handle: Callable[[socket.socket], None]) -> Iterator[tuple[int, l
         finally:
             server.shutdown()
             thread.join()
+
+
+@contextmanager
+def pages(known: Mapping[bytes, Any], *, in_chunks: bool = False) -> Iterator[tuple[str, list[bytes]]]:
+    """A server of these answers, which compares paths byte for byte; gives its URL, and the paths that are asked for.
+
+    Bytes are answered as they are, anything else as JSON.
+    """
+    asked: list[bytes] = []
+
+    def talk(connection: socket.socket) -> None:
+        data = b""
+        while got := connection.recv(65536):
+            data += got
+            head, end, rest = data.partition(b"\r\n\r\n")
+            length = re.search(rb"(?i)\r\ncontent-length: (\d+)", head)
+            if not end or len(rest) < int(length[1] if length else 0):
+                continue
+            data = b""
+            asked.append(head.split(b" HTTP/1.1")[0].partition(b" ")[2])
+            found = known.get(asked[-1])
+            body = found if isinstance(found, bytes) else json.dumps(found or {}).encode()
+            status = b"404 Not Found" if found is None else b"200 OK"
+            framed = b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
+            if in_chunks:
+                framed = b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n" % (len(body), body)
+            connection.sendall(b"HTTP/1.1 " + status + b"\r\n" + framed)
+
+    with raw_server(talk) as (port, _):
+        yield f"http://127.0.0.1:{port}", asked
 
 
 class RawServer:

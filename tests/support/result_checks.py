@@ -1,11 +1,24 @@
-"""Checks that every load result must pass, whoever made it."""
+"""A load from the test's own process, and checks that every load result must pass, whoever made it."""
 
 from pathlib import Path
 
+from loadgen.evaluation.measured_run import record
+from loadgen.load.load_config import LoadConfig
+from loadgen.measurement.measurement import Measurement
+from loadgen.measurement.sender import Sender
+from loadgen.targets.open import open_target
 from servemark.figures.registry import count_of, registry
 from servemark.results.schema.header import reason_of
 from tests.support.documents import validated
 from tests.support.locust_run import Result, accounted, the_result
+from tests.support.rendering import shown
+
+
+def run_here(config: LoadConfig) -> tuple[Result, str]:
+    """Run a load; its result, and what a terminal shows of it."""
+    target = open_target(config)
+    result: Result = {**record(Measurement(config, target, Sender(config, target), on_progress=lambda *_: None))}
+    return result, shown(result)
 
 
 def check_schema(result: Result) -> None:

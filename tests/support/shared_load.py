@@ -8,10 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from loadgen.driver.connections import Connections
-from loadgen.driver.event_loop import Driver
-from loadgen.load.arrivals import ClosedLoopArrivals
-from loadgen.sut.channel import Outcome, Payload
+from loadgen.sut.channel import Outcome
 from loadgen.sut.target import Target
 from loadgen.targets.http import control_at
 from loadgen.targets.open import open_target, served_workload
@@ -19,6 +16,7 @@ from loadgen.transport.access import NO_ACCESS
 from servemark.documents.request import RunRequest
 from servemark.workload import Arrays, Sample, Tensor, Workload, get, stack
 from servers import Server
+from tests.golden.load import TargetLoad
 from tests.support.load_config import config
 from tests.support.small_models import DATATYPES
 
@@ -61,15 +59,8 @@ def batches(workload: Workload, batch: int, count: int) -> list[Arrays]:
 def drive(target: Target, *, distinct: int = 20, requests: int = 100, golden: bool = True) -> list[Outcome]:
     """Send the first so many requests again and again; each counts as golden, if any, with its number as the row."""
     target.prepare()
-    stream = itertools.islice(target.payloads(None), distinct)
-    rows = [(number,) if golden else () for number in range(distinct)]
-    payloads = itertools.cycle([Payload(payload.request, row) for payload, row in zip(stream, rows, strict=True)])
-    outcomes: list[Outcome] = []
-    connections = Connections(target.connect, CONCURRENCY)
-    driver = Driver(connections, payloads, timeout_s=30, on_outcome=outcomes.append)
-    driver.run(ClosedLoopArrivals(CONCURRENCY, lambda _now: len(outcomes) >= requests), lambda _: None)
-    connections.close()
-    return outcomes
+    load = TargetLoad(target, distinct, numbered=golden, timeout_s=30)
+    return load.closed(CONCURRENCY, 0, at_least=requests).outcomes
 
 
 def answers(outcomes: list[Outcome], outputs: tuple[Tensor, ...]) -> dict[int, Any]:

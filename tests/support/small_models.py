@@ -64,7 +64,7 @@ def affine(repository: Path, engine: str, *, queue_delay_us: int = 0, instances:
     return artifact
 
 
-def lookup(repository: Path, *, queue_delay_us: int) -> str:
+def lookup(repository: Path) -> str:
     """Write the model for ONNX Runtime and return its name."""
     from onnx import TensorProto, helper, numpy_helper
 
@@ -76,11 +76,11 @@ def lookup(repository: Path, *, queue_delay_us: int) -> str:
         [helper.make_tensor_value_info("ROW", TensorProto.FLOAT, ["batch", 3])],
         [numpy_helper.from_array(TABLE, "TABLE"), numpy_helper.from_array(np.array([1], np.int64), "axes")],
     )
-    _configure(artifact, "onnxruntime", ["ID INT64 1"], ["ROW FP32 3"], queue_delay_us, instances=1)
+    _configure(artifact, "onnxruntime", ["ID INT64 1"], ["ROW FP32 3"])
     return artifact.parts[-3]
 
 
-def passthrough(repository: Path, *, queue_delay_us: int) -> str:
+def passthrough(repository: Path) -> str:
     """Write the model for ONNX Runtime and return its name; its tensors are IN_<datatype> and OUT_<datatype>, 2 x 3."""
     from onnx import helper
 
@@ -94,7 +94,7 @@ def passthrough(repository: Path, *, queue_delay_us: int) -> str:
         [],
     )
     inputs, outputs = ([f"{side}_{name} {name} 2,3" for name in DATATYPES] for side in ("IN", "OUT"))
-    _configure(artifact, "onnxruntime", inputs, outputs, queue_delay_us, instances=1)
+    _configure(artifact, "onnxruntime", inputs, outputs)
     return artifact.parts[-3]
 
 
@@ -110,12 +110,12 @@ def total(repository: Path) -> str:
         [helper.make_tensor_value_info("TOTAL", TensorProto.FLOAT, ["batch", 1])],
         [numpy_helper.from_array(np.array([1], np.int64), "axes")],
     )
-    _configure(artifact, "onnxruntime", ["X FP32 -1"], ["TOTAL FP32 1"], queue_delay_us=0, instances=1)
+    _configure(artifact, "onnxruntime", ["X FP32 -1"], ["TOTAL FP32 1"])
     return artifact.parts[-3]
 
 
 def _configure(
-    artifact: Path, backend: str, inputs: list[str], outputs: list[str], queue_delay_us: int, instances: int
+    artifact: Path, backend: str, inputs: list[str], outputs: list[str], queue_delay_us: int = 0, instances: int = 1
 ) -> None:
     """Write config.pbtxt; a tensor is "NAME DATATYPE DIMS"."""
 

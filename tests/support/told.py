@@ -2,15 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from google.protobuf.message import Message
 
 from loadgen.kserve.grpc_call import UNIMPLEMENTED, GrpcAnswer, Method, enclose
 from loadgen.kserve.grpc_control import OverGrpc
 from loadgen.load.load_config import LoadConfig
-from servemark.workload import Tensor, Workload
-from tests.support.load_config import request_of
+from servemark.workload import Tensor
+from tests.support.any_workload import any_workload
+from tests.support.load_config import config
 
 
 def told(message: bytes | str) -> GrpcAnswer:
@@ -23,15 +23,8 @@ def told(message: bytes | str) -> GrpcAnswer:
 
 def described_config(kind: str, *inputs: Tensor, outputs: Sequence[Tensor], version: str = "") -> LoadConfig:
     """The configuration of a run on the model m with these tensors, at such a server."""
-
-    def nothing(*_: Any) -> Any:
-        """Stand for a network and for samples, which are not asked for."""
-
-    workload = Workload(
-        name="m", title="m", inputs=inputs, outputs=tuple(outputs), max_batch=8, build=nothing, samples=nothing
-    )
     flags = ["--model-name=m", "--url=grpc://told:1", f"--endpoint-type={kind}", f"--model-version={version}"]
-    return LoadConfig.of(request_of("", *flags), lambda _: workload)
+    return config("", *flags, lookup=lambda _: any_workload(inputs, outputs, name="m"))
 
 
 @dataclass(frozen=True)

@@ -27,11 +27,11 @@ triton_only = [needs_triton, pytest.mark.usefixtures("own_logs")]
 """A module's `pytestmark`."""
 
 
-def copy_identity(repository: Path, name: str = "identity", width: int = 64) -> str:
+def copy_identity(repository: Path, name: str = "identity") -> str:
     """Put the benchmarks' model that answers what it is asked into a repository; returns its name."""
     shutil.copytree(IDENTITY, repository / name, ignore=shutil.ignore_patterns("__pycache__"))
-    config = (IDENTITY / "config.pbtxt").read_text().replace('"identity"', f'"{name}"')
-    (repository / name / "config.pbtxt").write_text(config.replace("[ 64 ]", f"[ {width} ]"))
+    config = repository / name / "config.pbtxt"
+    config.write_text(config.read_text().replace('"identity"', f'"{name}"'))
     return name
 
 

@@ -15,7 +15,7 @@ import pytest
 from loadgen.driver.event_loop import EVENTS_AT_ONCE, TICK_NS
 from loadgen.kserve.http_connection import Connection
 from loadgen.sut.channel import Outcome
-from tests.golden.load import Load, constant_ns, payloads
+from tests.golden.load import Load, constant_ns
 from tests.golden.server import GoldenServer
 from tests.loadgen.kserve.test_http_connection import reply, take_request
 from tests.support.locust_run import until
@@ -257,7 +257,7 @@ def test_a_closed_loop_against_a_dead_port_neither_spins_nor_recurses(concurrenc
 def test_large_payloads_both_ways() -> None:
     width = 150_000
     with GoldenServer(inputs=[f"INPUT0:FP32:{width}"], outputs=[f"OUTPUT0:FP32:{width}"]) as server:
-        load = Load(server.port, width=width, requests=payloads(width=width, distinct=3)).closed(2, 0.5)
+        load = Load(server.port, width=width, distinct=3).closed(2, 0.5)
         log = server.requests()
     assert load.kinds == {"ok": len(log)}
     assert len(log) >= 2

@@ -14,27 +14,17 @@ from loadgen.endpoints.messages import AnswerChecker, Encoder, as_array
 from loadgen.transport.access import Access
 from loadgen.transport.http1_head import HEAD_END, Head
 from servemark.errors import InputDataError, OptionError
-from servemark.workload import Tensor, Workload
+from servemark.workload import Tensor
+from tests.support.any_workload import any_workload
 
 X, TEXT = Tensor("x", "FP32", (2,)), Tensor("text", "BYTES", (1,))
 Y = Tensor("y", "INT64", (2,))
 DESCRIBED = '{"about": "%s", "request": {"path": "/p", "body": 1}, "answer": {"row": ""}}'
 
 
-def nothing(*_: Any) -> Any:
-    """Stand for a network and for samples, which are not asked for."""
-
-
-def workload(*inputs: Tensor, max_batch: int = 8) -> Workload:
-    outputs = (Y,)
-    return Workload(
-        name="m", title="m", inputs=inputs, outputs=outputs, max_batch=max_batch, build=nothing, samples=nothing
-    )
-
-
 def body_of(template: Any, arrays: dict[str, Any], *inputs: Tensor, max_batch: int = 8, **more: Any) -> Any:
     endpoint = Endpoint("", RequestForm(path="/p", body=template), AnswerForm(row=""), **more)
-    request = Encoder(endpoint, workload(*inputs, max_batch=max_batch), "h:1", "m")(arrays)
+    request = Encoder(endpoint, any_workload(inputs, [Y], name="m", max_batch=max_batch), "h:1", "m")(arrays)
     head, _, body = request.partition(HEAD_END)
     assert f"Content-Length: {len(body)}".encode() in head
     return json.loads(body)
@@ -65,7 +55,7 @@ def test_what_cannot_be_sent_is_said() -> None:
 def test_a_request_has_each_header_field_once() -> None:
     given = {"HOST": "a.example.com", "content-type": "application/json; charset=utf-8", "X-Team": "a"}
     endpoint = Endpoint("", RequestForm(path="/p", body="{{rows}}", headers=given), AnswerForm(row=""))
-    encoder = Encoder(endpoint, workload(X), "10.0.0.1:80", "m", headers=[("x-team", "b")])
+    encoder = Encoder(endpoint, any_workload([X], [Y]), "10.0.0.1:80", "m", headers=[("x-team", "b")])
     head = encoder({"x": np.array([[1, 2]], "f4")}).partition(HEAD_END)[0].decode().split("\r\n")
     assert head[1:] == [
         "Host: a.example.com", "content-type: application/json; charset=utf-8", "x-team: b", "Content-Length: 11"
@@ -124,7 +114,7 @@ def test_a_pointer_of_each_kind() -> None:
 def test_an_answer_is_judged_by_its_values(document: Any, kind: str | None) -> None:
     checker, body = AnswerChecker((Y,), 2, AnswerForm(rows="/rows")), json.dumps(document).encode()
     head = Head(200, len(body), None, keep_alive=True)
-    assert checker.judge(head, body) == checker.judge(head, body) == checker.judge_values(body) == kind
+    assert checker.judge(head, body) == checker.judge(head, body) == checker.judge_values(head, body) == kind
 
 
 def test_a_form_that_was_right_is_right_again_and_another_is_not() -> None:
@@ -135,7 +125,7 @@ def test_a_form_that_was_right_is_right_again_and_another_is_not() -> None:
     assert checker.judge(head, b'{"rows":[[1,2,3]]}') == "wrong_shape"
     assert checker.judge(head, b'{"rows":[[1,2]]') == "malformed_response"
     assert checker.judge(Head(503, 0, None, keep_alive=True), b"") == "http_503"
-    assert checker.decoded(b'{"rows":[[1,2]]}', [Y])["y"].tolist() == [[1, 2]]
+    assert checker.decode(head, b'{"rows":[[1,2]]}', [Y])["y"].tolist() == [[1, 2]]
 
 
 def test_an_empty_list_is_not_one_number() -> None:

@@ -206,10 +206,8 @@ def test_a_whole_number_that_its_datatype_has_not_is_named(
 
 def of_datatype(datatype: str, values: list[float], folder: Path) -> Any:
     """Read values of a file as a tensor of a datatype."""
-    path = folder / "in.json"
-    path.write_text(json.dumps({"data": [{"x": values}]}))
-    [step] = read_steps(path, replace(STEPPED, inputs=(Tensor("x", datatype, (2,)),)))
-    return step.inputs["x"].tolist()
+    model = any_workload([Tensor("x", datatype, (2,))], [])
+    return steps(folder, {"data": [{"x": values}]}, model)[0].inputs["x"].tolist()
 
 
 def test_streams_follow_each_other_and_have_their_right_outputs(tmp_path: Path) -> None:

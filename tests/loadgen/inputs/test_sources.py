@@ -45,9 +45,13 @@ def test_a_range_is_not_dropped_in_silence() -> None:
         drawn("--input-range", "seq:5:9")
 
 
-def test_one_npz_file_and_a_folder_of_raw_tensors(tmp_path: Path) -> None:
+def test_npz_files_and_a_folder_of_raw_tensors(tmp_path: Path) -> None:
     np.savez(tmp_path / "rows.npz", user=np.array([[1], [2]]), seq=np.zeros((2, 5)))
     assert [s["user"].tolist() for s in drawn("--input-data", str(tmp_path / "rows.npz"))] == [[1], [2]]
+    for name, user in (("b", 2), ("a", 1)):
+        np.savez(tmp_path / f"{name}.npz", user=np.array([user]), seq=np.arange(5), extra=np.zeros(3))
+    (tmp_path / "rows.npz").unlink()
+    assert [s["user"].tolist() for s in drawn("--input-data", str(tmp_path))] == [[1], [2]]
     (tmp_path / "raw").mkdir()
     for name, values in STEP.items():
         (tmp_path / "raw" / name).write_bytes(np.array(values, "i4").tobytes())

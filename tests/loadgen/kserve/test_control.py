@@ -2,11 +2,8 @@
 
 import copy
 import dataclasses
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 from typing import Any
 
 import pytest
@@ -16,8 +13,10 @@ from loadgen.kserve.grpc_call import GrpcAnswer
 from loadgen.kserve.grpc_control import GrpcControl
 from loadgen.kserve.grpc_messages import SERVICE, message
 from servemark.errors import ServerError
-from servemark.workload import Tensor, Workload, get
+from servemark.workload import Tensor, get
+from tests.support.any_workload import any_workload
 from tests.support.locust_run import server_of
+from tests.support.raw_server import pages
 from tests.support.told import Telling, told
 
 TINY = get("ranking_tiny")
@@ -27,26 +26,9 @@ PATH = f"/v2/models/{MODEL}"
 
 @contextmanager
 def answering(answers: dict[str, Any]) -> Iterator[Control]:
-    """A server with these answers: bytes as they are, anything else as JSON; 404 elsewhere."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            answer = answers.get(self.path)
-            self.send_response(404 if answer is None else 200)
-            self.end_headers()
-            self.wfile.write(answer if isinstance(answer, bytes) else json.dumps(answer or {}).encode())
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield Control(f"http://127.0.0.1:{server.server_port}")
-        finally:
-            server.shutdown()
-            thread.join()
+    """A server with these answers by their paths."""
+    with pages({path.encode(): answer for path, answer in answers.items()}) as (url, _):
+        yield Control(url)
 
 
 def metadata(**changes: Any) -> dict[str, Any]:
@@ -96,15 +78,8 @@ def test_more_outputs_than_read_are_accepted() -> None:
 
 
 def test_without_batches_the_whole_shapes_are_compared() -> None:
-    alone = Workload(
-        name="m",
-        title="m",
-        inputs=(Tensor("x", "FP32", (100, 6)),),
-        outputs=(Tensor("y", "FP32", (100, 4)),),
-        max_batch=0,
-        build=TINY.build,
-        samples=TINY.samples,
-    )
+    x, y = Tensor("x", "FP32", (100, 6)), Tensor("y", "FP32", (100, 4))
+    alone = any_workload([x], [y], max_batch=0, served=False)
     tensors = {
         f"{name}puts": [{"name": t.name, "datatype": "FP32", "shape": list(t.shape)}]
         for name, [t] in (("in", alone.inputs), ("out", alone.outputs))

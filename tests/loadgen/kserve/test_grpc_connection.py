@@ -1,7 +1,6 @@
 """Inference over gRPC against grpcio's own server: counts, checks, outputs, errors, and the control plane."""
 
 import contextlib
-import dataclasses
 import socket
 import threading
 import time
@@ -17,16 +16,14 @@ from loadgen.kserve.grpc_call import status_name
 from loadgen.kserve.grpc_control import GrpcControl
 from loadgen.transport.tcp import resolve
 from servemark.errors import ServerError
-from servemark.workload import Tensor, get
 from tests.golden.grpc import ERROR, GoldenGrpc
 from tests.golden.load import constant_ns, tensor
+from tests.support.any_workload import any_workload
 from tests.support.grpc_load import GrpcLoad
 from tests.support.http2_peer import Peer, answering
 from tests.support.raw_server import raw_server
 
-WORKLOAD = dataclasses.replace(
-    get("ranking_tiny"), inputs=(Tensor("INPUT0", "FP32", (64,)),), outputs=(Tensor("OUTPUT0", "FP32", (64,)),)
-)
+WORKLOAD = any_workload([tensor(64, "INPUT0")], [tensor(64)], served=False)
 
 both = pytest.mark.parametrize("streaming", [False, True], ids=["unary", "streaming"])
 

@@ -13,7 +13,6 @@ from loadgen.kserve.http_messages import (
     Asked,
     JsonForm,
     ResponseChecker,
-    decode_outputs,
     encode_request,
     error_message,
 )
@@ -127,7 +126,7 @@ def test_a_right_response_is_right_and_decodes_like_tritonclient(binary: bool) -
     head, body = body_of(document(binary=binary), binary=binary)
     assert checker().judge(head, body) is None
     theirs = InferenceServerClient.parse_response_body(body, header_length=head.json_length)
-    ours = decode_outputs(head, body, [SCORES, IDS])
+    ours = checker().decode(head, body, [SCORES, IDS])
     for name, array in VALUES.items():
         np.testing.assert_array_equal(ours[name], array)
         np.testing.assert_array_equal(theirs.as_numpy(name), array)
@@ -136,7 +135,7 @@ def test_a_right_response_is_right_and_decodes_like_tritonclient(binary: bool) -
 def test_more_outputs_than_asked_for_are_skipped() -> None:
     head, body = body_of(document())
     assert ResponseChecker([IDS], BATCH).judge(head, body) is None
-    decoded = decode_outputs(head, body, [IDS])
+    decoded = checker().decode(head, body, [IDS])
     assert decoded.keys() == {"ids"}
     np.testing.assert_array_equal(decoded["ids"], VALUES["ids"])
 
@@ -330,5 +329,6 @@ def test_parameters_that_are_null_are_none() -> None:
     outputs = [{"name": "y", "datatype": "FP32", "shape": [1, 3], "parameters": None, "data": [1.0, 2.0, 3.0]}]
     body = json.dumps({"model_name": "m", "model_version": None, "parameters": None, "outputs": outputs}).encode()
     head = Head(200, len(body), None, keep_alive=True)
-    assert ResponseChecker(OUTPUTS[:1], 1).judge(head, body) is None
-    assert decode_outputs(head, body, OUTPUTS[:1])["y"].tolist() == [[1, 2, 3]]
+    checker = ResponseChecker(OUTPUTS[:1], 1)
+    assert checker.judge(head, body) is None
+    assert checker.decode(head, body, OUTPUTS[:1])["y"].tolist() == [[1, 2, 3]]

@@ -14,7 +14,7 @@ from loadgen.sut.channel import Outcome
 from servemark.documents.load import Distribution
 from servemark.stats.histogram import Histogram
 from tests.golden.behaviour import Behaviour
-from tests.golden.load import Load, constant_ns, payloads
+from tests.golden.load import Load, constant_ns
 from tests.golden.server import GoldenServer
 from tests.support.measured import outcome
 
@@ -61,7 +61,7 @@ def test_a_stall_of_a_real_server_is_seen_by_every_request_that_was_due_in_it() 
     short: dict[str, Any] = {"stall_s": 0.4, "stall_every_s": 4.0, "stall_phase_s": 1.805}
     arrivals = constant_ns(RATE, 400)
     with GoldenServer(delay_s=DELAY_MS / 1e3, stall_anchor="first_request", **short) as server:
-        load = Load(server.port, connect=128, requests=payloads(distinct=len(arrivals))).open(arrivals)
+        load = Load(server.port, connect=128, distinct=len(arrivals)).open(arrivals)
         log = {entry["crc32"]: entry for entry in server.requests()}
     assert load.kinds == {"ok": len(arrivals)}
     assert len(log) == len(arrivals)

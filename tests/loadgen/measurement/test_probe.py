@@ -10,15 +10,14 @@ import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 
 from loadgen.kserve.grpc_call import UNIMPLEMENTED
-from loadgen.load.load_config import LoadConfig
 from loadgen.measurement.probe import remedy_of, require_answer
-from loadgen.targets.open import open_target, workload_of
+from loadgen.targets.open import open_target
 from servemark.errors import ServerError
 from servemark.workload import Tensor, get
 from tests.golden.grpc import GoldenGrpc
 from tests.golden.methods import GoldenMethods, item_file, ranker_file
 from tests.golden.server import GoldenServer
-from tests.support.load_config import config, request_of
+from tests.support.load_config import config, of_server
 from tests.support.locust_run import server_of
 
 AGAIN = "--request-timeout with more seconds"
@@ -50,8 +49,7 @@ def test_a_first_request(behaviour: dict[str, Any], timeout: str, sent: int, wor
 
 def first_answer(url: str, *flags: str) -> None:
     """Ask a server for the first answer of a model whose tensors are declared."""
-    given = ["--model-name=m", f"--url={url}", "--input=x:FP32:-1,4", "--output=y:FP32:-1,4", *flags]
-    asked = LoadConfig.of(request_of("", *given), workload_of)
+    asked = of_server(url, "--input=x:FP32:-1,4", "--output=y:FP32:-1,4", *flags)
     target = open_target(asked)
     require_answer(target, target.payloads(None), asked, lambda _: None)
 
@@ -61,8 +59,7 @@ def test_a_wrong_shape_names_the_output_and_both_shapes(protocol: str) -> None:
     tensors = {"inputs": ["x:FP32:4"], "outputs": ["y:FP32:4"]}
     golden = GoldenGrpc(model="m", width=4) if protocol == "grpc" else GoldenServer(model="m", **tensors)
     with golden as server:
-        url = f"{protocol}://127.0.0.1:{server.port}"
-        asked = LoadConfig.of(request_of("", "--model-name=m", f"--url={url}"), workload_of)
+        asked = of_server(f"{protocol}://127.0.0.1:{server.port}")
         named = asked.workload.outputs[0].name
         other = replace(asked, workload=replace(asked.workload, outputs=(Tensor(named, "FP32", (9,)),)))
         target = open_target(other)
@@ -116,7 +113,7 @@ def test_a_server_s_error_suggests_what_fits_the_request(
     tensors: list[str], flags: list[str], says: str, not_: str
 ) -> None:
     with GoldenServer(model="m", inputs=tensors, outputs=["y:FP32:4"], error_every=1) as server:
-        asked = LoadConfig.of(request_of("", "--model-name=m", f"--url={server.url}", *flags), workload_of)
+        asked = of_server(server.url, *flags)
         target = open_target(asked)
         target.prepare()
         with pytest.raises(ServerError, match="fails at a first request, http_500") as failed:

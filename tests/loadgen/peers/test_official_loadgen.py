@@ -41,7 +41,7 @@ def plan(scenario: MlperfScenario, **changes: Any) -> Plan:
         "scenario": scenario,
         "expected_qps": 40,
         "expected_latency_ms": DELAY_MS / 2,
-        "min_duration_s": 2.0,
+        "min_duration_s": 1.0,
         "min_queries": 20,
         "latency_ms": 3 * DELAY_MS,
         "percentile": 90,

@@ -32,5 +32,5 @@ def test_an_output_that_is_missing_is_named(described: dict[str, int], words: st
 
 def test_the_first_output_that_is_judged_wrong_is_told() -> None:
     assert judge_outputs({"y": None, "z": 1}, (Z,), [], lambda *_: "wrong_size") == "wrong_size"
-    assert judge_outputs({"y": 0, "z": 1}, (Y, Z), [], lambda seen, _: None if seen else "first") == "first"
+    assert judge_outputs({"y": 0, "z": 1}, (Y, Z), [], lambda seen, *_: None if seen else "first") == "first"
     assert judge_outputs({"y": 1, "z": 1}, (Y, Z), [], lambda *_: None) is None

@@ -9,10 +9,9 @@ import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
 from loadgen.load.load_config import LoadConfig
-from loadgen.targets.open import workload_of
 from tests.golden.load import Load, answers
 from tests.golden.methods import GoldenMethods, item_file, ranker_file
-from tests.support.load_config import request_of
+from tests.support.load_config import of_server
 
 FLAGS = ["--input", "x:FP32:-1,4", "--output", "y:FP32:-1,4"]
 TENSORS = ["--input", "a:FP32:-1,4", "--input", "b:BYTES:-1,2", "--output", "c:FP32:-1,4", "--output", "d:BYTES:-1,2"]
@@ -24,9 +23,7 @@ SCORES: dict[str, Any] = {
 
 
 def resolved(server: GoldenMethods, kind: object, *flags: str) -> LoadConfig:
-    url = f"grpc://127.0.0.1:{server.port}"
-    given = ["--model-name", "m", "--url", url, "--endpoint-type", str(kind), *flags]
-    return LoadConfig.of(request_of("", *given), workload_of)
+    return of_server(f"grpc://127.0.0.1:{server.port}", "--endpoint-type", str(kind), *flags)
 
 
 def sent(kind: object, *flags: str, **behaviour: Any) -> Load:

@@ -1,14 +1,10 @@
 """A server over HTTP: its engine, who serves a run, a connection for each request, paths, names and redirects."""
 
-import contextlib
-import json
 import os
-import re
 import socket
 from collections.abc import Iterator, Sequence
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import AbstractContextManager
 from pathlib import Path
-from threading import Thread
 from typing import Any, cast
 from urllib.parse import quote
 
@@ -30,10 +26,9 @@ from tests.golden.grpc import GoldenGrpc
 from tests.golden.load import Load, TargetLoad, answers, constant_ns, target_at
 from tests.golden.server import GoldenServer
 from tests.support.certificates import Authority, needs_openssl
-from tests.support.load_config import config
-from tests.support.locust_run import run
-from tests.support.raw_server import raw_server
-from tests.support.result_checks import counted_result
+from tests.support.load_config import config, of_server
+from tests.support.raw_server import pages, raw_server
+from tests.support.result_checks import counted_result, run_here
 
 METRICS = """# TYPE nv_inference_request_success counter
 nv_inference_request_success{model="m",version="1"} 3
@@ -48,22 +43,8 @@ DELAY_S = 0.01
 
 @pytest.fixture(scope="module")
 def metrics_url() -> Iterator[str]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(METRICS.encode())
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its base class's name
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/metrics"
-    server.shutdown()
-    thread.join(10)
-    server.server_close()
+    with pages({b"/metrics": METRICS.encode()}) as (url, _):
+        yield f"{url}/metrics"
 
 
 def test_the_instances_of_a_model_say_where_they_run(metrics_url: str) -> None:
@@ -188,9 +169,9 @@ def test_failed_requests_have_no_parts() -> None:
 
 
 def test_a_run_has_the_parts(tmp_path: Path) -> None:
-    flags = ["--model-name", "golden", "--users", "2", "--duration", "0.6", "--warmup", "0.1", "--no-connection-reuse"]
+    flags = ["--concurrency", "2", "--duration", "0.6", "--warmup", "0.1", "--no-connection-reuse"]
     with GoldenServer(delay_s=DELAY_S) as server:
-        done = run("any_model", *flags, "--url", server.url, "--out", str(tmp_path))
+        _, text = run_here(of_server(server.url, *flags, "--out", str(tmp_path), model="golden"))
         received = server.requests()
     result = counted_result(tmp_path, len(received))
     assert len({entry["connection"] for entry in received}) == len(received)
@@ -199,7 +180,7 @@ def test_a_run_has_the_parts(tmp_path: Path) -> None:
     assert "tls.mean" not in result["figures"]
     assert "an address" in why_unknown(result, "connection.dns")
     assert sum(mean["value"] for mean in means) <= result["figures"]["service_time.mean"]["value"] + 1e-6
-    assert "first byte" in done.stdout
+    assert "first byte" in text
 
 
 TENSORS = {
@@ -208,32 +189,9 @@ TENSORS = {
 ANSWER = {"outputs": [{"name": "y", "datatype": "FP32", "shape": [1, 2], "data": [1, 2]}]}
 
 
-@contextlib.contextmanager
-def serving(base: bytes, *, in_chunks: bool = False) -> Iterator[tuple[str, list[bytes]]]:
-    """A KServe v2 server of one model below `base`, which compares paths byte for byte; and the paths asked for."""
-    known = {b"/ready": {}, b"": TENSORS, b"/infer": ANSWER}
-    asked: list[bytes] = []
-
-    def talk(connection: socket.socket) -> None:
-        data = b""
-        while got := connection.recv(65536):
-            data += got
-            head, end, rest = data.partition(b"\r\n\r\n")
-            length = re.search(rb"(?i)\r\ncontent-length: (\d+)", head)
-            if not end or len(rest) < int(length[1] if length else 0):
-                continue
-            data = b""
-            asked.append(head.split(b" HTTP/1.1")[0].partition(b" ")[2])
-            found = known.get(asked[-1].removeprefix(base)) if asked[-1].startswith(base) else None
-            body = json.dumps(found if found is not None else {"error": "unknown"}).encode()
-            status = b"200 OK" if found is not None else b"404 Not Found"
-            framed = b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
-            if in_chunks:
-                framed = b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n" % (len(body), body)
-            connection.sendall(b"HTTP/1.1 " + status + b"\r\n" + framed)
-
-    with raw_server(talk) as (port, _):
-        yield f"http://127.0.0.1:{port}", asked
+def serving(base: bytes, *, in_chunks: bool = False) -> AbstractContextManager[tuple[str, list[bytes]]]:
+    """A KServe v2 server of one model below `base`, and the paths asked for."""
+    return pages({base + b"/ready": {}, base: TENSORS, base + b"/infer": ANSWER}, in_chunks=in_chunks)
 
 
 def drive(url: str, name: str) -> list[Outcome]:

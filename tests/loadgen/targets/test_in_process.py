@@ -11,14 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from loadgen.driver.connections import MS, Connections
-from loadgen.driver.event_loop import Driver
+from loadgen.driver.connections import MS
 from loadgen.load.arrivals import Arrivals, ClosedLoopArrivals, OpenLoopArrivals
 from loadgen.load.load_config import LoadConfig
 from loadgen.sut.channel import Outcome
 from loadgen.targets.in_process import EngineThreads, InProcessTarget
 from servemark.workload import Arrays, get
-from tests.golden.load import constant_ns
+from tests.golden.load import TargetLoad, constant_ns
 from tests.support.load_config import config
 
 TINY = "ranking_tiny"
@@ -66,17 +65,12 @@ def drive(
     tick: Callable[[list[Outcome]], None] = lambda _: None,
 ) -> list[Outcome]:
     """Every outcome, in the order of the schedule; `tick` sees those that there are, about every 5 ms."""
-    outcomes: list[Outcome] = []
     with EngineThreads([partial(_itself, engine) for engine in engines]) as threads:
         target = InProcessTarget(load or config(TINY), threads, {})
-        connections = Connections(target.connect, 256)
-        driver = Driver(connections, target.payloads(None), timeout_s=timeout_s, on_outcome=outcomes.append)
-        try:
-            connections.open_ahead(50)
-            driver.run(arrivals, lambda _: tick(outcomes))
-        finally:
-            connections.close()
-    return sorted(outcomes, key=lambda outcome: outcome.scheduled)
+        sent = TargetLoad(target, 50, connect=50, timeout_s=timeout_s)
+        sent.tick = lambda _: tick(sent.outcomes)
+        sent.drive(arrivals)
+    return sorted(sent.outcomes, key=lambda outcome: outcome.scheduled)
 
 
 def soon(arrivals_ns: list[int]) -> OpenLoopArrivals:

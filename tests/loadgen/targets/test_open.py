@@ -7,25 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from loadgen.load.load_config import LoadConfig
 from loadgen.targets.open import open_target, workload_of
 from servemark.errors import OptionError, ServerError
 from servemark.figures.registry import value_of
-from servemark.workload import Tensor, get
+from servemark.workload import Tensor
 from tests.golden.grpc import GoldenGrpc
 from tests.golden.load import answers
 from tests.golden.server import GoldenServer
-from tests.support.load_config import config, request_of
-from tests.support.locust_run import run, server_of
-from tests.support.result_checks import counted_result
+from tests.support.load_config import config, of_server, request_of
+from tests.support.locust_run import run
+from tests.support.result_checks import counted_result, run_here
 from tests.support.web import forked_workers
 
 NAME = "org/any model"
 INPUTS = ("x/1:0:FP32:-1,4", "ids:INT64:3", "text:BYTES:2", "half:BF16:2", "mask:BOOL:1")
-
-
-def resolved(url: str, *flags: str) -> LoadConfig:
-    return LoadConfig.of(request_of("", "--url", url, *flags), workload_of)
 
 
 @pytest.mark.parametrize("batch", [8, 0])
@@ -33,8 +28,8 @@ def test_every_datatype_with_and_without_batches(batch: int) -> None:
     tensors = {"inputs": [text.replace("x/1:0", "x/1") for text in INPUTS], "optional": ["mask"]}
     outputs = [f"o{text.replace('x/1:0', 'x/1')}" for text in INPUTS[:4]]
     with GoldenServer(model=NAME, **tensors, outputs=outputs, max_batch_size=batch) as server:
-        flags = ["--model-name", NAME, "--model-version", "1", "--shape", "x/1:5,4", "--input-range", "ids:0:30521"]
-        load = resolved(server.url, *flags, *(["--batch-size", "3"] if batch else []))
+        flags = ["--model-version", "1", "--shape", "x/1:5,4", "--input-range", "ids:0:30521"]
+        load = of_server(server.url, *flags, *(["--batch-size", "3"] if batch else []), model=NAME)
         assert load.workload.inputs[0] == Tensor("x/1", "FP32", (-1, 4))
         assert load.workload.inputs[-1].optional
         assert (load.model, load.workload.max_batch) == (NAME, batch)
@@ -48,7 +43,7 @@ def test_every_datatype_with_and_without_batches(batch: int) -> None:
 
 def test_over_grpc_without_a_configuration() -> None:
     with GoldenGrpc(model=NAME) as server:
-        load = resolved(server.url, "--model-name", NAME)
+        load = of_server(server.url, model=NAME)
         assert load.workload.inputs == (Tensor("INPUT0", "FP32", (64,)),)
         assert {*answers(load).kinds} == {"ok"}
 
@@ -72,14 +67,14 @@ def test_a_whole_run_by_two_workers_is_checked_by_validation_data(tmp_path: Path
 def test_a_wrong_answer_is_told_from_validation_data(tmp_path: Path) -> None:
     data = tmp_path / "in.json"
     data.write_text(json.dumps({"data": [{"x": [1.0]}], "validation_data": [{"y": [2.0]}]}))
-    flags = ["--model-name", "m", "--input-data", str(data), "--duration", "0.3", "--warmup", "0", "--users", "1"]
+    flags = ["--input-data", str(data), "--duration", "0.3", "--warmup", "0", "--out", str(tmp_path / "out")]
     with GoldenServer(model="m", inputs=["x:FP32:1"], outputs=["y:FP32:1"]) as server:
-        done = run("any_model", *flags, "--url", server.url, "--out", str(tmp_path / "out"))
-    assert done.returncode == 2
-    assert "output 'y' differs from validation_data's" in done.stdout
-    assert "correct the file, or the model" in done.stdout
-    assert "answers checked, max error 1" in done.stdout
-    assert "golden request" not in done.stdout
+        result, text = run_here(of_server(server.url, *flags))
+    assert result["verdict"]["exit_code"] == 2
+    assert "output 'y' differs from validation_data's" in text
+    assert "correct the file, or the model" in text
+    assert "answers checked, max error 1" in text
+    assert "golden request" not in text
 
 
 @pytest.mark.parametrize(
@@ -96,7 +91,7 @@ def test_what_is_refused_before_a_request(flags: list[str], words: str) -> None:
         GoldenServer(model="m", inputs=["x:FP32:-1,4"], max_batch_size=8) as server,
         pytest.raises((OptionError, ServerError), match=words),
     ):
-        resolved(server.url, "--model-name", "m", *flags)
+        of_server(server.url, *flags)
 
 
 def test_a_name_that_is_no_workload_needs_a_server() -> None:
@@ -111,12 +106,12 @@ def test_a_name_that_is_no_workload_needs_a_server() -> None:
 def test_a_server_without_binary_tensors_gets_json() -> None:
     tensors = {"inputs": ["x:FP32:4", "text:BYTES:1", "n:UINT64:1"], "outputs": ["y:FP32:4", "t:BYTES:1", "m:UINT64:1"]}
     with GoldenServer(model="m", **tensors, configuration=False, json_only=True) as server:
-        load = resolved(server.url, "--model-name", "m")
+        load = of_server(server.url)
         target = open_target(load)
         target.prepare()
         assert {*answers(load).kinds} == {"ok"}
         assert server.log()["rejected"] == 0
-        forced = answers(resolved(server.url, "--model-name", "m", "--input-tensor-format", "binary"))
+        forced = answers(of_server(server.url, "--input-tensor-format", "binary"))
     formats = target.config["input_tensor_format"], target.config["output_tensor_format"]
     assert formats == ("json", "json")
     assert {*forced.kinds} == {"http_500"}
@@ -125,33 +120,30 @@ def test_a_server_without_binary_tensors_gets_json() -> None:
 def test_a_server_that_only_infers_is_driven_in_json() -> None:
     declared = ["--input", "x:FP32:-1,4", "--output", "y:FP32:-1,4"]
     with GoldenServer(model="m", inputs=["x:FP32:4"], outputs=["y:FP32:4"], infer_only=True, json_only=True) as server:
-        assert {*answers(resolved(server.url, "--model-name", "m", *declared)).kinds} == {"ok"}
-        assert {*answers(resolved(server.url, "--model-name", "n", *declared)).kinds} == {"http_404"}
+        assert {*answers(of_server(server.url, *declared)).kinds} == {"ok"}
+        assert {*answers(of_server(server.url, *declared, model="n")).kinds} == {"http_404"}
         with pytest.raises(ServerError, match="does not serve 'm'"):
-            resolved(server.url, "--model-name", "m")
+            of_server(server.url)
     with pytest.raises(ServerError, match="no server answers"):
-        resolved(server.url, "--model-name", "m", *declared)
+        of_server(server.url, *declared)
 
 
 @pytest.mark.parametrize(("inputs", "outputs"), [("json", "binary"), ("binary", "json"), ("json", "json")])
 def test_json_where_it_is_asked_for(inputs: str, outputs: str) -> None:
     flags = ["--input-tensor-format", inputs, "--output-tensor-format", outputs]
     with GoldenServer(model="m", inputs=["x:FP32:4"], outputs=["y:FP32:4"]) as server:
-        assert {*answers(resolved(server.url, "--model-name", "m", *flags)).kinds} == {"ok"}
+        assert {*answers(of_server(server.url, *flags)).kinds} == {"ok"}
     with pytest.raises(OptionError, match="JSON tensors are for HTTP"):
         config("ranking_tiny", "--url", "grpc://h:1", *flags)
 
 
 def test_what_fails_on_every_request_fails_once_with_the_server_s_words(tmp_path: Path) -> None:
     """A server's own model; of a built-in one: tests/loadgen/measurement/test_probe.py."""
-    flags = ["--model-name", "ranking_tiny_onnxruntime", "--duration", "0.3", "--users", "2", "--out", str(tmp_path)]
-    with server_of(get("ranking_tiny"), error_every=1) as server:
-        done = run("any_model", *flags, "--url", server.url)
-        sent = len(server.requests())
-    assert done.returncode == 3
-    words = "ranking_tiny_onnxruntime fails at a first request, http_500: HTTP 500: golden error on request"
-    assert words in done.stderr
-    assert sent == 3
+    words = "m fails at a first request, http_500: HTTP 500: golden error on request"
+    with GoldenServer(model="m", inputs=["x:FP32:1"], error_every=1) as server:
+        with pytest.raises(ServerError, match=words):
+            run_here(of_server(server.url, "--duration", "0.3", "--out", str(tmp_path)))
+        assert len(server.requests()) == 3
     assert not list(tmp_path.iterdir())
 
 
@@ -161,18 +153,18 @@ def test_tensors_are_declared_for_a_server_without_metadata() -> None:
     declared += ["--output", "y:FP64:-1,4,said:INT64:-1,2"]
     with GoldenServer(model="m", **tensors, metadata=False, configuration=False) as server:
         with pytest.raises((OptionError, ServerError), match="--input NAME:FP32:-1,4 --output NAME:FP32:-1,3"):
-            resolved(server.url, "--model-name", "m")
-        load = resolved(server.url, "--model-name", "m", "--batch-size", "3", *declared)
+            of_server(server.url)
+        load = of_server(server.url, "--batch-size", "3", *declared)
         assert {*answers(load).kinds} == {"ok"}
         assert {entry["batch"] for entry in server.requests()} == {3}
-        short = resolved(server.url, "--model-name", "m", "--input", "x:FP64:4,ids:INT64:2", "--output", declared[-1])
+        short = of_server(server.url, "--input", "x:FP64:4,ids:INT64:2", "--output", declared[-1])
         assert short.workload.max_batch == 0
         with pytest.raises(
             OptionError, match="--input and --output describe a model of the server's, and ranking_tiny"
         ):
-            LoadConfig.of(request_of("ranking_tiny", "--url", server.url, *declared), workload_of)
+            config("ranking_tiny", "--url", server.url, *declared, lookup=workload_of)
         with pytest.raises(ServerError, match="'m' as declared: input 'x' has the datatype 'FLOAT'"):
-            resolved(server.url, "--model-name", "m", "--input", "x:FLOAT:4", "--output", "y:FP32:4")
+            of_server(server.url, "--input", "x:FLOAT:4", "--output", "y:FP32:4")
 
 
 LARGE, RESPONSES = 602_112, 200

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from loadgen.sut.channel import Payload
 from loadgen.targets.http import HttpTarget
@@ -86,21 +85,6 @@ def test_golden_requests_are_among_those_of_a_trace(tmp_path: Path) -> None:
     assert requests[1].request == requests[8].request != requests[2].request
 
 
-def test_json_in_perf_analyzers_forms(tmp_path: Path) -> None:
-    file = tmp_path / "in.json"
-    other = {"user": {"content": [4], "shape": [1]}, "seq": {"content": [5, 4, 3, 2, 1]}}
-    file.write_text(json.dumps({"data": [STEP, [other, STEP]]}))
-    found = [decode(p)["user"][0, 0] for p in take(6, "ranking_tiny", "--input-data", str(file))]
-    assert found == [3, 4, 3, 3, 4, 3]
-
-
-def test_npz_files_in_order_of_name(tmp_path: Path) -> None:
-    for name, user in (("b", 2), ("a", 1)):
-        np.savez(tmp_path / f"{name}.npz", user=np.array([user]), seq=np.arange(5), extra=np.zeros(3))
-    found = [decode(p)["user"][0, 0] for p in take(3, "ranking_tiny", "--input-data", str(tmp_path))]
-    assert found == [1, 2, 1]
-
-
 def test_fewer_samples_than_a_batch_go_round(tmp_path: Path) -> None:
     file = tmp_path / "in.json"
     file.write_text(json.dumps({"data": [STEP]}))
@@ -116,13 +100,6 @@ def test_a_trace_that_names_too_many_samples_is_refused(tmp_path: Path) -> None:
         take(1, "ranking_tiny", "--arrival-trace", str(trace), "--input-data", str(data))
     with pytest.raises(InputDataError, match="--batch-size 1"):
         take(1, "ranking_tiny", "--arrival-trace", str(trace), "--batch-size", "2")
-
-
-def test_a_corrupt_picture_is_named(tmp_path: Path) -> None:
-    Image.new("RGB", (300, 300)).save(tmp_path / "a.jpg")
-    (tmp_path / "b.jpg").write_bytes((tmp_path / "a.jpg").read_bytes()[:300])
-    with pytest.raises(InputDataError, match=r"b\.jpg is not a readable picture"):
-        take(1, "resnet50", "--input-data", str(tmp_path))
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ from servemark.workload import Tensor
 from tests.golden.grpc import GoldenGrpc
 from tests.golden.load import Load, TargetLoad, target_at
 from tests.golden.server import GoldenServer
-from tests.support.locust_run import run
-from tests.support.result_checks import counted_result
+from tests.support.load_config import of_server
+from tests.support.result_checks import counted_result, run_here
 
 BOTH = ("--request-compression", "gzip", "--response-compression", "gzip")
 ZEROS = ("--input-data", "zero")
@@ -60,15 +60,15 @@ def test_an_answer_is_judged_by_what_it_holds() -> None:
 
 
 def test_a_run_says_what_was_saved_and_that_a_server_does_not_compress(tmp_path: Path) -> None:
-    flags = ["--model-name", "golden", "--duration", "0.5", "--warmup", "0.1", *BOTH[2:]]
+    flags = ["--duration", "0.5", "--warmup", "0.1", *BOTH[2:]]
     for compresses in (True, False):
         out = tmp_path / str(compresses)
         with GoldenServer(compresses=compresses) as server:
-            done = run("any_model", *flags, "--url", server.url, "--out", str(out))
+            _, text = run_here(of_server(server.url, *flags, "--out", str(out), model="golden"))
             received = server.requests()
         result = counted_result(out, len(received))
         assert value_of(result, "compression.compressed_answers") == (len(received) if compresses else 0)
-        assert ("no answer came compressed" in done.stdout) is not compresses
+        assert ("no answer came compressed" in text) is not compresses
         assert value_of(result, "compression.request_bytes") is None
 
 

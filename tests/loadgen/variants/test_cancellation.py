@@ -17,9 +17,10 @@ from tests.golden.load import constant_ns
 from tests.golden.server import GoldenServer
 from tests.support.grpc_load import GrpcLoad
 from tests.support.http2_peer import Peer, answer, answering, plain
-from tests.support.locust_run import run, the_result
+from tests.support.load_config import of_server
+from tests.support.locust_run import the_result
 from tests.support.raw_server import raw_server
-from tests.support.result_checks import check_schema
+from tests.support.result_checks import check_schema, run_here
 
 
 def marked(share: float, count: int, seed: str = "1") -> list[bool]:
@@ -38,13 +39,15 @@ def test_the_places_are_those_of_the_seed() -> None:
     assert len({marked(0.05, 400)[start : start + 20].index(True) for start in range(0, 400, 20)}) > 5
 
 
-def settings(tmp_path: Path, url: str, *flags: str) -> list[str]:
-    load = ["--duration", "1.2", "--warmup", "0.2", "--request-cancellation", "25%:40ms"]
-    return ["--model-name", "golden", "--url", url, *load, "--out", str(tmp_path), *flags]
+def measured(tmp_path: Path, url: str, *flags: str) -> str:
+    """Run such a load; what a terminal shows of it."""
+    load = ["--duration", "1.2", "--warmup", "0.2", "--request-cancellation", "25%:40ms", "--out", str(tmp_path)]
+    return run_here(of_server(url, *load, *flags, model="golden"))[1]
 
 
-def check(result: Any, received: int) -> tuple[int, int]:
+def check(tmp_path: Path, received: int) -> tuple[int, int]:
     """Return how many of how many were given up."""
+    result = the_result(tmp_path)
     check_schema(result)
     of, cancelled, answered = (
         count_of(result, f"cancellation.{name}") for name in ("requests", "cancelled", "answered")
@@ -60,18 +63,18 @@ def check(result: Any, received: int) -> tuple[int, int]:
 
 def test_over_http_the_connection_is_closed(tmp_path: Path) -> None:
     with GoldenServer(delay_s=0.15) as server:
-        done = run("any_model", *settings(tmp_path, server.url, "--request-rate", "60"))
+        text = measured(tmp_path, server.url, "--request-rate", "60")
         requests = server.requests()
-    cancelled, of = check(the_result(tmp_path), len(requests))
+    cancelled, of = check(tmp_path, len(requests))
     assert sum(entry["written_ns"] is None for entry in requests) >= cancelled
-    assert f"cancelled: {cancelled:,} of {of:,} requests" in done.stdout
+    assert f"cancelled: {cancelled:,} of {of:,} requests" in text
 
 
 def test_over_grpc_the_call_is_cancelled_and_the_connection_goes_on(tmp_path: Path) -> None:
     with GoldenGrpc(delay_s=0.15) as server:
-        run("any_model", *settings(tmp_path, server.url, "--users", "4"))
+        measured(tmp_path, server.url, "--concurrency", "4")
         log = server.log()
-    cancelled, _ = check(the_result(tmp_path), log["requests"])
+    cancelled, _ = check(tmp_path, log["requests"])
     assert log["cancelled"] >= cancelled
     assert len(log["peers"]) <= 5  # the first request has a connection of its own
 

@@ -3,6 +3,7 @@
 import itertools
 import socket
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -80,8 +81,8 @@ def streamed(*, last: bool = False, error: str = "", outputs: bool = True) -> by
 def stream(judged: list[bytes]) -> DecoupledStream:
     """A stream that waits for the answers to a request; nothing is sent."""
     nowhere = Address(socket.AF_INET, ("127.0.0.1", 1))
-    method = Method("/m", "h", 1 << 20, judged.append)
-    channel = DecoupledStream(nowhere, method)
+    reader: Any = SimpleNamespace(judge=judged.append)
+    channel = DecoupledStream(nowhere, Method("/m", "h", 1 << 20, reader))
     channel.state = State.BUSY
     return channel
 

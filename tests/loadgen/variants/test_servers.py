@@ -13,9 +13,8 @@ from servemark.figures.registry import count_of
 from tests.golden.grpc import GoldenGrpc
 from tests.golden.load import TargetLoad, constant_ns, target_at
 from tests.golden.server import GoldenServer
-from tests.support.load_config import request_of
-from tests.support.locust_run import run
-from tests.support.result_checks import counted_result
+from tests.support.load_config import of_server, request_of
+from tests.support.result_checks import counted_result, run_here
 
 
 class Shared(TargetLoad):
@@ -74,10 +73,10 @@ def test_a_server_that_dies_has_failures_and_the_other_has_none(loop: str) -> No
 
 
 def test_a_run_has_a_figure_for_each_server(tmp_path: Path) -> None:
-    flags = ["--model-name", "golden", "--request-rate", "100", "--duration", "1.5", "--warmup", "0.2"]
+    flags = ["--request-rate", "100", "--duration", "1", "--warmup", "0.2", "--out", str(tmp_path)]
     with GoldenServer(delay_s=0.02) as slow, GoldenServer(error_every=4) as failing:
         urls = ["--url", slow.url, "--url", failing.url]
-        done = run("any_model", *flags, "--url", f"{slow.url},{failing.url}", "--out", str(tmp_path))
+        _, text = run_here(of_server(f"{slow.url},{failing.url}", *flags, model="golden"))
         assert request_of("golden", *urls).server.url == f"{slow.url},{failing.url}"
         received = [len(server.requests()) for server in (slow, failing)]
     result = counted_result(tmp_path, sum(received))
@@ -89,7 +88,7 @@ def test_a_run_has_a_figure_for_each_server(tmp_path: Path) -> None:
     assert (failed[0], second["errors_by_kind"]) == (0, result["details"]["errors"]["by_kind"])
     assert failed[1] == count_of(result, "errors.count")
     assert first["figures"]["latency.min"]["value"] >= 20
-    assert f"http_500 {failed[1]}" in done.stdout
+    assert f"http_500 {failed[1]}" in text
 
 
 @pytest.mark.parametrize(
