@@ -14,7 +14,6 @@ from servemark.repository.model_config import Settings
 from servemark.results import directory
 from servemark.results.schema.search import TuningDocument
 from servemark.runs.server import export_where_needed, needs_export
-from servemark.search.trial import InterruptedTuning
 from servemark.search.tuning import tune_entry, write_tuning, write_winner
 from servemark.views.kinds.tuning import comment
 from servemark.views.render.terminal import show
@@ -36,12 +35,7 @@ def tune(options: Tune) -> int:
     options.require_fixed_warmup()
     config = resolved(options.request(options.workload))
     folder = resumed(options.resume) or directory.new_directory(config.out, f"tune-{config.model}")
-    try:
-        document = _tuned(config, options, folder)
-    except InterruptedTuning as cut:
-        if cut.document and not options.json:
-            show(cut.document)
-        raise
+    document = _tuned(config, options, folder)
     conclude(folder, document, options)
     return int(CODES[document["outcome"]])
 
@@ -64,6 +58,7 @@ def _tuned(config: LoadConfig, options: Tune, folder: Path) -> TuningDocument:
         resume=bool(options.resume),
         oversubscribe=options.oversubscribe,
         despite_busy=options.despite_busy,
+        on_cut=(lambda _: None) if options.json else show,
     )
     written = reason = None
     if document["winner"] is None:

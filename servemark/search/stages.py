@@ -2,7 +2,7 @@
 
 import statistics
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from servemark.campaign import interleaved
@@ -14,7 +14,7 @@ from servemark.results.verdict import About, Kind, about
 from servemark.search.points import Point, busy
 from servemark.search.posterior import START_SHARE, TOLERANCE, Bounds, MaxRate, search
 from servemark.search.refinement import MIN_ROUNDS, ROUND_RUNS, rate_ratio, refine_rate
-from servemark.search.trial import Bench, Candidate, CandidateScore, InterruptedTuning, Objective, Space, Trial, Tuning
+from servemark.search.trial import Bench, Candidate, CandidateScore, Objective, Space, Trial, Tuning
 from servemark.stats.percentiles import samples_needed
 from servemark.stats.ratios import Ratio
 
@@ -105,18 +105,28 @@ class TrialLedger:
         return trial
 
 
-def tune(bench: Bench, space: Space, objective: Objective, budget_s: float, *, stop_when_busy: bool = False) -> Tuning:
+def tune(
+    bench: Bench,
+    space: Space,
+    objective: Objective,
+    budget_s: float,
+    *,
+    stop_when_busy: bool = False,
+    on_cut: Callable[[Tuning], None] = lambda _: None,
+) -> Tuning:
     """Search the space, from its present configuration, for the one with the highest rate within the objective.
 
     Differences within the noise are resolved in favour of the present configuration, then of the one that changes
     least. `stop_when_busy` ends it where other work disturbs the first runs at a rate. Raises ServerError if the
-    present one cannot be used, OptionError if it is too slow for a run to hold enough requests, InterruptedTuning.
+    present one cannot be used, OptionError if it is too slow for a run to hold enough requests, KeyboardInterrupt after
+    `on_cut` has what is known.
     """
     running = _Search(bench, space, objective, budget_s, stop_when_busy=stop_when_busy)
     try:
         return running.run()
     except KeyboardInterrupt:
-        raise InterruptedTuning(running.so_far()) from None
+        on_cut(running.so_far())
+        raise
 
 
 class _OutOfBudgetError(Exception):

@@ -11,7 +11,6 @@ from servemark.results.schema.search import (
     CandidateSettings,
     Lacked,
     SearchSpace,
-    TuningDocument,
 )
 from servemark.results.schema.search import TuningOutcome as Outcome
 from servemark.search.points import Point
@@ -240,13 +239,3 @@ class Tuning:
     def standing(self, candidate: Candidate) -> CandidateScore:
         """Return the score of a candidate that was tried."""
         return next(standing for standing in self.standings if standing.candidate == candidate)
-
-
-class InterruptedTuning(KeyboardInterrupt):
-    """A tuning that was cut short, with what it knows, and its document where there is one."""
-
-    document: TuningDocument | None = None
-
-    def __init__(self, tuning: Tuning) -> None:
-        super().__init__()
-        self.tuning = tuning

@@ -42,7 +42,7 @@ from servemark.runs.server import address_of
 from servemark.search.max_rate import identity
 from servemark.search.points import point_of
 from servemark.search.stages import tune
-from servemark.search.trial import Bench, Candidate, CandidateScore, InterruptedTuning, Objective, Space, Trial, Tuning
+from servemark.search.trial import Bench, Candidate, CandidateScore, Objective, Space, Trial, Tuning
 from servemark.stats.unknown import explained, or_unknown, unknown
 from servers.launch.server import load_model, unload_model
 
@@ -237,12 +237,13 @@ def tune_entry(
     resume: bool = False,
     oversubscribe: bool = False,
     despite_busy: bool = True,
+    on_cut: Callable[[TuningDocument], None] = lambda _: None,
 ) -> TuningDocument:
     """Tune an entry from one of its configurations; return the document, whose `written` is still empty.
 
     `config` has the objective and the length of a run at a rate; its load is not used. The model repository is only
     read. Without `despite_busy` it ends where other work disturbs the first runs at a rate. Raises OptionError,
-    ServerError (see `stages.tune`) and KeyboardInterrupt, after which the folder has what is known.
+    ServerError (see `stages.tune`) and KeyboardInterrupt, after the folder and `on_cut` have what is known.
     """
     slo = latency_objective(config.slo)
     if slo is None:
@@ -265,14 +266,14 @@ def tune_entry(
     objective = Objective(slo.percentile, slo.limit, config.duration_s)
     campaign = Campaign(folder, asked, resume=resume)
     with campaign, ServedBench(config, config_text, space, folder) as bench:
-        try:
-            trials = in_turns(campaign, bench.trial)
-            tuning = tune(trials, space, objective, budget_s, stop_when_busy=not despite_busy)
-        except InterruptedTuning as cut:
-            if any(standing.candidate == space.present for standing in cut.tuning.standings):
-                document = _document(config, cut.tuning, space, bench.text, budget_s, INTERRUPTED)
-                cut.document = write_tuning(folder, document, written=None, reason="cut short")
-            raise
+
+        def write(tuning: Tuning) -> None:
+            if any(standing.candidate == space.present for standing in tuning.standings):
+                document = _document(config, tuning, space, bench.text, budget_s, INTERRUPTED)
+                on_cut(write_tuning(folder, document, written=None, reason="cut short"))
+
+        trials = in_turns(campaign, bench.trial)
+        tuning = tune(trials, space, objective, budget_s, stop_when_busy=not despite_busy, on_cut=write)
     return _document(config, tuning, space, bench.text, budget_s)
 
 

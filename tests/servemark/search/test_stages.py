@@ -15,7 +15,7 @@ from servemark.results.directory import JOURNAL
 from servemark.search.posterior import TOLERANCE
 from servemark.search.refinement import MIN_ROUNDS
 from servemark.search.stages import tune
-from servemark.search.trial import Candidate, InterruptedTuning, Space, Trial, Tuning
+from servemark.search.trial import Candidate, Space, Trial, Tuning
 from servemark.search.tuning import in_turns
 from tests.support.tuning_server import (
     CONFIG,
@@ -278,10 +278,12 @@ def test_what_other_work_has_kept_from_ending_lacks_the_machine_and_not_the_budg
 def test_a_tuning_that_is_cut_short_has_an_answer() -> None:
     server = Server(two_instances_are_best)
     server.stop_at = 8
-    with pytest.raises(InterruptedTuning) as cut:
-        tuned(server)
-    assert (cut.value.tuning.outcome, cut.value.tuning.lacked) == ("undecided", None)
-    assert cut.value.tuning.reason.startswith("cut short; ")
+    known: list[Tuning] = []
+    with pytest.raises(KeyboardInterrupt):
+        tune(server.trial, SPACE, OBJECTIVE, PLENTY_S, on_cut=known.append)
+    [tuning] = known
+    assert (tuning.outcome, tuning.lacked) == ("undecided", None)
+    assert tuning.reason.startswith("cut short; ")
 
 
 # The budget
