@@ -78,6 +78,17 @@ def measure_batches(order: Order, batches: Sequence[int]) -> Timed:
     return Timed(measured, found)
 
 
+def timed_apart(order: Order, batches: Sequence[int]) -> Timed:
+    """Do that in a process of its own, for the batches that the workload takes. Raises `own_process.ERRORS`."""
+    sizes = [each for each in batches if each <= get(order.workload).max_batch]
+    return apart(measure_batches, order, sizes, timeout_s=STEP_S)
+
+
+def batches_beside_one(text: str) -> list[int]:
+    """Read --batches. Raises OptionError."""
+    return [] if text == "none" else [whole("--batches", each, 2) for each in text.split(",")]
+
+
 @explained
 def _timed(run: Callable[[Arrays], Arrays], order: Order, alone_ms: float) -> TimedBatch:
     batch = order.batch_size
@@ -106,7 +117,6 @@ def begin(name: str, options: Characterise) -> Characterisation:
     # The smallest first: a run that is interrupted has most of them.
     workloads = sorted(chosen(name, options.only), key=lambda each: each.flops or 0)
     contenders = contenders_of(options)
-    batches = [] if options.batches == "none" else [whole("--batches", each, 2) for each in options.batches.split(",")]
     rows: list[CharacterisedWorkload] = [_row(workload.name) for workload in workloads]
     if options.size >= len(rows):
         raise OptionError(
@@ -119,7 +129,7 @@ def begin(name: str, options: Characterise) -> Characterisation:
         "suite": name,
         "device": options.device,
         "engines": [each.label for each in contenders],
-        "batches": [1, *batches],
+        "batches": [1, *batches_beside_one(options.batches)],
         "duration_s": options.duration_s,
         "starts": options.starts,
         "size": options.size,
@@ -232,8 +242,7 @@ class Characterised:
         try:
             export_where_needed([name], contender.engine, self._repository, contender.precision)
             begun, watch = time.monotonic(), watching()
-            sizes = [each for each in document["batches"][1:] if each <= get(name).max_batch]
-            timed = apart(measure_batches, order, sizes, timeout_s=STEP_S)
+            timed = timed_apart(order, document["batches"][1:])
             found, batches = engine_profile(contender.engine, timed.profile, document["ceiling"]), timed.batches
         except ERRORS as error:
             found = failed(contender.engine, words(error))

@@ -7,5 +7,5 @@ from servemark.synthesis.run import synthesise as make
 
 def synthesise(options: Synthesise) -> None:
     """Make the network."""
-    folder, document = make(list(options.workloads), options, options.out, options.model_repository)
+    folder, document = make(options)
     conclude(folder, document, options)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Self
+from typing import Any
 from unittest.mock import patch
 
 from kernels.families import attention, convolution, embedding, fully_connected, gemm, layer_norm, recurrent
@@ -15,15 +15,15 @@ from kernels.families.activation import Activation
 from kernels.measurement.device import Device
 from kernels.tracing.calls import Call
 from kernels.tracing.workload import trace_apart
-from servemark.characterise.run import ENGINE_S, measure_batches
+from servemark.characterise.run import ENGINE_S, batches_beside_one, timed_apart
 from servemark.compare.interleaved.contenders import Contender, parse_contenders
 from servemark.documents.commands.understand import Synthesise
 from servemark.errors import OptionError
-from servemark.machine.own_process import ERRORS, apart, words
+from servemark.machine.own_process import ERRORS, words
 from servemark.output import note
 from servemark.profiling.document import engine_profile
-from servemark.profiling.measure import Order as Profiled
-from servemark.quantities import duration_text, figure, whole
+from servemark.profiling.measure import Order
+from servemark.quantities import duration_text, figure
 from servemark.repository.entry import FULL
 from servemark.results import directory as results
 from servemark.results.schema.header import opening
@@ -55,7 +55,6 @@ from servemark.synthesis.plan import STEPS, Chain, Target, ordered, search_chain
 from servemark.workload import get
 from servemark.workload.registry import WORKLOADS, check_name
 
-STEP_S = 900.0
 FEWEST_CONTEXTS = 3
 ROUNDS_S = 3.0
 Context = tuple[str, int]
@@ -164,57 +163,51 @@ def _activation(after: Sequence[Call], layer: Dense) -> str:
     return ""
 
 
-@dataclass(frozen=True)
-class Order:
-    """The workloads, engines and batch sizes that are timed."""
+class Timing:
+    """Times the network, the given and the held-out workloads on each engine, at each batch size."""
 
-    given: Sequence[str]
-    held_out: Sequence[str]
-    contenders: Sequence[Contender]
-    batches: Sequence[int]
-    repository: Path
-
-    @classmethod
-    def of(cls, given: Sequence[str], options: Synthesise, repository: Path) -> Self:
-        """Read it from the options. Raises OptionError."""
-        asked = options.batches
-        batches = [] if asked == "none" else [whole("--batches", each, 2) for each in asked.split(",")]
+    def __init__(self, options: Synthesise) -> None:
+        """Read the options. Raises OptionError."""
+        self._options = options
+        self._contenders = parse_contenders(options.engines, FULL)
+        self._batches = batches_beside_one(options.batches)
+        self._beside = [*options.workloads, *options.held_out]
         for name in options.held_out:
             get(name)  # before anything is begun
-        return cls(given, options.held_out, parse_contenders(options.engines, FULL), batches, repository)
 
     def about_s(self) -> float:
         """Return about how long it takes (s), exports left out."""
-        return (1 + len(self.given) + len(self.held_out)) * len(self.contenders) * ENGINE_S
+        return (1 + len(self._beside)) * len(self._contenders) * ENGINE_S
 
     def measure(self, document: Synthesis) -> None:
-        """Time the network, the given and the held-out workloads on each engine, and compare them in the document."""
+        """Time all of them, and compare them in the document."""
         places = filter(None, [document["file"], os.environ.get(WORKLOADS)])
         times: dict[str, Times] = {}
         shares: dict[str, Shares] = {}
         with patch.dict(os.environ, {WORKLOADS: os.pathsep.join(places)}):  # for the processes that time it
-            for name in [document["name"], *self.given, *self.held_out]:
-                timed = [self._timed(name, contender) for contender in self.contenders]
+            for name in [document["name"], *self._beside]:
+                timed = [self._timed(name, contender) for contender in self._contenders]
                 times[name] = {key: ms for found, _ in timed for key, ms in found.items()}
                 shares[name] = {key: share for _, found in timed for key, share in found.items()}
-        ours, given = times[document["name"]], [times[name] for name in self.given]
-        contexts = [(contender.label, batch) for contender in self.contenders for batch in (1, *self.batches)]
+        names, ours = self._options.workloads, times[document["name"]]
+        given = [times[name] for name in names]
+        contexts = [(contender.label, batch) for contender in self._contenders for batch in (1, *self._batches)]
         document["contexts"] = [_context(each, ours, given) for each in contexts]
-        document["shares"] = _shares(shares[document["name"]], [shares[name] for name in self.given])
-        document["held_out"] = [_held_out(name, ours, times[name]) for name in self.held_out]
+        document["shares"] = _shares(shares[document["name"]], [shares[name] for name in names])
+        document["held_out"] = [_held_out(name, ours, times[name]) for name in self._options.held_out]
 
     def _timed(self, name: str, contender: Contender) -> tuple[Times, Shares]:
         """Time one workload on one engine in a process of its own. A failure is noted, and has no times."""
-        order = Profiled(name, contender.engine, self.repository, precision=contender.precision, rounds_s=ROUNDS_S)
+        engine, repository = contender.engine, self._options.model_repository
+        order = Order(name, engine, repository, precision=contender.precision, rounds_s=ROUNDS_S)
         try:
-            export_where_needed([name], contender.engine, self.repository, contender.precision)
-            sizes = [each for each in self.batches if each <= get(name).max_batch]
-            timed = apart(measure_batches, order, sizes, timeout_s=STEP_S)
+            export_where_needed([name], engine, repository, contender.precision)
+            timed = timed_apart(order, self._batches)
         except ERRORS as error:
             note(f"{name} on {contender.label}: {words(error)}")
             return {}, {}
         times = {(contender.label, e["batch_size"]): e["ms"] for e in timed.batches if e["ms"] is not None}
-        profile = engine_profile(contender.engine, timed.profile, None)
+        profile = engine_profile(engine, timed.profile, None)
         note(f"{name} on {contender.label}: {figure(times.get((contender.label, 1)))} ms")
         return times, {(contender.label, each["name"]): each["share"] for each in profile["categories"]}
 
@@ -267,24 +260,25 @@ class Made:
         return Layers(name, (*convolutions, *self.layers))
 
 
-def synthesise(given: Sequence[str], options: Synthesise, out: Path, repository: Path) -> tuple[Path, Synthesis]:
+def synthesise(options: Synthesise) -> tuple[Path, Synthesis]:
     """Make the network and measure it; return its result directory, made once the network is there, and its document.
 
     Raises OptionError, ServerError.
     """
+    given = options.workloads
     check_name(options.name, "--name")
     if twice := sorted({*given} & {*options.held_out}):
         raise OptionError(f"{twice[0]} is given and held out", fix="leave one out")
-    order = Order.of(given, options, repository) if options.engines else None
-    about_s = len(given) * TRACE_S + SEARCH_S + (order.about_s() if order else 0.0)
-    note(f"{len(given)} workloads: about {duration_text(about_s)}{', missing exports on top' if order else ''}")
+    timing = Timing(options) if options.engines else None
+    about_s = len(given) * TRACE_S + SEARCH_S + (timing.about_s() if timing else 0.0)
+    note(f"{len(given)} workloads: about {duration_text(about_s)}{', missing exports on top' if timing else ''}")
     known = [_traced(name) for name in given]
     begun = time.monotonic()
     made = make(known, options.seed)
     spent_s = time.monotonic() - begun
     found = made.as_layers(options.name)
     note(f"{options.name}: {_counted(found)}, found in {spent_s:.0f} s")
-    folder = results.new_directory(out, f"synthesis-{options.name}")
+    folder = results.new_directory(options.out, f"synthesis-{options.name}")
     file = folder / f"{options.name}.py"
     command = f"{' '.join(given)} --name {options.name} --seed {options.seed}"
     file.write_text(written(options.name, made.chain, made.layers, given, command))
@@ -306,8 +300,8 @@ def synthesise(given: Sequence[str], options: Synthesise, out: Path, repository:
         "held_out": [],
     }
     results.write(folder, document)
-    if order:
-        order.measure(document)
+    if timing:
+        timing.measure(document)
         results.write(folder, document)
     return folder, document
 

@@ -3,6 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
+import msgspec
+
 from servemark.characterise.run import begin
 from servemark.documents.commands.understand import Characterise
 from servemark.profiling.document import engine_profile, failed
@@ -21,13 +23,7 @@ RATIOS = {"Conv": 0.5, "MatMul": 2.0}
 def options(**changes: object) -> Characterise:
     """The options of a small suite."""
     found = Characterise(suite="own", engines=ENGINES, only=NAMES, size=2, seeds=2, no_ceilings=True)
-    return replace_struct(found, changes)
-
-
-def replace_struct(found: Characterise, changes: dict[str, object]) -> Characterise:
-    """The options with some changed."""
-    kept = {name: getattr(found, name) for name in found.__struct_fields__}
-    return Characterise(**{**kept, **changes})
+    return msgspec.structs.replace(found, **changes)
 
 
 def on(engine: str, operator: str, ms: float) -> OnEngine:
