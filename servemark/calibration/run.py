@@ -13,11 +13,13 @@ from loadgen.peers.programs import Peer
 from servemark.calibration.cases import Case
 from servemark.calibration.measure import SUBJECT, able, measure, serving, unseen_ms
 from servemark.campaign import Campaign, Turn, interleaved
+from servemark.documents.commands.understand import Calibrate
 from servemark.errors import ExitCode
 from servemark.machine import scheduling
 from servemark.machine.cpu_time import QUIET_SHARE, CannotTell, Watch
 from servemark.machine.scheduling import Priority
 from servemark.output import note
+from servemark.paths import resumed
 from servemark.quantities import duration_text, figure
 from servemark.results import directory as results
 from servemark.results.schema.calibration import (
@@ -166,21 +168,19 @@ def in_time(cases: Sequence[Case], meters: Sequence[Peer]) -> list[Peer]:
     ]
 
 
-def calibrate(
-    cases: Sequence[Case], meters: Sequence[Peer], out: Path, *, full: bool, resume: Path | None = None
-) -> tuple[Path, Calibration]:
-    """Measure all, or what the folder to `resume` lacks, and write the result after each row.
+def calibrate(options: Calibrate, cases: Sequence[Case], meters: Sequence[Peer]) -> tuple[Path, Calibration]:
+    """Measure all, or what the folder to resume lacks, and write the result after each row.
 
     A signal ends it with what there is, marked partial. Raises OptionError, ResultError, KeyboardInterrupt.
     """
-    rounds = FULL_ROUNDS if full else 1
+    full, rounds = options.full, FULL_ROUNDS if options.full else 1
     if full:
         cases = [replace(case, load=case.load._replace(seconds=case.full_s)) for case in cases]
     note(
         f"{len(cases)} cases with {', '.join(meter.name for meter in meters)}: "
         f"about {duration_text(planned_s(cases, meters, rounds))}"
     )
-    directory = resume or results.new_directory(out, "calibration")
+    directory = resumed(options.resume) or results.new_directory(options.out, "calibration")
     document = begun(cases, meters, full=full, rounds=rounds)
     others = _others()
 
@@ -189,7 +189,7 @@ def calibrate(
         campaign.mark(document, partial)
         results.write(directory, judged(document, cases, meters))
 
-    with Campaign(directory, document, write, resume=bool(resume)) as campaign, _awake() as awake:
+    with Campaign(directory, document, write, resume=bool(options.resume)) as campaign, _awake() as awake:
         document["golden"]["cores_awake"] = awake
         document["golden"]["unseen_p50_ms"], document["golden"]["unseen_p99_ms"] = unseen_ms()
         campaign.expect(cost_s(case, meter) for _ in range(rounds) for case in cases for meter in meters)

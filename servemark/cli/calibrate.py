@@ -9,7 +9,6 @@ from servemark.cli._report import conclude
 from servemark.documents.commands.understand import Calibrate
 from servemark.errors import ExitCode, OptionError
 from servemark.output import note
-from servemark.paths import resumed
 from servemark.quantities import one_of
 
 ALL, NONE = "all", "none"
@@ -24,8 +23,7 @@ def calibrate(options: Calibrate) -> int:
     meters = chosen if options.full or options.peers != ALL else in_time(cases, chosen)
     if left := [meter.name for meter in chosen if meter not in meters]:
         note(f"left out, to end within 4 minutes: {', '.join(left)} (--full, or --peers, takes them)")
-    resume = resumed(options.resume)
-    directory, document = run(cases, meters, options.out, full=options.full, resume=resume)
+    directory, document = run(options, cases, meters)
     conclude(directory, document, options)
     return document["verdict"]["exit_code"] if document["verdict"] else int(ExitCode.INVALID)
 

@@ -37,7 +37,7 @@ def mlperf(options: Mlperf) -> int:
         max_error_rate="0",
     )
     config = resolved(request, scored=options.accuracy)
-    directory, result = run_mlperf(config, options, accuracy=options.accuracy)
+    directory, result = run_mlperf(config, options)
     conclude(directory, result, options)
     if result["partial"]:
         # LoadGen goes on in its thread, and crashes an interpreter that ends around it.

@@ -3,9 +3,7 @@
 from servemark.cli._report import conclude
 from servemark.documents.commands.understand import Profile
 from servemark.errors import ExitCode
-from servemark.paths import resumed
 from servemark.profiling.engines import profilers
-from servemark.profiling.measure import Order
 from servemark.profiling.run import installed, refusal
 from servemark.profiling.run import profile as run
 from servemark.quantities import one_of
@@ -19,18 +17,7 @@ def profile(options: Profile) -> int:
     for name in engines:
         if error := refusal(name, options.device):
             raise error
-    orders = [
-        Order(options.workload, name, options.model_repository, options.batch_size, options.precision, options.device)
-        for name in engines
-    ]
-    directory, document = run(
-        orders,
-        options.memory_batches,
-        options.out,
-        ceilings=not options.no_ceilings,
-        budget_s=options.budget_s,
-        resume=resumed(options.resume),
-    )
+    directory, document = run(options, engines)
     conclude(directory, document, options)
     left_out = document["partial"] or any(each["latency_ms"] is None for each in document["engines"])
     return int(ExitCode.INVALID if left_out else ExitCode.VALID)

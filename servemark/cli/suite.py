@@ -6,7 +6,6 @@ from servemark.cli._report import conclude
 from servemark.documents.commands.measure import Suite
 from servemark.errors import ExitCode, OptionError
 from servemark.output import stdout
-from servemark.paths import resumed
 from servemark.results import directory as results
 from servemark.results.saved import Saved
 from servemark.results.schema.suite import SuiteDocument
@@ -16,15 +15,14 @@ from servemark.views.render.markdown import to_markdown
 
 def suite(options: Suite) -> int:
     """Run a suite; the exit code."""
-    planned = plan(options.name, options.engine, options.model_repository, options)
+    planned = plan(options)
     if options.dry_run and options.json:
         raise OptionError("--dry-run has no JSON document", fix="leave --json out")
     if options.dry_run:
         for planned_line in planned.lines(measured_flops_per_s()):
             stdout().print(planned_line, soft_wrap=True, highlight=False)
         return int(ExitCode.VALID)
-    resume = resumed(options.resume)
-    directory, document = run_suite(planned, options.out, resume=resume, remove=options.remove, on_row=_write_page)
+    directory, document = run_suite(planned, _write_page)
     conclude(directory, document, options)
     return int(ExitCode.INVALID if any(row["failure"] for row in document["rows"]) else ExitCode.VALID)
 

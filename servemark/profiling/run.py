@@ -16,11 +16,13 @@ from kernels.measurement.device import PRECISIONS, Device
 from kernels.measurement.sensors import taken, watching
 from servemark import __version__
 from servemark.campaign import GOES_ON, Campaign, Progress
+from servemark.documents.commands.understand import Profile as Asked
 from servemark.errors import OptionError, ServerError
 from servemark.frameworks import distribution_of
 from servemark.frameworks.tensorflow import import_tensorflow
 from servemark.machine.own_process import ERRORS, Ended, OwnProcess, apart, words
 from servemark.output import note
+from servemark.paths import resumed
 from servemark.profiling.document import engine_profile, failed
 from servemark.profiling.engines import kind_of, profiler_module, profilers
 from servemark.profiling.measure import Measured, Order, measure
@@ -222,30 +224,27 @@ def installed(device: str) -> list[str]:
     return found
 
 
-def profile(
-    orders: Sequence[Order],
-    batches: Sequence[int],
-    out: Path,
-    *,
-    ceilings: bool,
-    budget_s: float,
-    resume: Path | None = None,
-) -> tuple[Path, Profile]:
-    """Profile the engines of these orders, which differ in nothing else, or what the folder to `resume` lacks of them.
+def profile(options: Asked, engines: Sequence[str]) -> tuple[Path, Profile]:
+    """Profile the engines, or what the folder to resume lacks of them.
 
     Ctrl-C raises KeyboardInterrupt; what there is by then lies in the folder, marked partial. Raises OptionError.
     """
-    deadline_s, first = time.monotonic() + budget_s, orders[0]
+    deadline_s, batches, ceilings = time.monotonic() + options.budget_s, options.memory_batches, not options.no_ceilings
+    orders = [
+        Order(options.workload, name, options.model_repository, options.batch_size, options.precision, options.device)
+        for name in engines
+    ]
+    first = orders[0]
     for batch in {first.batch_size, *batches}:
         replace(first, batch_size=batch).inputs()  # before anything is begun
     device = Device.named(first.device)
     document = begin(first)
-    folder = resume or results.new_directory(out, f"profile-{first.workload}")
+    folder = resumed(options.resume) or results.new_directory(options.out, f"profile-{first.workload}")
     kept = Kept(folder.absolute().parent / FILE, machine_of(device, document["environment"]))
     precision = first.precision if first.precision in PRECISIONS else FULL
     ceilings_s = cost_s(precision, device, kept, first=True) if ceilings else 0.0
     planned_s = ceilings_s + len(orders) * (LOAD_S + first.rounds_s + len(batches) * MEMORY_S)  # exports left out
-    note(f"{', '.join(each.engine for each in orders)}: about {duration_text(planned_s)}")
+    note(f"{', '.join(engines)}: about {duration_text(planned_s)}")
     watch, measured, late = watching(), dict[str, Measured](), False
 
     def write(partial: str | None) -> None:
@@ -254,8 +253,8 @@ def profile(
         results.write(folder, document)
         write_traces(folder, measured)
 
-    asked = {**document, "engines": [each.engine for each in orders], "batches": [*batches]}
-    with Campaign(folder, asked, write, resume=bool(resume)) as campaign:
+    asked = {**document, "engines": [*engines], "batches": batches}
+    with Campaign(folder, asked, write, resume=bool(options.resume)) as campaign:
         if ceilings:
             ceiling, document["ceiling_left_out"] = ceilings_of(device, kept, precision)
             if ceiling is not None:

@@ -125,17 +125,17 @@ def score_log(labels: Labels, logs: Path) -> QualityScore:
         return labels.score(journal)
 
 
-def run_mlperf(config: LoadConfig, options: Mlperf, *, accuracy: bool = False) -> tuple[Path, MlperfResult]:
+def run_mlperf(config: LoadConfig, options: Mlperf) -> tuple[Path, MlperfResult]:
     """Run a scenario for at least the configuration's duration and write its result; the directory and the result.
 
     The rate of the Server scenario's arrivals is given; the others' is probed. The bound is the configuration's
-    objective, else the workload's. An `accuracy` run sends the labelled data set once instead, and LoadGen's accuracy
+    objective, else the workload's. An accuracy run sends the labelled data set once instead, and LoadGen's accuracy
     log is scored. Raises ServemarkError.
     """
     bound, origin = _bound(config)
     if bound is None and options.scenario == MlperfScenario.SERVER:
         raise OptionError(f"{config.workload.name} has no objective of its own", fix="give one, like --slo p99:50")
-    labels = labels_of(config, None) if accuracy else None
+    labels = labels_of(config, None) if options.accuracy else None
     with one_server_for(config) as served:
         directory, result = _measure(served, options, bound, origin, labels)
     results.write(directory, result)

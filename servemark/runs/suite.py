@@ -22,6 +22,7 @@ from servemark.figures.registry import count_of, value_of
 from servemark.machine.own_process import ERRORS, a_command, apart, words
 from servemark.output import ERRORS as SAY_ERRORS
 from servemark.output import SAYS, note
+from servemark.paths import resumed
 from servemark.quantities import duration_text, figure, one_of
 from servemark.repository.entry import FULL, Entry
 from servemark.results import directory as results
@@ -75,13 +76,10 @@ class Case:
 
 @dataclass(frozen=True)
 class Plan:
-    """The cases of a suite, in order, and the load of each."""
+    """What the command asks for: the cases of a suite, in order, and the load of each."""
 
-    suite: str
-    engine: str
-    repository: Path
-    cases: list[Case]
     options: Suite
+    cases: list[Case]
 
     def costs_s(self, flops_per_s: float) -> list[float]:
         """About how long each case takes (s). Warm-up and interval wait for as many requests as are in flight."""
@@ -111,19 +109,19 @@ class Plan:
             f"about {duration_text(sum(costs))}, or more"
         )
 
+    def entry(self, case: Case) -> Entry:
+        """The entry of a case."""
+        return Entry(self.options.model_repository, case.workload.name, self.options.engine, case.precision)
+
     def _lacking(self) -> set[int]:
         """The cases, by their places, that need an export first: one for all batches."""
         first: dict[tuple[str, str], int] = {}
         for number, case in enumerate(self.cases):
             first.setdefault(case.artifact, number)
-        return {
-            number
-            for (name, precision), number in first.items()
-            if not Entry(self.repository, name, self.engine, precision).manifest.exists()
-        }
+        return {number for number in first.values() if not self.entry(self.cases[number]).manifest.exists()}
 
 
-def plan(suite: str, engine: str, repository: Path, options: Suite) -> Plan:
+def plan(options: Suite) -> Plan:
     """Plan every workload of a suite, or those of it that --only names.
 
     --published takes AI Matrix's batches, in those of its precisions that the engine has and that --precision, if
@@ -131,6 +129,7 @@ def plan(suite: str, engine: str, repository: Path, options: Suite) -> Plan:
     """
     from servers.engines import engine_names
 
+    suite, engine = options.name, options.engine
     one_of("engine", engine, engine_names())
     if (options.published or options.precision) and suite != AI_MATRIX:
         raise OptionError("--published and --precision are of the suite ai-matrix", fix="servemark suite ai-matrix")
@@ -142,7 +141,7 @@ def plan(suite: str, engine: str, repository: Path, options: Suite) -> Plan:
         if options.published
         else [Case(workload, FULL, 1) for workload in workloads]
     )
-    return Plan(suite, engine, repository, cases, options)
+    return Plan(options, cases)
 
 
 def chosen(suite: str, only: Sequence[str]) -> list[Workload]:
@@ -203,25 +202,25 @@ OnRow = Callable[[Path, SuiteDocument], None]
 """Called after each row, and at the end, with the result directory and the document so far."""
 
 
-def run_suite(
-    plan: Plan, out: Path, *, resume: Path | None = None, remove: bool = False, on_row: OnRow = lambda *_: None
-) -> tuple[Path, SuiteDocument]:
+def run_suite(plan: Plan, on_row: OnRow = lambda *_: None) -> tuple[Path, SuiteDocument]:
     """Export and load every case of a plan; return the result directory and the document.
 
-    suite.json is complete after each row, also after Ctrl-C, which raises KeyboardInterrupt. To `resume` a directory
-    makes the cases that it lacks, failed ones among them. With `remove` an exported model is removed after its last
+    suite.json is complete after each row, also after Ctrl-C, which raises KeyboardInterrupt. To resume a directory
+    makes the cases that it lacks, failed ones among them. With --remove an exported model is removed after its last
     case. Raises ResultError, OptionError.
     """
-    directory = resume or results.new_directory(out, f"suite-{plan.suite}")
+    options = plan.options
+    resume = resumed(options.resume)
+    directory = resume or results.new_directory(options.out, f"suite-{options.name}")
     document: SuiteDocument = {
         **campaign_opening(),
         "kind": "suite",
-        "suite": plan.suite,
-        "engine": plan.engine,
-        "concurrency": plan.options.concurrency,
-        "duration_s": plan.options.duration_s,
-        "warmup_s": plan.options.warmup_s,
-        "published": plan.options.published,
+        "suite": options.name,
+        "engine": options.engine,
+        "concurrency": options.concurrency,
+        "duration_s": options.duration_s,
+        "warmup_s": options.warmup_s,
+        "published": options.published,
         "rows": [],
     }
 
@@ -242,9 +241,8 @@ def run_suite(
         made = campaign.turns(turns, SuiteRow, line, lasts=lambda row: row["failure"] is None)
         for number, ((_, row), case) in enumerate(zip(made, plan.cases, strict=True), start=1):
             document["rows"].append(row)
-            if remove and not any(each.artifact == case.artifact for each in plan.cases[number:]):
-                entry = Entry(plan.repository, case.workload.name, plan.engine, case.precision)
-                shutil.rmtree(entry.folder, ignore_errors=True)
+            if options.remove and not any(each.artifact == case.artifact for each in plan.cases[number:]):
+                shutil.rmtree(plan.entry(case).folder, ignore_errors=True)
     return directory, document
 
 
@@ -257,7 +255,7 @@ def line(row: SuiteRow) -> str:
 
 def _row(case: Case, plan: Plan, directory: Path, refused: dict[tuple[str, str], str]) -> SuiteRow:
     """Export and run one workload, each in a process of its own: its memory ends with it, and so does its crash."""
-    workload, name = case.workload, case.workload.name
+    workload, name, options = case.workload, case.workload.name, plan.options
     gflops = None if workload.flops is None else workload.flops / 1e9
     row = not_reached(name, workload.parameters, gflops, case.precision, case.batch)
     if case.artifact in refused:  # at another batch, which the export does not know of
@@ -265,18 +263,17 @@ def _row(case: Case, plan: Plan, directory: Path, refused: dict[tuple[str, str],
     from exporters.pipeline.export import Task, export_isolated
 
     try:
-        task = Task(name, plan.engine, case.precision, plan.repository, force=False)
+        task = Task(name, options.engine, case.precision, options.model_repository, force=False)
         exported = export_isolated(task, EXPORT_TIMEOUT_S)
     except ERRORS as error:
         refused[case.artifact] = failure = f"export: {words(error)}"
         return {**row, "failure": failure}
     row["export_s"], row["peak_rss_mib"] = exported.manifest["seconds"], exported.manifest["peak_rss_mib"]
     row["export_up_to_date"], row["busy_share"] = exported.up_to_date, psutil.cpu_percent(interval=1.0) / 100
-    options = plan.options
     load = ClosedLoop(concurrency=options.concurrency, duration_s=options.duration_s, warmup=options.warmup_s)
-    asked = {"engine": plan.engine, "precision": case.precision, "batch_size": case.batch}
+    asked = {"engine": options.engine, "precision": case.precision, "batch_size": case.batch}
     try:
-        return _measured(row, load_apart(name, load, plan.repository, directory, **asked))
+        return _measured(row, load_apart(name, load, options.model_repository, directory, **asked))
     except ERRORS as error:
         return {**row, "failure": f"run: {words(error)}"}
 

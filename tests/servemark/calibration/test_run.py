@@ -12,6 +12,7 @@ from servemark.calibration import run
 from servemark.calibration.cases import CASES
 from servemark.calibration.golden.behaviour import Behaviour
 from servemark.calibration.measure import METERS
+from servemark.documents.commands.understand import Calibrate
 from servemark.results import directory
 from servemark.results.saved import Saved
 from servemark.views.kinds.calibration import checks
@@ -63,7 +64,7 @@ class Silent(Client):
 
 def test_a_known_error_is_found(tmp_path: Path) -> None:
     cases = [replace(NAMED["resets"], behaviour=Behaviour(delay_s=0.005, reset_every=10)), NAMED["stall"]]
-    folder, document = run.calibrate(cases, [Client(), Silent()], tmp_path, full=False)
+    folder, document = run.calibrate(Calibrate(out=tmp_path), cases, [Client(), Silent()])
     assert directory.read(folder) == validated(document)
     measured, silent, cannot, _ = document["rows"]
     assert (measured["requests"], measured["failures_true"], measured["failures_reported"]) == (30, 3, 0)

@@ -1,6 +1,7 @@
 """Each campaign is cut short, is partial by then, goes on, and comes to what it would have come to without that."""
 
 import contextlib
+import functools
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ from servemark.calibration.measure import METERS, row
 from servemark.characterise import run as characterise
 from servemark.characterise.run import Timed
 from servemark.documents.commands.measure import Suite
+from servemark.documents.commands.understand import Calibrate, Profile
 from servemark.profiling import run as profiling
 from servemark.profiling.measure import Order, measure
 from servemark.results import directory
@@ -72,11 +74,11 @@ class Campaigned:
 def _suite(count: Counter) -> Campaigned:
     exported = SimpleNamespace(manifest={"seconds": 1.0, "peak_rss_mib": 100}, up_to_date=True)
     loaded = count.counted(lambda *_, **__: result_of(histogram_of(latencies(10))))
-    chosen = Suite(name="all", concurrency=1, duration_s=1, warmup_s=0)
-    plan = Plan("all", "onnxruntime", Path("nowhere"), [Case(get(name), "fp32", 1) for name in TINY], chosen)
+    cases = [Case(get(name), "fp32", 1) for name in TINY]
+    asked = functools.partial(Suite, name="all", model_repository=Path("nowhere"), concurrency=1)
     return Campaigned(
         3,
-        lambda out, resume: suite.run_suite(plan, out, resume=resume),
+        lambda out, resume: suite.run_suite(Plan(asked(out=out, resume=str(resume or "")), cases)),
         "suite.json",
         ("[2/3] ranking_tiny: VALID", "[3/3] spatial_transformer_tiny: VALID"),
         {
@@ -94,7 +96,7 @@ def _calibration(count: Counter) -> Campaigned:
     return Campaigned(
         4,
         lambda out, resume: calibration.calibrate(
-            [NAMED["floor"], NAMED["stall"]], meters, out, full=False, resume=resume
+            Calibrate(out=out, resume=str(resume or "")), [NAMED["floor"], NAMED["stall"]], meters
         ),
         said=("[2/4] round 1, floor: process-clock: it is", "[4/4] round 1, stall: process-clock: it is"),
         patches={
@@ -110,10 +112,12 @@ def _profile(count: Counter) -> Campaigned:
     def apart(call: Any, order: Order, *, timeout_s: float) -> Any:  # noqa: ARG001 - as it is called
         return measured() if call is measure else memory(order.batch_size)
 
-    orders = [Order("ranking_tiny", name, Path("nowhere")) for name in ("onnxruntime", "openvino")]
+    asked = functools.partial(Profile, workload="ranking_tiny", batches="2", no_ceilings=True)
     return Campaigned(
         4,
-        lambda out, resume: profiling.profile(orders, [2], out, ceilings=False, budget_s=600, resume=resume),
+        lambda out, resume: profiling.profile(
+            asked(model_repository=Path("nowhere"), out=out, resume=str(resume or "")), ["onnxruntime", "openvino"]
+        ),
         patches={
             (profiling, "apart"): count.counted(apart),
             (profiling, "export_where_needed"): lambda *_: None,

@@ -1,6 +1,7 @@
 """A profile as a whole: complete after each engine, also where one fails, the time is over or a signal comes."""
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from servemark.documents.commands.understand import Profile as Asked
 from servemark.errors import ArtifactError, OptionError
 from servemark.machine.own_process import Ended
 from servemark.profiling import run
@@ -19,11 +21,20 @@ from servemark.results.schema.header import reason_of
 from servemark.results.schema.profile import Profile
 from tests.support.profiled import EVENTS, measured, memory
 
+Profiled = Callable[..., tuple[Path, Profile]]
+
 
 @pytest.fixture
-def orders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Order]:
+def profiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Profiled:
+    """Profile a workload that nobody exports, without ceilings."""
     monkeypatch.setattr(run, "export_where_needed", lambda *_: None)
-    return [Order("ranking_tiny", name, tmp_path) for name in ("onnxruntime", "openvino")]
+    places: dict[str, Any] = {"model_repository": tmp_path, "out": tmp_path / "results"}
+
+    def made(batches: str, *engines: str, budget_s: float = 60) -> tuple[Path, Profile]:
+        asked = Asked(workload="ranking_tiny", batches=batches, no_ceilings=True, budget_s=budget_s, **places)
+        return run.profile(asked, engines or ["onnxruntime", "openvino"])
+
+    return made
 
 
 def answering(outcomes: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,10 +55,10 @@ def saved(out: Path) -> Profile:
 
 
 def test_engines_memory_and_traces_are_kept(
-    orders: list[Order], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    profiled: Profiled, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answering({"openvino": ArtifactError("it is damaged", fix="mend it")}, monkeypatch)
-    folder, document = run.profile(orders, [1, 4], tmp_path / "results", ceilings=False, budget_s=60)
+    folder, document = profiled("1,4")
     assert document == saved(tmp_path / "results")
     first, second = document["engines"]
     assert [each["batch_size"] for each in first["memory"]] == [1, 4]
@@ -57,18 +68,16 @@ def test_engines_memory_and_traces_are_kept(
     assert (folder / CHROME).is_file()
 
 
-def test_what_is_not_done_in_time_is_left_out(
-    orders: list[Order], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_not_done_in_time_is_left_out(profiled: Profiled, monkeypatch: pytest.MonkeyPatch) -> None:
     answering({}, monkeypatch)
-    _, document = run.profile(orders, [], tmp_path / "results", ceilings=False, budget_s=0)
+    _, document = profiled("none", budget_s=0)
     assert [each["latency_ms"] for each in document["engines"]] == [None, None]
     assert document["partial"]
 
 
 @pytest.mark.parametrize("late", [False, True])
 def test_memory_that_is_left_out_has_its_reason_and_is_partial_where_the_time_was_over(
-    orders: list[Order], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, late: bool
+    profiled: Profiled, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, late: bool
 ) -> None:
     def apart(call: Any, _: Order, *, timeout_s: float) -> Any:
         if call is measure:
@@ -78,7 +87,7 @@ def test_memory_that_is_left_out_has_its_reason_and_is_partial_where_the_time_wa
         raise Ended("its process was killed")
 
     monkeypatch.setattr(run, "apart", apart)
-    run.profile(orders[:1], [4], tmp_path / "results", ceilings=False, budget_s=60)
+    profiled("4", "onnxruntime")
     document = saved(tmp_path / "results")
     [engine] = document["engines"]
     assert engine["memory"] == []
@@ -86,9 +95,9 @@ def test_memory_that_is_left_out_has_its_reason_and_is_partial_where_the_time_wa
     assert document["partial"] is late
 
 
-def test_nothing_begins_for_a_batch_that_cannot_be(orders: list[Order], tmp_path: Path) -> None:
+def test_nothing_begins_for_a_batch_that_cannot_be(profiled: Profiled, tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="takes batches up to"):
-        run.profile(orders, [1 << 20], tmp_path / "results", ceilings=False, budget_s=60)
+        profiled(f"{1 << 20}")
     assert not (tmp_path / "results").exists()
 
 

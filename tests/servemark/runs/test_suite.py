@@ -115,7 +115,7 @@ def test_published_cases_are_those_that_the_engine_has() -> None:
 
 def planned(name: str, engine: str, **chosen: Any) -> suite.Plan:
     """A plan of one request in flight, of models that nobody has exported."""
-    return suite.plan(name, engine, Path("nowhere"), Suite(name=name, concurrency=1, **chosen))
+    return suite.plan(Suite(name=name, engine=engine, model_repository=Path("nowhere"), concurrency=1, **chosen))
 
 
 def test_some_of_a_suite() -> None:
@@ -160,8 +160,8 @@ def test_an_export_that_failed_is_not_tried_again_for_each_batch(
 
     monkeypatch.setattr(exporting, "export_isolated", refuse)
     monkeypatch.setattr(suite, "measured_flops_per_s", lambda: 1e10)
-    chosen = planned("ai-matrix", "onnxruntime", published=True, precision=["fp32"], only=["resnet50"])
-    _, found = suite.run_suite(chosen, tmp_path)
+    chosen = planned("ai-matrix", "onnxruntime", published=True, precision=["fp32"], only=["resnet50"], out=tmp_path)
+    _, found = suite.run_suite(chosen)
     assert asked == ["resnet50"]
     assert [(row["batch_size"], row["failure"]) for row in found["rows"]] == [
         (batch, "export: no room") for batch in (16, 32, 64)
