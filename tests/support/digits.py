@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from servemark.results import directory
 from servemark.workload import get
 from tests.golden.server import GoldenServer
 from tests.support.command_line import Done, Servemark
@@ -73,3 +74,9 @@ class Scoring:
         out = self.out / below  # where no repository has the model
         places = ["--data-root", str(self.data), "--out", str(out), "--model-repository", str(out / "none")]
         return self.servemark(command, self.name, "-u", (at or self.server).url, *places, *more)
+
+    def cut_short(self, **changes: Any) -> Path:
+        """Mark the only run of `quality` as partial, with other changes; its folder."""
+        [folder] = self.out.glob("*-quality")
+        directory.write(folder, directory.read(folder) | {"partial": True} | changes)
+        return folder

@@ -1,5 +1,6 @@
 """Both sides' stamps of the same requests: joined by their numbers, and not guessed from where most are missing."""
 
+import contextlib
 import json
 import os
 from dataclasses import replace
@@ -82,24 +83,19 @@ def test_requests_are_joined_over_entries_and_files(tmp_path: Path) -> None:
     assert found.stamps.tolist() == [[101, 103, 104, 105, 106]]
 
 
-def test_a_trace_that_is_cut_off_is_an_error_that_names_the_file(tmp_path: Path) -> None:
-    (tmp_path / "trace.json").write_text('[{"id": 1')
-    with pytest.raises(ServerError, match=r"trace\.json cannot be read"):
-        capture.read_trace(tmp_path / "trace.json")
-
-
 @pytest.mark.parametrize(
-    "entry",
+    "content",
     [
-        {"id": 1, "timestamps": 5},
-        {"id": 1, "timestamps": [{"name": "QUEUE_START"}]},
-        {"id": 1, "request_id": ID, "timestamps": [{"name": "QUEUE_START", "ns": 10**30}]},
-        {"id": [1], "request_id": ID},
+        '[{"id": 1',
+        '[{"id": 1, "timestamps": 5}]',
+        '[{"id": 1, "timestamps": [{"name": "QUEUE_START"}]}]',
+        json.dumps([{"id": 1, "request_id": ID, "timestamps": [{"name": "QUEUE_START", "ns": 10**30}]}]),
+        json.dumps([{"id": [1], "request_id": ID}]),
     ],
 )
-def test_what_is_not_a_trace_is_an_error_of_the_server(tmp_path: Path, entry: dict[str, Any]) -> None:
-    (tmp_path / "trace.json").write_text(json.dumps([entry]))
-    with pytest.raises(ServerError, match="cannot be read"):
+def test_what_is_not_a_trace_is_an_error_of_the_server_that_names_the_file(tmp_path: Path, content: str) -> None:
+    (tmp_path / "trace.json").write_text(content)
+    with pytest.raises(ServerError, match=r"trace\.json cannot be read"):
         capture.read_trace(tmp_path / "trace.json")
 
 
@@ -122,23 +118,17 @@ def test_numbers_stand_in_the_place_of_the_id_and_change_no_length() -> None:
     assert not found[0].plain
 
 
-def test_a_server_without_a_trace_file_is_refused_with_the_flag_that_gives_it_one() -> None:
-    class Without(Control):
-        def trace_settings(self, model: str, changed: Any = None) -> dict[str, Any]:  # noqa: ARG002
-            return {"trace_level": ["OFF"], "trace_file": ""}
-
-    with pytest.raises(ServerError, match="no file for its trace"), capture.tracing(Without("http://a:1"), "m"):
-        pass
-
-
-def test_settings_of_before_come_back() -> None:
+@pytest.mark.parametrize("file", ["", "/tmp/t.json"])
+def test_settings_of_before_come_back_and_a_server_without_a_trace_file_is_refused(file: str) -> None:
     said: list[Any] = []
 
     class Remembering(Control):
         def trace_settings(self, model: str, changed: Any = None) -> dict[str, Any]:  # noqa: ARG002
             said.append(changed)
-            return {"trace_level": ["OFF"], "trace_rate": "1000", "trace_file": "/tmp/t.json"}
+            return {"trace_level": ["OFF"], "trace_rate": "1000", "trace_file": file}
 
-    with capture.tracing(Remembering("http://a:1"), "m") as file:
-        assert file == Path("/tmp/t.json")
-    assert said == [None, capture.TRACE_ON, {"trace_level": ["OFF"], "trace_rate": "1000"}]
+    refused = contextlib.nullcontext() if file else pytest.raises(ServerError, match="no file for its trace")
+    with refused, capture.tracing(Remembering("http://a:1"), "m") as found:
+        assert found == Path(file)
+    changes = [capture.TRACE_ON, {"trace_level": ["OFF"], "trace_rate": "1000"}]
+    assert said == [None, *(changes if file else [])]

@@ -98,16 +98,13 @@ def test_what_fails_later_is_an_error() -> None:
         measured({SHARED: fail_later, MEDIAN: lambda _: Found({MEDIAN: 2.0})}, 2)
 
 
-def test_operators_have_the_share_of_the_inference_that_they_have_beside_the_profiler() -> None:
+@pytest.mark.parametrize(("device", "operators_ms"), [("cpu", 1.5), ("cuda:0", 3.0)])
+def test_operators_have_their_share_beside_the_profiler_and_on_a_gpu_their_time(
+    device: str, operators_ms: float
+) -> None:
     inference = Inference(0.004, [Event("conv", "Conv", 0.0, 3000.0)])
     one: Any = SimpleNamespace(cost={"plain_ms": 2.0}, inference=inference)
-    assert of_engine(one, "cpu").ms == pytest.approx({OPERATORS: 1.5, ENGINE: 2.0})
-
-
-def test_a_gpu_computes_as_long_beside_the_profiler() -> None:
-    inference = Inference(0.010, [Event("conv", "Conv", 0.0, 1600.0)], placed=False)
-    one: Any = SimpleNamespace(cost={"plain_ms": 4.0}, inference=inference)
-    assert of_engine(one, "cuda:0").ms == pytest.approx({OPERATORS: 1.6, ENGINE: 4.0})
+    assert of_engine(one, device).ms == pytest.approx({OPERATORS: operators_ms, ENGINE: 2.0})
 
 
 @pytest.mark.parametrize("p99", [None, 7.0])

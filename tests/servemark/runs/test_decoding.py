@@ -96,8 +96,7 @@ def test_weights_of_the_user_s_are_taken(scoring: Scoring, data: Path, tmp_path:
 
 def test_what_was_decoded_otherwise_is_not_continued(scoring: Scoring, data: Path, tmp_path: Path) -> None:
     scoring()
-    [folder] = tmp_path.glob("*-quality")
-    directory.write(folder, directory.read(folder) | {"partial": True})
+    folder = scoring.cut_short()
     scoring("--language-model", str(data / "lm.arpa"))
     [other] = set(tmp_path.glob("*-quality*")) - {folder}
     assert error_rate(directory.read(other)) == directory.read(other)["quality"]["data"]["continued"] == 0

@@ -95,9 +95,7 @@ def test_changed_data_are_not_mixed_with_old_scores(scoring: Scoring, tmp_path: 
     shutil.copytree(scoring.data, changed)
     scoring.data = changed
     scoring()
-    [folder] = tmp_path.glob("*-quality")
-    document = directory.read(folder) | {"partial": True}
-    directory.write(folder, document)
+    scoring.cut_short()
     (changed / "mnist" / "t10k-images-idx3-ubyte").unlink()
     write_digits(changed, COUNT + 1)
     refused, fresh = scoring(), scoring("--fresh")
@@ -132,8 +130,7 @@ def test_a_server_of_our_own_may_have_another_port(
 
 def test_answers_of_another_device_are_not_mixed(scoring: Scoring, tmp_path: Path) -> None:
     scoring()
-    [folder] = tmp_path.glob("*-quality")
-    directory.write(folder, directory.read(folder) | {"partial": True, "device": "cuda:0"})
+    folder = scoring.cut_short(device="cuda:0")
     scoring()
     [again] = set(tmp_path.glob("*-quality*")) - {folder}
     assert directory.read(again)["quality"]["data"]["continued"] == 0
@@ -141,10 +138,9 @@ def test_answers_of_another_device_are_not_mixed(scoring: Scoring, tmp_path: Pat
 
 def test_a_line_cut_in_the_middle_is_scored_again(scoring: Scoring, tmp_path: Path) -> None:
     scoring()
-    [folder] = tmp_path.glob("*-quality")
+    folder = scoring.cut_short()
     lines = (folder / FILE).read_text().splitlines(keepends=True)
     (folder / FILE).write_text("".join(lines[:-1]) + lines[-1][:5])
-    directory.write(folder, directory.read(folder) | {"partial": True})
     scoring()
     assert the_result(tmp_path)["quality"]["data"]["continued"] == COUNT - 1
     assert sorted(json.loads(line)[0] for line in (folder / FILE).read_text().splitlines()) == list(range(COUNT))
