@@ -22,7 +22,7 @@ from kernels.running import begin, run
 from kernels.suites import cases_of
 from servemark.campaign import interleaved
 from servemark.compare.saved.compare import PROBES, WHOLE, WITHOUT, compare_kernels
-from servemark.compare.saved.differences import Gate
+from servemark.compare.saved.figures import Gate
 from servemark.results import directory as results
 from servemark.results.schema.kernels import KernelsDocument, named, other_work
 

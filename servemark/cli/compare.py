@@ -9,14 +9,13 @@ from servemark.compare.interleaved.preparation import Request
 from servemark.compare.interleaved.run import compare_engines
 from servemark.compare.interleaved.timetable import SHORTEST_S
 from servemark.compare.saved.compare import compare_rounds, compare_saved, exit_code
-from servemark.compare.saved.differences import Gate
-from servemark.compare.saved.figures import ALL, chosen
+from servemark.compare.saved.figures import ALL, Gate, chosen
 from servemark.compare.saved.saved_runs import baseline
 from servemark.documents.commands.compare import Compare
-from servemark.documents.request import DEFAULT_ENGINE, changed
-from servemark.errors import ExitCode, OptionError
+from servemark.documents.request import changed
+from servemark.errors import ExitCode
 from servemark.output import note
-from servemark.paths import resumed, shown
+from servemark.paths import shown
 from servemark.quantities import text_of
 from servemark.results.directory import write_atomically
 from servemark.results.saved import Saved
@@ -42,39 +41,16 @@ def compare(options: Compare) -> int:
 
 def _request(options: Compare) -> Request:
     """Make the request of a comparison, and check it. Raises OptionError, InputDataError, ServerError."""
-    given = options.given
-    servers = parse_urls(options.urls) if options.urls else {}
+    given, urls = options.given, parse_urls(options.urls) if options.urls else {}
     duration = str(given["duration"] or text_of(SHORTEST_S))
     run = options.request(options.what[0], duration=duration)
     options.require_fit(run)
     options.require_scoring(given=run.objectives.quality)
     options.require_fixed_warmup()
     # The first one is asked what a model is that no workload is called like.
-    config = resolved(changed(run, url=next(iter(servers.values()))) if servers else run)
-    request = Request(
-        options.engines or DEFAULT_ENGINE,
-        config,
-        options.search_load(duration),
-        rounds=options.rounds,
-        until_decided=options.until_decided,
-        servers=options.servers,
-        sweep=options.sweep,
-        urls=servers,
-        server_runs=bool(run.server.url or servers),
-        device=run.server.device,
-        server_per_turn=options.server_per_turn,
-        skip_unavailable=options.skip_unavailable,
-        max_rate=options.max_rate,
-        choose_length=not (given["duration"] or given["stages"] or given["arrival_trace"]),
-        tune_budget_s=options.tune_budget_s if options.tuned else None,
-        resume=resumed(options.resume),
-    )
-    contenders = request.contenders()
-    if options.fail_on and len(contenders) != 2:
-        raise OptionError(
-            f"--fail-on with {len(contenders)} {contenders[0].kind}s", fix="name two, the first is the baseline"
-        )
-    return request
+    config = resolved(changed(run, url=next(iter(urls.values()))) if urls else run)
+    choose_length = not (given["duration"] or given["stages"] or given["arrival_trace"])
+    return Request(options, config, options.search_load(duration), urls, choose_length)
 
 
 def _saved(gate: Gate, options: Compare) -> int:

@@ -20,7 +20,7 @@ from loadgen.load.trace import TIMES as TIME_NAMES
 from loadgen.load.trace import read_trace
 from loadgen.measurement.output_agreement import require_fit
 from servemark.compare.saved.compare import compare_saved
-from servemark.compare.saved.differences import Gate
+from servemark.compare.saved.figures import Gate
 from servemark.errors import ArtifactError, InputDataError, ResultError
 from servemark.figures.latency import LATENCY
 from servemark.repository.entry import Entry

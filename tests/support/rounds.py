@@ -17,7 +17,7 @@ def turn(number: int, label: str, p50_ms: float, **figures: Any) -> Turn:
     """An engine's run in a round."""
     histogram = histogram_of(latencies(p50_ms, seed=number))
     result = result_of(histogram, **({"rate": 1000 / p50_ms} | figures))
-    return Turn(number, label, f"{number:02}-{label}", result, histogram)
+    return Turn(number, label, f"{number:02}-{label}", result=result, latency=histogram)
 
 
 def rounds_of(count: int = 5, **ratios: float) -> list[Turn]:

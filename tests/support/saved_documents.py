@@ -5,7 +5,8 @@ from typing import Any
 
 from servemark.compare.changes import RUN_LENGTH
 from servemark.compare.history import Measured, series_of
-from servemark.compare.saved.differences import Gate, compare_sides
+from servemark.compare.saved.differences import compare_sides
+from servemark.compare.saved.figures import Gate
 from servemark.compare.saved.saved_runs import Run
 from servemark.figures.registry import find
 from servemark.profiling.measure import Order

@@ -92,19 +92,12 @@ def running_servers(participants: Sequence[Participant]) -> ServerFactory:
 
 
 @contextlib.contextmanager
-def shared_server(repository: Path, models: Sequence[str], protocol: str) -> Iterator[ServerFactory]:
-    """One Triton with all models: those that wait for their turn cost memory and no time. Raises ServerError."""
+def triton(repository: Path, models: Sequence[str], protocol: str) -> Iterator[Hosted]:
+    """One Triton with these models: those that wait for their turn cost memory and no time. Raises ServerError."""
     names = list(dict.fromkeys(models))
     with servers.open_server("auto", repository, names, start_timeout_s=START_TIMEOUT_S) as server:
-        yield lambda _: contextlib.nullcontext(Hosted(address_of(server, protocol)))
-        note_death(server)
-
-
-@contextlib.contextmanager
-def own_server(repository: Path, model: str, protocol: str) -> Iterator[Hosted]:
-    """A Triton with one model. Raises ServerError."""
-    with servers.open_server("auto", repository, [model], start_timeout_s=START_TIMEOUT_S) as server:
         yield Hosted(address_of(server, protocol), server.root, server.startup_s, server.version)
+        note_death(server)
 
 
 def fit_together(folders: Sequence[Path]) -> bool:
@@ -163,7 +156,7 @@ class ProductServers:
     def __call__(self, participant: Participant) -> Iterator[Hosted]:
         """Start the server of a participant. Raises ServerError."""
         if participant.contender.server == TRITON:
-            with own_server(self.repository, participant.config.model, self.protocol) as hosted:
+            with triton(self.repository, [participant.config.model], self.protocol) as hosted:
                 self._triton = hosted.version
                 yield hosted
             return

@@ -19,16 +19,18 @@ from servemark.compare.interleaved.contenders import (
     parse_contenders,
 )
 from servemark.compare.interleaved.hosting import (
+    Hosted,
     Participant,
     ProductServers,
     ServerFactory,
     fit_together,
-    own_server,
     running_servers,
-    shared_server,
+    triton,
 )
 from servemark.compare.interleaved.timetable import SEARCH_RUNS, SERVER_TURN_S, EngineWarmUp, answer, rate_rounds
+from servemark.documents.commands.compare import Compare
 from servemark.documents.load import ConstantRate
+from servemark.documents.request import DEFAULT_ENGINE
 from servemark.errors import NoResultError, OptionError, ServemarkError, ServerError
 from servemark.machine.scratch import scratch_folder
 from servemark.output import note
@@ -118,41 +120,27 @@ def _tune(contender: Contender, config: LoadConfig, text: str, budget_s: float) 
 
 @dataclass(frozen=True)
 class Request:
-    """Request for a comparison: engines, and the run that each of them makes in every round."""
+    """Request for a comparison: what the command asks for, and the run that each contender makes in every round."""
 
-    engines: str
-    """`A,B@int8,C:key=value`; the precision of those without one is the configuration's."""
+    options: Compare
     config: LoadConfig
     search: ConstantRate
     """A run of what searches for highest rates, but for its rate: `max_rate`, and tuning."""
-    rounds: int = 5
-    until_decided: bool = False
-    """True if the rounds end once every ratio is decided; `rounds` is the most then."""
-    servers: str = ""
-    """`A,B:batching=off`: products that serve ONNX Runtime's entry, in the place of engines."""
-    sweep: str = ""
-    """`precision=fp32,int8 instances=1,2`: each engine with each combination; "": as it is named."""
     urls: Mapping[str, str] = field(default_factory=dict)
     """Servers that run already, by their labels: of one engine, or of one of `engines` each."""
-    server_runs: bool = False
-    """True if the configuration's server, or each of `urls`, runs already."""
-    device: str = ""
-    server_per_turn: bool = False
-    """A server of its own for each turn."""
-    skip_unavailable: bool = False
-    max_rate: bool = False
     choose_length: bool = False
     """True if the rounds last as long as the slowest engine needs."""
-    tune_budget_s: float | None = None
-    """Time budget for tuning each engine; None: it is compared as configured."""
-    resume: Path | None = None
-    """The folder of a comparison to go on with."""
+
+    @property
+    def server_runs(self) -> bool:
+        """Tell whether the configuration's server, or each of `urls`, runs already."""
+        return bool(self.config.server.url or self.urls)
 
     def contenders(self) -> list[Contender]:
         """The engines as contenders. Raises OptionError, also where a server that runs cannot be given what is set."""
-        flag = SERVERS if self.servers else ENGINES
-        named = self.servers or self.engines
-        found = parse_contenders(named, self.config.precision, self.sweep, flag=flag)
+        options, device = self.options, self.config.server.device
+        flag, named = (SERVERS, options.servers) if options.servers else (ENGINES, options.engines or DEFAULT_ENGINE)
+        found = parse_contenders(named, self.config.precision, options.sweep, flag=flag)
         if self.urls:
             if len(found) not in {1, len(self.urls)}:
                 raise OptionError(
@@ -163,14 +151,16 @@ class Request:
             found = [replace(contender, label=label) for contender, label in zip(each, self.urls, strict=True)]
         elif len(found) < 2:
             raise OptionError(f"{flag} {named!r} names one {flag[2:-1]}, a comparison needs two", fix=f"{flag} A,B")
-        changes = (
-            self.device or self.server_per_turn or self.tune_budget_s is not None or any(c.configured for c in found)
-        )
+        changes = device or options.server_per_turn or options.tuned or any(c.configured for c in found)
         if self.server_runs and changes:
             raise OptionError(
                 "a server that runs already cannot be given --device, --server-per-turn, --tuned "
                 "or an engine's options",
                 fix="leave them out, or leave out --url",
+            )
+        if options.fail_on and len(found) != 2:
+            raise OptionError(
+                f"--fail-on with {len(found)} {found[0].kind}s", fix="name two, the first is the baseline"
             )
         return found
 
@@ -179,11 +169,12 @@ class Request:
 
         Chosen rounds last longer where a contender is slow, which only its warm-up shows.
         """
-        kind, config = contenders[0].kind, self.config
-        runs = self.rounds + (SEARCH_RUNS + rate_rounds(self.rounds) * ROUND_RUNS if self.max_rate else 0.0)
+        kind, config, options = contenders[0].kind, self.config, self.options
+        runs = options.rounds + (SEARCH_RUNS + rate_rounds(options.rounds) * ROUND_RUNS if options.max_rate else 0.0)
         start_s = SERVER_TURN_S if kind == "server" else 0.0
-        each_s = (self.tune_budget_s or 0.0) + runs * (config.duration_s + config.warmup_s + RUN_OVERHEAD_S + start_s)
-        parts = {"tuning": self.tune_budget_s, f"{self.rounds} rounds": True, "highest rates": self.max_rate}
+        tuning_s = options.tune_budget_s if options.tuned else 0.0
+        each_s = tuning_s + runs * (config.duration_s + config.warmup_s + RUN_OVERHEAD_S + start_s)
+        parts = {"tuning": options.tuned, f"{options.rounds} rounds": True, "highest rates": options.max_rate}
         asked = ", ".join(part for part, wanted in parts.items() if wanted)
         more = ", or more where one is slow" if self.choose_length else ""
         first = f"; before that exports, seconds to minutes each: {', '.join(exports)}" if exports else ""
@@ -193,7 +184,7 @@ class Request:
     def participant(self, contender: Contender, model: str | None = None) -> Participant:
         """A contender with its runs, against a model of this name."""
         # The objective is that of the searches, where there are some: the rounds are too short to judge it.
-        slo = "" if self.max_rate or self.tune_budget_s is not None else self.config.request.objectives.slo
+        slo = "" if self.options.max_rate or self.options.tuned else self.config.request.objectives.slo
         # A model that only its server knows is called by its own name there.
         config = self.config.changed(
             model_name=model or self.config.server.model_name,
@@ -225,7 +216,7 @@ class Preparation:
         """The config.pbtxt of each label, where the server is our own."""
         self.artifacts: dict[str, str] = {}
         """The digest of the model of each label, where the server is our own."""
-        self._entrants = Contestants(request.contenders(), may_leave_out=request.skip_unavailable)
+        self._entrants = Contestants(request.contenders(), may_leave_out=request.options.skip_unavailable)
         self.left_out: Mapping[str, str] = self._entrants.left_out
         """The label of each contender that cannot take part, and why."""
         self._stack = contextlib.ExitStack()
@@ -261,26 +252,27 @@ class Preparation:
         entries = {c.label: c.entry(config.workload, config.model_repository) for c in contenders}
         self.artifacts = {label: digest(entry.version) for label, entry in entries.items()}
         of_triton = {c.label: entries[c.label] for c in contenders if c.server in {"", TRITON}}
-        self.configurations = {c.label: configuration(c, entries[c.label], request.device) for c in contenders}
-        if request.tune_budget_s is not None:
-            load = config.changed(load=request.search)
-            self.tunings = tune_contenders(contenders, load, self.configurations, budget_s=request.tune_budget_s)
+        self.configurations = {c.label: configuration(c, entries[c.label], config.server.device) for c in contenders}
+        if request.options.tuned:
+            load, budget_s = config.changed(load=request.search), request.options.tune_budget_s
+            self.tunings = tune_contenders(contenders, load, self.configurations, budget_s=budget_s)
         self.configurations |= {label: tuned.config for label, tuned in self.tunings.items()}
         scratch = self._stack.enter_context(scratch_folder("models"))
         return lay_out(of_triton, self.configurations, config.model_repository, scratch)
 
     def _serve(self, repository: Path, models: Mapping[str, str]) -> None:
         """Open a server for all, or one for each turn where they do not fit together, and of products."""
-        if self.request.servers:
+        if self.request.options.servers:
             self._host_products(repository, models)
             return
-        if self.request.server_per_turn or not fit_together([repository / model for model in models.values()]):
-            if not self.request.server_per_turn:
+        per_turn = self.request.options.server_per_turn
+        if per_turn or not fit_together([repository / model for model in models.values()]):
+            if not per_turn:
                 note("the models do not fit into this machine's free memory together: a server for each turn")
             self._require_loadable(repository, models)
             self.server_each_turn = True
             protocol = self.request.config.protocol
-            self.server = lambda participant: own_server(repository, participant.config.model, protocol)
+            self.server = lambda participant: triton(repository, [participant.config.model], protocol)
         else:
             try:
                 self._share(repository, models)
@@ -320,14 +312,14 @@ class Preparation:
 
     def _share(self, repository: Path, models: Mapping[str, str]) -> None:
         names = [models[contender.label] for contender in self._entrants.contenders]
-        shared = shared_server(repository, names, self.request.config.protocol)
-        self.server = self._stack.enter_context(shared)
+        shared = self._stack.enter_context(triton(repository, names, self.request.config.protocol))
+        self.server = lambda _: contextlib.nullcontext(Hosted(shared.address))
 
     def _require_loadable(self, repository: Path, models: Mapping[str, str]) -> None:
         """Keep those that a server of their own can load."""
 
         def load(contender: Contender) -> None:
-            with own_server(repository, models[contender.label], self.request.config.protocol):
+            with triton(repository, [models[contender.label]], self.request.config.protocol):
                 pass
 
         self._entrants.require(load)

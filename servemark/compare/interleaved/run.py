@@ -18,6 +18,7 @@ from servemark.compare.interleaved.turn import COMPARISON_FILE, Made, Turn, exit
 from servemark.documents.load import ConstantRate
 from servemark.errors import ExitCode, OptionError
 from servemark.output import note
+from servemark.paths import resumed
 from servemark.quantities import figure
 from servemark.results import directory
 from servemark.results.objectives import written
@@ -46,7 +47,7 @@ class Comparison:
 
     def __init__(self, prepared: Preparation, on_end: OnEnd) -> None:
         self._prepared, self._request, self._on_end = prepared, prepared.request, on_end
-        config = prepared.request.config
+        config, options = self._request.config, self._request.options
         self.turns: list[Turn] = []
         self.repeated: list[RepeatedRound] = []
         self._now = self.turns
@@ -68,19 +69,19 @@ class Comparison:
             "batch_size": config.batch_size,
             "duration_s": config.duration_s,
             "slo": written(config.slo) or None,
-            "rounds_requested": self._request.rounds,
+            "rounds_requested": options.rounds,
             "left_out": [],
             "tuned": {label: tuned.to_dict() for label, tuned in prepared.tunings.items()},
             "configurations": {
                 label: Candidate.of_config(text).to_dict() for label, text in prepared.configurations.items()
             },
         }
-        if self._request.until_decided:
+        if options.until_decided:
             self._opened["until_decided"] = {"decided": False, "saved_s": 0.0}
         else:
             self._opened["repeated"] = self.repeated
-        folder = self._request.resume or directory.new_directory(config.out, f"compare-{config.workload.name}")
-        self.campaign = Campaign(folder, self._asked(), self._write, resume=bool(self._request.resume))
+        folder = resumed(options.resume) or directory.new_directory(config.out, f"compare-{config.workload.name}")
+        self.campaign = Campaign(folder, self._asked(), self._write, resume=bool(options.resume))
 
     @property
     def folder(self) -> Path:
@@ -104,16 +105,16 @@ class Comparison:
 
         Raises ServerError, NoResultError if a run has no result, KeyboardInterrupt.
         """
-        request, prepared = self._request, self._prepared
+        request, options, prepared = self._request, self._request.options, self._prepared
         with self.campaign:
             warmed, participants = prepared.warm_up(), prepared.participants
             left_out = prepared.left_out.items()
             self._opened["left_out"] = [{"label": label, "reason": reason} for label, reason in left_out]
             if prepared.hosts:
                 self._opened["servers"] = {p.label: prepared.hosts.served_by(p.contender) for p in participants}
-            slo = request.config.slo if request.max_rate else ()
+            slo = request.config.slo if options.max_rate else ()
             choose = functools.partial(
-                timetable, participants, warmed, request.rounds, slo, chosen=request.choose_length
+                timetable, participants, warmed, options.rounds, slo, chosen=request.choose_length
             )
             times = self.campaign.turn("lengths", choose, Timetable)
             times.announce(participants, warmed)
@@ -122,7 +123,7 @@ class Comparison:
                 self._opened["duration_s"] = times.round_s
             self._participants = participants
             self.make_rounds(times, warmed)
-            if request.max_rate:
+            if options.max_rate:
                 load = msgspec.structs.replace(request.search, duration_s=times.search_s)
                 self.find_rates(load, times.rate_rounds)
 
@@ -140,7 +141,7 @@ class Comparison:
             yield from self._round(number, costs)
             if self._enough():
                 return
-        if not self._request.until_decided:
+        if not self._request.options.until_decided:
             yield from self._repeats(costs)
 
     def _round(self, number: int, costs: Mapping[str, float], again: str = "") -> Iterator[campaign.Turn[Made]]:
@@ -229,10 +230,10 @@ class Comparison:
 
     def _enough(self) -> bool:
         """Tell whether the rounds may end, because each engine is told apart from the first or equal to it."""
-        if not self._request.until_decided:
+        if not self._request.options.until_decided:
             return False
         found = self._document(GOES_ON)
-        done, most = found["rounds_done"], self._request.rounds
+        done, most = found["rounds_done"], self._request.options.rounds
         if not decided(found) or done == most:
             return False
         self._opened["until_decided"] = {"decided": True, "saved_s": (most - done) * self.campaign.spent_s / done}
@@ -241,17 +242,17 @@ class Comparison:
 
     def _asked(self) -> dict[str, object]:
         """Return the identity of the comparison, as its journal holds it."""
-        request = self._request
+        request, options = self._request, self._request.options
         return identity(
             request.config,
             kind="comparison",
             engines=[contender.label for contender in request.contenders()],
             configurations=self._opened["configurations"],
-            rounds=request.rounds,
-            until_decided=request.until_decided,
-            max_rate=request.max_rate,
+            rounds=options.rounds,
+            until_decided=options.until_decided,
+            max_rate=options.max_rate,
             search=msgspec.to_builtins(request.search),
-            server_per_turn=request.server_per_turn,
+            server_per_turn=options.server_per_turn,
             **{f"the model of {label}": found for label, found in self._prepared.artifacts.items()},
         )
 

@@ -38,24 +38,19 @@ class Made:
     footprint: Footprint | None = None
 
 
-@dataclass(frozen=True)
-class Turn:
-    """One run of one engine in one round, counted from 1, with its latencies."""
+@dataclass(frozen=True, kw_only=True)
+class Turn(Made):
+    """The same with its result and its latencies."""
 
-    round: int
-    label: str
-    directory: str
     result: Result
     latency: Histogram
-    footprint: Footprint | None = None
 
     @classmethod
     def read(cls, made: Made, folder: Path) -> "Turn":
         """Read the result of a run that was made in a folder. Raises ResultError."""
         directory = folder / made.directory
         result = results.read_run(directory)
-        latency = results.read_latency(directory, result)
-        return cls(made.round, made.label, made.directory, result, latency, made.footprint)
+        return cls(**vars(made), result=result, latency=results.read_latency(directory, result))
 
     def to_dict(self) -> ComparisonTurn:
         """As comparison.json lists it."""

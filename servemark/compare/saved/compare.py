@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from servemark.compare.interleaved.run import Comparison
-from servemark.compare.saved.differences import Gate, compare_sides, saved_comparison
-from servemark.compare.saved.figures import ALL, difference_of, read
+from servemark.compare.saved.differences import compare_sides, saved_comparison
+from servemark.compare.saved.figures import ALL, Gate, difference_of, read
 from servemark.compare.saved.saved_runs import Run, circumstances, differing_keys, engine_of, names_of, read_side
 from servemark.errors import ExitCode, OptionError, ResultError, parsing
 from servemark.machine.cpu_time import QUIET_SHARE

@@ -1,29 +1,15 @@
 """Comparison of saved results: B is worse than A, not worse, or the runs are too few to decide."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from servemark.compare.saved.figures import ALL, Pair, chosen
+from servemark.compare.saved.figures import ALL, Gate, Pair, chosen
 from servemark.compare.saved.saved_runs import Key, Run, Side, Subjects, differing, subjects
 from servemark.errors import ResultError
 from servemark.results.schema.comparison import DifferingKey, SavedComparison, Subject
 from servemark.results.schema.details import PROCESS
 from servemark.results.schema.header import opening, reason_of
 from servemark.stats.percentiles import CONFIDENCE
-
-
-@dataclass(frozen=True)
-class Gate:
-    """Figures to judge, and the rules for it."""
-
-    figures: str = ALL
-    """Figures, as `--fail-on` names them."""
-    threshold: float = 0.05
-    """The share below which no difference counts."""
-    allow_invalid: bool = False
-    """True if runs count that are not fit to be compared."""
-    paired: bool = False
-    """True if the n-th runs of both sides belong to one round."""
 
 
 def compare_sides(
@@ -97,7 +83,7 @@ def _pair(first: Sequence[Run], second: Sequence[Run], gate: Gate, names: tuple[
         Side.of(name, runs, other, allow_invalid=gate.allow_invalid)
         for name, runs, other in zip(names, (first, second), others, strict=True)
     )
-    return Pair(a, b, gate.threshold, CONFIDENCE, gate.paired)
+    return Pair((a, b), gate)
 
 
 def _match(a: Subjects, b: Subjects, names: tuple[str, str]) -> list[tuple[Key, Key]]:

@@ -16,7 +16,7 @@ from servemark.quantities import text_of
 from servemark.results.schema.comparison import Difference, Reading
 from servemark.results.verdict import Kind, failed_constraints
 from servemark.stats.histogram import Histogram
-from servemark.stats.percentiles import samples_needed
+from servemark.stats.percentiles import CONFIDENCE, samples_needed
 from servemark.stats.power import detectable, runs_needed
 from servemark.stats.ratios import (
     MINIMUM_PAIRS,
@@ -59,22 +59,27 @@ def _known(name: str) -> str:
 
 
 @dataclass(frozen=True)
-class Pair:
-    """Both sides of a subject, B against A, and the rules of their judgement."""
+class Gate:
+    """Figures to judge, and the rules for it."""
 
-    first: Side
-    second: Side
-    threshold: float
+    figures: str = ALL
+    """Figures, as `--fail-on` names them."""
+    threshold: float = 0.05
     """The share below which no difference counts."""
-    confidence: float
-    """Confidence of each interval, so that all judged ones together have 95 %."""
+    allow_invalid: bool = False
+    """True if runs count that are not fit to be compared."""
     paired: bool = False
     """True if the n-th runs of both sides belong to one round."""
 
-    @property
-    def sides(self) -> tuple[Side, Side]:
-        """A and B."""
-        return self.first, self.second
+
+@dataclass(frozen=True)
+class Pair:
+    """Both sides of a subject, B against A, and the rules of their judgement."""
+
+    sides: tuple[Side, Side]
+    gate: Gate
+    confidence: float = CONFIDENCE
+    """Confidence of each interval, so that all judged ones together have 95 %."""
 
     @property
     def repeated(self) -> bool:
@@ -84,7 +89,7 @@ class Pair:
     @property
     def counts(self) -> tuple[int, int]:
         """Runs of A and of B."""
-        return len(self.first.runs), len(self.second.runs)
+        return len(self.sides[0].runs), len(self.sides[1].runs)
 
     @property
     def length_s(self) -> float:
@@ -116,7 +121,7 @@ class Pair:
 
     def _latency(self, figure: str) -> Difference:
         percentile, name = float(figure[1:]), f"{figure} ms"
-        needed, sides = samples_needed(percentile), [side.latencies for side in self.sides]
+        needed, sides, paired = samples_needed(percentile), [side.latencies for side in self.sides], self.gate.paired
         merged = [merge(side) for side in sides]
         few = min(histogram.total for histogram in merged)
         if few < needed:
@@ -135,9 +140,9 @@ class Pair:
         slot = Histogram.resolution(min(a, b))
         if all(h.total >= needed and h.percentile(percentile) < math.inf for side in sides for h in side):
             each = [[histogram.percentile(percentile) for histogram in side] for side in sides]
-            ratio = ratio_of_repeats(each[1], each[0], self.confidence, paired=self.paired, slack=slot)
+            ratio = ratio_of_repeats(each[1], each[0], self.confidence, paired=paired, slack=slot)
         else:
-            ratio = ratio_of_merged(sides[1], sides[0], percentile, self.confidence, paired=self.paired, slack=slot)
+            ratio = ratio_of_merged(sides[1], sides[0], percentile, self.confidence, paired=paired, slack=slot)
         if ratio is None:
             fewest = min(histogram.total for side in sides for histogram in side)
             reason = f"fewer than {MINIMUM_PAIRS} runs, and too short: {longer_runs(needed, fewest, self.length_s)}"
@@ -174,7 +179,7 @@ class Pair:
         a, b = (float(np.mean(side)) for side in values)
         if not self.repeated:
             return difference_of(name, "not known", ONE_RUN, a, b, Ratio(b / a, None, None))
-        ratio = ratio_of_repeats(values[1], values[0], self.confidence, paired=self.paired)
+        ratio = ratio_of_repeats(values[1], values[0], self.confidence, paired=self.gate.paired)
         return self._judged(name, a, b, ratio, worse_above=worse_above)
 
     def _judged(self, name: str, a: float, b: float, ratio: Ratio, *, worse_above: bool) -> Difference:
@@ -185,8 +190,8 @@ class Pair:
         if ratio.half_width is not None and ratio.half_width > math.log(MAX_FACTOR):
             return difference_of(name, "not known", self._too_few(ratio), a, b, Ratio(ratio.value, None, None))
         slower = ratio if worse_above else ratio.inverse
-        found = difference_of(name, read(slower, self.threshold), None, a, b, ratio)
-        seen = detectable(ratio, self.counts, self.confidence, paired=self.paired)
+        found = difference_of(name, read(slower, self.gate.threshold), None, a, b, ratio)
+        seen = detectable(ratio, self.counts, self.confidence, paired=self.gate.paired)
         found["minimum_detectable_change"] = seen
         if found["reading"] == "undecided" and self.repeated:
             found["runs_needed"], found["reason"] = self._undecided(slower, seen or 0.0)
@@ -194,9 +199,9 @@ class Pair:
 
     def _too_few(self, ratio: Ratio) -> str:
         """Say how many runs are needed where those that there are leave every ratio possible."""
-        needed = runs_needed(ratio, self.counts, self.threshold, self.confidence, paired=self.paired)
+        needed = runs_needed(ratio, self.counts, self.gate.threshold, self.confidence, paired=self.gate.paired)
         many = f"about {max(needed, MINIMUM_PAIRS)}" if needed else "more than 1,000"
-        name = "rounds" if self.paired else "runs"
+        name = "rounds" if self.gate.paired else "runs"
         return (
             f"too few {name}: {min(self.counts)} do not show how far {name} lie apart; {many} on each side are needed"
         )
@@ -206,11 +211,12 @@ class Pair:
 
         `seen` is the smallest change that these runs would find.
         """
-        gap, words = self.threshold, f"would see {seen:.0%} in 80 of 100 cases; for {self.threshold:.0%}"
-        if seen < self.threshold:
+        gap = least = self.gate.threshold
+        words = f"would see {seen:.0%} in 80 of 100 cases; for {least:.0%}"
+        if seen < least:
             # The runs suffice for the threshold, but what they found lies too near to it.
-            gap, words = abs((1 + self.threshold) / ratio.value - 1), f"too near to {self.threshold:.0%}; to tell"
-        needed = runs_needed(ratio, self.counts, gap, self.confidence, paired=self.paired)
+            gap, words = abs((1 + least) / ratio.value - 1), f"too near to {least:.0%}; to tell"
+        needed = runs_needed(ratio, self.counts, gap, self.confidence, paired=self.gate.paired)
         many = f"about {needed} runs" if needed else "more than 1,000 runs"
         first, second = self.counts
         now = f"{first} runs" if first == second else f"{first} and {second} runs"
@@ -251,7 +257,7 @@ class Pair:
         a, b = (equal / total if total else None for equal, total in counts)
         if broken[1] and not broken[0]:
             return difference_of(
-                name, "worse", f"outputs of {self.second.name} lie outside the workload's tolerance", a, b
+                name, "worse", f"outputs of {self.sides[1].name} lie outside the workload's tolerance", a, b
             )
         if lacks := [side.name for side in self.sides if not _checked(side)]:
             why = f"not checked in {' and '.join(lacks)}: no golden outputs beside the local model"

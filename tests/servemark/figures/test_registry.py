@@ -12,7 +12,8 @@ from loadgen.evaluation.live import gauges
 from loadgen.evaluation.mix import Part, total
 from loadgen.measurement.recorder import Recorder
 from servemark.compare.history import history
-from servemark.compare.saved.differences import Gate, compare_sides
+from servemark.compare.saved.differences import compare_sides
+from servemark.compare.saved.figures import Gate
 from servemark.compare.saved.saved_runs import Run
 from servemark.documents.load import ConstantRate
 from servemark.documents.request import RunRequest

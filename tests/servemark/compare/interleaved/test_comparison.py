@@ -18,6 +18,7 @@ from servemark.compare.interleaved.contenders import Contender
 from servemark.compare.interleaved.hosting import Hosted, Participant
 from servemark.compare.interleaved.preparation import Preparation
 from servemark.compare.interleaved.timetable import EngineWarmUp
+from servemark.documents.commands.compare import Compare
 from servemark.documents.load import ConstantRate
 from servemark.errors import OptionError
 from servemark.results import directory as results
@@ -95,14 +96,16 @@ class Compared:
             for label in self.engines.capacities
         ]
         request = SimpleNamespace(
+            options=Compare(
+                what=(TINY,),
+                rounds=rounds,
+                until_decided=until_decided,
+                max_rate=max_rate,
+                resume=str(resume or ""),
+            ),
             config=asked,
-            rounds=rounds,
-            until_decided=until_decided,
-            max_rate=max_rate,
             search=ConstantRate(rate=1, duration_s=200, warmup=0),
-            server_per_turn=False,
             choose_length=False,
-            resume=resume,
             contenders=lambda: [each.contender for each in found],
         )
         prepared = SimpleNamespace(

@@ -37,7 +37,7 @@ def test_known_ratios_come_out_of_a_drifting_machine() -> None:
 
 def test_percentiles_are_of_all_rounds_together_and_never_averaged() -> None:
     fast, slow = histogram_of(np.full(900, 10.0)), histogram_of(np.full(300, 50.0))
-    turns = [Turn(n, "a", "d", result_of(h), h) for n, h in enumerate((fast, slow), start=1)]
+    turns = [Turn(n, "a", "d", result=result_of(h), latency=h) for n, h in enumerate((fast, slow), start=1)]
     [row] = explained(rows)(turns, ["a"])
     assert row["latency_ms"]["count"] == 1200
     assert row["latency_ms"]["p50"] == pytest.approx(10, rel=1e-3)

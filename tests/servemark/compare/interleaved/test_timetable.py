@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -13,6 +14,7 @@ from servemark.compare.interleaved.contenders import Contender
 from servemark.compare.interleaved.hosting import Hosted, Participant
 from servemark.compare.interleaved.preparation import Request
 from servemark.compare.interleaved.timetable import EngineWarmUp, requests_needed, search_length_s, timetable
+from servemark.documents.commands.compare import Compare
 from servemark.documents.load import ConstantRate
 from servemark.results import directory as results
 from servemark.results.objectives import parse_objectives
@@ -62,13 +64,15 @@ def test_searches_have_a_length_and_rounds_of_their_own(capsys: pytest.CaptureFi
 def test_a_plan_says_about_how_long_it_takes_and_what_is_exported_first() -> None:
     settings = config(TINY, "--duration", "8", "--warmup", "1")
     # 2 engines, 5 rounds of 8 + 1 s and 3 s around them
-    request = Request("onnxruntime,pytorch", settings, ConstantRate(rate=1, duration_s=8), choose_length=True)
+    asked = Compare(what=(TINY,), engines="onnxruntime,pytorch")
+    request = Request(asked, settings, ConstantRate(rate=1, duration_s=8), choose_length=True)
     assert request.plan(request.contenders(), ["a@int8"]) == (
         "5 rounds of 2 engines: about 2.0 min, or more where one is slow; "
         "before that exports, seconds to minutes each: a@int8"
     )
     # and a search of 13 runs, and 3 rounds of 2.5 runs each
-    request = replace(request, choose_length=False, max_rate=True, tune_budget_s=600)
+    more = msgspec.structs.replace(asked, max_rate=True, tuned=True, tune_budget_s=600)
+    request = replace(request, options=more, choose_length=False)
     said = "tuning, 5 rounds, highest rates of 2 engines: about 30.2 min"
     assert request.plan(request.contenders(), []) == said
 

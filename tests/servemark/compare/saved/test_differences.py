@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from servemark.compare.saved.differences import Gate, compare_sides
+from servemark.compare.saved.differences import compare_sides
+from servemark.compare.saved.figures import Gate
 from servemark.compare.saved.saved_runs import Run, read_side
 from servemark.errors import ResultError
 from servemark.results.saved import Saved
