@@ -13,7 +13,7 @@ import transformers
 from torch import nn
 
 from servemark.errors import OptionError
-from servemark.hub.blocks.description import Description
+from servemark.hub.blocks.description import Description, encoder_of
 from servemark.hub.blocks.network import counted, hugging_face, quoted, reason, require_name
 from servemark.hub.blocks.ports import Port, Shapes, sized
 from servemark.hub.blocks.processors import Processor, heard, image_processor, json_of, prepared, tokenized
@@ -164,11 +164,15 @@ def search(text: str) -> list[str]:
 
 def describe(model: str, name: str, shapes: Shapes) -> Description:
     """Describe a model by its name on the hub, or by the path of its folder. Raises OptionError."""
+    whole, model = model, str(encoder_of(Path(model))) if Path(model).is_absolute() else model
     config, random = _configuration(model)
     kind = _kind(config, model)
     processor = image_processor(config) if kind.inputs in OF_PICTURES else None
     inputs = sized(kind.inputs(config, processor), shapes)
-    how = (SENTENCES.get(model) or embedding(model, functools.partial(json_of, config))) if kind is TEXT else None
+    how = None
+    if kind is TEXT:
+        read = functools.partial(json_of, whole if config.name_or_path else "")
+        how = SENTENCES.get(model) or embedding(whole, read)
     if how:
         config.architectures = None  # sentence-transformers takes the encoder, whatever head it was saved with
     facts = {"config": config.to_diff_dict(), "model_type": config.model_type, "embedding": how}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from servemark.hub.blocks import description as hub
-from servemark.hub.blocks.sentences import MODULES, POOLING
+from servemark.hub.blocks.sentences import POOLING
 from servemark.workload import Workload, get
 from servemark.workload.imported import MODELS
 
@@ -312,6 +312,6 @@ def _classes(name: str) -> tuple[str, str, dict[str, Any]]:
 def write_embedding(folder: Path, modules: Sequence[str], pooling: Mapping[str, Any]) -> None:
     """Write what sentence-transformers writes beside a model."""
     listed = [{"idx": number, "type": f"sentence_transformers.models.{name}"} for number, name in enumerate(modules)]
-    (folder / MODULES).write_text(json.dumps(listed))
+    (folder / hub.MODULES).write_text(json.dumps(listed))
     (folder / POOLING).parent.mkdir(exist_ok=True)
     (folder / POOLING).write_text(json.dumps({"word_embedding_dimension": 32, **pooling}))

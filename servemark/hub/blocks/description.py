@@ -24,9 +24,10 @@ from servemark.workload.suites import labels_of
 
 LIBRARIES = "servemark.hub"
 KEPT = "hub.json"
-CONFIGURATION = "config.json"
+CONFIGURATION, MODULES = "config.json", "modules.json"
 MARKS = {"model_type": "transformers", "architecture": "timm"}
 """Keys of a configuration by which its library is known."""
+SAVED = "a library's `save_pretrained`"
 INSTALL = "pip install 'servemark[hub]'"
 
 
@@ -109,7 +110,21 @@ def _version(library: str, otherwise: str) -> str:
 
 def is_importable(path: Path) -> bool:
     """Tell whether a path is a library's folder of a model, or stands for the name of one."""
-    return (path / CONFIGURATION).is_file() or (not path.exists() and named(str(path)) is not None)
+    held = any((path / name).is_file() for name in (CONFIGURATION, MODULES))
+    return held or (not path.exists() and named(str(path)) is not None)
+
+
+def encoder_of(path: Path) -> Path:
+    """Return the folder of a model's network: older versions of sentence-transformers have one below the model's own.
+
+    Raises OptionError.
+    """
+    if not (path / MODULES).is_file():
+        return path
+    with parsing(path / MODULES, OptionError, fix=f"a folder as {SAVED} writes it"):
+        modules = msgspec.json.decode(files.content(path / MODULES, files.DOCUMENT_BYTES), type=list[dict[str, Any]])
+    names = {each.get("path") for each in modules if str(each.get("type")).endswith(".Transformer")}
+    return next((each.parent for each in path.glob(f"*/{CONFIGURATION}") if each.parent.name in names), path)
 
 
 def imported(path: Path, name: str, shapes: Shapes, *, force: bool) -> Description:
@@ -126,16 +141,17 @@ def imported(path: Path, name: str, shapes: Shapes, *, force: bool) -> Descripti
 
 
 def _of_folder(path: Path, name: str, shapes: Shapes) -> Description:
-    with parsing(path / CONFIGURATION, OptionError, fix="a folder as a library's `save_pretrained` writes it"):
-        document = msgspec.json.decode(files.content(path / CONFIGURATION, files.DOCUMENT_BYTES), type=dict[str, Any])
+    file = encoder_of(path) / CONFIGURATION
+    with parsing(file, OptionError, fix=f"a folder as {SAVED} writes it"):
+        document = msgspec.json.decode(files.content(file, files.DOCUMENT_BYTES), type=dict[str, Any])
     library = next((each for key, each in MARKS.items() if key in document), "")
     if not library:
         raise OptionError(
-            f"{path / CONFIGURATION} has neither of {', '.join(MARKS)}, so that it is not known whose it is",
+            f"{file} has neither of {', '.join(MARKS)}, so that it is not known whose it is",
             fix="a folder of Transformers or timm as `save_pretrained` writes it; or import an ONNX file",
         )
     found: Description = _library(library).describe(str(path.resolve()), name, shapes)
-    return msgspec.structs.replace(found, sha256=_digest(path))
+    return msgspec.structs.replace(found, sha256=_digest(file.parent))
 
 
 def _digest(folder: Path) -> str:

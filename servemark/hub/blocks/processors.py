@@ -53,10 +53,12 @@ class Processor(NamedTuple):
         )
 
 
-def json_of(config: Any, name: str) -> Any:
-    """Read a JSON file from where a configuration comes; None where there is none. Raises OptionError."""
-    # What is known without the hub comes from nowhere.
-    if not (model := config.name_or_path):
+def json_of(model: str, name: str) -> Any:
+    """Read a JSON file of a model, which is "" where it is known without the hub; None if it has none.
+
+    Raises OptionError.
+    """
+    if not model:
         return None
     try:
         path = file_of(model, name)
@@ -73,10 +75,10 @@ def json_of(config: Any, name: str) -> Any:
 
 def image_processor(config: Any) -> Processor:
     """Return a model's own image processor, or its architecture's usual one. Raises OptionError."""
-    if all(json_of(config, name) is None for name in PROCESSORS):
+    model = config.name_or_path
+    if all(json_of(model, name) is None for name in PROCESSORS):
         usual = _USUAL.get(config.model_type) or {}
         return Processor(getattr(transformers, usual.get("torchvision", "ViTImageProcessor"))(), own=False)
-    model = config.name_or_path
     with hugging_face():
         try:
             return Processor(_auto.from_pretrained(model, trust_remote_code=False), own=True)

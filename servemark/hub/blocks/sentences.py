@@ -10,8 +10,9 @@ import torch
 from torch import nn
 
 from servemark.errors import OptionError
+from servemark.hub.blocks.description import MODULES
 
-MODULES, POOLING = "modules.json", "1_Pooling/config.json"
+POOLING = "1_Pooling/config.json"
 _POOLING_MODE = "pooling_mode_"
 _OURS = {"Transformer", "Pooling", "Normalize"}
 

@@ -1,5 +1,6 @@
 """Sentence embeddings: what a folder of sentence-transformers asks for, and the vectors."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from servemark import workload
 from servemark.errors import OptionError
 from servemark.hub.blocks import description as hub
-from servemark.hub.blocks.sentences import MODULES, POOLINGS, Embedding, embed, embedding
+from servemark.hub.blocks.sentences import POOLINGS, Embedding, embed, embedding
 from servemark.workload.imported import models_folder
 from tests.support.hub_folders import write_embedding, write_folder
 
@@ -71,7 +72,7 @@ def test_what_is_not_served_is_refused_by_its_name(
 
 def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     path = write_folder("bert", tmp_path)
-    (path / MODULES).write_text("[{")
+    (path / hub.MODULES).write_text("[{")
     with pytest.raises(OptionError, match=r"modules\.json cannot be read"):
         hub.imported(path, "mine", {}, force=False)
 
@@ -81,6 +82,19 @@ def test_a_description_of_an_older_version_embeds_as_before(tmp_path: Path) -> N
     kept = hub.imported(path, "mine", {}, force=False)
     facts = {key: value for key, value in kept.facts.items() if key != "embedding"} | {"pooled": True}
     hub.keep(msgspec.structs.replace(kept, facts=facts), models_folder() / "mine")
+    assert workload.get("mine").build()._how == Embedding("mean", normalised=True)
+
+
+def test_an_encoder_in_a_folder_of_its_own_embeds_as_its_model_says(tmp_path: Path) -> None:
+    path = write_folder("sentences", tmp_path)
+    (path / "0_Transformer").mkdir()
+    for name in ("config.json", "model.safetensors"):
+        (path / name).rename(path / "0_Transformer" / name)
+    modules = json.loads((path / hub.MODULES).read_text())
+    (path / hub.MODULES).write_text(json.dumps([{**each, "path": f"{each['idx']}_Transformer"} for each in modules]))
+    assert hub.is_importable(path)
+    kept = hub.imported(path, "mine", {}, force=False)
+    assert (kept.sha256 != "", kept.random) == (True, None)
     assert workload.get("mine").build()._how == Embedding("mean", normalised=True)
 
 
