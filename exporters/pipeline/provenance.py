@@ -15,9 +15,10 @@ from exporters.pipeline.weights import Weights
 from servemark import __version__
 from servemark.errors import ArtifactError
 from servemark.frameworks import distribution_of
+from servemark.plugins import names_in
 from servemark.workload import Workload
+from servemark.workload.registry import ZOO
 
-ZOO = "servemark.models"
 _NO_CODE = ast.dump(ast.Module([], []))
 """Syntax tree of a file without code, such as most packages' own: it changes no artifact."""
 
@@ -50,11 +51,17 @@ def source_digest(workload: Workload) -> str:
     """
     if workload.source:
         return workload.source.digest
-    # A file may take `build` from a library, with sizes of its own.
-    roots = {workload.module or workload.build.__module__, workload.build.__module__}
+    # A file may take `build` from a library or another model, with sizes of its own.
+    roots = {workload.module or _of_zoo(workload.name), workload.build.__module__} - {None}
     sources = {name: code for root in roots for name, code in _sources_of(root).items()}
     texts = [*(sources[name] for name in sorted(sources)), *filter(None, [workload.made_of])]
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()
+
+
+def _of_zoo(name: str) -> str | None:
+    """Return the module of a built-in workload."""
+    name = name.removesuffix("_tiny")
+    return f"{ZOO}.{name}" if name in names_in(ZOO) else None
 
 
 def _sources_of(own: str) -> dict[str, str]:

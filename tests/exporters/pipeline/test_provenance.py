@@ -9,6 +9,7 @@ import pytest
 from exporters.pipeline.provenance import source_digest
 from servemark.synthesis.layers import Dense
 from servemark.synthesis.network import written
+from servemark.workload import get
 from servemark.workload.registry import load_file
 
 
@@ -23,6 +24,10 @@ def test_a_file_that_takes_its_build_from_a_library_has_its_own_digest(tmp_path:
     narrow = digest(tmp_path / "a.py", 16)
     assert narrow == digest(tmp_path / "b.py", 16)
     assert narrow != digest(tmp_path / "c.py", 32)
+
+
+def test_a_variant_that_takes_its_build_from_another_model_has_its_own_digest() -> None:
+    assert source_digest(get("nmt_greedy")) != source_digest(get("nmt"))
 
 
 @pytest.mark.parametrize(
