@@ -5,8 +5,7 @@ to the folder of the CSV. The unit of the depth is not documented; values stay a
 """
 
 import csv
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +19,7 @@ KEY = "rgbd_faces"
 ORIGIN = Origin("AIBench's authors, on request", None, "by agreement")
 COLUMNS = ("rgb_image_path", "dep_image_path", "cls_name")
 SIDE = 224
+Row = Mapping[str, str | None]
 FIX = "lay the data out as DATA_ROOT/rgbd_faces/test.csv with the columns " + ", ".join(COLUMNS)
 
 
@@ -28,37 +28,20 @@ def read(folder: Path, split: str = "test") -> Iterator[npt.NDArray[np.float32]]
 
     Raises InputDataError naming file and line.
     """
-    return (_face(folder, row, place) for place, row in _rows(folder, split))
+    return (face(folder, row, place) for place, row in _rows(folder, split))
 
 
-def labelled(folder: Path, split: str = "test") -> "Faces":
-    """The same with their classes: the names of the training split, in order. Raises InputDataError."""
+def labelled(folder: Path, split: str = "test") -> list[tuple[Row, str, int]]:
+    """List the faces' rows with place and class: the names of the training split, in order. Raises InputDataError."""
     names = sorted({str(row["cls_name"]) for _, row in _rows(folder, "train")})
     rows = _rows(folder, split)
     for place, row in rows:
         if row["cls_name"] not in names:
             raise InputDataError(f"{place}: {row['cls_name']!r} is nobody of train.csv", fix=FIX)
-    return Faces(folder, rows, names)
+    return [(row, place, names.index(str(row["cls_name"]))) for place, row in rows]
 
 
-@dataclass(frozen=True)
-class Faces:
-    """Faces with their classes, each read when it is asked for."""
-
-    folder: Path
-    rows: Sequence[tuple[str, Mapping[str, str | None]]]
-    names: Sequence[str]
-
-    def __len__(self) -> int:
-        """Return the number of pictures."""
-        return len(self.rows)
-
-    def __getitem__(self, index: int) -> tuple[npt.NDArray[np.float32], int]:
-        place, row = self.rows[index]
-        return _face(self.folder, row, place), self.names.index(str(row["cls_name"]))
-
-
-def _rows(folder: Path, split: str) -> list[tuple[str, Mapping[str, str | None]]]:
+def _rows(folder: Path, split: str) -> list[tuple[str, Row]]:
     """The rows of a split, each with its place."""
     path = folder / f"{split}.csv"
     with parsing(path, InputDataError, fix=FIX), files.opened_text(path) as file:
@@ -66,13 +49,14 @@ def _rows(folder: Path, split: str) -> list[tuple[str, Mapping[str, str | None]]
         missing = set(COLUMNS) - set(rows.fieldnames or ())
         if missing:
             raise InputDataError(f"{path}:1: no column {', '.join(sorted(missing))}", fix=FIX)
-        places: list[tuple[str, Mapping[str, str | None]]] = [(f"{path}:{rows.line_num}", row) for row in rows]
+        places: list[tuple[str, Row]] = [(f"{path}:{rows.line_num}", row) for row in rows]
     if not places:
         raise InputDataError(f"{path} lists no faces", fix=FIX)
     return places
 
 
-def _face(folder: Path, row: Mapping[str, str | None], place: str) -> npt.NDArray[np.float32]:
+def face(folder: Path, row: Row, place: str) -> npt.NDArray[np.float32]:
+    """Read one face, as `read`. Raises InputDataError naming its place."""
     empty = [column for column in COLUMNS if not row[column]]
     if empty:
         raise InputDataError(f"{place}: no {', '.join(empty)}", fix=FIX)

@@ -58,7 +58,10 @@ def read(path: Path) -> Iterator[Sample]:
 
 def labelled(path: Path) -> LabelledSet:
     """The same with the numbers of their identities. Raises InputDataError with file and line."""
-    return LabelledSet.of(rgbd_faces.labelled(path), lambda face, identity: Example(({"rgbd": face},), identity))
+    return LabelledSet.of(
+        rgbd_faces.labelled(path),
+        lambda row, place, identity: Example(({"rgbd": rgbd_faces.face(path, row, place)},), identity),
+    )
 
 
 WORKLOAD = define(
