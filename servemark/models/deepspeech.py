@@ -194,16 +194,38 @@ def answers(sizes: Sizes) -> tuple[Tensor, ...]:
 
 
 def recogniser(
-    name: str, title: str, *, suites: tuple[str, ...], origin: str, full: Variant[Sizes], tiny: Variant[Sizes]
+    name: str,
+    title: str,
+    *,
+    suites: tuple[str, ...],
+    origin: str,
+    full: Sizes,
+    tiny: Sizes,
+    parameters: tuple[int, int],
+    step_flops: tuple[int, int],
 ) -> Workload:
-    """Describe one of Mozilla's networks."""
-    decoded = full.sizes.decoded
+    """Describe one of Mozilla's networks, full and tiny, of which a step of 20 ms takes these FLOPs.
+
+    The full one's mean request is padded to 490 steps and has 371, the longest 1,750; the tiny one's 52, 47 and 64.
+    """
+    decoded = full.decoded
     decoding = "greedy decoding" if decoded else "decoded by the client"
+    described = zip((full, tiny), parameters, step_flops, ((490, 371, 1750), (52, 47, 64)), strict=True)
+    of_full, of_tiny = (
+        Variant(
+            sizes,
+            parameters=count,
+            flops=padded * flops,
+            flops_without_padding=spoken * flops,
+            flops_longest=longest * flops,
+        )
+        for sizes, count, flops, (padded, spoken, longest) in described
+    )
     return define(
         name,
         title,
-        full=full,
-        tiny=tiny,
+        full=of_full,
+        tiny=of_tiny,
         task="speech recognition",
         suites=suites,
         inputs=lambda _: (Tensor("mfcc", "FP32", (-1, MFCC_COEFFICIENTS)), Tensor("n_frames", "INT32", (1,))),
@@ -216,38 +238,11 @@ def recogniser(
         locustfile="speech_recognition",
         build=build,
         samples=samples,
-        **of_librispeech(
-            partial(sample, full.sizes), transcript if decoded else log_probs, () if decoded else (*LABELS, "")
-        ),
+        **of_librispeech(partial(sample, full), transcript if decoded else log_probs, () if decoded else (*LABELS, "")),
     )
-
-
-def variants(
-    full: Sizes, tiny: Sizes, *, parameters: tuple[int, int], step_flops: tuple[int, int]
-) -> tuple[Variant[Sizes], Variant[Sizes]]:
-    """Count the full and the tiny variant, of which a step of 20 ms takes these FLOPs.
-
-    The full one's mean request is padded to 490 steps and has 371, the longest 1,750; the tiny one's 52, 47 and 64.
-    """
-    described = zip((full, tiny), parameters, step_flops, ((490, 371, 1750), (52, 47, 64)), strict=True)
-    of_full, of_tiny = (
-        Variant(
-            sizes,
-            parameters=count,
-            flops=padded * flops,
-            flops_without_padding=spoken * flops,
-            flops_longest=longest * flops,
-        )
-        for sizes, count, flops, (padded, spoken, longest) in described
-    )
-    return of_full, of_tiny
 
 
 TINY = Sizes(units=64, durations=speech.Durations(mean_s=1.1, shortest_s=0.6, longest_s=1.28), buckets=(40, 52, 64))
-
-FULL_VARIANT, TINY_VARIANT = variants(
-    Sizes(), TINY, parameters=(122_748_957, 153_629), step_flops=(245_411_840, 304_512)
-)
 
 WORKLOAD = recogniser(
     "deepspeech",
@@ -255,6 +250,8 @@ WORKLOAD = recogniser(
     suites=("AI Matrix",),
     origin="Mozilla DeepSpeech 0.1.1, which AI Matrix runs with a language model's beam search around it, at batch 1. "
     "It publishes seconds, and no WER.",
-    full=FULL_VARIANT,
-    tiny=TINY_VARIANT,
+    full=Sizes(),
+    tiny=TINY,
+    parameters=(122_748_957, 153_629),
+    step_flops=(245_411_840, 304_512),
 )

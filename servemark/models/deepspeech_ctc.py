@@ -9,15 +9,14 @@ from dataclasses import replace
 from servemark.models import deepspeech
 
 FULL, TINY = (replace(sizes, decoded=False) for sizes in (deepspeech.Sizes(), deepspeech.TINY))
-FULL_VARIANT, TINY_VARIANT = deepspeech.variants(
-    FULL, TINY, parameters=(122_748_957, 153_629), step_flops=(245_411_840, 304_512)
-)
 
 WORKLOAD = deepspeech.recogniser(
     "deepspeech_ctc",
     "DeepSpeech, log-probabilities",
     suites=("AI Matrix, variant",),
     origin="The network of `deepspeech`, without the decoder. AI Matrix publishes seconds of both together.",
-    full=FULL_VARIANT,
-    tiny=TINY_VARIANT,
+    full=FULL,
+    tiny=TINY,
+    parameters=(122_748_957, 153_629),
+    step_flops=(245_411_840, 304_512),
 )

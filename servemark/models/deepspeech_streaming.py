@@ -11,15 +11,14 @@ from dataclasses import replace
 from servemark.models import deepspeech
 
 FULL, TINY = (replace(sizes, bidirectional=False) for sizes in (deepspeech.Sizes(), deepspeech.TINY))
-FULL_VARIANT, TINY_VARIANT = deepspeech.variants(
-    FULL, TINY, parameters=(47_233_053, 79_325), step_flops=(94_416_896, 157_056)
-)
 
 WORKLOAD = deepspeech.recogniser(
     "deepspeech_streaming",
     "DeepSpeech, forwards only",
     suites=("AI Matrix, variant",),
     origin="Mozilla DeepSpeech 0.2 to 0.9, which AI Matrix carries as source and does not run.",
-    full=FULL_VARIANT,
-    tiny=TINY_VARIANT,
+    full=FULL,
+    tiny=TINY,
+    parameters=(47_233_053, 79_325),
+    step_flops=(94_416_896, 157_056),
 )
