@@ -5,7 +5,7 @@ Huang et al. 2017, "Densely Connected Convolutional Networks" (CVPR), form BC; t
 
 from dataclasses import dataclass
 
-from servemark.models.blocks.classification import classification, samples, seeded_classifier
+from servemark.models.blocks.classification import classification
 from servemark.workload import Module, Variant
 
 CITATION = "Huang et al. 2017, Densely Connected Convolutional Networks, CVPR (arXiv:1608.06993)"
@@ -39,5 +39,5 @@ WORKLOAD = classification(
     origin="The authors' network. AI Matrix's Caffe network is the same one. Its TensorFlow script has another, with "
     "three dense blocks and bottlenecks as wide as the growth. Its 73.29 % top-1 is of TensorFlow's.",
     slo_ms=20,
-    build=lambda name, sizes: seeded_classifier(name, network, sizes, samples),
+    network=network,
 )

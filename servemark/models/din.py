@@ -130,13 +130,13 @@ def _request(item: int, hist: npt.NDArray[np.int32], length: int) -> Sample:
     return {"item": np.array([item], np.int32), "hist": hist, "hist_len": np.array([length], np.int32)}
 
 
-def read(path: Path, sizes: Sizes) -> Iterator[Sample]:
+def labelled(path: Path) -> LabelledSet:
     """Make two requests of each Amazon Electronics user: the last product they reviewed, and one they never did.
 
-    The history is what they reviewed before, its last `sizes.history` products. Raises InputDataError, also for
-    products beyond the model's table.
+    The history is what they reviewed before, its last 100 products. Raises InputDataError, also for products beyond
+    the model's table.
     """
-    rng = np.random.default_rng(0)
+    sizes, rng, pairs = Sizes(), np.random.default_rng(0), []
     for products in amazon_electronics.histories(path):
         if max(products) >= sizes.items:
             raise InputDataError(
@@ -149,14 +149,8 @@ def read(path: Path, sizes: Sizes) -> Iterator[Sample]:
         seen = before[-sizes.history :]
         hist = np.zeros(sizes.history, np.int32)
         hist[: len(seen)] = seen
-        for item in (last, _never_reviewed(rng, sizes, products)):
-            yield _request(item, hist, len(seen))
-
-
-def labelled(path: Path, sizes: Sizes) -> LabelledSet:
-    """The same requests, two for each user: the first was clicked. Raises InputDataError."""
-    requests = list(read(path, sizes))
-    pairs = list(zip(requests[::2], requests[1::2], strict=True))
+        asked = (last, _never_reviewed(rng, sizes, products))
+        pairs.append(tuple(_request(item, hist, len(seen)) for item in asked))
     return LabelledSet(len(pairs), lambda index: Example(pairs[index], (1, 0)), requests_per_example=2)
 
 
@@ -186,6 +180,5 @@ WORKLOAD = define(
     build=build,
     samples=samples,
     dataset=amazon_electronics.KEY,
-    read=lambda path: read(path, Sizes()),
-    labelled=lambda path: labelled(path, Sizes()),
+    labelled=labelled,
 )

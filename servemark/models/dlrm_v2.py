@@ -126,24 +126,13 @@ def samples(sizes: Sizes, rng: np.random.Generator) -> Iterator[Sample]:
         yield {"numbers": np.log1p(counts).astype(np.float32), "ids": np.concatenate(ids)}
 
 
-def read(path: Path) -> Iterator[Sample]:
-    """Read the impressions of Criteo's log. Raises InputDataError."""
-    log = _log(path)
-    return (_impression(log, row) for row in range(len(log)))
-
-
 def labelled(path: Path) -> LabelledSet:
-    """The impressions of Criteo's log, each with whether it was clicked. Raises InputDataError."""
-    log = _log(path)
-    return LabelledSet(len(log), lambda row: Example((_impression(log, row),), int(log.clicks[row])))
-
-
-def _log(path: Path) -> criteo.Log:
+    """Read the impressions of Criteo's log. Raises InputDataError."""
     log = criteo.read(path)
     found = tuple(ids.shape[1] for ids in log.ids)
     if found != FULL.ids:
         raise InputDataError(f"{path}: the fields have {found} ids, not {FULL.ids}", fix=criteo.FIX)
-    return log
+    return LabelledSet(len(log), lambda row: Example((_impression(log, row),), int(log.clicks[row])))
 
 
 def _impression(log: criteo.Log, row: int) -> Sample:
@@ -175,6 +164,5 @@ WORKLOAD = define(
     build=build,
     samples=samples,
     dataset=criteo.KEY,
-    read=read,
     labelled=labelled,
 )

@@ -8,7 +8,7 @@ normalised.
 
 from dataclasses import dataclass
 
-from servemark.models.blocks.classification import classification, samples, seeded_classifier
+from servemark.models.blocks.classification import classification
 from servemark.workload import Module, Variant
 
 CITATION = "Szegedy et al. 2015, Going Deeper with Convolutions, CVPR (arXiv:1409.4842)"
@@ -76,5 +76,5 @@ WORKLOAD = classification(
     origin="torchvision's form. AI Matrix runs Caffe's BVLC network (`googlenet_lrn`: nine 5x5, two local response "
     "normalisations, no BatchNorm) and one with BatchNorm; its 70.01 % top-1 is of TensorFlow's.",
     slo_ms=10,
-    build=lambda name, sizes: seeded_classifier(name, network, sizes, samples),
+    network=network,
 )

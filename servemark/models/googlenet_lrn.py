@@ -5,7 +5,7 @@ runs: biases, poolings whose last window may overhang, two local response normal
 auxiliary heads only serve training and are left out.
 """
 
-from servemark.models.blocks.classification import classification, samples, seeded_classifier
+from servemark.models.blocks.classification import classification
 from servemark.models.googlenet import CITATION, INCEPTIONS, Sizes
 from servemark.workload import Module, Variant
 
@@ -66,6 +66,6 @@ WORKLOAD = classification(
     origin="Caffe's BVLC network without its auxiliary heads, which AI Matrix runs beside one with BatchNorm. AI "
     "Matrix's 70.01 % top-1 is of TensorFlow's.",
     slo_ms=10,
-    build=lambda name, sizes: seeded_classifier(name, network, sizes, samples),
+    network=network,
     suites=("AI Matrix, variant",),
 )

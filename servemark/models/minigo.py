@@ -119,13 +119,8 @@ def _planes(rng: np.random.Generator) -> npt.NDArray[np.float32]:
     return planes.reshape(PLANES, BOARD, BOARD)
 
 
-def read(path: Path) -> Iterator[Sample]:
-    """Replay games of professionals, one request for each move. Raises InputDataError with file and line."""
-    return map(_seen, go_games.positions(path, HISTORY))
-
-
 def labelled(path: Path) -> LabelledSet:
-    """The same with the move that was played. Raises InputDataError with file and line."""
+    """Replay games of professionals, one request for each move. Raises InputDataError with file and line."""
     played = go_games.positions(path, HISTORY)
     return LabelledSet(len(played), lambda index: Example((_seen(played[index]),), played[index].move))
 
@@ -160,6 +155,5 @@ WORKLOAD = define(
     build=build,
     samples=lambda _, rng: samples(rng),
     dataset=go_games.KEY,
-    read=read,
     labelled=labelled,
 )

@@ -129,16 +129,11 @@ def leave_one_out(histories: Sequence[tuple[int, npt.NDArray[np.int64]]], sizes:
     return LabelledSet.of(histories, lambda user, history: Example((hit_rate_query(user, history, sizes),), HELD_OUT))
 
 
-def read(path: Path) -> Iterator[Sample]:
+def labelled(path: Path) -> LabelledSet:
     """Make the HR@10 query of each MovieLens-20M user: the film they rated last, then 999 they never rated.
 
     Raises InputDataError.
     """
-    return (hit_rate_query(*history, FULL) for history in ml_20m.histories(path))
-
-
-def labelled(path: Path) -> LabelledSet:
-    """The same queries; the film that was held out is the first candidate. Raises InputDataError."""
     return leave_one_out(list(ml_20m.histories(path)), FULL)
 
 
@@ -169,6 +164,5 @@ WORKLOAD = recommender(
     quality=Quality("HR@10", 0.635, "MovieLens-20M, leave the latest rating out, rank it against 999 unrated films"),
     samples=samples,
     dataset=ml_20m.KEY,
-    read=read,
     labelled=labelled,
 )

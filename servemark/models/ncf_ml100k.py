@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from servemark.datasets import ml_100k
 from servemark.models import ncf
@@ -24,21 +23,12 @@ def samples(sizes: Sizes, rng: np.random.Generator) -> Iterator[Sample]:
     return ncf.queries(sizes, rng, users, Popularity(rank**-0.15 * np.exp(-rank / 390)))
 
 
-def read(path: Path) -> Iterator[Sample]:
+def labelled(path: Path) -> LabelledSet:
     """Make the HR@10 query of each MovieLens-100K user: the film they rated last, then 99 they never rated.
 
     Ratings of the same second are in the order of the file. Raises InputDataError.
     """
-    return (ncf.hit_rate_query(*history, FULL) for history in _histories(path))
-
-
-def labelled(path: Path) -> LabelledSet:
-    """The same queries; the film that was held out is the first candidate. Raises InputDataError."""
-    return ncf.leave_one_out(list(_histories(path)), FULL)
-
-
-def _histories(path: Path) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
-    return ((user - 1, films - 1) for user, films in ml_100k.read(path).histories())
+    return ncf.leave_one_out([(user - 1, films - 1) for user, films in ml_100k.read(path).histories()], FULL)
 
 
 FULL = Sizes(users=ml_100k.USERS, items=ml_100k.ITEMS, candidates=100)
@@ -53,6 +43,5 @@ WORKLOAD = ncf.recommender(
     quality=Quality("HR@10", 0.635, "MovieLens-100K, leave the latest rating out, rank it against 99 unrated films"),
     samples=samples,
     dataset=ml_100k.KEY,
-    read=read,
     labelled=labelled,
 )

@@ -1,7 +1,7 @@
 """ResNet-152: image classification (AI Matrix)."""
 
 from servemark.models.blocks import resnet
-from servemark.models.blocks.classification import classification, samples, seeded_classifier
+from servemark.models.blocks.classification import classification
 from servemark.workload import Variant
 
 WORKLOAD = classification(
@@ -13,5 +13,5 @@ WORKLOAD = classification(
     origin="torchvision's v1.5, with the stride on the 3x3. AI Matrix's Caffe network has it on the 1x1, which is "
     "less work; its 75.93 % top-1 is of TensorFlow's.",
     slo_ms=30,
-    build=lambda name, sizes: seeded_classifier(name, resnet.network, sizes, samples),
+    network=resnet.network,
 )

@@ -70,14 +70,8 @@ def samples(_: object, rng: np.random.Generator) -> Iterator[Sample]:
         yield {"image": _normalised(picture(rng, cifar10.SIDE, cifar10.SIDE))}
 
 
-def read(path: Path) -> Iterator[Sample]:
-    """Take CIFAR-10's test pictures (servemark/datasets/cifar10.py). Raises InputDataError."""
-    for pixels in cifar10.read(path).images:
-        yield {"image": _normalised(pixels / np.float32(255))}
-
-
 def labelled(path: Path) -> LabelledSet:
-    """The same with their classes. Raises InputDataError."""
+    """Take CIFAR-10's test pictures (servemark/datasets/cifar10.py). Raises InputDataError."""
     pictures = cifar10.read(path)
 
     def example(index: int) -> Example:
@@ -101,7 +95,7 @@ def classifier(
     tiny: Variant[Widths],
     slo_ms: float,
     origin: str,
-    build: Callable[[str, Widths], Module],
+    network: Callable[[Widths], Module],
 ) -> Workload:
     """Describe a network that maps `image` [3, 32, 32] to `logits` [10]."""
     return define(
@@ -119,10 +113,9 @@ def classifier(
         citation=citation,
         origin=origin,
         locustfile="classification",
-        build=build,
+        build=lambda name, sizes: seeded_classifier(name, network, sizes, samples),
         samples=samples,
         dataset=cifar10.KEY,
-        read=read,
         labelled=labelled,
     )
 
@@ -136,5 +129,5 @@ WORKLOAD = classifier(
     origin="The paper's smallest network for CIFAR-10, whose accuracy there is 91.25 %. The HPC workload analysis "
     "names ResNet and CIFAR, and no depth.",
     slo_ms=10,
-    build=lambda name, sizes: seeded_classifier(name, network, sizes, samples),
+    network=network,
 )

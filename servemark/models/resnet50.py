@@ -1,7 +1,7 @@
 """ResNet-50: image classification (AI Matrix; AIBench DC-AI-C1; MLPerf Inference)."""
 
 from servemark.models.blocks import resnet
-from servemark.models.blocks.classification import classification, samples, seeded_classifier
+from servemark.models.blocks.classification import classification
 from servemark.workload import Variant
 
 WORKLOAD = classification(
@@ -14,7 +14,7 @@ WORKLOAD = classification(
     "has it on the 1x1: 3.86 instead of 4.09 G multiply-adds (`resnet50_v1`). 74.9 % is AIBench's target; AI Matrix's "
     "74.38 % is of TensorFlow's.",
     slo_ms=15,
-    build=lambda name, sizes: seeded_classifier(name, resnet.network, sizes, samples),
+    network=resnet.network,
     suites=("AI Matrix", "AIBench DC-AI-C1", "MLPerf Inference v6.0"),
     top1=0.749,
 )

@@ -6,7 +6,7 @@ without padding.
 """
 
 from servemark.models.blocks import resnet
-from servemark.models.blocks.classification import classification, samples, seeded_classifier
+from servemark.models.blocks.classification import classification
 from servemark.workload import Variant
 
 FULL = resnet.Sizes(blocks=(3, 4, 6, 3), stride_first=True)
@@ -21,6 +21,6 @@ WORKLOAD = classification(
     origin="The paper's place of the stride, which AI Matrix's Caffe network has too. AI Matrix's 74.38 % top-1 is of "
     "TensorFlow's.",
     slo_ms=15,
-    build=lambda name, sizes: seeded_classifier(name, resnet.network, sizes, samples),
+    network=resnet.network,
     suites=("AI Matrix, variant",),
 )

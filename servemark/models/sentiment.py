@@ -87,15 +87,10 @@ def request(ids: "np.ndarray[tuple[int, ...], np.dtype[np.int32]]", length: int)
     return {"words": review["src_ids"], "length": review["src_len"]}
 
 
-def read(path: Path) -> Iterator[Sample]:
-    """Read the reviews of IMDB's test set, positive ones first. Raises InputDataError naming the file."""
-    return (request(ids, Sizes().length) for ids in imdb.read(path))
-
-
 def labelled(path: Path) -> LabelledSet:
-    """The same; class 0 is positive. Raises InputDataError naming the file."""
-    requests, labels = list(read(path)), imdb.labels(path)
-    return LabelledSet(len(labels), lambda index: Example((requests[index],), labels[index]))
+    """Read the reviews of IMDB's test set, positive ones first: class 0. Raises InputDataError naming the file."""
+    reviews = list(zip(imdb.read(path), imdb.labels(path), strict=True))
+    return LabelledSet.of(reviews, lambda ids, label: Example((request(ids, Sizes().length),), label))
 
 
 TINY = Sizes(vocabulary=200, embedding=16, filters=16, length=32)
@@ -125,6 +120,5 @@ WORKLOAD = define(
     build=build,
     samples=samples,
     dataset=imdb.KEY,
-    read=read,
     labelled=labelled,
 )

@@ -93,14 +93,8 @@ def _stroke(rng: np.random.Generator) -> npt.NDArray[np.float64]:
     return ink
 
 
-def read(path: Path) -> Iterator[Sample]:
-    """Take MNIST's test digits (servemark/datasets/mnist.py). Raises InputDataError."""
-    for image in mnist.read(path).images:
-        yield {"image": _normalise(image)}
-
-
 def labelled(path: Path) -> LabelledSet:
-    """The same with their classes. Raises InputDataError."""
+    """Take MNIST's test digits (servemark/datasets/mnist.py). Raises InputDataError."""
     digits = mnist.read(path)
     return LabelledSet(
         len(digits.labels),
@@ -133,6 +127,5 @@ WORKLOAD = define(
     build=lambda name, _: build(name),
     samples=lambda _, rng: samples(rng),
     dataset=mnist.KEY,
-    read=read,
     labelled=labelled,
 )

@@ -6,11 +6,12 @@ the layers of the networks that it profiled, and nothing was trained. The method
 Synthetic Benchmarks for DNN". `synnet_3c` is the second one, with branches.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
-from servemark.models.blocks.classification import classification, samples, seeded_classifier
+from servemark.models.blocks.classification import classification
 from servemark.models.blocks.weights import he
 from servemark.workload import Module, Variant
 
@@ -72,11 +73,6 @@ def chain(inputs: int, group: Iterable[tuple[int, ...]]) -> "tuple[nn.Sequential
     return nn.Sequential(*layers), inputs
 
 
-def build(name: str, sizes: Sizes, network: Callable[[Sizes], Module]) -> Module:
-    """Seed a network so that what differs between pictures, and nothing else, comes through its many layers."""
-    return seeded_classifier(name, network, sizes, samples, weights=settle, spread=SPREAD)
-
-
 def settle(model: Module) -> None:
     """Draw the weights: a kernel's middle as He et al. have it, little around it, and rectifiers that are open."""
     from torch import nn
@@ -104,13 +100,13 @@ def network(sizes: Sizes) -> Module:
     return nn.Sequential(*layers, nn.Flatten(), nn.Linear(width * side**2, sizes.classes))
 
 
-WORKLOAD = classification(
+synthetic = partial(classification, citation=CITATION, origin=ORIGIN, slo_ms=60, weights=settle, spread=SPREAD)
+"""Describes a network whose many layers let what differs between pictures, and nothing else, through."""
+
+WORKLOAD = synthetic(
     "synnet",
     "synNet",
-    CITATION,
     full=Variant(Sizes(), parameters=21_619_109, flops=38_217_460_228),
     # no tiny variant: 62 convolutions of any width take 39 s of CPU time to export
-    origin=ORIGIN,
-    slo_ms=60,
-    build=lambda name, sizes: build(name, sizes, network),
+    network=network,
 )

@@ -4,8 +4,7 @@ AI Matrix, macro_benchmark/CNN_Tensorflow/nvcnn.py: image classification, like `
 AI Matrix's layer benchmark, most of them 1 x 1.
 """
 
-from servemark.models.blocks.classification import classification
-from servemark.models.synnet import CITATION, ORIGIN, Sizes, build, chain, convolution
+from servemark.models.synnet import Sizes, chain, convolution, synthetic
 from servemark.workload import Module, Variant
 
 STEMS = ((11, 4, 512), (7, 2, 813))
@@ -55,12 +54,9 @@ def network(sizes: Sizes) -> Module:
     return SynNet3c()
 
 
-WORKLOAD = classification(
+WORKLOAD = synthetic(
     "synnet_3c",
     "synNet-3c",
-    CITATION,
     full=Variant(Sizes(), parameters=25_686_645, flops=35_019_896_828),
-    origin=ORIGIN,
-    slo_ms=60,
-    build=lambda name, sizes: build(name, sizes, network),
+    network=network,
 )

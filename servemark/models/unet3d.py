@@ -94,15 +94,8 @@ def _window(rng: np.random.Generator, side: int) -> npt.NDArray[np.float32]:
     return window
 
 
-def read(path: Path) -> Iterator[Sample]:
-    """Read the windows of KiTS19's scans, patient by patient. Raises InputDataError."""
-    for case in kits19.patients(path):
-        for window in kits19.windows(kits19.read(case).volume):
-            yield {"image": window[None]}
-
-
 def labelled(path: Path) -> LabelledSet:
-    """KiTS19's patients, each with all windows of the scan and the class of each voxel. Raises InputDataError."""
+    """Read the windows of KiTS19's scans, patient by patient. Raises InputDataError."""
     cases = kits19.patients(path)
 
     # MLPerf's accuracy mode asks for the windows one by one, and a scan takes seconds to read.
@@ -136,6 +129,5 @@ WORKLOAD = define(
     build=build,
     samples=samples,
     dataset=kits19.KEY,
-    read=read,
     labelled=labelled,
 )

@@ -7,7 +7,7 @@ left out.
 
 from dataclasses import dataclass
 
-from servemark.models.blocks.classification import classification, samples, seeded_classifier
+from servemark.models.blocks.classification import classification
 from servemark.workload import Module, Variant
 
 CITATION = "Simonyan & Zisserman 2015, Very Deep Convolutional Networks, ICLR (arXiv:1409.1556)"
@@ -61,5 +61,5 @@ WORKLOAD = classification(
     tiny=Variant(Sizes(divisor=8, dense=64, classes=10, side=32), parameters=239_538, flops=10_192_128),
     origin="The authors' network D, which AI Matrix runs too. It publishes rates.",
     slo_ms=20,
-    build=lambda name, sizes: seeded_classifier(name, network, sizes, samples),
+    network=network,
 )

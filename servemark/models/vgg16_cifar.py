@@ -8,8 +8,7 @@ which a single dense layer reads, as in the networks that are commonly trained o
 from dataclasses import dataclass
 
 from servemark.datasets import cifar10
-from servemark.models.blocks.classification import seeded_classifier
-from servemark.models.resnet20_cifar import classifier, samples
+from servemark.models.resnet20_cifar import classifier
 from servemark.models.vgg16 import STAGES
 from servemark.workload import Module, Variant
 
@@ -42,5 +41,5 @@ WORKLOAD = classifier(
     origin="Configuration D with BatchNorm and one dense layer. The HPC workload analysis names VGG and CIFAR, and no "
     "depth.",
     slo_ms=10,
-    build=lambda name, sizes: seeded_classifier(name, network, sizes, samples),
+    network=network,
 )

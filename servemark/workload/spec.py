@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial, update_wrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypedDict, TypeVar, Unpack
 
 import numpy as np
 
@@ -55,16 +55,6 @@ class InOrder(Generic[Read]):
         return found
 
 
-class Rows(Protocol):
-    """Rows of values by their place, each read when it is asked for: a list, or `InOrder`."""
-
-    def __len__(self) -> int:
-        """Return their number."""
-
-    def __getitem__(self, index: int, /) -> tuple[Any, ...]:
-        """Return the row of a place."""
-
-
 @dataclass(frozen=True)
 class LabelledSet:
     """A data set with its labels, whose examples can be read one by one.
@@ -84,7 +74,7 @@ class LabelledSet:
     @classmethod
     def of(
         cls,
-        rows: Rows,
+        rows: "Sequence[tuple[Any, ...]] | InOrder[Any]",
         example: Callable[..., Example],
         prediction: Callable[[Sample, Any], Any] = first_output,
         *,
@@ -289,8 +279,9 @@ def define(
 ) -> Workload:
     """Describe a workload and its tiny variant, if it has one, at once; real data only fits the full one.
 
-    `build` takes the variant's name, which is its seed. It has to be a function of the workload's own file, by which an
-    export notices that the file was edited.
+    Without `read` real requests are those of `labelled`.
+
+    `build` takes the variant's name, which is its seed.
     """
 
     def of(name: str, variant: Variant[Sizes], **only_full: Any) -> Workload:
@@ -312,7 +303,18 @@ def define(
         )
 
     small = of(f"{name}_tiny", tiny) if tiny else None
+    read = read or (labelled and _requests_of(labelled))
     return of(name, full, dataset=dataset, read=read, labelled=labelled, tiny=small)
+
+
+def _requests_of(labelled: Callable[[Path], LabelledSet]) -> Callable[[Path], Iterator[Sample]]:
+    """Read the requests of a labelled set; the result keeps the function's module and docstring."""
+
+    def read(path: Path) -> Iterator[Sample]:
+        data = labelled(path)
+        return (request for number in range(data.size) for request in data.example(number).requests)
+
+    return update_wrapper(read, labelled)
 
 
 def _bound(function: Callable[..., Made], *first: object) -> Callable[..., Made]:

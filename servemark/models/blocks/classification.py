@@ -94,11 +94,16 @@ def classification(
     tiny: Variant[Network] | None = None,
     slo_ms: float,
     origin: str | None = None,
-    build: Callable[[str, Network], Module],
+    network: Callable[[Network], Module],
+    weights: Callable[[Module], None] = he,
+    spread: float = 1.0,
     suites: tuple[str, ...] = ("AI Matrix",),
     top1: float | None = None,
 ) -> Workload:
-    """Describe a network that maps `image` [3, side, side] to `logits` [classes]; `top1` is the suites' target."""
+    """Describe a network that maps `image` [3, side, side] to `logits` [classes].
+
+    It is seeded as `seeded_classifier` says; `top1` is the suites' target.
+    """
     return define(
         name,
         title,
@@ -114,7 +119,7 @@ def classification(
         citation=citation,
         origin=origin,
         locustfile="classification",
-        build=build,
+        build=lambda name, sizes: seeded_classifier(name, network, sizes, samples, weights=weights, spread=spread),
         samples=samples,
         dataset="imagenet",
         read=read,
