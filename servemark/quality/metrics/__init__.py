@@ -6,7 +6,7 @@ Every module has `METRICS` of one subject, and imports what is heavy in their me
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cache
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,41 +19,30 @@ Row = list[Any]
 Floats = npt.NDArray[np.float64]
 
 
-class Metric(Protocol):
+class Metric(ABC):
     """A measure of quality. `figures` names its figures; the first is the metric itself."""
 
-    @property
-    def figures(self) -> tuple[str, ...]:
-        """Names, as workloads and reports give them."""
+    figures: tuple[str, ...]
+    higher_is_better = True
 
-    @property
-    def higher_is_better(self) -> bool:
-        """True if a higher figure is a better one."""
-
+    @abstractmethod
     def row(self, predictions: Sequence[Any], label: Any) -> Row:
         """Make the row of an example from its answers, which hold no NaN. A row that is not finite counts as wrong.
 
         Raises ValueError, which names the label, if the label does not fit this metric.
         """
 
+    @abstractmethod
     def wrong(self, label: Any) -> Row | None:
         """Make the row of an example without an answer: the worst possible one. None if there is no worst answer."""
 
+    @abstractmethod
     def values(self, rows: Sequence[Row]) -> tuple[float, ...]:
         """Compute the figures of these examples, in the order of their names; NaN if the examples do not define one."""
 
 
-class Summed(ABC):
+class Summed(Metric):
     """A metric that follows from sums over examples: shares, error rates, means. All its rows have the same length."""
-
-    figures: tuple[str, ...]
-    higher_is_better = True
-
-    @abstractmethod
-    def row(self, predictions: Sequence[Any], label: Any) -> Row: ...
-
-    @abstractmethod
-    def wrong(self, label: Any) -> Row | None: ...
 
     @abstractmethod
     def combine(self, sums: Floats) -> tuple[float, ...]:

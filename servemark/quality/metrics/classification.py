@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from servemark.quality.metrics import Means, Row
+from servemark.quality.metrics import Means, Metric, Row
 
 
 class Accuracy(Means):
@@ -32,7 +32,7 @@ class Accuracy(Means):
         return tuple(float(before < rank) for rank in self._ranks)
 
 
-class GroupedAuc:
+class GroupedAuc(Metric):
     """Area under the ROC curve of click-through rates: of all impressions, and grouped by user.
 
     An example is a user: predictions are the scores of their impressions, the label says which were clicked. GAUC
@@ -41,7 +41,6 @@ class GroupedAuc:
     """
 
     figures = ("GAUC", "AUC")
-    higher_is_better = True
 
     def row(self, predictions: Sequence[Any], label: Sequence[int]) -> Row:
         if len(predictions) != len(label) or not set(label) <= {0, 1}:
@@ -75,11 +74,10 @@ def _roc_area(labels: npt.NDArray[Any], scores: npt.NDArray[Any]) -> float:
     return float(roc_auc_score(labels, scores)) if 0 < labels.mean() < 1 else float("nan")
 
 
-class Auc:
+class Auc(Metric):
     """An example is an impression: the prediction is its score, the label 1 if it was clicked."""
 
     figures = ("AUC",)
-    higher_is_better = True
 
     def row(self, predictions: Sequence[Any], label: int) -> Row:
         if label not in (0, 1):
@@ -98,7 +96,7 @@ THRESHOLDS = np.arange(0, 4, 0.01)
 """Squared distances of unit vectors, as FaceNet's public evaluation tries them."""
 
 
-class FoldedAccuracy:
+class FoldedAccuracy(Metric):
     """The accuracy on LFW's pairs of faces by ten folds (Huang et al. 2007, section 4, view 2).
 
     An example is a pair: predictions are two embeddings, the label says whether it is one person, and the fold.
@@ -107,7 +105,6 @@ class FoldedAccuracy:
     """
 
     figures = ("LFW accuracy", "AUC")
-    higher_is_better = True
 
     def row(self, predictions: Sequence[Any], label: Sequence[int]) -> Row:
         same, fold = (int(each) for each in label)

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from servemark.quality.metrics import Row
+from servemark.quality.metrics import Metric, Row
 
 MAX_DETECTIONS = 100
 
 
-class CocoAveragePrecision:
+class CocoAveragePrecision(Metric):
     """The mean over classes and ten thresholds of overlap, of boxes or of masks (pycocotools).
 
     A row holds, for each class, which detections of one picture match which objects: pycocotools' own matching.
@@ -23,8 +23,6 @@ class CocoAveragePrecision:
     `labels` [N] (COCO's category ids), for masks also `masks`, a run-length encoding (pycocotools) each. Labels are
     mappings with `height`, `width` and `objects`, the picture's entries of the official annotations.
     """
-
-    higher_is_better = True
 
     def __init__(self, name: str, kind: str) -> None:
         prefix = name.removesuffix("@[.5:.95]")
@@ -129,7 +127,7 @@ RECALLS = np.linspace(0, 1, 11)
 Boxes = npt.NDArray[np.float64]
 
 
-class VocAveragePrecision:
+class VocAveragePrecision(Metric):
     """PASCAL VOC 2007's mean average precision at an overlap of 0.5, by 11 points of recall.
 
     Everingham et al. 2010, "The PASCAL Visual Object Classes (VOC) Challenge" (IJCV), section 4.2, and the devkit's
@@ -143,7 +141,6 @@ class VocAveragePrecision:
     """
 
     figures = ("mAP@0.5",)
-    higher_is_better = True
 
     def row(self, predictions: Sequence[Any], label: Any) -> Row:
         answer, objects = predictions[0], label["objects"]
