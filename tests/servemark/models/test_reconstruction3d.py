@@ -24,13 +24,13 @@ def test_checksum_is_that_of_the_format() -> None:
         (b"PNG not a record", r"record 1: the length's checksum is wrong"),
         (record(b"")[:9], r"record 1: the file ends within it"),
         (record(example({"a": [1.0]}))[:-5], r"record 1: the file ends within it"),
-        (record(b"\x08\x01"), r"record 1 is not a tf.train.Example: .*wire type 0"),
+        (record(b"\x08\x01"), r"record 1 has no feature 'image'"),
         (record(field(1, b"\xff")), r"record 1 is not a tf.train.Example"),
         (record(example({"other": [1.0]})), r"record 1 has no feature 'image'"),
         (record(example({"image": [1.0, 2.0]})), r"record 1: image has 2 floats, not \[24, 64, 64, 3\]"),
         (record(example({"image": np.ones(24 * 64 * 64 * 3)})) + b"\0", r"record 2: the file ends within it"),
         (record(example({"image": b"abcd"})), r"record 1: image has 0 floats"),
-        (record(field(1, field(1, field(1, b"image") + field(2, b"\x12\xff")))), r"record 1: image is damaged"),
+        (record(field(1, field(1, field(1, b"image") + field(2, b"\x12\xff")))), r"record 1 is not a tf.train.Example"),
     ],
 )
 def test_damaged_records_name_file_and_record(tmp_path: Path, content: bytes, reason: str) -> None:
