@@ -45,25 +45,20 @@ NARY: dict[str, tuple[Callable[..., Any], Types]] = {
     "BitwiseAnd": (tf.bitwise.bitwise_and, INTEGERS),
     "BitwiseOr": (tf.bitwise.bitwise_or, INTEGERS),
     "BitwiseXor": (tf.bitwise.bitwise_xor, INTEGERS),
-    "Max": (lambda *tensors: reduce(tf.maximum, tensors), NUMBERS),
-    "Mean": (lambda *tensors: sum(tensors) / len(tensors), FLOATS),
-    "Min": (lambda *tensors: reduce(tf.minimum, tensors), NUMBERS),
-    "Or": (tf.logical_or, BOOL),
-    "Sum": (lambda *tensors: sum(tensors), FLOATS),
-    "Xor": (tf.math.logical_xor, BOOL),
-}
-COMPARED = {
     "Equal": (tf.equal, NUMBERS | BOOL),
     "Greater": (tf.greater, NUMBERS),
     "GreaterOrEqual": (tf.greater_equal, NUMBERS),
     "Less": (tf.less, NUMBERS),
     "LessOrEqual": (tf.less_equal, NUMBERS),
-}
-ARITHMETIC = {
+    "Max": (lambda *tensors: reduce(tf.maximum, tensors), NUMBERS),
+    "Mean": (lambda *tensors: sum(tensors) / len(tensors), FLOATS),
+    "Min": (lambda *tensors: reduce(tf.minimum, tensors), NUMBERS),
     "Mul": (tf.multiply, NUMBERS),
+    "Or": (tf.logical_or, BOOL),
     "Sub": (tf.subtract, NUMBERS),
+    "Sum": (lambda *tensors: sum(tensors), FLOATS),
+    "Xor": (tf.math.logical_xor, BOOL),
 }
-_TABLE = {**UNARY, **NARY, **COMPARED, **ARITHMETIC}
 
 
 def _unary(node: Node) -> Value:
@@ -71,15 +66,14 @@ def _unary(node: Node) -> Value:
 
 
 def _nary(node: Node) -> Value:
-    return all_of(_TABLE[node.type][0], [node.value(index) for index in range(len(node.inputs))])
+    return all_of(NARY[node.type][0], [node.value(index) for index in range(len(node.inputs))])
 
 
 for _name, (_, _types) in UNARY.items():
     operator(_name, types=_types)(_unary)
 for _name, (_, _types) in NARY.items():
-    operator(_name, types=_types, since=1 if _name not in {"And", "Or", "Xor"} else 7)(_nary)
-for _name, (_, _types) in (*COMPARED.items(), *ARITHMETIC.items()):
-    operator(_name, types=_types, since=7)(_nary)  # before, shapes were matched by attributes
+    # before 7, the shapes of two inputs were matched by attributes
+    operator(_name, types=_types, since=1 if _name in {"Max", "Mean", "Min", "Sum"} else 7)(_nary)
 
 
 @operator("Add", types=NUMBERS, since=7)
