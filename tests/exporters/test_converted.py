@@ -12,13 +12,12 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import exporters
-from exporters.pipeline.registry import exporter
 from servemark.errors import ArtifactError
 from servemark.frameworks.tensorflow import import_tensorflow
 from servemark.repository.entry import Entry
-from servemark.workload import Arrays, Engine, Workload, get, names
+from servemark.workload import Arrays, get, names
 from servemark.workload.agreement import compare_outputs, scale_of
-from servers.engines import load_engine
+from tests.support.exporting import loaded
 from tests.support.onnx_models import model
 from tests.support.zoo import LIKE_ANOTHER, tiny_of
 
@@ -37,22 +36,13 @@ VARYING = [
 ]
 
 
-def loaded(entry: Entry, workload: Workload) -> Engine:
-    return load_engine(
-        entry.engine,
-        entry.version / exporter(entry.engine).ARTIFACT,
-        inputs=[tensor.name for tensor in workload.inputs],
-        outputs=[tensor.name for tensor in workload.outputs],
-    )
-
-
 @pytest.mark.parametrize(("name", "engine"), CONVERTED)
 def test_engine_answers_what_eager_pytorch_answers(exported: Any, name: str, engine: str) -> None:
     """Rows and a batch size that the export's own check has not seen."""
     workload = tiny_of(name)
     entry = exported(workload.name, engine)
     golden = entry.read_golden()
-    answer = loaded(entry, workload).run({key: array[6:13] for key, array in golden.inputs.items()})
+    answer = loaded(entry).run({key: array[6:13] for key, array in golden.inputs.items()})
     for tensor in workload.outputs:
         found, reference = answer[tensor.name], golden.outputs[tensor.name][6:13]
         assert (found.dtype, found.shape) == (tensor.dtype, reference.shape)
@@ -70,7 +60,7 @@ def test_sizes_that_vary_are_not_baked_in(exported: Any, name: str, engine: str)
         )
         for tensor in workload.inputs
     }
-    answer, reference = loaded(entry, workload).run(longer), loaded(source, workload).run(longer)
+    answer, reference = loaded(entry).run(longer), loaded(source).run(longer)
     assert all(compare_outputs(answer[key], reference[key], workload.agreement).agrees for key in reference)
 
 
@@ -91,7 +81,7 @@ def test_openvino_fp16_stores_halves_and_computes_in_fp32(ncf: Callable[[str], E
     half, whole = ncf("fp16"), ncf("fp32")
     sizes = [(entry.version / "model.bin").stat().st_size for entry in (half, whole)]
     assert sizes[0] < 0.6 * sizes[1]
-    assert loaded(half, get("ncf_tiny")).provider == "CPU f32"
+    assert loaded(half).provider == "CPU f32"
     manifest = half.read_manifest()
     assert manifest is not None
     assert (manifest["format"]["weights"], manifest["format"]["computes_in"]) == ("f16", "f32")
@@ -101,7 +91,7 @@ def test_openvino_bf16_computes_in_bf16_or_is_refused(ncf: Callable[[str], Entry
     import openvino
 
     if "BF16" in openvino.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES"):
-        assert loaded(ncf("bf16"), get("ncf_tiny")).provider == "CPU bf16"
+        assert loaded(ncf("bf16")).provider == "CPU bf16"
     else:
         with pytest.raises(ArtifactError, match="no bf16"):
             ncf("bf16")

@@ -17,8 +17,7 @@ from servemark.errors import ArtifactError, OptionError
 from servemark.machine.environment import int8_overflows
 from servemark.repository.entry import Entry
 from servemark.workload import get, registry
-from servers.engines import load_engine
-from tests.support.exporting import FROM_TORCH, Exports
+from tests.support.exporting import FROM_TORCH, Exports, loaded
 from tests.support.zoo import tiny_of
 
 QUICK = {
@@ -91,18 +90,12 @@ def test_an_artifact_computes_in_its_precision_and_keeps_its_interface(
     assert manifest is not None
     assert manifest["precision"] == precision
     assert all(each["agrees"] for outputs in manifest["parity"].values() for each in outputs.values())
-    loaded = load_engine(
-        engine,
-        entry.version / exporter(engine).ARTIFACT,
-        inputs=[tensor.name for tensor in workload.inputs],
-        outputs=[tensor.name for tensor in workload.outputs],
-        options={"intra_op_thread_count": "1"},
-    )
+    running = loaded(entry, intra_op_thread_count="1")
     if (engine, precision) == ("openvino", "int8"):
-        assert loaded.provider == "CPU int8 (f32 between)"
+        assert running.provider == "CPU int8 (f32 between)"
     assert manifest["output_agreement"]["samples"] == golden.rows
     for rows in (1, 5):
-        answer = loaded.run({key: array[:rows] for key, array in golden.inputs.items()})
+        answer = running.run({key: array[:rows] for key, array in golden.inputs.items()})
         for tensor in workload.outputs:
             assert answer[tensor.name].dtype == tensor.dtype
             assert answer[tensor.name].shape == golden.outputs[tensor.name][:rows].shape

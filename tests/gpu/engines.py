@@ -6,12 +6,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from exporters.pipeline.registry import exporter
 from servemark.figures.registry import count_of, value_of
 from servemark.repository.entry import Entry
 from servemark.workload import Engine, get
 from servemark.workload.agreement import compare_outputs
-from servers.engines import load_engine
+from tests.support import exporting
 
 SERVEMARK = (sys.executable, "-m", "servemark")
 ONE_OF_EACH_KIND = ("resnet50_tiny", "ranking_tiny", "deepspeech2_tiny", "transformer_tiny", "ssd300_tiny")
@@ -25,15 +24,7 @@ def exported(repository: Path, name: str, engine: str, precision: str = "fp32") 
 
 
 def loaded(entry: Entry, **options: str) -> Any:
-    workload = get(entry.workload)
-    return load_engine(
-        entry.engine,
-        entry.version / exporter(entry.engine).ARTIFACT,
-        inputs=[tensor.name for tensor in workload.inputs],
-        outputs=[tensor.name for tensor in workload.outputs],
-        device="cuda:0",
-        options=options,
-    )
+    return exporting.loaded(entry, "cuda:0", **options)
 
 
 def check(engine: Engine, entry: Entry, sizes: tuple[int, ...]) -> None:

@@ -11,10 +11,11 @@ from typing_extensions import get_protocol_members
 
 import exporters
 from exporters.pipeline import export
-from exporters.pipeline.registry import Exporter
+from exporters.pipeline.registry import Exporter, exporter
 from servemark import workload
 from servemark.repository.entry import Entry
 from servemark.workload import Arrays
+from servers.engines import load_engine
 
 FROM_TORCH = ("onnxruntime", "pytorch")
 """The engines whose artifacts are written from the PyTorch module; the others read the ONNX file."""
@@ -41,10 +42,9 @@ class Exports:
 def run_artifact(entry: Entry, inputs: Arrays) -> Arrays:
     """Run an artifact with nothing of servemark's exporters in between."""
     if entry.engine == "onnxruntime":
-        import onnxruntime
+        from tests.support.onnx_models import by_onnxruntime
 
-        session = onnxruntime.InferenceSession(entry.version / "model.onnx", providers=["CPUExecutionProvider"])
-        return dict(zip([o.name for o in session.get_outputs()], session.run(None, dict(inputs)), strict=True))
+        return by_onnxruntime(entry.version / "model.onnx", inputs)
     import torch
 
     program = torch.export.load(entry.version / "model.pt2")
@@ -53,6 +53,19 @@ def run_artifact(entry: Entry, inputs: Arrays) -> Arrays:
     answer = answer if isinstance(answer, tuple) else (answer,)
     names = [tensor.name for tensor in workload.get(entry.workload).outputs]
     return {name: tensor.numpy() for name, tensor in zip(names, answer, strict=True)}
+
+
+def loaded(entry: Entry, device: str = "cpu", **options: str) -> Any:
+    """Load an artifact as a server does."""
+    served = workload.get(entry.workload)
+    return load_engine(
+        entry.engine,
+        entry.version / exporter(entry.engine).ARTIFACT,
+        inputs=[tensor.name for tensor in served.inputs],
+        outputs=[tensor.name for tensor in served.outputs],
+        device=device,
+        options=options,
+    )
 
 
 def variant(module: Exporter, **changes: Any) -> Any:

@@ -1,6 +1,7 @@
 """ONNX models of a few nodes, and their answers by ONNX Runtime, which the converter to TensorFlow has to give too."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,11 +35,12 @@ def model(
     return onnx.shape_inference.infer_shapes(made)
 
 
-def by_onnxruntime(made: onnx.ModelProto, inputs: Mapping[str, Any]) -> dict[str, Any]:
+def by_onnxruntime(made: onnx.ModelProto | Path, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Answer by ONNX Runtime."""
     import onnxruntime
 
-    session = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    source = made if isinstance(made, Path) else made.SerializeToString()
+    session = onnxruntime.InferenceSession(source, providers=["CPUExecutionProvider"])
     names = [each.name for each in session.get_outputs()]
     return dict(zip(names, session.run(None, dict(inputs)), strict=True))
 

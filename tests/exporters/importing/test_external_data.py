@@ -4,14 +4,13 @@ import os
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import onnx
-import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
 from exporters.importing import onnx_file
 from servemark.errors import ArtifactError
+from tests.support.onnx_models import by_onnxruntime
 from tests.support.own_models import OPEN, WEIGHTS, dense
 
 LIBRARY = "libtriton_onnxruntime.so"
@@ -37,12 +36,10 @@ def lying(path: Path, **said: str) -> Path:
     return path
 
 
-def answer(file: Path) -> npt.NDArray[np.float32]:
-    session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
-    return np.asarray(session.run(None, {"x": np.ones((2, 6), np.float32)})[0])
-
-
-RIGHT = np.maximum(np.ones((2, 6), np.float32) @ WEIGHTS, 0)
+def check(file: Path) -> None:
+    """Compare its answer with numpy's."""
+    x = np.ones((2, 6), np.float32)
+    np.testing.assert_allclose(by_onnxruntime(file, {"x": x})["y"], np.maximum(x @ WEIGHTS, 0), rtol=1e-5)
 
 
 @pytest.mark.parametrize("location", [LIBRARY, "model.py", "weights/dense.bin", "model.onnx.data", "model.onnx"])
@@ -53,7 +50,7 @@ def test_weights_come_along_under_a_name_of_our_own(tmp_path: Path, location: st
     onnx_file.place(path, tmp_path / "placed" / "1")
     files = {each.name for each in (tmp_path / "placed").rglob("*") if each.is_file()}
     assert files == {"model.onnx", "weights_0.bin"}
-    np.testing.assert_allclose(answer(tmp_path / "placed" / "1" / "model.onnx"), RIGHT, rtol=1e-5)
+    check(tmp_path / "placed" / "1" / "model.onnx")
 
 
 def test_a_constant_of_a_subgraph_and_of_a_function_is_no_way_in(tmp_path: Path) -> None:
@@ -127,7 +124,7 @@ def test_links_as_download_caches_make_them_are_followed(tmp_path: Path) -> None
     (tmp_path / "snapshot" / "dense.onnx").symlink_to(path)
     (tmp_path / "snapshot" / "dense.data").symlink_to(tmp_path / "blobs" / "4e")
     onnx_file.place(tmp_path / "snapshot" / "dense.onnx", tmp_path / "1")
-    np.testing.assert_allclose(answer(tmp_path / "1" / "model.onnx"), RIGHT, rtol=1e-5)
+    check(tmp_path / "1" / "model.onnx")
 
 
 def test_what_is_missing_short_or_no_file_is_told(tmp_path: Path) -> None:

@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
 from exporters.onnx_passes.regions import without_roi_align
 from servemark.errors import ArtifactError
+from tests.support.onnx_models import by_onnxruntime
 
 CHANNELS, HIGH, WIDE = 4, 3, 5
 
@@ -29,10 +29,6 @@ def saved(path: Path, operator: str = "RoiAlign", opset: int = 18, **attributes:
     )
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10), path)
     return path
-
-
-def answer(path: Path, inputs: dict[str, Any]) -> Any:
-    return onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"]).run(None, inputs)[0]
 
 
 @pytest.mark.parametrize("count", [0, 20])
@@ -57,9 +53,9 @@ def test_answers_are_roi_align_s(tmp_path: Path, mode: str | None, opset: int, s
     regions[:, 2:] = np.maximum(regions[:, 2:], regions[:, :2])
     image = rng.standard_normal((2, CHANNELS, 9, 11)).astype(np.float32)
     inputs = {"X": image, "regions": regions, "pictures": rng.integers(0, 2, count)}
-    wanted = answer(source, inputs)
+    wanted = by_onnxruntime(source, inputs)["Y"]
     assert wanted.shape == (count, CHANNELS, HIGH, WIDE)
-    np.testing.assert_allclose(answer(target, inputs), wanted, atol=1e-5)
+    np.testing.assert_allclose(by_onnxruntime(target, inputs)["Y"], wanted, atol=1e-5)
 
 
 @pytest.mark.parametrize("form", [{"mode": "max", "sampling_ratio": 2}, {"sampling_ratio": 0}])

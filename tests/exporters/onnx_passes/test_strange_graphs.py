@@ -2,12 +2,10 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
 import onnx_ir as ir
-import onnxruntime
 import pytest
 from onnx import ModelProto
 
@@ -17,6 +15,7 @@ from exporters.onnx_passes.half import to_half
 from exporters.onnx_passes.quantisation import to_int8
 from servemark.errors import ArtifactError, ExitCode
 from servemark.workload import Arrays
+from tests.support.onnx_models import by_onnxruntime
 from tests.support.strange_graphs import HALVES, PRODUCTS, REFUSED, graph, node, weights
 
 ROWS = 4
@@ -27,10 +26,6 @@ def batch(model: ModelProto, seed: int = 0) -> Arrays:
     return {"x": np.random.default_rng(seed).uniform(-1, 1, sizes).astype(np.float32)}
 
 
-def answer(path: Path, inputs: Arrays) -> Any:
-    return onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"]).run(None, inputs)[0]
-
-
 def saved(folder: Path, model: ModelProto) -> Path:
     path = folder / "source" / "model.onnx"
     path.parent.mkdir()
@@ -38,7 +33,10 @@ def saved(folder: Path, model: ModelProto) -> Path:
     return path
 
 
-def near(found: Any, wanted: Any, share: float) -> None:
+def near(target: Path, source: Path, inputs: Arrays, share: float) -> None:
+    """Compare the answers of two files."""
+    ((name, found),) = by_onnxruntime(target, inputs).items()
+    wanted = by_onnxruntime(source, inputs)[name]
     assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
     assert np.abs(found - wanted).max() <= share * np.abs(wanted).max()
 
@@ -54,7 +52,7 @@ def test_what_has_no_half_type_stays_in_float32(make: Callable[[], ModelProto], 
     multiplied = [each for each in graphs.every_node(ir.load(target)) if each.op_type in half.WEIGHTED]
     assert {value.dtype for each in multiplied for value in each.inputs[:2] if value} == {half.HALVES[precision]}
     if precision == "fp16":  # ONNX Runtime's CPU has no bf16
-        near(answer(target, batch(model)), answer(source, batch(model)), 0.02)
+        near(target, source, batch(model), 0.02)
 
 
 @pytest.mark.parametrize("symmetric", [False, True])
@@ -65,7 +63,7 @@ def test_products_of_every_shape_are_quantised(make: Callable[[], ModelProto], s
     batches = iter([batch(model, seed) for seed in range(3)])
     assert to_int8(source, target, batches, symmetric=symmetric) == {"int8_share_of_weights": 1.0}
     onnx.checker.check_model(target, full_check=True)
-    near(answer(target, batch(model)), answer(source, batch(model)), 0.1)
+    near(target, source, batch(model), 0.1)
 
 
 @pytest.mark.parametrize(("make", "precision", "words"), REFUSED.values(), ids=REFUSED)

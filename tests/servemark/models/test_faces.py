@@ -11,7 +11,7 @@ from PIL import Image
 from servemark import workload
 from servemark.datasets import lfw
 from servemark.errors import InputDataError
-from tests.support.workload_data import batch_of
+from tests.support.workload_data import batch_of, read_requests
 
 PAIRS = "1\t1\nAda\t1\t2\nAda\t1\tBob\t3\n"
 
@@ -41,10 +41,7 @@ def faces(tmp_path: Path) -> Path:
 
 
 def colours(root: Path) -> list[int]:
-    read = workload.get("facenet").read
-    assert read is not None
-    requests = [request["image"].astype(np.float64) for request in read(root)]
-    assert {request.shape for request in requests} == {(3, 160, 160)}
+    requests = [request["image"].astype(np.float64) for request in read_requests("facenet", root)]
     return [round(float((request[:, 8:-8, 8:-8] * 128 + 127.5).mean())) for request in requests]
 
 
@@ -109,11 +106,8 @@ HEADER = "rgb_image_path,dep_image_path,cls_name\n"
 
 
 def test_rgbd_reader_keeps_colours_and_depths(tmp_path: Path) -> None:
-    read = workload.get("face3d").read
-    assert read is not None
-    (request,) = read(write_rgbd(tmp_path, HEADER + "a.png,a.npy,someone\n"))
+    (request,) = read_requests("face3d", write_rgbd(tmp_path, HEADER + "a.png,a.npy,someone\n"))
     rgbd = request["rgbd"]
-    assert (str(rgbd.dtype), rgbd.shape) == ("float32", (4, 224, 224))
     np.testing.assert_allclose(rgbd[:3].astype(np.float64).mean(axis=(1, 2)), [51, 102, 255], atol=1e-4)
     np.testing.assert_array_equal(rgbd[3], np.arange(224 * 300).reshape(224, 300)[:, 38:262])
 
@@ -133,8 +127,6 @@ def test_rgbd_reader_keeps_colours_and_depths(tmp_path: Path) -> None:
 def test_damaged_rgbd_lists_name_file_and_line(
     tmp_path: Path, rows: str, depth: npt.NDArray[np.generic] | None, place: str, reason: str
 ) -> None:
-    read = workload.get("face3d").read
-    assert read is not None
     with pytest.raises(InputDataError, match=reason) as caught:
-        list(read(write_rgbd(tmp_path, rows, depth)))
+        read_requests("face3d", write_rgbd(tmp_path, rows, depth))
     assert f"{tmp_path / 'test.csv'}{place}" in caught.value.what

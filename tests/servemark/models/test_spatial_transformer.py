@@ -21,6 +21,7 @@ from torch import nn
 from servemark import datasets, workload
 from servemark.datasets import mnist
 from servemark.errors import InputDataError
+from tests.support.workload_data import read_requests
 
 Pixels = npt.NDArray[np.uint8]
 
@@ -96,9 +97,7 @@ def test_mnist_is_read_packed_or_not(tmp_path: Path, packed: bool) -> None:
     found = mnist.read(tmp_path)
     np.testing.assert_array_equal(found.images, IMAGES)
     np.testing.assert_array_equal(found.labels, LABELS)
-    read = workload.get("spatial_transformer").read
-    assert read is not None
-    requests = [request["image"] for request in read(tmp_path)]
+    requests = [request["image"] for request in read_requests("spatial_transformer", tmp_path)]
     expected = (IMAGES[:, None] / 255 - 0.1307) / 0.3081
     np.testing.assert_allclose(np.stack(requests).astype(np.float64), expected, atol=1e-5)
 
