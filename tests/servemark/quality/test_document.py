@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import binomtest
 
 from servemark.quality.document import Interval, intervals
-from servemark.quality.metrics import Row, metric_named
+from servemark.quality.metrics import Metric, Row, metric_named
 
 ACCURACY, HIT_RATIO = metric_named("accuracy"), metric_named("HR@10")
 
@@ -37,11 +37,10 @@ def test_examples_all_alike_that_are_no_share_tell_no_spread() -> None:
     assert intervals(metric_named("MSE"), rows, seed=0) == [Interval()] * 3
 
 
-class Median:
+class Median(Metric):
     """A metric that is no sum."""
 
     figures = ("median",)
-    higher_is_better = True
 
     def row(self, predictions: Sequence[Any], label: Any) -> Row:  # noqa: ARG002
         return [predictions[0]]

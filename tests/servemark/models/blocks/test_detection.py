@@ -28,6 +28,7 @@ from servemark.models import faster_rcnn, faster_rcnn_c4, mask_rcnn, retinanet, 
 from servemark.models.blocks import detection as blocks
 from servemark.models.blocks import rcnn
 from servemark.models.blocks.detection import select, survivors
+from tests.servemark.datasets.test_labels import write, write_picture
 from tests.support.workload_data import batch_of, firm, read_requests
 
 TWO_STAGES = ["faster_rcnn", "faster_rcnn_c4", "mask_rcnn"]
@@ -270,22 +271,14 @@ def test_a_mask_in_a_box_beyond_the_picture_takes_no_memory() -> None:
     assert all(encoding.area(each) > 0.9 * 40 * 20 for each in found)
 
 
-def picture(path: Path, width: int, height: int) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    Image.new("RGB", (width, height), (255, 0, 0)).save(path)
-    return path
-
-
 def coco(folder: Path, images: Any) -> Path:
-    (folder / "annotations").mkdir(parents=True, exist_ok=True)
-    (folder / "annotations" / "instances_val2017.json").write_text(json.dumps({"images": images, "annotations": []}))
+    content = {"images": images, "annotations": []}
+    write(folder / "annotations" / "instances_val2017.json", json.dumps(content))
     return folder
 
 
 def voc(folder: Path, numbers: str) -> Path:
-    path = folder / "VOCdevkit" / "VOC2007" / "ImageSets" / "Main" / "test.txt"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(numbers)
+    write(folder / "VOCdevkit" / "VOC2007" / "ImageSets" / "Main" / "test.txt", numbers)
     return folder
 
 
@@ -296,7 +289,7 @@ def pictures(name: str, path: Path) -> list[Any]:
 def test_coco_pictures_become_letterboxed_requests(tmp_path: Path) -> None:
     names = ["000000000139.jpg", "000000000285.jpg"]
     for name, (width, height) in zip(names, [(640, 480), (480, 640)], strict=True):
-        picture(tmp_path / "val2017" / name, width, height)
+        write_picture(tmp_path / "val2017" / name, width, height)
     coco(tmp_path, [{"id": 1, "file_name": name} for name in names])
     wide, tall = pictures("mask_rcnn", tmp_path)
     red, green = (1 - 0.485) / 0.229, -0.456 / 0.224
@@ -309,7 +302,7 @@ def test_coco_pictures_become_letterboxed_requests(tmp_path: Path) -> None:
 
 
 def test_voc_pictures_become_letterboxed_requests(tmp_path: Path) -> None:
-    picture(tmp_path / "VOCdevkit" / "VOC2007" / "JPEGImages" / "000001.jpg", 353, 500)
+    write_picture(tmp_path / "VOCdevkit" / "VOC2007" / "JPEGImages" / "000001.jpg", 353, 500)
     (image,) = pictures("faster_rcnn", voc(tmp_path, "000001\n"))
     assert image[0, :, :560].all()
     assert not image[:, :, 565:].any()
@@ -357,14 +350,14 @@ def test_coco_annotations_that_are_no_json_name_the_line(tmp_path: Path) -> None
     ],
 )
 def test_damaged_voc_lists_name_file_and_line(tmp_path: Path, numbers: str, reason: str) -> None:
-    picture(tmp_path / "VOCdevkit" / "VOC2007" / "JPEGImages" / "000001.jpg", 40, 30)
+    write_picture(tmp_path / "VOCdevkit" / "VOC2007" / "JPEGImages" / "000001.jpg", 40, 30)
     with pytest.raises(InputDataError, match=reason):
         list(voc2007.pictures(voc(tmp_path, numbers)))
 
 
 def test_a_damaged_picture_is_named(tmp_path: Path) -> None:
     folder = voc(tmp_path, "000001\n")
-    path = picture(folder / "VOCdevkit" / "VOC2007" / "JPEGImages" / "000001.jpg", 40, 30)
+    path = write_picture(folder / "VOCdevkit" / "VOC2007" / "JPEGImages" / "000001.jpg", 40, 30)
     path.write_bytes(path.read_bytes()[:200])
     with pytest.raises(InputDataError, match=r"000001\.jpg is not a readable picture"):
         read_requests("faster_rcnn", folder)
