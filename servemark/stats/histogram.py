@@ -236,6 +236,9 @@ class Histogram:
         histogram.counts[np.frombuffer(slots, "<u2")] = np.frombuffer(counts, "<i8")
         return histogram
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self).unpack, (self.pack(),)
+
     @staticmethod
     def value_ms(slot: int) -> float:
         """The duration in ms that a slot of `counts` stands for."""

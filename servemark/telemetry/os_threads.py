@@ -83,13 +83,9 @@ class PeriodicThread:
         self._act = act
         self._next_s = time.monotonic() + first_s
         self._pace = PeriodPlan(period_s, self._next_s, max_share)
+        self.cost = self._pace.cost
         self._stopped = False
         start_thread(self._run)
-
-    @property
-    def cost(self) -> Cost:
-        """Return its cost so far."""
-        return self._pace.cost
 
     def stop(self) -> None:
         """End after the beat that goes on. Nobody waits for it: a driver may hang."""

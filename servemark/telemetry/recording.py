@@ -40,21 +40,17 @@ class Recording:
 
     def __init__(self, max_points: int = MAX_POINTS) -> None:
         self._max_points = max_points
-        self._per_point = 1
+        self.readings_per_point = 1
+        """Since the series was last thinned."""
         self._times = array("d")
         self._values: dict[Column, array[float]] = {}
         self._reasons: dict[Column, str] = {}
         self._gathered: list[Reading] = []
 
-    @property
-    def readings_per_point(self) -> int:
-        """Return the number of readings per point since the series was last thinned."""
-        return self._per_point
-
     def add(self, time_s: float, reading: Reading) -> None:
         """Take a reading."""
         self._gathered.append(reading)
-        if len(self._gathered) >= self._per_point:
+        if len(self._gathered) >= self.readings_per_point:
             gathered, self._gathered = self._gathered, []
             self._append(time_s, gathered)
             if len(self._times) >= self._max_points:
@@ -78,7 +74,7 @@ class Recording:
 
     def _thin(self) -> None:
         """Join each two neighbours."""
-        self._per_point *= 2
+        self.readings_per_point *= 2
         self._times = array("d", _joined(np.array(self._times), last=True))
         self._values = {c: array("d", _joined(np.array(v), last=c.counter)) for c, v in self._values.items()}
 

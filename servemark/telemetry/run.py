@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from http import HTTPStatus
 from http.client import HTTPException
 
@@ -22,25 +23,20 @@ MAX_LINES = 2000
 SCRAPE_PERIOD_S = 1.0
 
 
-class Scrape:
-    """Metrics at a URL whose names begin with one of the prefixes; of a model, those that name it or no model."""
+def scrape(url: str, model: str | None, *, prefixes: tuple[str, ...] = PREFIXES, timeout_s: float = 1.0) -> Reading:
+    """Read metrics whose names begin with one of the prefixes; of a model, those that name it or no model.
 
-    def __init__(
-        self, url: str, model: str | None, timeout_s: float = 1.0, *, prefixes: tuple[str, ...] = PREFIXES
-    ) -> None:
-        self._url, self._model, self._timeout_s, self._prefixes = url, model, timeout_s, prefixes
-
-    def read(self) -> Reading:
-        """Ask for them. Raises UnavailableError."""
-        endpoint, path = place_of(self._url)
-        try:
-            # Under gevent too a socket of the operating system: its loop is the load generator's.
-            reply = ask(endpoint, path, timeout_s=self._timeout_s, make_socket=native("socket", "socket"))
-            if reply.status != HTTPStatus.OK:
-                raise HTTPException(f"answered {reply.status}")
-            return metrics_in(reply.body.decode(errors="replace"), self._model, self._prefixes)
-        except (OSError, HTTPException, ValueError) as error:
-            raise UnavailableError(f"{self._url}: {str(error) or type(error).__name__}") from error
+    Raises UnavailableError.
+    """
+    endpoint, path = place_of(url)
+    try:
+        # Under gevent too a socket of the operating system: its loop is the load generator's.
+        reply = ask(endpoint, path, timeout_s=timeout_s, make_socket=native("socket", "socket"))
+        if reply.status != HTTPStatus.OK:
+            raise HTTPException(f"answered {reply.status}")
+        return metrics_in(reply.body.decode(errors="replace"), model, prefixes)
+    except (OSError, HTTPException, ValueError) as error:
+        raise UnavailableError(f"{url}: {str(error) or type(error).__name__}") from error
 
 
 def metrics_in(text: str, model: str | None, prefixes: tuple[str, ...] = PREFIXES) -> Reading:
@@ -92,9 +88,9 @@ class RunTelemetry:
         self._machine = open_sampler(rate_hz, gpus, meters) if rate_hz else None
         self._server: Sampler | None = None
         if rate_hz and metrics_url:
-            self._server = Sampler("triton", {"metrics": Scrape(metrics_url, model)}, SCRAPE_PERIOD_S)
+            self._server = Sampler("triton", {"metrics": partial(scrape, metrics_url, model)}, SCRAPE_PERIOD_S)
         others = [
-            Sampler(each.name, {"metrics": Scrape(each.url, None, prefixes=each.prefixes)}, SCRAPE_PERIOD_S)
+            Sampler(each.name, {"metrics": partial(scrape, each.url, None, prefixes=each.prefixes)}, SCRAPE_PERIOD_S)
             for each in (exporters if rate_hz else ())
         ]
         self._samplers = [*(each for each in (self._machine, self._server) if each is not None), *others]

@@ -4,7 +4,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Any
 
 import psutil
 
@@ -31,6 +31,8 @@ THROTTLE_REASONS = {
 }
 """Reasons for lower clocks. An idle board and clocks set by the user do not count as throttling."""
 
+Source = Callable[[], Reading]
+"""Function that is called on each beat: the figures now, or why there are none."""
 Query = tuple[tuple[Column, ...], Callable[[], Sequence[float]]]
 
 
@@ -46,6 +48,7 @@ class Power:
         self._gone: str | None = None
 
     def read(self) -> Reading:
+        """Read power and energy, or why there are none."""
         if self._gone is not None:
             return dict.fromkeys((self._watts, self._joules), self._gone)
         try:
@@ -76,6 +79,7 @@ class Host:
         self._before: Any = None
 
     def read(self) -> Reading:
+        """Read the shares and the memory."""
         times, self._before, before = (found := psutil.cpu_times()), found, self._before
         memory = psutil.virtual_memory()
         busy, stolen = (_FIRST, _FIRST) if before is None else _shares(before, times)
@@ -107,6 +111,7 @@ class Gpus:
         """Places of boards and columns of queries that nothing more comes from, and why. A handle has no hash."""
 
     def read(self) -> Reading:
+        """Read all boards."""
         found: dict[Column, float | str] = {}
         for place, queries in enumerate(self._queries):
             for columns, query in queries:
@@ -151,13 +156,6 @@ class Gpus:
         ]
 
 
-class Source(Protocol):
-    """Something that is read on each beat."""
-
-    def read(self) -> Reading:
-        """Its figures now, or why there are none."""
-
-
 class Sampler:
     """Sources that are read together, and what they said: the newest values, and all of them in a bounded series.
 
@@ -165,12 +163,7 @@ class Sampler:
     """
 
     def __init__(
-        self,
-        name: str,
-        sources: Mapping[str, Source],
-        period_s: float,
-        *,
-        absent: Mapping[str, str] | None = None,
+        self, name: str, sources: Mapping[str, Source], period_s: float, *, absent: Mapping[str, str] | None = None
     ) -> None:
         self.name, self.period_s = name, period_s
         self._absent = dict(absent or {})
@@ -198,7 +191,7 @@ class Sampler:
         found: dict[Column, float | str] = {}
         for name, source in self._sources.items():
             try:
-                reading = source.read()
+                reading = source()
                 self._columns[name] = tuple(reading)
             except Exception as error:  # one may fail in ways that nobody thought of
                 words = str(error) if isinstance(error, UnavailableError) else f"{type(error).__name__}: {error}"
@@ -249,9 +242,9 @@ def open_sampler(rate_hz: float, gpus: Sequence[int] | None = None, meters: Sequ
     absent: dict[str, str] = {}
     sources: dict[str, Source] = {}
 
-    def add(name: str, build: Callable[[], Source]) -> None:
+    def add(name: str, build: Callable[[], Host | Gpus]) -> None:
         try:
-            sources[name] = build()
+            sources[name] = build().read
         except UnavailableError as error:
             absent[name] = str(error)
 
@@ -262,6 +255,6 @@ def open_sampler(rate_hz: float, gpus: Sequence[int] | None = None, meters: Sequ
         if meter is None:
             absent[boundary] = str(reason)
         else:
-            sources[boundary] = Power(meter)
-    sources |= {meter.source: Power(meter) for meter in meters}
+            sources[boundary] = Power(meter).read
+    sources |= {meter.source: Power(meter).read for meter in meters}
     return Sampler("machine", sources, 1 / rate_hz, absent=absent)

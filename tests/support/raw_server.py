@@ -6,7 +6,7 @@ import socket
 import socketserver
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, Self
 
 
@@ -64,6 +64,19 @@ def pages(known: Mapping[bytes, Any], *, in_chunks: bool = False) -> Iterator[tu
 
     with raw_server(talk) as (port, _):
         yield f"http://127.0.0.1:{port}", asked
+
+
+@contextmanager
+def answering(answer: Callable[[socket.socket], None]) -> Iterator[str]:
+    """A server that reads a request and gives this answer, as "host:port"; its client may go before the end."""
+
+    def handle(connection: socket.socket) -> None:
+        connection.recv(65536)
+        with suppress(OSError):
+            answer(connection)
+
+    with raw_server(handle) as (port, _):
+        yield f"127.0.0.1:{port}"
 
 
 class RawServer:

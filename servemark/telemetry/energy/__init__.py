@@ -57,11 +57,7 @@ def discover(
 
 
 def open_meter(
-    boundary: Boundary,
-    *,
-    gpus: Sequence[int] | None = None,
-    powercap: Path = POWERCAP,
-    nvml: ModuleType | None = None,
+    boundary: Boundary, *, gpus: Sequence[int] | None = None, powercap: Path = POWERCAP, nvml: ModuleType | None = None
 ) -> tuple[Meter, None] | tuple[None, str]:
     """Open the best meter of a boundary, or say why there is none; of GPUs those with these numbers in CUDA, or all."""
     reasons = []

@@ -4,7 +4,7 @@ import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 from servemark.figures.figure import Distribution, Figure
 from servemark.figures.registry import distributions, registry
@@ -157,18 +157,6 @@ class Snapshot:
     def run_labels(self) -> dict[str, str]:
         """The run's labels, in their order."""
         return {name: self.run.get(name, "") for name in RUN_LABELS}
-
-    def pack(self) -> tuple[Any, ...]:
-        """All of it as plain values, without the empty slots of its histograms."""
-        histograms = {name: histogram.pack() for name, histogram in self.histograms.items()}
-        return self.run_labels, [tuple(sample) for sample in self.samples], histograms
-
-    @classmethod
-    def unpack(cls, packed: Sequence[Any]) -> Self:
-        """Rebuild a snapshot from `pack`'s output."""
-        run, samples, histograms = packed
-        known = [Sample(*sample) for sample in samples if sample[0] in by_name()]
-        return cls(run, known, {name: Histogram.unpack(each) for name, each in histograms.items()})
 
 
 class Span(NamedTuple):

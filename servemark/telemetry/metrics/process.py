@@ -12,17 +12,13 @@ from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Event, Thread
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from servemark.errors import reason
 from servemark.output import note
 from servemark.results.schema.run import Telemetry
 from servemark.telemetry.metrics.catalog import Snapshot, Span
 from servemark.telemetry.metrics.exposition import expose
-
-if TYPE_CHECKING:
-    from servemark.telemetry.metrics.otlp import Collector
-
 
 EVERY_S = 5.0
 
@@ -121,37 +117,29 @@ class Metrics:
 
     def __init__(self, host: str, port: int | None, otlp: str) -> None:
         self._endpoint = None if port is None else Endpoint(host, port)
-        self._collector = _collector(otlp) if otlp else None
-        self._pusher = Pusher(otlp, self._collector.send) if self._collector else None
+        self.url = self._endpoint.url if self._endpoint else None
+        self._collector = self._pusher = None
+        if otlp:
+            from servemark.telemetry.metrics.otlp import Collector  # whose package is an extra
 
-    @property
-    def url(self) -> str | None:
-        """Return the URL of the endpoint."""
-        return self._endpoint.url if self._endpoint else None
+            self._collector = Collector(otlp)
+            self._pusher = Pusher(otlp, self._collector.send)
 
-    def take(self, packed: Any) -> None:
+    def take(self, snapshot: Snapshot) -> None:
         """Expose another snapshot, and send it when it is time."""
-        snapshot = Snapshot.unpack(packed)
         if self._endpoint is not None:
             self._endpoint.last = snapshot
         if self._pusher is not None:
             self._pusher.take(snapshot)
 
-    def take_spans(self, spans: Iterable[Iterable[Any]]) -> None:
+    def take_spans(self, spans: Iterable[Span]) -> None:
         """Send the spans of some requests when it is time."""
         if self._collector is not None:
-            self._collector.take(Span(*each) for each in spans)
+            self._collector.take(spans)
 
     def finish(self, within_s: float) -> list[Telemetry]:
         """Send the last one; what was sent, after so long at most."""
         return [self._pusher.finish(within_s)] if self._pusher is not None else []
-
-
-def _collector(url: str) -> "Collector":
-    """Make the collector; its package is imported only where it is asked for."""
-    from servemark.telemetry.metrics.otlp import Collector
-
-    return Collector(url)
 
 
 def main(arguments: list[str]) -> None:

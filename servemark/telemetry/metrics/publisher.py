@@ -112,15 +112,14 @@ class Publisher:
         A snapshot for which there is no room is left out, since the next one has all of it; such spans are lost.
         """
         if spans and self._write():
-            self._hand("spans", [tuple(span) for span in spans])
+            self._hand("spans", spans)
         if self._write():
-            self._hand("snapshot", snapshot.pack())
+            self._hand("snapshot", snapshot)
 
     def finish(self, snapshot: Snapshot, within_s: float, spans: Sequence[Span] = ()) -> list[Telemetry]:
         """Hand it the last one and wait until it is sent; what was sent to each place, after so long at most."""
         deadline = time.monotonic() + within_s
-        last = [tuple(span) for span in spans]
-        for what, content in (("spans", last), ("snapshot", snapshot.pack()), ("finish", within_s)):
+        for what, content in (("spans", spans), ("snapshot", snapshot), ("finish", within_s)):
             if self._drained(deadline):
                 self._hand(what, content)
         answer = self._answer(deadline - time.monotonic() + _ANSWER_S) if self._drained(deadline) else None

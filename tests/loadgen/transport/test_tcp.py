@@ -23,7 +23,7 @@ from servemark.errors import ServerError
 from servemark.machine import addresses
 from servemark.telemetry.energy.meter import UnavailableError
 from servemark.telemetry.http_request import ask
-from servemark.telemetry.run import Scrape
+from servemark.telemetry.run import scrape
 from tests.golden.grpc import GoldenGrpc
 from tests.golden.load import TargetLoad, constant_ns, target_at
 from tests.golden.server import GoldenServer
@@ -66,7 +66,7 @@ def test_a_name_that_changes_its_address_leads_nowhere_else_in_a_run(monkeypatch
             assert tcp.resolve(url).sockaddr == (HERE, server.port)
             assert ask(f"somewhere:{server.port}", "/v2", timeout_s=5).status == 200
             with pytest.raises(UnavailableError, match="answered 404"):
-                Scrape(f"{url}/metrics", "golden").read()
+                scrape(f"{url}/metrics", "golden")
         with pytest.raises(TimeoutError):
             other.accept()
         # The next run asks anew.

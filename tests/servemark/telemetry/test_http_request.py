@@ -1,14 +1,11 @@
 """One question over HTTP: late, long, moved and packed answers."""
 
-import contextlib
 import gzip
 import socket
 import ssl
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from http.client import HTTPException
-from threading import Thread
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,26 +13,9 @@ import pytest
 
 from servemark.telemetry import http_request
 from servemark.telemetry.http_request import Reply, ask
+from tests.support.raw_server import answering
 
 HEAD = b"HTTP/1.1 200 OK\r\n"
-
-
-@contextmanager
-def answering(answer: Callable[[socket.socket], None]) -> Iterator[str]:
-    """An endpoint that takes one request and gives this answer."""
-
-    def serve() -> None:
-        connection, _ = listener.accept()
-        with connection:
-            connection.recv(65536)
-            with contextlib.suppress(OSError):  # the client may go
-                answer(connection)
-
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = Thread(target=serve)
-        thread.start()
-        yield f"127.0.0.1:{listener.getsockname()[1]}"
-        thread.join()
 
 
 def of(answer: bytes) -> Callable[[socket.socket], None]:
@@ -53,8 +33,7 @@ def dripping(start: bytes) -> Callable[[socket.socket], None]:
 
 
 @pytest.mark.parametrize(
-    "answer",
-    [b"Content-Length: 2\r\n\r\nhi", b"\r\nhi", b"Transfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n"],
+    "answer", [b"Content-Length: 2\r\n\r\nhi", b"\r\nhi", b"Transfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n"]
 )
 def test_an_answer(answer: bytes) -> None:
     with answering(of(HEAD + answer)) as endpoint:

@@ -21,26 +21,21 @@ UNKNOWN = Fails(pynvml.NVML_ERROR_UNKNOWN)
 Times = namedtuple("Times", "user nice system idle iowait irq softirq steal guest guest_nice")
 
 
-@pytest.fixture(autouse=True)
-def every_board_visible(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+def source(*answers: float | Exception, column: Column = WATTS) -> Callable[[], Reading]:
+    """Answer with these values, or raise them."""
+    coming = iter(answers)
 
-
-class Source:
-    """Answers with these values, or raises them."""
-
-    def __init__(self, *answers: float | Exception, column: Column = WATTS) -> None:
-        self._answers, self._column = iter(answers), column
-
-    def read(self) -> Reading:
-        answer = next(self._answers)
+    def read() -> Reading:
+        answer = next(coming)
         if isinstance(answer, Exception):
             raise answer
-        return {self._column: answer}
+        return {column: answer}
+
+    return read
 
 
 def test_the_newest_values_are_at_hand_and_all_of_them_in_the_series() -> None:
-    sampler = Sampler("machine", {"a": Source(1.0, 2.0)}, 0.1, absent={"gpu": "no driver"})
+    sampler = Sampler("machine", {"a": source(1.0, 2.0)}, 0.1, absent={"gpu": "no driver"})
     start_s = time.monotonic()
     assert sampler.latest() == {}
     sampler.read()
@@ -54,7 +49,7 @@ def test_the_newest_values_are_at_hand_and_all_of_them_in_the_series() -> None:
 
 
 def test_a_source_that_raises_ends_nothing() -> None:
-    failing, steady = Source(1.0, ZeroDivisionError("of the driver"), 3.0), Source(0.5, 0.5, 0.5, column=CPU)
+    failing, steady = source(1.0, ZeroDivisionError("of the driver"), 3.0), source(0.5, 0.5, 0.5, column=CPU)
     sampler = Sampler("machine", {"a": failing, "b": steady}, 0.1)
     sampler.read()
     sampler.read()
@@ -67,7 +62,7 @@ def test_a_source_that_raises_ends_nothing() -> None:
 
 
 def test_a_source_that_never_answers_is_absent_with_its_reason() -> None:
-    sampler = Sampler("triton", {"metrics": Source(UnavailableError("connection refused"), 4.0)}, 1)
+    sampler = Sampler("triton", {"metrics": source(UnavailableError("connection refused"), 4.0)}, 1)
     sampler.read()
     assert sampler.absent == {"metrics": "connection refused"}
     sampler.read()
@@ -77,13 +72,12 @@ def test_a_source_that_never_answers_is_absent_with_its_reason() -> None:
 def test_a_source_that_hangs_holds_nobody_up() -> None:
     entered, leave = threading.Event(), threading.Event()
 
-    class Hangs:
-        def read(self) -> Reading:
-            entered.set()
-            leave.wait(60)
-            return {}
+    def hang() -> Reading:
+        entered.set()
+        leave.wait(60)
+        return {}
 
-    sampler = Sampler("machine", {"a": Hangs()}, 0.1)
+    sampler = Sampler("machine", {"a": hang}, 0.1)
     sampler.start()
     assert entered.wait(30)
     sampler.stop()

@@ -30,11 +30,6 @@ STEP_S = 0.1
 RANGE_UJ = 262_143_328_850
 
 
-@pytest.fixture(autouse=True)
-def every_board_visible(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-
-
 @pytest.fixture
 def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """No reading but those at the ends of a window, however slow this machine is."""

@@ -8,18 +8,12 @@ import pytest
 from servemark.telemetry import energy
 from servemark.telemetry.energy import meter as meters
 from servemark.telemetry.energy.meter import EnergyReading, Meter, Sample, UnavailableError
-from servemark.telemetry.energy.sources import VISIBLE, amd_meter, installed
+from servemark.telemetry.energy.sources import amd_meter, installed
 from tests.doubles.nvml import LOST, NOT_SUPPORTED, Nvml
 
 S = 1_000_000_000
 STEP_S = 0.1
 """Of a trace."""
-
-
-@pytest.fixture(autouse=True)
-def every_board_visible(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("CUDA_VISIBLE_DEVICES", *VISIBLE):
-        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from servemark.figures.registry import registry
-from servemark.telemetry.metrics.catalog import _STATE, RUN_LABELS, Kind, Metric, Sample, Snapshot, by_name
+from servemark.telemetry.metrics.catalog import _STATE, RUN_LABELS, Kind, Metric, Sample, by_name
 
 
 @pytest.mark.parametrize("metric", by_name().values(), ids=lambda metric: metric.name)
@@ -27,10 +27,3 @@ def test_no_figure_has_the_name_of_a_metric_of_the_runs_state() -> None:
 def test_a_sample_has_the_labels_of_its_metric() -> None:
     with pytest.raises(ValueError, match="labels of its own"):
         Sample.of(by_name()["servemark_requests_total"], 1, "ok")
-
-
-def test_a_snapshot_is_the_same_on_the_other_side() -> None:
-    snapshot = Snapshot({"run": "r"}, [Sample.of(by_name()["servemark_requests_backlog"], 3)])
-    there = Snapshot.unpack(snapshot.pack())
-    assert there.run_labels == snapshot.run_labels
-    assert list(there.samples) == list(snapshot.samples)

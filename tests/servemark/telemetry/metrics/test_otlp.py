@@ -2,7 +2,6 @@
 
 import itertools
 from collections.abc import Iterator
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -13,14 +12,12 @@ from opentelemetry.sdk.trace.export import SpanExportResult
 
 from servemark.documents.live import Live
 from servemark.figures.latency import LATENCY
-from servemark.figures.registry import value_of
 from servemark.telemetry.metrics.catalog import LOWEST_S, Span
 from servemark.telemetry.metrics.exposition import bounds_s, cumulative
 from servemark.telemetry.metrics.otlp import Collector
 from servemark.telemetry.metrics.publisher import Publisher
 from tests.servemark.telemetry.metrics.test_exposition import histogram
 from tests.servemark.telemetry.metrics.test_process import SNAPSHOT
-from tests.support.locust_run import golden_entry, run, server_of, smallest, the_result
 from tests.support.receiver import Receiver, metrics_of, receiver
 
 SPAN = Span(0xABC, 0x12, 1_000_000_000, 1_000_500_000, 1_010_000_000, "timeout")
@@ -55,23 +52,6 @@ def test_a_collector_has_the_same_metrics_and_the_spans_once() -> None:
     assert (span.trace_id.hex(), span.span_id.hex()) == (f"{0xABC:032x}", f"{0x12:016x}")
     assert (span.start_time_unix_nano, span.end_time_unix_nano) == (SPAN.sent_ns, SPAN.done_ns)
     assert span.status.message == "timeout"
-
-
-def test_one_in_n_requests_of_a_run_carries_the_ids_of_its_span(tmp_path: Path) -> None:
-    workload = smallest("ranking")
-    golden_entry(tmp_path, workload.name)
-    load = ["--request-rate", "50", "--request-distribution", "constant", "--duration", "1", "--warmup", "0.2"]
-    with server_of(workload) as server, receiver() as found:
-        flags = ["--model", workload.name, "--url", server.url, "--out", str(tmp_path), *load]
-        flags += ["--otlp", found.url, "--otlp-sample", "10"]
-        done = run("ranking", *flags, "--model-repository", str(tmp_path))
-        spans = spans_of(found)
-    result = the_result(tmp_path)
-    assert value_of(result, "errors.count") == 0, done.stderr
-    assert len(spans) == 6  # of 60, the warm-up's included
-    assert len({span.trace_id for span in spans}) == 6
-    assert all(span.end_time_unix_nano > span.start_time_unix_nano for span in spans)
-    assert [each["to"] for each in result["telemetry"]] == ["otlp"]
 
 
 def collector(metrics: MetricExportResult) -> tuple[Collector, list[int]]:

@@ -84,8 +84,6 @@ def test_the_last_snapshot_is_sent_also_where_another_is_on_its_way() -> None:
         (["--otlp", "localhost:4318"], "not an HTTP URL"),
         (["--otlp", "http://h:x"], "not an HTTP URL"),
         (["--otlp", "http://me:secret@h:4318"], "netrc"),
-        (["--metrics-grace", "5"], "--metrics-port"),
-        (["--otlp-sample", "10"], "--otlp|nowhere"),
         ([*TRACED, "--protocol", "grpc"], "HTTP"),
         ([*TRACED, "--shared-memory", "system"], "HTTP"),
     ],
