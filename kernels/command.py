@@ -1,7 +1,8 @@
 """`servemark kernels`: time the operations that models are made of, on the same device."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+import dataclasses
+
+from msgspec.structs import replace
 
 from kernels import running
 from kernels.libraries import libraries, version
@@ -31,7 +32,8 @@ def kernels(options: Kernels) -> int:
         return int(ExitCode.VALID)
     if options.resume:
         folder = found(options.resume)
-        cases, method, document = _of_document(running.asked(folder))
+        before = running.asked(folder)
+        cases, method, document = _begun(_again(options, before), before["traced"])
     else:
         cases, method, document = _begun(options)
         name = options.workload or document["suite"]
@@ -49,8 +51,26 @@ def kernels(options: Kernels) -> int:
     return int(ExitCode.INVALID if failed else ExitCode.VALID)
 
 
-def _begun(options: Kernels) -> tuple[list[Case], Method, KernelsDocument]:
-    """Choose the cases of a new run, and make its document. Raises OptionError, ServerError."""
+def _again(options: Kernels, document: KernelsDocument) -> Kernels:
+    """Return what a run that was cut short had been asked for. Raises OptionError."""
+    traced = document["traced"]
+    return replace(
+        options,
+        suite="" if traced else document["suite"],
+        workload=traced["workload"] if traced else "",
+        batch_size=traced["batch_size"] if traced else 1,
+        family=tuple(document["families"]),
+        library=",".join(document["libraries"]),
+        precision=tuple(document["precisions"]),
+        **{key: document[key] for key in ("device", "cache", "case_limit_s", "published")},  # type: ignore[literal-required]
+    )
+
+
+def _begun(options: Kernels, known: Traced | None = None) -> tuple[list[Case], Method, KernelsDocument]:
+    """Choose the cases of a run, and make its document; what is `known` of a workload's latency is not measured again.
+
+    Raises OptionError, ServerError.
+    """
     for name in options.precision:
         one_of("--precision", name, PRECISIONS)
     families = options.family
@@ -58,12 +78,15 @@ def _begun(options: Kernels) -> tuple[list[Case], Method, KernelsDocument]:
     name, traced = options.suite or DEFAULT_KERNELS, None
     if options.workload:
         name = f"{options.workload}, batch {options.batch_size}"
-        cases, traced = _traced(options.workload, options.batch_size, families, method.device)
+        note(f"tracing {options.workload} at batch {options.batch_size}")
+        found = trace_apart(options.workload, options.batch_size, method.device, timed=known is None)
+        cases, traced = chosen(options.workload, found.cases, families), known or found.traced
     else:
         cases = cases_of(name, families)
     cases = cases_in(list(dict.fromkeys(options.precision)) or DEFAULT_PRECISIONS, cases, _libraries(options.library))
     if options.published:
-        cases = _with_published(cases)
+        figures = published()
+        cases = [dataclasses.replace(case, published=tuple(figures.get(case.kernel, ()))) for case in cases]
         if not any(case.published for case in cases):
             note("--published: DeepBench has published no figure of these sizes; deepbench-train and -server have")
     return cases, method, running.begin(name, cases, method, traced, published=options.published)
@@ -76,33 +99,6 @@ def _libraries(text: str) -> list[str]:
         if version(name) is None:
             raise OptionError(f"{name} is not installed", fix=f"pip install 'servemark[{name}]'")
     return list(dict.fromkeys(names))
-
-
-def _traced(workload: str, batch: int, families: Sequence[str], device: Device) -> tuple[list[Case], Traced]:
-    """Trace a workload: its kernels, and the parts of its latency. Raises OptionError, ServerError."""
-    note(f"tracing {workload} at batch {batch}")
-    found = trace_apart(workload, batch, device)
-    return chosen(workload, found.cases, families), found.traced
-
-
-def _with_published(cases: list[Case]) -> list[Case]:
-    known = published()
-    return [replace(case, published=tuple(known.get(case.kernel, ()))) for case in cases]
-
-
-def _of_document(document: KernelsDocument) -> tuple[list[Case], Method, KernelsDocument]:
-    """Return what a run that was cut short asks for here. Raises OptionError."""
-    known, families = document["traced"], document["families"]
-    if known:
-        cases, _ = _traced(known["workload"], known["batch_size"], families, Device.named(document["device"]))
-    else:
-        cases = cases_of(document["suite"], families)
-    cases = cases_in(document["precisions"], cases, document["libraries"])
-    if document["published"]:
-        cases = _with_published(cases)
-    method = Method(Device.named(document["device"]), document["cache"], document["case_limit_s"])
-    here = running.begin(document["suite"], cases, method, known, published=document["published"])
-    return cases, method, here
 
 
 def _show_list() -> None:

@@ -10,7 +10,7 @@ import msgspec
 
 from kernels.ceilings.ceiling import ceiling_of, cost_s, held_bytes
 from kernels.ceilings.kept import FILE, Kept, Source, machine_of
-from kernels.libraries import TORCH, libraries, version
+from kernels.libraries import TORCH, version
 from kernels.measurement.case import MIB, Case, Method, blank, refusal
 from kernels.measurement.device import PRECISIONS, Device
 from kernels.measurement.measure import measure
@@ -20,7 +20,7 @@ from servemark.errors import OptionError, ResultError
 from servemark.machine.cpu_time import QUIET_SHARE
 from servemark.machine.own_process import ERRORS, OwnProcess, words
 from servemark.output import note
-from servemark.quantities import duration_text, one_of
+from servemark.quantities import duration_text
 from servemark.results import directory as results
 from servemark.results.schema.header import campaign_opening
 from servemark.results.schema.kernels import Ceiling, KernelCase, KernelsDocument, Traced
@@ -226,14 +226,10 @@ def _modest(device: Device) -> Ceiling:
 
 
 def asked(folder: Path) -> KernelsDocument:
-    """Read the document that a run was begun with. Raises ResultError, and OptionError where it is damaged."""
+    """Read the document that a run was begun with. Raises ResultError."""
     document = results.typed(asked_of(folder), folder, KernelsDocument)
     if words := _nonsense(document):
         raise ResultError(f"{folder} is damaged: {words}", fix=ANEW)
-    for name in document["precisions"]:
-        one_of("precision", name, PRECISIONS)
-    for name in document["libraries"]:
-        one_of("library", name, libraries())
     return document
 
 

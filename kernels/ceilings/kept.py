@@ -45,8 +45,8 @@ class KeptPart(TypedDict):
     other_cpu_share: float | None
 
 
-class _Of(TypedDict):
-    """The parts of a machine."""
+class _Machine(TypedDict):
+    """A machine with its parts."""
 
     machine: Machine
     parts: dict[str, KeptPart]
@@ -55,7 +55,7 @@ class _Of(TypedDict):
 class _File(TypedDict):
     """The whole file."""
 
-    machines: list[_Of]
+    machines: list[_Machine]
 
 
 def machine_of(device: Device, environment: Environment, boot: Path = BOOT) -> Machine:
@@ -88,7 +88,7 @@ class Kept:
         """`anew`: take none of the file."""
         self._file, self._machine, self._now = file, machine, now
         self._writable = True
-        self._parts = {} if anew else next((parts for each, parts in self._read() if each == machine), {})
+        self._parts = {} if anew else next((each["parts"] for each in self._read() if each["machine"] == machine), {})
 
     def get(self, name: str) -> KeptPart | None:
         """A part by its name."""
@@ -99,19 +99,18 @@ class Kept:
         part = self._parts[name] = _kept(measured, self._now(), other_cpu_share)
         if self._writable and not beside_others(part):
             parts = {name: part for name, part in self._parts.items() if not beside_others(part)}
-            others = [(machine, parts) for machine, parts in self._read(quietly=True) if machine != self._machine]
-            self._write([*others, (self._machine, parts)][-MAX_MACHINES:])
+            others = [each for each in self._read(quietly=True) if each["machine"] != self._machine]
+            self._write([*others, {"machine": self._machine, "parts": parts}][-MAX_MACHINES:])
         return part
 
-    def _write(self, machines: list[tuple[Machine, dict[str, KeptPart]]]) -> None:
-        document = {"machines": [{"machine": machine, "parts": parts} for machine, parts in machines]}
+    def _write(self, machines: list[_Machine]) -> None:
         try:
-            write_atomically(self._file, json.dumps(document, indent=1, allow_nan=False) + "\n")
+            write_atomically(self._file, json.dumps({"machines": machines}, indent=1, allow_nan=False) + "\n")
         except ResultError as error:
             self._writable = False
             note(f"ceilings are not kept for the next run: {error.what}")
 
-    def _read(self, *, quietly: bool = False) -> list[tuple[Machine, dict[str, KeptPart]]]:
+    def _read(self, *, quietly: bool = False) -> list[_Machine]:
         """Read every machine of the file with its parts; nothing, and a note, if it is not such a file."""
         try:
             kept = conformed(msgspec.json.decode(files.text(self._file, files.TEXT_BYTES)), _File)
@@ -123,7 +122,7 @@ class Kept:
         except (ValueError, RecursionError) as error:
             defect = str(error) or type(error).__name__
         if defect is None:
-            return [(each["machine"], each["parts"]) for each in kept["machines"]]
+            return kept["machines"]
         if not quietly:
             note(f"{self._file} is not used, ceilings are measured anew: {defect}")
         return []

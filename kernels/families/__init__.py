@@ -1,1 +1,1 @@
-"""Families of kernels. Each module is one family: a dataclass of its sizes, which `KERNEL` names."""
+"""Families of kernels. Each module is one family: a dataclass of its sizes, the only class of it."""

@@ -54,6 +54,3 @@ class Activation(Kernel):
             "gelu": lambda: 0.5 * data * (1 + torch.erf(data / math.sqrt(2))),
         }
         yield output[part], right[self.function]()
-
-
-KERNEL = Activation

@@ -135,6 +135,3 @@ def _peer(rank: int, ranks: int, length: int, backend: str, meeting: str) -> Non
     distributed.init_process_group(backend, init_method=meeting, rank=rank, world_size=ranks)
     while True:
         distributed.all_reduce(data)
-
-
-KERNEL = AllReduce

@@ -47,6 +47,3 @@ class BatchNorm(Kernel):
         data = bound.inputs[0][part].double()
         mean, variance, scale, shift = (each.double()[:, None, None] for each in bound.inputs[1:])
         yield output[part], (data - mean) / (variance + EPSILON).sqrt() * scale + shift
-
-
-KERNEL = BatchNorm

@@ -140,6 +140,3 @@ class Convolution(Kernel):
             return tensor
         formats = {4: torch.channels_last, 5: torch.channels_last_3d}
         return tensor.to(memory_format=formats[tensor.ndim])
-
-
-KERNEL = Convolution

@@ -43,6 +43,3 @@ class Dropout(Kernel):
         allowed = DEVIATIONS * math.sqrt(stays * (1 - stays) / self.length)
         one = torch.ones(1, dtype=torch.float64)
         yield one if off <= allowed else one + 1, one
-
-
-KERNEL = Dropout

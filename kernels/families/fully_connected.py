@@ -39,6 +39,3 @@ class FullyConnected(Kernel):
         part = sample.of(self.batch, 2 * self.inputs * self.outputs).to(output.device)
         data, weights, bias = (each.double() for each in (bound.inputs[0][part], *bound.inputs[1:]))
         yield output[part], data @ weights.mT + bias
-
-
-KERNEL = FullyConnected

@@ -123,6 +123,3 @@ def _product(precision: str, out: "torch.Tensor") -> "Callable[[torch.Tensor, to
             right, left, scale_a=one, scale_b=one, out_dtype=into.dtype, out=into
         )
     return lambda right, left, into: torch.matmul(right, left, out=into)
-
-
-KERNEL = Gemm

@@ -40,6 +40,3 @@ class LayerNorm(Kernel):
         centred = data - data.mean(-1, keepdim=True)
         variance = (centred**2).mean(-1, keepdim=True)
         yield output[part], centred / (variance + EPSILON).sqrt() * scale + shift
-
-
-KERNEL = LayerNorm

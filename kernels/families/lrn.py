@@ -51,6 +51,3 @@ class Lrn(Kernel):
             if low < high:
                 squares[:, low:high] += data[:, low + offset : high + offset] ** 2
         yield output[part], data / (K + ALPHA / self.window * squares) ** BETA
-
-
-KERNEL = Lrn

@@ -63,6 +63,3 @@ class Pooling(Kernel):
         windows = data.unfold(2, self.window, self.stride).unfold(3, self.window, self.stride)
         right = windows.amax((-2, -1)) if self.kind == "max" else windows.mean((-2, -1))
         yield output[part], right[:, :, :height, :width]
-
-
-KERNEL = Pooling

@@ -144,6 +144,3 @@ class Recurrent(Kernel):
                 hidden = torch.sigmoid(leave) * torch.tanh(memory)
             answers.append(hidden)
         return torch.stack(answers)
-
-
-KERNEL = Recurrent

@@ -102,6 +102,3 @@ class SparseGemm(Kernel):
         dense = values.new_zeros((len(part), self.k)).double()
         dense.scatter_(1, columns[part], values[part].double())
         yield output[part], dense @ b.double()
-
-
-KERNEL = SparseGemm

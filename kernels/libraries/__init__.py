@@ -5,12 +5,12 @@ PyTorch itself is not a module here, because each family has its call.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import metadata
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from servemark.frameworks import distribution_of
 from servemark.plugins import module_of, names_in
 
 TORCH = "torch"
@@ -36,9 +36,6 @@ class Node:
 class Library(Protocol):
     """Contents of each module of this package."""
 
-    PACKAGES: tuple[str, ...]
-    """Distributions that bring it, of which one is installed."""
-
     def lacks(self, node: Node) -> str | None:
         """Return the reason why it cannot compute a node here, None if it can."""
 
@@ -59,13 +56,8 @@ def library(name: str) -> Library:
 
 def version(name: str) -> str | None:
     """Return the installed version, None if it is not installed."""
-    packages = (TORCH,) if name == TORCH else library(name).PACKAGES
-    for package in packages:
-        try:
-            return metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
-    return None
+    found = distribution_of(name)
+    return found and found[1]
 
 
 OPSET, IR_VERSION = 20, 9

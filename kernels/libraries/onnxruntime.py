@@ -4,8 +4,6 @@ from collections.abc import Callable, Sequence
 
 from kernels.libraries import Array, Computed, Node, model_of
 
-PACKAGES = ("onnxruntime", "onnxruntime-gpu")
-
 
 def lacks(node: Node) -> str | None:  # noqa: ARG001 - the contract's
     """It has every operator that kernels name."""

@@ -4,8 +4,6 @@ from collections.abc import Sequence
 
 from kernels.libraries import Array, Computed, Node, model_of
 
-PACKAGES = ("openvino",)
-
 
 def lacks(node: Node) -> str | None:  # noqa: ARG001 - the contract's
     """It has every operator that kernels name."""
@@ -17,11 +15,7 @@ def prepare(node: Node, arrays: Sequence[Array], output: tuple[int, ...], cores:
     import openvino
 
     core = openvino.Core()
-    properties = {
-        "PERFORMANCE_HINT": "LATENCY",
-        "INFERENCE_PRECISION_HINT": "f32",
-        "INFERENCE_NUM_THREADS": cores,
-    }
+    properties = {"PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": cores}
     compiled = core.compile_model(core.read_model(model_of(node, arrays, output)), "CPU", properties)
     request = compiled.create_infer_request()
     for number in node.inputs:

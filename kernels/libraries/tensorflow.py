@@ -12,7 +12,6 @@ import numpy as np
 from kernels.libraries import Array, Computed, Node
 from servemark.frameworks.tensorflow import import_tensorflow
 
-PACKAGES = ("tensorflow", "tensorflow-cpu")
 UNARY = {"Relu": "relu", "Sigmoid": "sigmoid", "Tanh": "tanh", "Softmax": "softmax", "Gelu": "gelu"}
 """Of `tensorflow.nn`."""
 OTHERS = {

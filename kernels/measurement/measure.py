@@ -19,7 +19,7 @@ import timeit
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, Self
+from typing import Any
 
 import numpy as np
 
@@ -336,20 +336,10 @@ def _blocks(timer: timeit.Timer, first_s: float, budget_s: float) -> Samples:
     return Samples(tuple(found), calls)
 
 
-class Event(Protocol):
-    """Part of `torch.cuda.Event` that is used."""
-
-    def record(self) -> None:
-        """Note the time when the device comes to it."""
-
-    def elapsed_time(self, end_event: Self, /) -> float:
-        """Milliseconds to another one."""
-
-
-def time_on_gpu(call: Call, event: Callable[[], Event], synchronize: Callable[[], None], budget_s: float) -> Samples:
+def time_on_gpu(call: Call, event: Callable[[], Any], synchronize: Callable[[], None], budget_s: float) -> Samples:
     """Time a call by events around blocks, all of them in the queue before the first is waited for.
 
-    `event` makes one, `synchronize` waits for the device.
+    `event` makes one as `torch.cuda.Event` is, `synchronize` waits for the device.
     """
 
     def blocks(calls: int, count: int) -> list[float]:

@@ -28,16 +28,19 @@ QUEUED, WAITS = 100, 4
 takes calls faster than the GPU does them."""
 NO_CLOCK = "the CPU does not tell its clock (no cpufreq)"
 Call = Callable[[], object]
-Clocks = tuple[float | None, list[str] | None]
-"""Clock in MHz, and the reasons that hold it back; either may be unknown."""
 
 
-class Felt(TypedDict):
+class Clocks(TypedDict):
+    """Clock in MHz, and the reasons that hold it back; either may be unknown."""
+
+    clock_mhz: float | None
+    throttled: list[str] | None
+
+
+class Felt(Clocks):
     """Readings of the meters amid the calls."""
 
     joules: float | None
-    clock_mhz: float | None
-    throttled: list[str] | None
 
 
 class Sensors:
@@ -68,7 +71,7 @@ class Sensors:
         What is missing has its reason.
         """
         if self._meter is None and self._clock_reason:
-            return self._felt(self._energy(0), self._clocks())
+            return {"joules": self._energy(0), **self._clocks()}
         window_s = WINDOW_S if self._meter is None else max(WINDOW_S, REFRESHES * UPDATE_S[self._meter.source])
         queued = max(1, min(QUEUED, int(window_s / WAITS / seconds)))
         if self._meter:
@@ -83,11 +86,7 @@ class Sensors:
             if calls % queued == 0:
                 wait()
         wait()
-        return self._felt(self._energy(calls), clocks or self._clocks())
-
-    @staticmethod
-    def _felt(joules: float | None, clocks: Clocks) -> Felt:
-        return {"joules": joules, "clock_mhz": clocks[0], "throttled": clocks[1]}
+        return {"joules": self._energy(calls), **(clocks or self._clocks())}
 
     def _energy(self, calls: int) -> float | None:
         """Return the energy of one of the calls."""
@@ -103,8 +102,8 @@ class Sensors:
         mhz = self._cpu_mhz()
         if mhz is None:
             reason = self._clock_reason or NO_CLOCK
-            return unknown(reason), unknown(reason)
-        return mhz, unknown("a CPU does not tell why its clock is what it is")
+            return {"clock_mhz": unknown(reason), "throttled": unknown(reason)}
+        return {"clock_mhz": mhz, "throttled": unknown("a CPU does not tell why its clock is what it is")}
 
     def _cpu_mhz(self) -> float | None:
         """Mean over all CPUs."""
@@ -132,8 +131,8 @@ def _of_board(reading: Reading) -> Clocks:
         if column.name == "gpu_throttled" and value == 1.0:
             throttled.append(dict(column.labels)["reason"])
         elif column.name == "gpu_throttled" and isinstance(value, str):
-            return mhz, unknown(value)
-    return mhz, throttled
+            return {"clock_mhz": mhz, "throttled": unknown(value)}
+    return {"clock_mhz": mhz, "throttled": throttled}
 
 
 def busy_share() -> float:

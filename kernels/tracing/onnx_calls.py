@@ -234,14 +234,10 @@ _MAPPED: dict[str, Callable[[Node], Found | tuple[Case, ...]]] = {
         "_softmax", {"dim": node.attributes.get("axis", -1) % node.output.dim()}, node.output
     ),
     "LayerNormalization": lambda node: case_of(
-        "native_layer_norm",
-        {"normalized_shape": node.inputs[0].shape[node.attributes.get("axis", -1) :]},
-        node.output,
+        "native_layer_norm", {"normalized_shape": node.inputs[0].shape[node.attributes.get("axis", -1) :]}, node.output
     ),
     "BatchNormalization": lambda node: case_of(
-        "native_batch_norm",
-        {"training": node.attributes.get("training_mode", 0), "input": node.inputs[0]},
-        node.output,
+        "native_batch_norm", {"training": node.attributes.get("training_mode", 0), "input": node.inputs[0]}, node.output
     ),
     **dict.fromkeys(("MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool"), _pool),
     "Gather": _gather,

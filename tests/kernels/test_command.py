@@ -12,13 +12,15 @@ import pytest
 
 from kernels import running
 from kernels.ceilings import ceiling, kept, parts
-from kernels.libraries import library, version
+from kernels.libraries import version
 from kernels.measurement import measure as timed
 from kernels.measurement import sensors
-from kernels.measurement.case import Case, Method, cases_in
+from kernels.measurement.case import Case, Method
 from kernels.measurement.device import Device
 from kernels.measurement.measure import Samples
 from kernels.suites import cases_of
+from kernels.suites.deepbench import published
+from servemark.frameworks import DISTRIBUTIONS
 from servemark.machine import own_process
 from servemark.machine.cpu_time import CannotTell, CpuUse
 from tests.support.command_line import BAD_INPUT, Done, Servemark
@@ -28,15 +30,7 @@ from tests.support.in_process import call_here
 QUIET = CpuUse(watched=2, allowed=2, groups={}, other=0.02, stolen=0.02, largest=None)
 FAMILIES = ("softmax", "layer_norm", "embedding")
 INVALID = 2
-PUBLISHED = {
-    "hardware": "a GPU",
-    "precision": "fp32",
-    "ms": 1.0,
-    "rate": 2.0,
-    "unit": "TFLOP/s",
-    "file": "x",
-    "note": "",
-}
+[PUBLISHED, *_] = next(iter(published().values()))
 Run = Callable[..., tuple[Done, Any]]
 
 
@@ -132,16 +126,6 @@ def test_each_case_says_what_others_took_meanwhile(run: Run, tmp_path: Path, mon
     assert document["cases"][1]["other_cpu_share_reason"] == "/proc cannot be read"
 
 
-def test_a_machine_that_is_not_steady_is_told(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
-    coming = itertools.cycle([1.0, 1.0, 1.2, 1.2])
-    words = "before each case a product took 1.10 ms (IQR 18%) and a copy 4.00 ms (IQR 0%)."
-    monkeypatch.setattr(timed, "_probe", lambda _: {"product_ms": next(coming), "copy_ms": 4.0})
-    eight = ("softmax", "layer_norm", "batch_norm", "lrn", "pooling", "dropout", "element_wise", "embedding")
-    assert words in " ".join(run(*eight)[0].out.split())
-    monkeypatch.setattr(timed, "_probe", lambda _: {"product_ms": 1.0, "copy_ms": 4.0})
-    assert "not steady" not in run(*eight)[0].out
-
-
 def test_a_second_precision_takes_the_bandwidths_of_the_first(run: Run) -> None:
     asked = [word for name in ("fp32", "int8", "fp32") for word in ("--precision", name)]
     _, document = run("gemm", *asked)
@@ -235,31 +219,18 @@ def test_a_ceiling_that_cannot_be_measured_ends_no_run(
     assert {case["status"] for case in document["cases"]} == {"skipped"}  # there is no room for them either
 
 
-@pytest.mark.parametrize(
-    ("device", "words"),
-    [
-        (
-            Device("cpu", 2, 480 << 20),
-            "The system reports a cache of 480 MiB; these cores were seen to hold 0.125 MiB.",
-        ),
-        (Device("cpu", 2, 32 << 20, cache_reported=False), "reports no cache; these cores were seen to hold"),
-    ],
-    ids=["480 MiB", "none"],
-)
-def test_what_the_cores_hold_is_told_beside_what_the_system_reports(
-    run: Run, monkeypatch: pytest.MonkeyPatch, device: Device, words: str
-) -> None:
+def test_what_the_cores_hold_is_told_beside_what_the_system_reports(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[Device] = []
 
     def noted(case: Case, method: Method, *arguments: Any) -> Any:
         taken.append(method.device)
         return timed.measure(case, method, *arguments)
 
-    monkeypatch.setattr(Device, "named", lambda _: device)
+    monkeypatch.setattr(Device, "named", lambda _: Device("cpu", 2, 480 << 20))
     monkeypatch.setattr(running, "measure", noted)
     done, document = run("softmax")
-    assert words in done.out
-    assert document["cache_mib"] == (480 if device.cache_reported else None)
+    assert "The system reports a cache of 480 MiB; these cores were seen to hold 0.125 MiB." in done.out
+    assert document["cache_mib"] == 480
     assert taken[0].cache_bytes == document["held_mib"] * 2**20  # the cold copies' and the probes'
 
 
@@ -300,15 +271,6 @@ def test_what_takes_its_process_down_is_a_failed_case(
     assert sorted(case["status"] for case in document_of(only(tmp_path))["cases"]) == ["failed", "measured"]
 
 
-def test_skipped_cases_are_counted_by_reason(servemark: Servemark, tmp_path: Path) -> None:
-    small = [Case.of("gemm", m=8, n=8, k=8), *(Case.of("softmax", rows=rows, width=8) for rows in (1, 2))]
-    cases, method = cases_in(["int8"], small), Method(Device.named("cpu"))
-    running.run(tmp_path, running.begin("quick", cases, method), cases, method)
-    shown = servemark("show", str(tmp_path))
-    assert "skipped softmax rows=1 width=8 int8: softmax has no int8; and 1 more" in shown.out
-    assert [case["status"] for case in document_of(tmp_path)["cases"]] == ["measured", "skipped", "skipped"]
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -332,7 +294,7 @@ def test_skipped_cases_are_counted_by_reason(servemark: Servemark, tmp_path: Pat
 def test_bad_input_is_an_error_with_its_remedy(
     servemark: Servemark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], words: str
 ) -> None:
-    monkeypatch.setattr(library("openvino"), "PACKAGES", ("not-there",))
+    monkeypatch.setitem(DISTRIBUTIONS, "openvino", ("not-there",))
     done = servemark("kernels", *arguments, "--out", str(tmp_path / "results"))
     assert (done.code, words in done.err, "fix: " in done.err) == (BAD_INPUT, True, True), done.err
     assert not (tmp_path / "results").exists()

@@ -14,6 +14,7 @@ from kernels.measurement.case import Case, Method
 from kernels.measurement.device import Device
 from kernels.running import CALLS, FIXED_S, NOTHING_S, START_S, _case, asked, begin, case_cost_s
 from kernels.suites import cases_of
+from kernels.tracing.workload import document as traced
 from servemark.errors import ServemarkError
 from servemark.machine.own_process import OwnProcess
 from servemark.results.directory import JOURNAL
@@ -21,18 +22,7 @@ from tests.support.command_line import BAD_INPUT, Servemark
 from tests.support.saved_documents import ceiling, kernels
 
 Change = Callable[[dict[str, Any]], object]
-TRACED = {
-    "workload": "ranking",
-    "batch_size": 1,
-    "calls": 1,
-    "kernels": 1,
-    "latency_ms": 1.0,
-    "kernels_ms": None,
-    "mapped_ms": None,
-    "unmapped_ms": None,
-    "between_ms": None,
-    "unmapped": [],
-}
+TRACED = traced("ranking", 1, [], 1e-3, None)
 METHOD = Method(Device("cpu", 2, 32 << 20))
 WHOLE_S = 180.0
 
@@ -64,6 +54,11 @@ def saved(folder: Path, document: dict[str, Any]) -> Path:
 
 def test_an_honest_run_is_read(tmp_path: Path, honest: dict[str, Any]) -> None:
     assert asked(saved(tmp_path, honest)) == {**honest, "ceilings": []}
+
+
+def test_a_cache_that_the_system_does_not_report_is_unknown() -> None:
+    device = Device("cpu", 2, 32 << 20, cache_reported=False)
+    assert begin("quick", cases_of("quick", ["softmax"]), Method(device))["cache_mib"] is None
 
 
 DAMAGES: dict[str, Change] = {

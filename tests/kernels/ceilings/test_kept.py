@@ -15,13 +15,7 @@ from servemark import files
 from servemark.machine.environment import collect
 
 HERE = {"hostname": "here", "threads": 2}
-PART = {
-    "value": 1.0,
-    "of": "gemm",
-    "size_bytes": 0,
-    "measured": "2026-11-23T12:00:00+00:00",
-    "other_cpu_share": None,
-}
+PART = {"value": 1.0, "of": "gemm", "size_bytes": 0, "measured": "2026-11-23T12:00:00+00:00", "other_cpu_share": None}
 QUIET, BESIDE_OTHERS = 0.01, 0.6
 NOON = datetime(2026, 11, 23, 12, 0, tzinfo=UTC)
 

@@ -32,8 +32,7 @@ def test_a_product_s_rate_is_that_of_its_fastest_sample() -> None:
 
 
 @pytest.mark.parametrize(
-    ("precision", "families"),
-    [("fp32", ["gemm", "gemm", "convolution"]), ("int8", ["gemm", "gemm"])],
+    ("precision", "families"), [("fp32", ["gemm", "gemm", "convolution"]), ("int8", ["gemm", "gemm"])]
 )
 def test_products_are_those_that_a_precision_has(precision: str, families: list[str]) -> None:
     found = products(precision, DEVICE)

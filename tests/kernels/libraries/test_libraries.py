@@ -11,6 +11,7 @@ from kernels.measurement.case import Case, refusal
 from kernels.measurement.device import PRECISIONS, Device
 from kernels.measurement.kernel import families
 from kernels.measurement.measure import _bind, error_of
+from servemark.frameworks import DISTRIBUTIONS
 from tests.kernels.families.test_families import CASES
 
 DEVICE = Device("cpu", cores=1, cache_bytes=1 << 20)
@@ -47,7 +48,7 @@ def test_tensorflow_has_no_groups() -> None:
 
 def test_versions_are_those_that_are_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(version(name) for name in libraries.libraries())
-    monkeypatch.setattr(library("openvino"), "PACKAGES", ("not-there",))
+    monkeypatch.setitem(DISTRIBUTIONS, "openvino", ("not-there",))
     assert version("openvino") is None
 
 

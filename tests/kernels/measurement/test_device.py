@@ -1,7 +1,6 @@
 """Devices: what is there, how large a cache is, which instructions a CPU has."""
 
 import sys
-from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -9,6 +8,7 @@ import pytest
 from kernels.measurement import device as module
 from kernels.measurement.device import PRECISIONS, USUAL_CACHE_BYTES, Device, cpu_cache_bytes
 from servemark.errors import OptionError
+from servemark.frameworks import DISTRIBUTIONS
 
 
 def test_the_largest_cache_counts(tmp_path: Path) -> None:
@@ -45,10 +45,7 @@ def test_a_device_that_is_not_there_is_an_error(name: str, words: str) -> None:
 
 
 def test_without_pytorch_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(name: str) -> str:
-        raise metadata.PackageNotFoundError(name)
-
-    monkeypatch.setattr(metadata, "version", missing)
+    monkeypatch.setitem(DISTRIBUTIONS, "torch", ())
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(OptionError, match=r"pip install 'servemark\[torch\]'"):
         Device.named("cpu")

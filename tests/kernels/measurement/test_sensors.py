@@ -86,5 +86,6 @@ def test_a_board_says_why_its_clock_is_held_back() -> None:
         Column("gpu_throttled", "ratio", (*labels, ("reason", "sw_power_cap"))): 1.0,
         Column("gpu_throttled", "ratio", (*labels, ("reason", "hw_thermal"))): 0.0,
     }
-    assert _of_board(reading) == (1500, ["sw_power_cap"])
-    assert _of_board(dict.fromkeys(reading, "NVML: lost")) == (unknown("NVML: lost"), unknown("NVML: lost"))
+    keys = ("clock_mhz", "throttled")
+    assert _of_board(reading) == {"clock_mhz": 1500, "throttled": ["sw_power_cap"]}
+    assert _of_board(dict.fromkeys(reading, "NVML: lost")) == dict.fromkeys(keys, unknown("NVML: lost"))

@@ -14,6 +14,7 @@ from kernels.tracing.calls import calls_of
 PICTURE = torch.randn(2, 4, 6, 8)
 ROWS = torch.randn(3, 5)
 HEADS = torch.randn(2, 3, 4, 5)
+SQUARE: dict[str, Any] = {"size": (12, 16), "filter": (4, 4), "padding": (1, 1), "stride": (2, 2)}
 
 Run = Callable[[], Any]
 MAPPED: list[tuple[Run, Case]] = [
@@ -25,31 +26,11 @@ MAPPED: list[tuple[Run, Case]] = [
     (lambda: torch.randn(7, 5) @ ROWS[0], Case.of("gemm", m=7, n=1, k=5, a_t=True)),
     (
         lambda: nn.Conv2d(4, 8, 3, padding=2, dilation=2, groups=2)(PICTURE),
-        Case.of(
-            "convolution",
-            n=2,
-            c=4,
-            k=8,
-            size=(6, 8),
-            filter=(3, 3),
-            padding=(2, 2),
-            dilation=(2, 2),
-            groups=2,
-        ),
+        Case.of("convolution", n=2, c=4, k=8, size=(6, 8), filter=(3, 3), padding=(2, 2), dilation=(2, 2), groups=2),
     ),
     (
         lambda: nn.ConvTranspose2d(4, 8, 4, stride=2, padding=1)(PICTURE),
-        Case.of(
-            "convolution",
-            n=2,
-            c=8,
-            k=4,
-            size=(12, 16),
-            filter=(4, 4),
-            padding=(1, 1),
-            stride=(2, 2),
-            direction="backward_data",
-        ),
+        Case.of("convolution", n=2, c=8, k=4, **SQUARE, direction="backward_data"),
     ),
     (
         lambda: nn.Conv1d(4, 8, 3)(PICTURE[:1, :, 0]),
@@ -63,10 +44,7 @@ MAPPED: list[tuple[Run, Case]] = [
     (lambda: ROWS - ROWS, Case.of("element_wise", operation="sub", length=15)),
     (lambda: ROWS * 2, Case.of("memory", operation="scale", length=15)),
     (lambda: torch.cat([ROWS, ROWS]), Case.of("memory", operation="copy", length=30)),
-    (
-        lambda: functional.max_pool2d(PICTURE, 2),
-        Case.of("pooling", kind="max", n=2, c=4, h=6, w=8, window=2, stride=2),
-    ),
+    (lambda: functional.max_pool2d(PICTURE, 2), Case.of("pooling", kind="max", n=2, c=4, h=6, w=8, window=2, stride=2)),
     (
         lambda: functional.avg_pool2d(PICTURE, 3, 1, 1),
         Case.of("pooling", kind="average", n=2, c=4, h=6, w=8, window=3, stride=1, padding=1),
