@@ -1,6 +1,5 @@
 """`servemark dashboards`: Prometheus and Grafana beside a run."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -21,20 +20,10 @@ _CHECK_S = 0.5
 def up(options: DashboardsUp) -> None:
     """Start what watches runs, until Ctrl-C."""
     from servemark.monitoring import stack
-    from servemark.repository.names import checked_model
 
-    folder = options.data.resolve()
-    wanted = stack.Stack(
-        folder,
-        options.model_repository / checked_model(options.entry),
-        options.metrics,
-        options.triton_metrics,
-        options.prometheus_port,
-        options.grafana_port,
-    )
-    started = stack.start(wanted)
+    started = stack.start(options)
     try:
-        _show(started, options.metrics, options.triton_metrics, folder, json=options.json)
+        _show(started, options)
         while True:
             started.process.check()
             interrupts.sleep(_CHECK_S)
@@ -45,18 +34,19 @@ def up(options: DashboardsUp) -> None:
             started.process.stop()
 
 
-def _show(started: "Watching", metrics: str, triton_metrics: str, folder: Path, *, json: bool) -> None:
+def _show(started: "Watching", options: DashboardsUp) -> None:
     """Say where Prometheus and Grafana are, and what they read."""
+    folder, metrics = options.data.resolve(), options.metrics
     note(f"Prometheus is at {started.prometheus}, its data in {folder}; Ctrl-C stops it")
     note(f"it reads the metrics of a run at {metrics}: servemark run ... --metrics-port {metrics.rpartition(':')[2]}")
     also = ", and those that servemark starts meanwhile" if folder == MONITORING.resolve() else ""
-    note(f"and Triton's at {triton_metrics}{also}")
+    note(f"and Triton's at {options.triton_metrics}{also}")
     if started.grafana:
         note(f"Grafana is at {started.grafana}, with the dashboards")
     else:
         note("no container engine with compose answers, so Grafana is not started. Into a Grafana of yours:")
         note(f"  servemark dashboards load http://127.0.0.1:3000 --prometheus {started.prometheus}")
-    if json:
+    if options.json:
         print_json({"prometheus": started.prometheus, "grafana": started.grafana, "folder": str(folder)})
 
 

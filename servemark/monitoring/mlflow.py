@@ -7,12 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-import requests
+from servemark.errors import MAX_QUOTED, ServerError, parsing
+from servemark.monitoring import send, session_with
 
-from servemark.errors import MAX_QUOTED, ServerError, parsing, reason
-from servemark.monitoring import session_with
-
-TIMEOUT_S = 30.0
 MOST_PARAMS, MOST_METRICS, MOST_CHARACTERS = 100, 1000, 5000
 """Of one call: MLflow's documented limits, and the shortest of its limits on a value."""
 EXPERIMENT = "servemark"
@@ -20,6 +17,7 @@ _API, _ARTIFACTS = "/api/2.0/mlflow", "/api/2.0/mlflow-artifacts/artifacts"
 _PROXIED = "mlflow-artifacts"
 _MISSING = "RESOURCE_DOES_NOT_EXIST"
 _NOT_ALLOWED = (401, 403)
+_START = "start it there (`mlflow server`), or correct the URL"
 _CREDENTIALS = "set MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"
 
 
@@ -100,14 +98,8 @@ class Mlflow:
         return self._send(method, f"{self._url}{_API}/{path}", allowed=allowed, json=document)
 
     def _send(self, method: str, url: str, *, allowed: str = "", **body: Any) -> dict[str, Any]:
-        try:
-            answer = self._session.request(method, url, timeout=TIMEOUT_S, allow_redirects=False, **body)
-        except requests.RequestException as error:
-            raise ServerError(
-                f"no MLflow answers at {url}: {reason(error)}",
-                fix="start it there (`mlflow server`), or correct the URL",
-            ) from error
-        said, taken = _document(answer), answer.status_code // 100 == 2  # a redirect has taken nothing
+        answer, said = send(self._session, method, url, to="MLflow", fix=_START, **body)
+        taken = answer.status_code // 100 == 2  # a redirect has taken nothing
         if not (taken or (allowed and said.get("error_code") == allowed)):
             words = f"{answer.status_code} {said.get('message', '')}".rstrip()
             raise ServerError(
@@ -121,15 +113,6 @@ class Mlflow:
         """Read an answer; what is another server's raises ServerError."""
         with parsing(f"the answer of {self._url}", ServerError, fix="give the URL of an MLflow tracking server"):
             yield
-
-
-def _document(answer: requests.Response) -> dict[str, Any]:
-    """Return what an answer says; a stored file's and a proxy's have no JSON."""
-    try:
-        said = answer.json()
-    except requests.JSONDecodeError:
-        return {}
-    return said if isinstance(said, dict) else {}
 
 
 def _pairs(values: Mapping[str, str]) -> list[dict[str, str]]:

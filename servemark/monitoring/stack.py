@@ -13,10 +13,12 @@ from typing import Any
 import requests
 
 from dashboards import EXPORTED, FOLDER
+from servemark.documents.commands.show import DashboardsUp
 from servemark.documents.live import GENERATOR, TRITON
-from servemark.errors import ArtifactError, OptionError, ServerError, reason
-from servemark.monitoring import session_with
+from servemark.errors import ArtifactError, OptionError, ServerError
+from servemark.monitoring import send, session_with
 from servemark.repository.entry import CONFIG, how_to_make
+from servemark.repository.names import checked_model
 from servemark.telemetry.scrape_targets import TARGETS
 from servers.launch.process import Command, Process, claim_ports, request, wait_until_ready
 
@@ -62,21 +64,6 @@ INSTALL = "apt-get install prometheus, or install Docker with its compose plugin
 
 
 @dataclass(frozen=True)
-class Stack:
-    """Targets to watch, and the ports that show them.
-
-    `folder` gets the files and Prometheus's data. `entry` is the folder that Triton serves, in containers.
-    """
-
-    folder: Path
-    entry: Path
-    generator: str = GENERATOR
-    triton: str = TRITON
-    prometheus_port: int = 9090
-    grafana_port: int = 3000
-
-
-@dataclass(frozen=True)
 class Watching:
     """A started stack: URLs, Grafana's None if there is none, and the process that holds it all."""
 
@@ -85,23 +72,26 @@ class Watching:
     process: Process
 
 
-def start(stack: Stack) -> Watching:
-    """Start what this machine has: containers, else the `prometheus` on PATH.
+def start(options: DashboardsUp) -> Watching:
+    """Start what this machine has: containers, which need the entry that Triton serves, else `prometheus` on PATH.
 
     Returns once they answer. Raises ServerError where there is neither, where a port is in use, or where they end;
     ArtifactError where Triton's entry is not there; OSError where the folder cannot be written.
     """
+    folder, entry = options.data.resolve(), options.model_repository / checked_model(options.entry)
     engine, prometheus = container_engine(), shutil.which("prometheus")
     if engine is None and prometheus is None:
         raise ServerError("neither a container engine with compose answers nor is prometheus on PATH", fix=INSTALL)
-    asked = {"--prometheus-port": stack.prometheus_port} | ({"--grafana-port": stack.grafana_port} if engine else {})
+    asked = {"--prometheus-port": options.prometheus_port}
+    if engine:
+        asked["--grafana-port"] = options.grafana_port
     taken = claim_ports(LOOPBACK, asked)
     urls = {flag: f"http://{LOOPBACK}:{port}" for flag, port in taken.items()}
-    if engine and not (stack.entry / CONFIG).is_file():
-        raise ArtifactError(f"{stack.entry.name} is not in {stack.entry.parent}", fix=how_to_make(stack.entry))
-    export(stack.folder, generator=stack.generator, triton=stack.triton, force=True)
-    command = containers(engine, stack, taken) if engine else native(str(prometheus), stack, taken)
-    process = Process(command, stack.folder / "log.txt")
+    if engine and not (entry / CONFIG).is_file():
+        raise ArtifactError(f"{entry.name} is not in {entry.parent}", fix=how_to_make(entry))
+    export(folder, generator=options.metrics, triton=options.triton_metrics, force=True)
+    command = containers(engine, folder, entry, taken) if engine else native(str(prometheus), folder, taken)
+    process = Process(command, folder / "log.txt")
     ready = {"Prometheus": (urls["--prometheus-port"], "/-/ready")}
     if engine:
         ready["Grafana"] = (urls["--grafana-port"], "/api/health")
@@ -122,13 +112,13 @@ def container_engine() -> list[str] | None:
     return None
 
 
-def containers(engine: Sequence[str], stack: Stack, taken: dict[str, int]) -> Command:
+def containers(engine: Sequence[str], folder: Path, entry: Path, taken: dict[str, int]) -> Command:
     """Plan the containers of compose.yaml, with GPUs where this machine has any; they go with the command."""
     files = ["compose.yaml", *(["compose.gpu.yaml"] if Path("/dev/nvidiactl").exists() else [])]
-    compose = [*engine, *(part for file in files for part in ("--file", str(stack.folder / file)))]
+    compose = [*engine, *(part for file in files for part in ("--file", str(folder / file)))]
     settings = {
-        "SERVEMARK_MODEL_REPOSITORY": str(stack.entry.parent.resolve()),
-        "SERVEMARK_ENTRY": stack.entry.name,
+        "SERVEMARK_MODEL_REPOSITORY": str(entry.parent.resolve()),
+        "SERVEMARK_ENTRY": entry.name,
         "SERVEMARK_USER": f"{os.getuid()}:{os.getgid()}",
         "PROMETHEUS_PORT": str(taken["--prometheus-port"]),
         "GRAFANA_PORT": str(taken["--grafana-port"]),
@@ -136,12 +126,12 @@ def containers(engine: Sequence[str], stack: Stack, taken: dict[str, int]) -> Co
     return Command([*compose, "up"], environment={**os.environ, **settings}, afterwards=[*compose, "down"])
 
 
-def native(prometheus: str, stack: Stack, taken: dict[str, int]) -> Command:
+def native(prometheus: str, folder: Path, taken: dict[str, int]) -> Command:
     """Plan a Prometheus of this machine: on loopback, its data in the folder."""
     command = [
         prometheus,
-        f"--config.file={stack.folder / 'prometheus' / 'prometheus.yml'}",
-        f"--storage.tsdb.path={stack.folder / 'data'}",
+        f"--config.file={folder / 'prometheus' / 'prometheus.yml'}",
+        f"--storage.tsdb.path={folder / 'data'}",
         f"--storage.tsdb.retention.time={RETENTION}",
         f"--web.listen-address={LOOPBACK}:{taken['--prometheus-port']}",
     ]
@@ -166,8 +156,8 @@ DATA_SOURCE = {"uid": "servemark-prometheus", "name": "servemark: Prometheus", "
 """As of provisioning/datasources, with names of its own: the user's Grafana may have a Prometheus already."""
 INTERVAL = {"timeInterval": "1s"}
 FOLDER_OF_GRAFANA = {"uid": "servemark", "title": "servemark"}
-TIMEOUT_S = 10.0
 _THERE = 409
+_START = "start Grafana there, or correct the URL"
 _FIX = "give a token of a service account that may edit data sources and dashboards (--token-file)"
 
 
@@ -199,16 +189,10 @@ def _call(
     session: requests.Session, method: str, url: str, document: Mapping[str, object], *, allowed: int | None = None
 ) -> dict[str, Any] | None:
     """Send a document; the answer, None where it has the `allowed` status. Raises ServerError."""
-    try:
-        answer = session.request(method, url, json=document, timeout=TIMEOUT_S, allow_redirects=False)
-        if answer.status_code == allowed:
-            return None
-        said = answer.json()
-    except (requests.RequestException, ValueError) as error:
-        raise ServerError(
-            f"no Grafana answers at {url}: {reason(error)}", fix="start Grafana there, or correct the URL"
-        ) from error
-    if not answer.ok or not isinstance(said, dict):
-        message = said.get("message", "") if isinstance(said, dict) else ""
-        raise ServerError(f"Grafana refused {method} {url}: {answer.status_code} {message}".rstrip(), fix=_FIX)
+    answer, said = send(session, method, url, to="Grafana", fix=_START, json=document)
+    if answer.status_code == allowed:
+        return None
+    if not answer.ok or not said:
+        words = f"{answer.status_code} {said.get('message', '')}".rstrip()
+        raise ServerError(f"Grafana refused {method} {url}: {words}", fix=_FIX)
     return said

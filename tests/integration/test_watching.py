@@ -27,7 +27,7 @@ import yaml
 from dashboards import FOLDER
 from dashboards.build import DASHBOARDS
 from servemark.figures.registry import count_of
-from servemark.monitoring.stack import Stack, export, native
+from servemark.monitoring.stack import export, native
 from servemark.workload import get
 from tests.support.locust_run import command as locust
 from tests.support.locust_run import server_of, started, the_result, until
@@ -154,8 +154,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
     with contextlib.ExitStack() as stack:
         address = stack.enter_context(recorded(functools.partial(labels_of, metrics)))
         export(folder, generator=f"127.0.0.1:{metrics}", triton=address)
-        plan = Stack(folder, tmp_path / "ranking_tiny_onnxruntime")
-        options = [*native(str(shutil.which("prometheus")), plan, {"--prometheus-port": port}).argv]
+        options = [*native(str(shutil.which("prometheus")), folder, {"--prometheus-port": port}).argv]
         stack.enter_context(started(options, tmp_path / "prometheus.log"))
         until(lambda: reached(url, "count(up)", 1), "the first scrape")
         server = stack.enter_context(

@@ -21,7 +21,7 @@ import yaml
 from dashboards import FOLDER
 from dashboards.build import DASHBOARDS
 from servemark.errors import ServerError
-from servemark.monitoring.stack import DATA_SOURCE, export, load_dashboards
+from servemark.monitoring.stack import DATA_SOURCE, container_engine, export, load_dashboards
 from servemark.paths import CHECKOUT
 from tests.support.command_line import BAD_INPUT, Servemark
 from tests.support.locust_run import until
@@ -92,9 +92,16 @@ def test_a_machine_without_prometheus_and_an_engine_that_answers_and_has_compose
     assert not (bin_folder / "data").exists()
 
 
-@pytest.mark.parametrize("name", ["docker", "podman"])
-def test_containers(name: str, bin_folder: Path, tmp_path: Path) -> None:
-    engine, log, models = bin_folder / name, tmp_path / "log", tmp_path / "models"
+def test_podman_is_taken_where_docker_does_not_answer(bin_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, code in (("docker", 1), ("podman", 0)):
+        (bin_folder / name).write_text(f"#!/bin/sh\nexit {code}\n")
+        (bin_folder / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(bin_folder))
+    assert container_engine() == [str(bin_folder / "podman"), "compose"]
+
+
+def test_containers(bin_folder: Path, tmp_path: Path) -> None:
+    engine, log, models = bin_folder / "docker", tmp_path / "log", tmp_path / "models"
     engine.write_text(DOUBLE)
     engine.chmod(0o755)
     (models / ENTRY).mkdir(parents=True)
