@@ -29,9 +29,14 @@ DATA_BYTES = 1 << 30
 """The most of a file of figures or inputs that is read at once."""
 
 
-def require_regular(path: Path) -> None:
-    """Raise OSError where a path leads to no regular file, without opening it."""
-    _require_regular(path.stat(), path)
+def require_regular(path: Path, status: os.stat_result | None = None) -> None:
+    """Raise OSError where a path leads to no regular file, by its status, without opening it."""
+    mode = (status or path.stat()).st_mode
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if not stat.S_ISREG(mode):
+        kind = "pipe" if stat.S_ISFIFO(mode) else "socket" if stat.S_ISSOCK(mode) else "device"
+        raise OSError(errno.EINVAL, f"is a {kind}, not a regular file", str(path))
 
 
 def opened(path: Path) -> BinaryIO:
@@ -39,7 +44,7 @@ def opened(path: Path) -> BinaryIO:
     require_regular(path)  # opening a device can have effects
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        _require_regular(os.fstat(descriptor), path)
+        require_regular(path, os.fstat(descriptor))
         return os.fdopen(descriptor, "rb")
     except BaseException:
         os.close(descriptor)
@@ -110,14 +115,6 @@ def require_utf8(start: bytes) -> None:
     found = mark or ("UTF-16BE" if zeros == [0, 2] else "UTF-16LE" if zeros == [1, 3] else None)
     if found:
         raise NotTextError(f"it is {found.rstrip('BLE')}, not UTF-8", found)
-
-
-def _require_regular(status: os.stat_result, path: Path) -> None:
-    if stat.S_ISDIR(status.st_mode):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    if not stat.S_ISREG(status.st_mode):
-        kind = "pipe" if stat.S_ISFIFO(status.st_mode) else "socket" if stat.S_ISSOCK(status.st_mode) else "device"
-        raise OSError(errno.EINVAL, f"is a {kind}, not a regular file", str(path))
 
 
 def _words(size: int) -> str:

@@ -19,10 +19,10 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 
 from servemark.errors import ExitCode, ServerError
+from servemark.frameworks import distribution_of
 from servemark.frameworks.tensorrt_rtx import require_capable
 from servemark.machine.environment import boards
 from servemark.paths import CHECKOUT
@@ -78,23 +78,15 @@ def unusable(engine: str) -> str | None:
         except ServerError as error:
             return error.what
     if engine == "tensorflow":
-        if _installed("tensorflow-cpu"):
+        if distribution_of("tensorflow-cpu"):
             return "tensorflow-cpu is installed: make setup GPU=tensorflow makes an environment for it"
-        return None if _installed("tensorflow") else "tensorflow is not installed: make setup"
+        return None if distribution_of("tensorflow") else "tensorflow is not installed: make setup"
     if engine == "onnxruntime":
         import onnxruntime
 
         if "CUDAExecutionProvider" not in onnxruntime.get_available_providers():
             return "onnxruntime is the CPU's: make setup GPU=1"
     return None
-
-
-def _installed(distribution: str) -> bool:
-    try:
-        metadata.version(distribution)
-    except metadata.PackageNotFoundError:
-        return False
-    return True
 
 
 def stages() -> list[Stage]:

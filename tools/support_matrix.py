@@ -52,7 +52,6 @@ KINDS = {
     "has no": "device",
 }
 """Class of each reason, by a phrase of the ArtifactError."""
-
 BUILT = ("layers", "plan_mb", "build_s")
 """Facts of a plan that is made where it cannot be run."""
 UNTRIED = {"ok": None, "kind": "untried", "reason": "not tried yet"}
@@ -109,9 +108,7 @@ def main() -> None:
     parser.add_argument("--families", action="store_true", help="the smallest classifier of each family of timm")
     parser.add_argument("--again", action="store_true", help="also what has been tried")
     parser.add_argument("--limit-s", type=float, default=900.0, help="longest try")
-    parser.add_argument(
-        "--model-repository", type=Path, default=MODEL_REPOSITORY, help="ONNX entries are taken from it"
-    )
+    parser.add_argument("--model-repository", type=Path, default=MODEL_REPOSITORY, help="where ONNX entries are")
     options = parser.parse_args()
     if options.size == "tiny" and (lacking := [name for name in options.workload or () if not _is_sized(name)]):
         parser.error(f"no tiny variant has {', '.join(lacking)}: --size full tries it")
@@ -259,11 +256,8 @@ def attempt(workload: str, engine: str, precision: str, repository: Path) -> dic
     return {
         "ok": True,
         "max_rel": agreement["max_rel_error"],
-        "cosine_min": agreement["cosine_min"],
-        "samples": agreement["samples"],
-        "top1_samples": agreement["top1_samples"],
-        "seconds": report.manifest["seconds"],
-        "peak_rss_mib": report.manifest["peak_rss_mib"],
+        **{key: agreement[key] for key in ("cosine_min", "samples", "top1_samples")},
+        **{key: report.manifest[key] for key in ("seconds", "peak_rss_mib")},
     }
 
 
@@ -306,11 +300,8 @@ def render(record: Mapping[str, Any]) -> str:
     """Write the page."""
     cells = _by_cell(record["cells"])
     cells_of_libraries = {cell: cells.pop(cell) for cell in list(cells) if _is_of_library(cell.workload)}
-    engines: dict[str, list[str]] = {}
-    for _, engine, precision in cells:
-        if precision not in engines.setdefault(engine, []):
-            engines[engine].append(precision)
-    engines = {engine: sorted(found, key=PRECISIONS.index) for engine, found in sorted(engines.items())}
+    pairs = sorted({(engine, precision) for _, engine, precision in cells}, key=lambda each: PRECISIONS.index(each[1]))
+    engines = {engine: [one for each, one in pairs if each == engine] for engine in sorted({each for each, _ in pairs})}
     reasons: list[str] = []
     packages = ", ".join(f"{name} {version}" for name, version in record["packages"].items())
     machine = f"Last run {record['created']}: {record['cpu']}, Python {record['python']}, {packages}"

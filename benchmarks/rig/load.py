@@ -217,11 +217,7 @@ def peer_load(server: Endpoints, load: Load, seconds: float) -> PeerLoad:
     else:
         request = http_messages.encode_request("localhost", load.model, inputs, outputs, types)
     return PeerLoad(
-        f"{load.protocol}://{server.of(load)}",
-        load.model,
-        request,
-        in_flight=load.concurrency,
-        duration_s=seconds,
+        f"{load.protocol}://{server.of(load)}", load.model, request, in_flight=load.concurrency, duration_s=seconds
     )
 
 

@@ -56,17 +56,16 @@ def dashboard() -> Dashboard:
     made = row(
         made,
         "GPU and machine",
-        graph(
-            "GPU utilisation",
-            "Share of time in which a kernel ran (NVML).",
-            "percentunit",
-            Line(_gpu("utilization_ratio"), "GPU {{gpu}}"),
-            width=8,
+        *(
+            graph(f"GPU {name}", description, unit, Line(_gpu(metric), "GPU {{gpu}}"), width=8)
+            for name, description, unit, metric in (
+                ("utilisation", "Share of time in which a kernel ran (NVML).", "percentunit", "utilization_ratio"),
+                ("memory", "In use (NVML).", "bytes", "memory_used_bytes"),
+                ("power", "As the GPU reads it (NVML).", "watt", "power_watts"),
+                ("clock", "Of its multiprocessors.", "hertz", "sm_clock_hertz"),
+                ("temperature", "NVML.", "celsius", "temperature_celsius"),
+            )
         ),
-        graph("GPU memory", "In use (NVML).", "bytes", Line(_gpu("memory_used_bytes"), "GPU {{gpu}}"), width=8),
-        graph("GPU power", "As the GPU reads it (NVML).", "watt", Line(_gpu("power_watts"), "GPU {{gpu}}"), width=8),
-        graph("GPU clock", "Of its multiprocessors.", "hertz", Line(_gpu("sm_clock_hertz"), "GPU {{gpu}}"), width=8),
-        graph("GPU temperature", "NVML.", "celsius", Line(_gpu("temperature_celsius"), "GPU {{gpu}}"), width=8),
         graph(
             "GPU throttled",
             "1 while the GPU holds its clock back, by reason.",
@@ -80,12 +79,7 @@ def dashboard() -> Dashboard:
             "percentunit",
             Line(highest("servemark_cpu_utilization_ratio"), "in use"),
         ),
-        graph(
-            "memory",
-            "Of the generator's machine.",
-            "bytes",
-            Line(highest("servemark_memory_used_bytes"), "in use"),
-        ),
+        graph("memory", "Of the generator's machine.", "bytes", Line(highest("servemark_memory_used_bytes"), "in use")),
     )
     return row(
         made,

@@ -56,12 +56,7 @@ def dashboard() -> Dashboard:
             {"1": ("measuring", GREEN), "0": ("warm-up or drain", "blue")},
             width=20,
         ),
-        graph(
-            "answered",
-            "Answered requests.",
-            "reqps",
-            Line(rate(REQUESTS, OK, by=BY_WORKLOAD), "{{workload}}"),
-        ),
+        graph("answered", "Answered requests.", "reqps", Line(rate(REQUESTS, OK, by=BY_WORKLOAD), "{{workload}}")),
         graph(
             "failed",
             "Failed requests.",

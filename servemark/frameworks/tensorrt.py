@@ -140,14 +140,7 @@ class Plan:
     """One plan with a stream of its own. Calls of `run` must not overlap."""
 
     def __init__(
-        self,
-        edition: Edition,
-        path: Path,
-        device: str,
-        inputs: Sequence[str],
-        outputs: Sequence[str],
-        *,
-        graphs: bool,
+        self, edition: Edition, path: Path, device: str, inputs: Sequence[str], outputs: Sequence[str], *, graphs: bool
     ) -> None:
         """Load a plan on a device such as `cuda:0`.
 

@@ -46,14 +46,7 @@ class RtxPlan(Plan):
     """A plan whose kernels are compiled at first use, and kept for the next process if there is a `cache`."""
 
     def __init__(
-        self,
-        path: Path,
-        device: str,
-        inputs: Sequence[str],
-        outputs: Sequence[str],
-        *,
-        graphs: bool,
-        cache: bool,
+        self, path: Path, device: str, inputs: Sequence[str], outputs: Sequence[str], *, graphs: bool, cache: bool
     ) -> None:
         """Load a plan as `Plan` does. Raises ServerError also on a GPU that TensorRT-RTX does not run on."""
         require_capable(device)

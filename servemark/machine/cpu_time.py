@@ -122,10 +122,7 @@ class Watch:
     """
 
     def __init__(
-        self,
-        groups: Mapping[str, Iterable[int]],
-        system: Path = SYSTEM,
-        clock: Callable[[], float] = time.monotonic,
+        self, groups: Mapping[str, Iterable[int]], system: Path = SYSTEM, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._groups = {name: tuple(roots) for name, roots in groups.items()}
         self._system, self._clock = system, clock

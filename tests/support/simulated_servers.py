@@ -68,7 +68,7 @@ SERVERS: dict[str, Simulate] = {
 def coverage(simulate: Simulate, requests: int, runs: int) -> list[tuple[int, int]]:
     """Return for each percentile how many runs give an interval, and how many of those hold the true value."""
     rng = np.random.default_rng(99)
-    many = np.concatenate([simulate(rng, 10, 200_000)[0].ravel() for _ in range(6)])
+    many = np.concatenate([simulate(rng, 10, 200_000)[0].ravel() for _ in range(2)])
     limits = np.round(np.quantile(many, [percentile / 100 for percentile in PERCENTILES]) / RESOLUTION_S)
     given, held = np.zeros(len(PERCENTILES), int), np.zeros(len(PERCENTILES), int)
     for latency, times in zip(*simulate(np.random.default_rng(requests), runs, requests), strict=True):
