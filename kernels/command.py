@@ -62,7 +62,7 @@ def _again(options: Kernels, document: KernelsDocument) -> Kernels:
         family=tuple(document["families"]),
         library=",".join(document["libraries"]),
         precision=tuple(document["precisions"]),
-        **{key: document[key] for key in ("device", "cache", "case_limit_s", "published")},  # type: ignore[literal-required]
+        **{key: document[key] for key in ("device", "cache", "case_limit_s", "published")},
     )
 
 

@@ -52,8 +52,8 @@ def source_digest(workload: Workload) -> str:
     if workload.source:
         return workload.source.digest
     # A file may take `build` from a library or another model, with sizes of its own.
-    roots = {workload.module or _of_zoo(workload.name), workload.build.__module__} - {None}
-    sources = {name: code for root in roots for name, code in _sources_of(root).items()}
+    roots = {workload.module or _of_zoo(workload.name), workload.build.__module__}
+    sources = {name: code for root in filter(None, roots) for name, code in _sources_of(root).items()}
     texts = [*(sources[name] for name in sorted(sources)), *filter(None, [workload.made_of])]
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()
 

@@ -100,7 +100,8 @@ class Kept:
         if self._writable and not beside_others(part):
             parts = {name: part for name, part in self._parts.items() if not beside_others(part)}
             others = [each for each in self._read(quietly=True) if each["machine"] != self._machine]
-            self._write([*others, {"machine": self._machine, "parts": parts}][-MAX_MACHINES:])
+            ours: _Machine = {"machine": self._machine, "parts": parts}
+            self._write([*others, ours][-MAX_MACHINES:])
         return part
 
     def _write(self, machines: list[_Machine]) -> None:

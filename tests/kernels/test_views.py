@@ -55,7 +55,7 @@ def test_the_device_is_named_by_its_own_processor() -> None:
     assert title(found) == f"quick on cpu, {cpu}, 2 threads; torch 2; cache hot"
     found |= {"cache_mib": 50.0, "held_mib": 64.0}
     assert "these cores were seen to hold 64 MiB" in ceiling_lines(found)[-1]
-    assert "The system reports no cache; these cores" in ceiling_lines({**found, "cache_mib": None})[-1]
+    assert "The system reports no cache; these cores" in ceiling_lines(found | {"cache_mib": None})[-1]
     boards = [{"index": 0, "name": "NVIDIA T4"}, {"index": 1, "name": "NVIDIA H100 80GB HBM3"}]
     found |= {"device": "cuda:1", "environment": {**found["environment"], "gpus": boards}}
     assert title(found) == "quick on cuda:1, NVIDIA H100 80GB HBM3; torch 2; cache hot"

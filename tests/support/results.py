@@ -92,7 +92,7 @@ def result_of(
     )
     found = figures_of(evidence)
     found["throughput.requests"]["value"] = found["throughput.inferences"]["value"] = rate
-    verdict = {
+    verdict: dict[str, Any] = {
         "valid": not failed,
         "objective": objective,
         "exit_code": 2 if failed else 4 if objective == "missed" else 0,

@@ -112,8 +112,8 @@ def ceiling() -> dict[str, Any]:
 def kernels(header: dict[str, Any]) -> dict[str, Any]:
     """Two cases that were measured, one of them without operations; one that failed, and one that was skipped."""
     times = {"median": 0.01, "iqr": 0.001, "p5": 0.009, "p95": 0.012, "min": 0.008}
-    of = {"label": "rows=64 width=100", "sizes": {"rows": 64, "width": 100}, "precision": "fp32", "library": "torch"}
-    of |= {"count": 1, "tolerance": 1e-4, "other_cpu_share": 0.02}
+    of: dict[str, Any] = {"label": "rows=64 width=100", "sizes": {"rows": 64, "width": 100}, "precision": "fp32"}
+    of |= {"library": "torch", "count": 1, "tolerance": 1e-4, "other_cpu_share": 0.02}
     work = {"flops": 32_000, "bytes": 51_200, "intensity": 0.625}
     measured = filled(
         KernelCase,
