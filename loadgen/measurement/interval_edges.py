@@ -223,6 +223,12 @@ class MachineUse:
         return self._unknown is None and not self._servers
 
     def begin(self) -> None:
+        try:
+            # Not in the thread: to work out a worker's figures may import what starts a process, which no thread can.
+            self._senders = [*self._workers()]
+        except (LookupError, OSError) as error:
+            self.reason = str(error)
+            return
         self._reading = self._threads.spawn(self._begin)
 
     def finish(self) -> None:
@@ -245,12 +251,10 @@ class MachineUse:
         try:
             if self._unknown is not None:
                 raise CannotTell(self._unknown)
-            # Once, before they have figures: to work these out imports what starts a process, which no thread can.
-            self._senders = [*self._workers()]
             watch = Watch({SERVER: self._servers, GENERATOR: [*generator_roots(), *self._senders]})
             self._look_behind(watch)
             self._watch = watch
-        except (CannotTell, LookupError, OSError) as error:
+        except (CannotTell, OSError) as error:
             self.reason = str(error)
 
     def _look_behind(self, watch: Watch) -> None:

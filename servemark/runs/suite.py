@@ -76,7 +76,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Plan:
-    """What the command asks for: the cases of a suite, in order, and the load of each."""
+    """The cases of a suite, in order, and the load of each."""
 
     options: Suite
     cases: list[Case]

@@ -54,7 +54,7 @@ def test_the_usual_request_is_a_closed_loop_of_one() -> None:
 
 
 def test_users_of_a_closed_loop_are_shared_out_and_have_random_numbers_of_their_own() -> None:
-    found = config("ranking_tiny", "--users", "3", "--think-time", "0.2", "--seed", "5")
+    found = config("ranking_tiny", "--concurrency", "3", "--think-time", "0.2", "--seed", "5")
     assert found.users(Share(0, 2)) == Users(2, (0.2, 0.2), "5 0")
     assert found.users(Share(1, 2)) == Users(1, (0.2, 0.2), "5 1")
 
