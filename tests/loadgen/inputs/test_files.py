@@ -244,6 +244,7 @@ def test_streams_follow_each_other_and_have_their_right_outputs(tmp_path: Path) 
         ({"x": {"content": [1, 2], "shape": [10**12, 2]}, "text": TEXT}, "has 2 elements"),
         ({"x": {"content": [1, 2], "shape": [-1, 2]}, "text": TEXT}, "does not fit"),
         ({"x": {"content": [1, 2], "shape": [True, 2]}, "text": TEXT}, "does not fit"),
+        ({"x": {"content": {"b64": "AAAAAAAAAAA="}, "shape": [True, 2]}, "text": TEXT}, "does not fit"),
         ({"x": [1, 2], "text": ["\ud800", "a"]}, "surrogates not allowed"),
         ({"x": [1, 2], "text": {"b64": "////fw=="}}, "4 bytes are not 2 elements"),
         ({"x": [1, 2], "text": TEXT, "mask": ["false"]}, "its values are not numbers"),

@@ -1,6 +1,8 @@
 """Servers that speak other JSON APIs, driven over real sockets: the golden server speaks each from its own page."""
 
 import json
+import socket
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +12,10 @@ from loadgen.endpoints.endpoint import built_in
 from loadgen.load.load_config import LoadConfig
 from loadgen.targets.open import open_target
 from servemark.errors import InputDataError, OptionError, ServemarkError, ServerError
-from tests.golden.load import answers
+from tests.golden.load import TargetLoad, answers
 from tests.golden.server import GoldenServer
 from tests.support.load_config import of_server
+from tests.support.raw_server import raw_server
 
 TENSORS = {
     "kserve-v1": (["x:FP32:-1,4"], ["y:FP32:-1,4"]),
@@ -139,3 +142,19 @@ def test_answers_are_decoded(tmp_path: Path) -> None:
         response = answers(config, 1).outcomes[0].response
     assert response is not None
     assert response.arrays(config.workload.outputs)["y"].tolist() == [[1, 2, 3, 4]]
+
+
+@pytest.mark.parametrize(("read", "second"), [(False, None), (True, "malformed_response")])
+def test_the_numbers_of_an_answer_that_is_compared_are_read(read: bool, second: str | None) -> None:
+    """Of other answers they are counted: those after the first have as many, of which one is none."""
+    bodies = chain([b'{"predictions": [[1, 2, 3, 4]]}'], repeat(b'{"predictions": [[1, 2, 3, -]]}'))
+
+    def talk(connection: socket.socket) -> None:
+        while asked := connection.recv(65536):
+            body = next(bodies) if asked.startswith(b"POST") else b"{}"
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+
+    with raw_server(talk) as (port, _):
+        target = open_target(resolved(f"http://127.0.0.1:{port}", "kserve-v1"))
+        outcomes = TargetLoad(target, 2, numbered=read).closed(1, 0, at_least=2).outcomes
+    assert [outcome.error for outcome in outcomes[:2]] == [None, second]

@@ -3,6 +3,7 @@
 import itertools
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,15 @@ def test_a_batch_is_made_of_consecutive_samples() -> None:
     batched = [decode(p) for p in take(3, "ranking_tiny", "--batch-size", "4")]
     for index, row in itertools.product(range(3), range(4)):
         np.testing.assert_array_equal(batched[index]["seq"][row], single[4 * index + row]["seq"][0])
+
+
+def test_each_row_of_a_batch_that_is_scored_is_the_example_of_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    sample = {"user": np.array([3], "i4"), "seq": np.arange(5, dtype="i4")}
+    data = SimpleNamespace(example=lambda number: SimpleNamespace(requests=[sample | {"user": np.array([number])}]))
+    monkeypatch.setattr("loadgen.targets.payloads.scorable", lambda *_: (data, [7, 8, 9, 6]))
+    found = take(2, "ranking_tiny", "--batch-size", "2", "--quality")
+    assert [payload.examples for payload in found] == [(7, 8), (9, 6)]
+    assert [decode(payload)["user"][:, 0].tolist() for payload in found] == [[7, 8], [9, 6]]
 
 
 def test_large_inputs_bound_the_pool(monkeypatch: pytest.MonkeyPatch) -> None:
