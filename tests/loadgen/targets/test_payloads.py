@@ -56,8 +56,10 @@ def test_a_batch_is_made_of_consecutive_samples() -> None:
 
 
 def test_each_row_of_a_batch_that_is_scored_is_the_example_of_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    sample = {"user": np.array([3], "i4"), "seq": np.arange(5, dtype="i4")}
-    data = SimpleNamespace(example=lambda number: SimpleNamespace(requests=[sample | {"user": np.array([number])}]))
+    seq = np.arange(5, dtype="i4")
+    data = SimpleNamespace(
+        example=lambda number: SimpleNamespace(requests=[{"user": np.array([number], "i4"), "seq": seq}])
+    )
     monkeypatch.setattr("loadgen.targets.payloads.scorable", lambda *_: (data, [7, 8, 9, 6]))
     found = take(2, "ranking_tiny", "--batch-size", "2", "--quality")
     assert [payload.examples for payload in found] == [(7, 8), (9, 6)]
