@@ -116,6 +116,21 @@ def test_noise_is_undecided_and_says_how_many_runs_would_do(tmp_path: Path, serv
     assert "| p99 ms |" in page.read_text()
 
 
+def test_a_change_too_near_to_the_threshold_needs_more_runs(tmp_path: Path, servemark: Servemark) -> None:
+    for name, factor in (("before", 1.0), ("after", 1.04)):
+        for number, p50_ms in enumerate((9.8, 9.9, 10.0, 10.1, 10.2)):
+            saved(tmp_path / name / str(number), p50_ms * factor, seed=number + 9 * (factor > 1))
+    sides = [str(tmp_path / name) for name in ("before", "after")]
+    code, out, _ = servemark("compare", *sides, "--fail-on", "p50", "--json")
+    assert code == 2
+    document = json.loads(out)
+    [p50] = [each for each in document["subjects"][0]["differences"] if each["judged"]]
+    assert p50["minimum_detectable_change"] < 0.05
+    assert p50["runs_needed"] > 5
+    many = f"about {p50['runs_needed']} runs of 10 s on each side, has 5 runs"
+    assert document["undecided"] == [f"p50 ms: too near to 5%; to tell {many}"]
+
+
 def test_a_later_result_is_compared_with_a_kept_one(
     servemark: Servemark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
