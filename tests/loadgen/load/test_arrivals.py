@@ -208,7 +208,11 @@ def test_users_think_before_each_request_and_do_not_come_at_once() -> None:
     arrivals.wanted(48, 2000 * MS)  # two are answered
     due = [arrivals.pop(), arrivals.pop()]
     assert all(2100 * MS <= each <= 2300 * MS for each in due)
-    arrivals.wanted(49, 3000 * MS)
+    for now in (3000, 3001):  # one is answered, and thinks
+        arrivals.wanted(49, now * MS)
+    arrivals.pop()
+    assert arrivals.next_due() is None
+    arrivals.wanted(49, 4000 * MS)
     assert arrivals.next_due() is not None
     assert arrivals.wanted(49, over_at * MS) == 0
     assert arrivals.next_due() is None

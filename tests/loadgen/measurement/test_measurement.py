@@ -76,6 +76,14 @@ def test_what_cannot_be_judged_on_the_way_is_refused(text: str) -> None:
         request_of("", "--abort-on", text)
 
 
+def test_users_think_between_their_requests(tmp_path: Path) -> None:
+    flags = ["--model-name", "m", "--concurrency", "3", "--think-time", "0.2", "--duration", "1", "--warmup", "0"]
+    with GoldenServer(model="m", delay_s=0.01) as server:
+        run("any_model", *flags, "--url", server.url, "--out", str(tmp_path))
+    # Each user sends at most once in 0.2 s.
+    assert 3 < count_of(the_result(tmp_path), "requests.answered") <= 3 * (1 / 0.2 + 1)
+
+
 class Server:
     """A server that answers `per_s` requests of 5 ms in the queue and 2 ms on the model, in batches of 4."""
 
