@@ -28,12 +28,6 @@ RANDOM = [
         for each in ("timm/tinynet_e", "torchvision/shufflenet_v2_x0_5", "timm/mobilenetv3_small_050")
     ),
 ]
-DESCRIBED = {
-    *("timm/convnext_atto", "timm/eva02_tiny_patch14_336", "timm/levit_128s", "timm/mobilenetv4_conv_small"),
-    *("timm/repvgg_a0", "timm/resnet18", "timm/swin_tiny_patch4_window7_224", "timm/vit_tiny_patch16_224"),
-    *("torchvision/googlenet", "torchvision/regnet_y_400mf", "torchvision/vit_b_16"),
-}
-"""One of each kind of layers, heads, sizes of pictures and ways to be made; the others follow in the slow suite."""
 EXPORTED = {"clip", "questions", "sentences", "t5", "wav2vec2"}
 """Texts of two and three inputs, a picture with a text, sounds, and code that is replaced; timm's are pictures.
 
@@ -42,9 +36,7 @@ their answers.
 """
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[] if name in DESCRIBED else pytest.mark.slow) for name in NAMES]
-)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_named_model_is_described_as_its_library_makes_it(name: str) -> None:
     found = workload.get(name)
     library, model = name.split("/")
