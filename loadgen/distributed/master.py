@@ -63,7 +63,9 @@ class Master:
         self._golden: Golden | None = None
         self._planned: Interval | None = None
         """The interval as it was to be; None until the schedule begins."""
-        self._stale = self._prepared = self._over = False
+        self._stale = self._prepared = False
+        self._final: list[Worker] | None = None
+        """The workers' figures, worked out once all have ended; None until then."""
         self._decided = config.open_loop
         self._heard = Event()
         if config.open_loop and config.limits.max_in_flight < len(ids):
@@ -87,7 +89,9 @@ class Master:
     def on_message(self, name: str, message: Message) -> None:
         """Take a worker's message; those of earlier runs, and after the end, are passed over."""
         worker = self._workers.get(name)
-        if worker is None or self._over or (isinstance(message, dict) and message.get("run") not in {self._run, ""}):
+        if worker is None or self._final is not None:
+            return
+        if isinstance(message, dict) and message.get("run") not in {self._run, ""}:
             return
         now = time.monotonic_ns()
         worker.on_message(message, now, self._expected(now))
@@ -175,7 +179,7 @@ class Master:
                 worker.mark_failed(self._absence(worker) or "it did not send its last figures")
             elif worker.ended_early and not self.interrupted:
                 worker.mark_failed(f"it ended early: {worker.ended_early}")
-        self._over = True
+        self._final = self.workers
 
     def stop(self, reason: str) -> None:
         self.interrupted = reason
@@ -224,7 +228,7 @@ class Master:
 
     @property
     def workers(self) -> list[Worker]:
-        return [worker.figures for worker in self._workers.values()]
+        return [worker.figures for worker in self._workers.values()] if self._final is None else self._final
 
     labelled = None
     """Workers keep no answers."""

@@ -28,6 +28,7 @@ from servemark.results.constraints import (
 )
 from servemark.results.objectives import COLD_START, ERRORS, LATENCY, RECOVERY, THROUGHPUT, Seen, Slo
 from servemark.results.schema.details import KERNEL, ColdStart, Recovery
+from servemark.results.schema.run import Worker
 from servemark.results.transients import slowest, steady_after
 from servemark.results.verdict import Kind
 from servemark.stats.histogram import Histogram
@@ -47,7 +48,7 @@ def observe(
 
     `figures` are those of the whole run; of one that goes on, those that are known.
     """
-    recorder = measured.recorder
+    recorder, workers = measured.recorder, measured.load.workers
     open_loop = config.open_loop
     good = recorder.scheduled - recorder.errors.total()
     # Scheduled inside and answered inside, or carried in and answered inside: the difference is the growth.
@@ -101,9 +102,9 @@ def observe(
         generator_errors=recorder.errors[GENERATOR_ERROR],
         backend_died=recorder.errors[BACKEND_DIED] > 0,
         interrupted=measured.load.interrupted,
-        workers=len(measured.load.workers),
-        worker_troubles=_troubles(measured, open_loop=open_loop),
-        clock_uncertainty_ms=max((worker["clock_uncertainty_ms"] for worker in measured.load.workers), default=0.0),
+        workers=len(workers),
+        worker_troubles=_troubles(workers, recorder, open_loop=open_loop),
+        clock_uncertainty_ms=max((worker["clock_uncertainty_ms"] for worker in workers), default=0.0),
     )
 
 
@@ -220,11 +221,11 @@ def windows_of_stages(config: LoadConfig, recorder: Recorder) -> list[tuple[Stag
     return [(s, list(itertools.islice(windows, n))) for s, n in zip(config.scenario.stages, counts, strict=True)]
 
 
-def _troubles(measured: Measured, *, open_loop: bool) -> list[str]:
+def _troubles(workers: Sequence[Worker], recorder: Recorder, *, open_loop: bool) -> list[str]:
     """Each worker whose share of the load is not what was asked for, and why."""
-    limit = schedule_delay_limit_ms(_p99(measured.recorder.latency))
+    limit = schedule_delay_limit_ms(_p99(recorder.latency))
     troubles = []
-    for worker in measured.load.workers:
+    for worker in workers:
         late = worker["schedule_delay_p99_ci95_ms"]
         named = worker_name(worker)
         if worker["trouble"]:
