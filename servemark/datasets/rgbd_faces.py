@@ -34,11 +34,12 @@ def read(folder: Path, split: str = "test") -> Iterator[npt.NDArray[np.float32]]
 def labelled(folder: Path, split: str = "test") -> list[tuple[Row, str, int]]:
     """List the faces' rows with place and class: the names of the training split, in order. Raises InputDataError."""
     names = sorted({str(row["cls_name"]) for _, row in _rows(folder, "train")})
+    classes: dict[str | None, int] = {name: number for number, name in enumerate(names)}
     rows = _rows(folder, split)
     for place, row in rows:
-        if row["cls_name"] not in names:
+        if row["cls_name"] not in classes:
             raise InputDataError(f"{place}: {row['cls_name']!r} is nobody of train.csv", fix=FIX)
-    return [(row, place, names.index(str(row["cls_name"]))) for place, row in rows]
+    return [(row, place, classes[row["cls_name"]]) for place, row in rows]
 
 
 def _rows(folder: Path, split: str) -> list[tuple[str, Row]]:
