@@ -267,7 +267,8 @@ def resolve(url: str, socket_class: Callable[[int, int], Socket] = Socket) -> Ad
     try:
         addresses = places(parts.hostname or "", parts.port or _PORTS[parts.scheme])
     except (OSError, ValueError) as error:
-        raise ServerError(f"no server answers at {url} ({cause(error)})", fix=CORRECT_HOST) from error
+        fix = CORRECT_HOST if isinstance(error, socket.gaierror) else "check --url"
+        raise ServerError(f"no server answers at {url} ({cause(error)})", fix=fix) from error
     # A server may listen at one of them only, as at 127.0.0.1 where `localhost` is ::1 too.
     listening = (address for address in addresses if _connects(*address))
     family, sockaddr = next(listening, addresses[0]) if len(addresses) > 1 else addresses[0]
