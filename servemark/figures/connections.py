@@ -30,7 +30,7 @@ def _compressed(evidence: Evidence) -> Volume | None:
 def _of_requests(name: str, words: str, of: Callable[[Volume], int]) -> Figure:
     def compute(evidence: Evidence) -> Value | None:
         found = _compressed(evidence)
-        return None if found is None else Value.share(of(found), found.requests, _NO_REQUEST)
+        return None if found is None else Value.ratio(of(found), found.requests, _NO_REQUEST)
 
     return Figure(f"compression.{name}", BYTES, words, compute)
 
@@ -39,7 +39,7 @@ def _of_answers(name: str, words: str, of: Callable[[Volume], int]) -> Figure:
     def compute(evidence: Evidence) -> Value | None:
         found = _compressed(evidence)
         reason = _NONE_CAME if evidence.compressed[1] else _NO_ANSWER
-        return None if found is None else Value.share(of(found), found.answers, reason)
+        return None if found is None else Value.ratio(of(found), found.answers, reason)
 
     return Figure(f"compression.{name}", BYTES, words, compute)
 

@@ -55,6 +55,10 @@ class Clock(Protocol):
     send_error: Histogram
 
 
+_STAMPS = 6
+"""Times of a request that `ConnectionTimes.take` keeps."""
+
+
 class ConnectionTimes:
     """Parts of the answered requests. They follow one another without a gap, and add up to the service time."""
 
@@ -70,7 +74,7 @@ class ConnectionTimes:
 
     def flush(self, start: int, end: int) -> None:
         """Count what has been gathered of requests that were scheduled in an interval (ns)."""
-        rows = np.array(self._raw, dtype=np.int64).reshape(-1, 6)
+        rows = np.array(self._raw, dtype=np.int64).reshape(-1, _STAMPS)
         del self._raw[:]
         rows = rows[(rows[:, 0] >= start) & (rows[:, 0] < end)]
         for number, part in enumerate((self.connect, self.tls, self.first_byte, self.receive), 1):

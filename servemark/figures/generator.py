@@ -28,7 +28,7 @@ def _delay_p99(evidence: Evidence) -> Value:
 def _waited(evidence: Evidence) -> Value:
     if not evidence.open_loop:
         return Value.unknown(CLOSED_LOOP)
-    return Value.share(evidence.waited_delay.count, evidence.schedule_delay.count, NONE_SENT)
+    return Value.ratio(evidence.waited_delay.count, evidence.schedule_delay.count, NONE_SENT)
 
 
 def _own(name: str, words: str, of: Callable[[Generator], int]) -> Figure:

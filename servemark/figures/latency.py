@@ -99,7 +99,7 @@ def bound_of(histogram: Histogram, percentile: float, windows: Sequence[Histogra
 def _late(evidence: Evidence) -> Value:
     if not evidence.open_loop:
         return Value.unknown(CLOSED_LOOP)
-    return Value.share(evidence.late, evidence.schedule_delay.count, NONE_SENT)
+    return Value.ratio(evidence.late, evidence.schedule_delay.count, NONE_SENT)
 
 
 FIGURES = (

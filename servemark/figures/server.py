@@ -15,14 +15,14 @@ def _mean_ms(step: str) -> Callable[[Statistics, Statistics], Value]:
     def of(before: Statistics, after: Statistics) -> Value:
         first, last = (statistics["inference_stats"][step] for statistics in (before, after))
         count = last["count"] - first["count"]
-        return Value.share((last["ns"] - first["ns"]) / 1e6, count, NONE_EXECUTED)
+        return Value.ratio((last["ns"] - first["ns"]) / 1e6, count, NONE_EXECUTED)
 
     return of
 
 
 def _batch_size(before: Statistics, after: Statistics) -> Value:
     executions = after["execution_count"] - before["execution_count"]
-    return Value.share(after["inference_count"] - before["inference_count"], executions, NONE_EXECUTED)
+    return Value.ratio(after["inference_count"] - before["inference_count"], executions, NONE_EXECUTED)
 
 
 def _executed(before: Statistics, after: Statistics) -> Value:

@@ -19,7 +19,7 @@ def _sequences(
 
 def _per_request(evidence: Evidence) -> Value | None:
     found = evidence.answers
-    return None if found is None else Value.share(found.answers, found.requests, NONE_SENT)
+    return None if found is None else Value.ratio(found.answers, found.requests, NONE_SENT)
 
 
 FIGURES = (

@@ -15,7 +15,7 @@ def per_s(count: float, evidence: Evidence) -> Value:
 
 
 def _errors(failed: float, requests: float) -> Value:
-    return Value.share(failed, int(requests), NONE_SENT)
+    return Value.ratio(failed, int(requests), NONE_SENT)
 
 
 def _join_errors(_tag: str, parts: Sequence[Part]) -> Value:

@@ -68,9 +68,9 @@ class Value:
         return cls.unknown(reason) if value is None else cls(value)
 
     @classmethod
-    def share(cls, part: float, whole: int, reason: str) -> "Value":
-        """Return a part for each of so many samples, unknown for a reason where there are none."""
-        return cls(part / whole, n=whole) if whole > 0 else cls.unknown(reason)
+    def ratio(cls, total: float, count: int, reason: str) -> "Value":
+        """Return a total divided by the number of its samples; unknown, for a reason, where there are none."""
+        return cls(total / count, n=count) if count > 0 else cls.unknown(reason)
 
     def to_dict(self, unit: Unit) -> FigureValue:
         """As a document holds it."""
