@@ -17,7 +17,7 @@ _CHARACTER = 9
 """Width of a character on a phone, where words are larger."""
 _LEVELS = 8
 """Shades of a heatmap."""
-COLOURS = 8
+COLOURS = 9
 BAD, GOOD = -1, -2
 """Colours with a meaning: failed, not met; met."""
 _STEPS = (
@@ -227,7 +227,7 @@ class Plot:
 
 
 def colour_of(colour: int) -> str:
-    """Return the style of a colour: one of the page's eight, which begin anew after the last, or one with a meaning."""
+    """Return the style of a colour: one of the page's nine, which begin anew after the last, or one with a meaning."""
     return {BAD: "bad", GOOD: "good"}.get(colour, f"c{colour % COLOURS}")
 
 

@@ -25,7 +25,7 @@ COLOURS = {
     "batch norm": 8,
     "other": 7,
 }
-"""Of the categories; 8 is 0 again, and what is left of a batch norm in an export is little."""
+"""Of the categories."""
 BETWEEN = "between operators"
 _UNKNOWN = COLOURS["other"]
 _TOP, _LAYERS, _PHASES = 8, 10, 8
