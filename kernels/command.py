@@ -16,7 +16,7 @@ from servemark.cli._report import write_report
 from servemark.documents.commands.measure import DEFAULT_KERNELS, Kernels
 from servemark.errors import ExitCode, OptionError
 from servemark.output import note, stdout
-from servemark.paths import found, shown
+from servemark.paths import resumed, shown
 from servemark.quantities import one_of
 from servemark.results import directory as results
 from servemark.results.schema.kernels import KernelsDocument, Traced
@@ -30,8 +30,7 @@ def kernels(options: Kernels) -> int:
     if options.listing:
         _show_list()
         return int(ExitCode.VALID)
-    if options.resume:
-        folder = found(options.resume)
+    if folder := resumed(options.resume):
         before = running.asked(folder)
         cases, method, document = _begun(_again(options, before), before["traced"])
     else:

@@ -23,8 +23,9 @@ def shown(path: Path) -> str:
 
 
 def resumed(text: str) -> Path | None:
-    """The folder that --resume names, None where it names none."""
-    return found(text) if text else None
+    """The folder that --resume names, None where it names none; not a link like `latest`, which moves on."""
+    path = found(text)
+    return (path.parent / path.readlink() if os.path.islink(path) else path) if text else None  # noqa: PTH114 - as below
 
 
 def found(text: str) -> Path:

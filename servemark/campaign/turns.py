@@ -27,6 +27,8 @@ from servemark.results.directory import JOURNAL
 OTHERWISE = frozenset({"created", "command", "environment", "busy_share"})
 """Keys of what a campaign was asked for that may differ when it goes on; of the environment only the CPU may not."""
 ANEW = "start a new one, without --resume"
+SHOWN = 4
+"""Of what differs, for an error of one line."""
 GOES_ON, INTERRUPTED, FAILED = "it goes on", "interrupted", "it ended with an error"
 """Reasons why a document is partial."""
 T = TypeVar("T")
@@ -107,16 +109,26 @@ def _past(path: Path, asked: Mapping[str, Any]) -> dict[str, Line]:
     first, lines = _read(path, mend=True)
     now = msgspec.json.decode(msgspec.json.encode(asked))
     before, here = ({**_cpu(each), **{key: each[key] for key in each.keys() - OTHERWISE}} for each in (first, now))
-    changed = [
-        f"{key} was {before.get(key)!s:.80} and is {here.get(key)!s:.80}"
-        for key in sorted({*before, *here})
-        if before.get(key) != here.get(key)
-    ]
+    # Of another command's campaign every key differs.
+    keys = ["kind"] if before.get("kind") != here.get("kind") else sorted({*before, *here})
+    changed = [each for key in keys for each in _changes(key, before.get(key), here.get(key))]
     if changed:
+        more = f" and {len(changed) - SHOWN} more" if len(changed) > SHOWN else ""
         raise OptionError(
-            f"{path.parent} was another campaign: {', '.join(changed)}", fix=f"use the same options, or {ANEW}"
+            f"{path.parent} was another campaign: {', '.join(changed[:SHOWN])}{more}",
+            fix=f"use the same options, or {ANEW}",
         )
     return {line.turn: line for line in lines}
+
+
+def _changes(name: str, before: Any, now: Any) -> Iterator[str]:
+    """Tell the innermost values that differ."""
+    parts = [dict(enumerate(each)) if isinstance(each, list) else each for each in (before, now)]
+    if all(isinstance(each, dict) for each in parts):
+        for key in sorted({*parts[0], *parts[1]}):
+            yield from _changes(f"{name}.{key}", parts[0].get(key), parts[1].get(key))
+    elif before != now:
+        yield f"{name} was {before!s:.80} and is {now!s:.80}"
 
 
 def _cpu(asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -134,7 +146,9 @@ def _read(path: Path, *, mend: bool = False) -> tuple[dict[str, Any], list[Line]
         if mend and not data.endswith(b"\n"):
             os.truncate(path, data.rfind(b"\n") + 1)
     except OSError as error:
-        raise ResultError(f"{path} cannot be read: {error.strerror}", fix="name a result directory") from error
+        raise ResultError(
+            f"{path} cannot be read: {error.strerror}", fix=f"name a result directory of this command, or {ANEW}"
+        ) from error
     try:
         first, *lines = data.split(b"\n")[:-1]
         asked = msgspec.json.decode(first, type=dict[str, Any])

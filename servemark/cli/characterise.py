@@ -5,7 +5,7 @@ from servemark.characterise.run import Characterised, begin
 from servemark.cli._report import conclude, write_report
 from servemark.documents.commands.understand import Characterise
 from servemark.errors import ExitCode, OptionError
-from servemark.paths import found
+from servemark.paths import resumed
 from servemark.results import directory as results
 from servemark.results.saved import Saved
 from servemark.results.schema.suite import Characterisation
@@ -15,8 +15,7 @@ from servemark.views.kinds.characterisation import checks
 def characterise(options: Characterise) -> int:
     """Characterise a suite; the exit code."""
     name = options.suite
-    if options.resume:
-        folder = found(options.resume)
+    if folder := resumed(options.resume):
         document = results.typed(asked_of(folder), folder, Characterisation)
         if document["suite"] != name:
             raise OptionError(f"{folder} is of the suite {document['suite']}, not {name}", fix="name that suite")

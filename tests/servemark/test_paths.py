@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from servemark import paths
-from servemark.paths import HOME_VARIABLE, found, shown
+from servemark.paths import HOME_VARIABLE, found, resumed, shown
 from servemark.results import directory
 from servemark.results.schema.header import opening
 from tests.support.command_line import Servemark
@@ -54,6 +54,9 @@ def test_a_result_is_found_here_first_and_then_at_home(tmp_path: Path, monkeypat
     assert found("results/none") == Path("results/none")
     (here / "results/a").mkdir(parents=True)
     assert found("results/a") == Path("results/a")
+    (here / "results/latest").symlink_to("a")
+    assert resumed("results/latest/") == Path("results/a")
+    assert resumed("") is None
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import errno
 import io
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -127,12 +128,22 @@ def test_a_disk_that_is_nearly_full_leaves_no_half_of_a_line(tmp_path: Path, mon
     assert (tmp_path / JOURNAL).read_bytes() == before
 
 
-def test_a_journal_of_something_else_is_refused(tmp_path: Path) -> None:
-    Counted(tmp_path).run()
-    changed = {**ASKED, "flags": {"slo": "p99:60"}, "created": "another day"}
-    with pytest.raises(OptionError, match=r"was another campaign: flags was .*p99:50.* and is .*p99:60"):
-        Counted(tmp_path).run(resume=True, asked=changed)
-    assert asked_of(tmp_path) == ASKED
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"flags": {"slo": "p99:60"}}, "flags.slo was p99:50 and is p99:60"),
+        ({"meters": [{"name": "x" * 99}, {"name": "c"}]}, "meters.1.name was b and is c"),
+        ({"meters": [{"name": "x" * 99}]}, "meters.1 was {'name': 'b'} and is None"),
+        ({"kind": "other", "flags": {}}, "kind was test and is other"),
+        ({"flags": dict.fromkeys("abcdef", 1)}, "flags.d was None and is 1 and 3 more"),
+    ],
+)
+def test_a_journal_of_something_else_is_refused(tmp_path: Path, changed: dict[str, Any], words: str) -> None:
+    asked = {**ASKED, "meters": [{"name": "x" * 99}, {"name": "b"}]}
+    Counted(tmp_path).run(asked=asked)
+    with pytest.raises(OptionError, match=rf"was another campaign: [^\n]*{re.escape(words)}\n"):
+        Counted(tmp_path).run(resume=True, asked={**asked, **changed, "created": "another day"})
+    assert asked_of(tmp_path) == asked
 
 
 def test_half_a_line_is_dropped(tmp_path: Path) -> None:
