@@ -111,7 +111,8 @@ def _notes(document: TuningDocument) -> list[str]:
         f"{document['spent_s']:.0f} s of {document['budget_s']:g} s; {document['outcome']}: {document['reason']}"
     )
     if document.get("lacked") == "time":
-        lines.append(f"to decide it: --budget {2 * document['budget_s']:g}, with --resume to continue from here")
+        more_s = 2 * max(document["budget_s"], document["spent_s"])  # the run under way at its end counts, too
+        lines.append(f"to decide it: --budget {more_s:.0f}, with --resume to continue from here")
     elif document.get("lacked") == "machine":
         lines.append(
             "to decide it: stop the other work and tune anew (with --resume the disturbed runs would count); "

@@ -156,10 +156,13 @@ def test_other_work_leaves_it_undecided_and_it_is_said_what_to_do(tune: Tune, si
     assert "to decide it: stop the other work and tune anew" in out
 
 
-def test_a_budget_that_ended_too_early_says_how_much_more(tune: Tune, simulated: Server) -> None:
-    code, out, _ = tune("--budget", "100")
+@pytest.mark.parametrize(("budget", "more"), [("100", "200"), ("2", "16")])
+def test_a_budget_that_ended_too_early_says_how_much_more(
+    tune: Tune, simulated: Server, budget: str, more: str
+) -> None:
+    code, out, _ = tune("--budget", budget)
     assert code == 2
-    assert "to decide it: --budget 200, with --resume to continue from here" in out
+    assert f"to decide it: --budget {more}, with --resume to continue from here" in out
     assert simulated.trials
 
 
