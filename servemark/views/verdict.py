@@ -138,7 +138,8 @@ def _latency(result: Result, objective: JudgedObjective | None) -> str:
         percentile = objective["percentile"] or 0.0
         key, value = f"p{text_of(percentile)}", objective["value"]
         if objective["status"] == "undecided":
-            return f"{key} not known from {requests:,} of {samples_needed(percentile):,} requests"
+            needed = samples_needed(percentile)  # a percentile that late sending moved has them
+            return f"{key} not known" + (f" from {requests:,} of {needed:,} requests" if requests < needed else "")
         judged = objective["shown"]
         if objective["status"] == "missed" and judged and requests < samples_needed(percentile):
             # Too few for the percentile, which the table leaves out as well; enough to be sure that it is over.
