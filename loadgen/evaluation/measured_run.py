@@ -195,7 +195,9 @@ def complete(result: PendingResult, measurement: Measurement) -> Result:
         **result,
         "scenario": _scenario(result["scenario"], config, measured),
         "verdict": verdict,
-        "bottleneck": bottleneck(figures, details, verdict, open_loop=config.open_loop),
+        "bottleneck": bottleneck(
+            figures, details, verdict, open_loop=config.open_loop, in_process=config.server.in_process
+        ),
         "figures": figures,
         "details": details,
         "windows": _of_server(windows, measured),

@@ -21,7 +21,9 @@ SERVERS_SHARE = 0.5
 """The server is the bottleneck if it accounts for at least this share of the service time."""
 
 
-def bottleneck(figures: Figures, details: Details, verdict: VerdictOfRun, *, open_loop: bool) -> LimitedBy:
+def bottleneck(
+    figures: Figures, details: Details, verdict: VerdictOfRun, *, open_loop: bool, in_process: bool = False
+) -> LimitedBy:
     """Name what limited a run, `by` with its `evidence`; `by` is None if nothing did, or if it is not known.
 
     The generator is the limit if its CPU is used up, if it stood still, or if it is late with requests that did not
@@ -47,7 +49,7 @@ def bottleneck(figures: Figures, details: Details, verdict: VerdictOfRun, *, ope
     waited = number(figures, "generator.waited_share") or 0.0
     if open_loop and not (overload(failed) or missed or waited):
         return _found(None, "nothing: kept up with the schedule")
-    by, evidence = _longest(number(figures, "service_time.mean"), steps_ms)
+    by, evidence = _longest(number(figures, "service_time.mean"), steps_ms, in_process=in_process)
     if by == NETWORK and Kind.OTHER_LOAD in failed:  # the rest was waited for a core as well
         by, evidence = None, f"not known beside other work: {evidence}"
     return _found(by, f"{evidence}; {waited:.0%} of the requests waited for --max-in-flight" if waited else evidence)
@@ -88,10 +90,12 @@ def _inside_ms(steps: Steps) -> float | None:
     return sum(known) if steps and len(known) == len(steps) else None
 
 
-def _longest(service_ms: float | None, steps_ms: Steps) -> tuple[By | None, str]:
+def _longest(service_ms: float | None, steps_ms: Steps, *, in_process: bool) -> tuple[By | None, str]:
     """Find the step on which a request spent most of the time between sending and answer."""
     if service_ms is None:
         return None, "not known: no request succeeded"
+    if in_process:
+        return None, f"the engine: {figure(service_ms)} ms service time; in-process there is no server"
     inside_ms = _inside_ms(steps_ms)
     if inside_ms is None:
         return None, f"server or network: {figure(service_ms)} ms service time; the server gives no statistics"

@@ -65,6 +65,7 @@ CASES: list[tuple[dict[str, Any], tuple[str, ...], bool, str | None, str]] = [
     ({}, ("slo", "other_load"), True, "server", "queue 80 ms"),
     ({"no_statistics": True}, ("slo",), True, None, "server or network: 100 ms service time"),
     ({"service_ms": None}, ("error_rate",), True, None, "no request succeeded"),
+    ({"in_process": True}, ("slo",), True, None, "the engine: 100 ms service time"),
     ({"own_ms": None, "waited": None}, ("generator_pause",), False, "generator", "it stood still for 1,003 ms"),
     # a closed loop always has a bottleneck
     ({"own_ms": None, "waited": None}, (), False, "server", "queue 80 ms"),
@@ -76,7 +77,8 @@ CASES: list[tuple[dict[str, Any], tuple[str, ...], bool, str | None, str]] = [
 def test_what_limited(
     changes: dict[str, Any], failed: tuple[str, ...], open_loop: bool, by: str | None, evidence: str
 ) -> None:
-    found = bottleneck(figures(**changes), ALONE, verdict(*failed), open_loop=open_loop)
+    alone = changes.get("in_process", False)
+    found = bottleneck(figures(**changes), ALONE, verdict(*failed), open_loop=open_loop, in_process=alone)
     assert found["by"] == by
     assert evidence in str(found["evidence"])
 
