@@ -45,6 +45,8 @@ def read_request(path: Path) -> RequestFile:
         with parsing(path, OptionError, fix=EXAMPLE):
             root = yaml.compose(files.text(path, files.TEXT_BYTES), Loader=yaml.SafeLoader)
     except OptionError as error:
+        if isinstance(error.__cause__, OSError):
+            raise OptionError(error.what, fix="name a request's file; servemark init writes one") from error
         mark = getattr(error.__cause__, "problem_mark", None)
         if mark is None:
             raise

@@ -74,6 +74,7 @@ BAD: list[tuple[str, list[str]]] = [
     ("suite own", ["there is no workload of your own", "servemark import"]),
     ("tune ranking_tiny", ["tune needs an objective"]),
     ("tune ranking_tiny --slo p99:50 --batch-size 1000", ["is above"]),
+    ("run --config /no/such.yaml", ["/no/such.yaml cannot be read: No such file or directory\n", "servemark init"]),
     ("run ranking_tiny --input-data /no/such.npz", ["--input-data /no/such.npz: no such file or folder"]),
     ("run ranking_tiny --in-process --input-data /etc/hostname", ["ranking_tiny cannot read /etc/hostname"]),
     ("run ranking_tiny=1,ncf=1 --request-rate 5 --input-data /etc/hostname", ["cannot read /etc/hostname"]),
