@@ -78,9 +78,10 @@ def workload_of(request: RunRequest) -> Workload:
                     fix="leave them out, or name the server's model",
                 )
             return found
-        except UnknownWorkloadError:
+        except UnknownWorkloadError as error:
             if not request.server.url:
-                raise
+                fix = f"{error.fix}; --url URL where a server has this model"
+                raise UnknownWorkloadError(error.what, fix=fix) from error
     name = request.workload or request.server.model_name
     if not name:
         raise OptionError(

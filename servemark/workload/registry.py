@@ -112,8 +112,7 @@ def get(name: str) -> Workload:
     near = difflib.get_close_matches(name, known, n=NEAREST, cutoff=0)
     raise UnknownWorkloadError(
         f"unknown workload {name!r}",
-        fix=f"did you mean {', '.join(near[:-1])} or {near[-1]}? `servemark list` shows all; "
-        "--url URL where a server has this model",
+        fix=f"did you mean {', '.join(near[:-1])} or {near[-1]}? `servemark list` shows all",
     )
 
 

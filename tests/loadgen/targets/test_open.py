@@ -10,7 +10,7 @@ import pytest
 from loadgen.targets.open import open_target, workload_of
 from servemark.errors import OptionError, ServerError
 from servemark.figures.registry import value_of
-from servemark.workload import Tensor
+from servemark.workload import Tensor, get
 from tests.golden.grpc import GoldenGrpc
 from tests.golden.load import answers
 from tests.golden.server import GoldenServer
@@ -99,6 +99,9 @@ def test_a_name_that_is_no_workload_needs_a_server() -> None:
     with pytest.raises(OptionError, match="unknown workload 'resnet55'") as error:
         workload_of(options)
     assert "--url URL where a server has this model" in str(error.value.fix)
+    with pytest.raises(OptionError, match="unknown workload 'resnet55'") as error:
+        get("resnet55")
+    assert "--url" not in str(error.value.fix)  # not every command has it
     with pytest.raises(OptionError, match="no model is named"):
         workload_of(request_of(""))
 
