@@ -30,6 +30,7 @@ OBJECTIVES = (
     "--slo p99:5",
     "--slo p50:5,p90:50ms --slo service_p90:10,errors:1% --slo throughput:30",
     "--slo recovery:5s --at 5:true",
+    "--slo energy.per_inference:0.5",
     "--batch-size 2",
 )
 """Flags of runs whose first lines differ."""
