@@ -3,7 +3,7 @@
 import itertools
 import math
 import string
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from servemark.repository.entry import Golden
 from servemark.workload import Arrays, LabelledSet, Quality, Sample, Tensor, Workload
 
 GENERATED = (SYNTHETIC, *DRAWN)
+FORMATS = "perf_analyzer's JSON or folder of raw files, a .npz file or a folder of them"
 
 
 def samples_of(config: LoadConfig) -> Iterator[Sample]:
@@ -98,9 +99,19 @@ def _of_path(path: Path, workload: Workload) -> Iterator[Sample]:
     if workload.read is None:
         raise InputDataError(
             f"{workload.name} cannot read {path}",
-            fix="give perf_analyzer's JSON or folder of raw files, a .npz file or a folder of them",
+            fix=f"give {FORMATS}",
         )
-    return workload.read(path)
+    return _read_by(workload.read, path)
+
+
+def _read_by(read: Callable[[Path], Iterator[Sample]], path: Path) -> Iterator[Sample]:
+    """The samples as a workload reads them; where its files are not there, the other formats are named, too."""
+    try:
+        yield from read(path)
+    except InputDataError as error:
+        if not isinstance(error.__cause__, OSError):
+            raise
+        raise InputDataError(error.what, fix="; or ".join(filter(None, [error.fix, FORMATS]))) from error
 
 
 def golden_of(config: LoadConfig) -> Golden | None:

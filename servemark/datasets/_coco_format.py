@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from servemark import files
-from servemark.errors import InputDataError
+from servemark.errors import InputDataError, reason
 
 OBJECT_KEYS = frozenset({"image_id", "category_id", "bbox", "area", "iscrowd"})
 
@@ -68,7 +68,7 @@ class Layout:
         except json.JSONDecodeError as error:
             raise self._wrong(f"{path}:{error.lineno}: no JSON: {error.msg}") from error
         except (OSError, files.NotTextError) as error:
-            raise self._wrong(f"{path} cannot be read: {error}") from error
+            raise self._wrong(f"{path} cannot be read: {reason(error)}") from error
         if not isinstance(content, dict) or not isinstance(content.get("images"), list) or not content["images"]:
             raise self._wrong(f"{path} has no list of `images`")
         return content

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from servemark import files
-from servemark.errors import InputDataError
+from servemark.errors import InputDataError, reason
 
 
 def lines(path: Path, fix: str) -> Iterator[tuple[str, str]]:
@@ -31,7 +31,7 @@ def lines(path: Path, fix: str) -> Iterator[tuple[str, str]]:
     except UnicodeDecodeError as error:
         raise InputDataError(f"{path}:{number}: no UTF-8: {error.reason}", fix=fix) from error
     except OSError as error:
-        raise InputDataError(f"{path} cannot be read: {error}", fix=fix) from error
+        raise InputDataError(f"{path} cannot be read: {reason(error)}", fix=fix) from error
     if not number:
         raise InputDataError(f"{path} is empty", fix=fix)
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from servemark.datasets import Origin
-from servemark.errors import InputDataError
+from servemark.errors import InputDataError, reason
 
 KEY = "criteo"
 ORIGIN = Origin("ailab.criteo.com, Criteo 1TB click logs for MLPerf", None, "CC BY-NC-SA 4.0")
@@ -99,4 +99,4 @@ def _member(member: zipfile.ZipInfo, file: Any) -> npt.NDArray[Any]:
 def _unreadable(path: Path, error: Exception) -> InputDataError:
     if isinstance(error, FileNotFoundError):
         return InputDataError(f"{path} is not there", fix=FIX)
-    return InputDataError(f"{path} cannot be read: {error}", fix=FIX)
+    return InputDataError(f"{path} cannot be read: {reason(error)}", fix=FIX)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from servemark.datasets import CATALOGUE, COPY, Origin, _fetching
 from servemark.datasets._fetching import Files, Source
-from servemark.errors import InputDataError
+from servemark.errors import InputDataError, reason
 
 KEY, FILE = "ml-100k", "u.data"
 ORIGIN = Origin(
@@ -65,7 +65,7 @@ def read(folder: Path) -> Ratings:
     except FileNotFoundError as error:
         raise InputDataError(f"{path} is not there", fix=FETCH_COMMAND) from error
     except (OSError, UnicodeDecodeError) as error:
-        raise InputDataError(f"{path} cannot be read: {error}", fix=FETCH_COMMAND) from error
+        raise InputDataError(f"{path} cannot be read: {reason(error)}", fix=FETCH_COMMAND) from error
 
 
 def _ratings(content: bytes, place: str) -> Ratings:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from servemark import files
 from servemark.datasets import CATALOGUE, COPY, Origin
-from servemark.errors import InputDataError
+from servemark.errors import InputDataError, reason
 
 KEY, FILE = "ml-20m", "ratings.csv"
 ORIGIN = Origin(
@@ -55,7 +55,7 @@ def _columns(path: Path) -> npt.NDArray[np.int64]:
                 # numpy's own reader: 20 million lines take it seconds
                 table = np.loadtxt(file, np.int64, delimiter=",", usecols=(0, 1, 3), ndmin=2)
     except (OSError, UnicodeDecodeError, files.NotTextError) as error:
-        raise InputDataError(f"{path} cannot be read: {error}", fix=FIX) from error
+        raise InputDataError(f"{path} cannot be read: {reason(error)}", fix=FIX) from error
     except ValueError as error:
         raise InputDataError(f"{path}{_line(str(error))}: no rating: {error}", fix=FIX) from error
     if not table.size:

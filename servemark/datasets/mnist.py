@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from servemark.datasets import CATALOGUE, COPY, Origin, _fetching
 from servemark.datasets._fetching import Files, Source
-from servemark.errors import InputDataError
+from servemark.errors import InputDataError, reason
 
 KEY = "mnist"
 ORIGIN = Origin("yann.lecun.com/exdb/mnist", 12, "CC BY-SA 3.0", size_from=CATALOGUE, terms_from=COPY)
@@ -77,7 +77,9 @@ def _read_idx(path: Path, dimensions: int) -> npt.NDArray[np.uint8]:
     except FileNotFoundError as error:
         raise InputDataError(f"{path} is not there, nor is {packed.name}", fix=FETCH_COMMAND) from error
     except (OSError, EOFError, zlib.error) as error:
-        raise InputDataError(f"{found} cannot be read: {error}", fix=f"delete it, then {FETCH_COMMAND}") from error
+        raise InputDataError(
+            f"{found} cannot be read: {reason(error)}", fix=f"delete it, then {FETCH_COMMAND}"
+        ) from error
     magic, header = bytes([0, 0, 8, dimensions]), 4 + 4 * dimensions
     if content[:4] != magic:
         raise InputDataError(

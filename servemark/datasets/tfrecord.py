@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from google.protobuf.message import DecodeError
 
-from servemark.errors import InputDataError
+from servemark.errors import InputDataError, reason
 from servemark.protobuf import Messages
 
 HEADER, FOOTER_BYTES = struct.Struct("<QI"), 4
@@ -74,7 +74,7 @@ def read(path: Path) -> Iterator[Example]:
                 place = f"{path}, record {number}"
                 yield Example(place, _message(header, file, place))
     except OSError as error:
-        raise InputDataError(f"{path} cannot be read: {error}", fix=FIX) from error
+        raise InputDataError(f"{path} cannot be read: {reason(error)}", fix=FIX) from error
 
 
 def _message(header: bytes, file: BinaryIO, place: str) -> bytes:
