@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from http.client import HTTPException
 from typing import Any
-from urllib.parse import urljoin
+from urllib.parse import urljoin, urlsplit
 
 from loadgen.kserve.http_messages import model_path
 from loadgen.kserve.model_documents import ServedModel, declared_model, is_whole, read_served_model
@@ -69,7 +69,11 @@ class Control:
         except ssl.SSLError as error:
             raise self._not_secure(reason(error)) from error
         except OSError as error:
-            fix = CORRECT_HOST if isinstance(error, socket.gaierror) else fix or start_one()
+            fix = fix or start_one()
+            if isinstance(error, socket.gaierror):
+                fix = CORRECT_HOST
+            elif not socket_path(self.url) and urlsplit(self.url).port is None:
+                fix = f"--url with the server's port, Triton's is 8000; or {fix}"
             raise ServerError(f"no server answers at {self.url} ({cause(error)})", fix=fix) from error
         except HTTPException as error:
             raise ServerError(

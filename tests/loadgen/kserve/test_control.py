@@ -210,15 +210,25 @@ def test_of_several_versions_the_highest_is_the_one_that_counts() -> None:
     assert found["version"] == "10"
 
 
+def nobody_listens(*_: Any, **__: Any) -> Any:
+    raise ConnectionRefusedError
+
+
 @pytest.mark.parametrize(
-    ("serves", "advice"), [(True, "`servemark serve it`"), (False, "start your server, or correct")]
+    ("serves", "port", "advice"),
+    [
+        (True, ":9", "fix: start one with `servemark serve it`"),
+        (False, ":9", "fix: start your server, or correct"),
+        (True, "", "fix: --url with the server's port, Triton's is 8000; or start one with `servemark serve it`"),
+    ],
 )
-def test_a_generator_only_install_is_not_told_to_serve(
-    serves: bool, advice: str, monkeypatch: pytest.MonkeyPatch
+def test_a_generator_only_install_is_not_told_to_serve_and_a_url_without_a_port_to_name_it(
+    serves: bool, port: str, advice: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("loadgen.kserve.control.serves_here", lambda: serves)
+    monkeypatch.setattr("loadgen.kserve.control.ask", nobody_listens)
     with pytest.raises(ServerError, match=r"no server answers at .*") as refused:
-        Control("http://127.0.0.1:9").require_model(MODEL, TINY, "servemark serve it")
+        Control(f"http://127.0.0.1{port}").require_model(MODEL, TINY, "servemark serve it")
     assert advice in str(refused.value)
 
 
