@@ -137,14 +137,13 @@ class Entry:
     def require(self) -> None:
         """Check that the entry is there. Raises ArtifactError naming the export command."""
         if not self.config.exists():
-            raise ArtifactError(f"{self.model} is not in {self.repository}", fix=self.export_command() + self._where)
+            raise ArtifactError(f"{self.model} is not in {self.repository}", fix=self.export_command())
         if not self.version.is_dir() or not any(self.version.iterdir()):
-            fix = self.export_command(force=True) + self._where
-            raise ArtifactError(f"{self.folder} holds no model file", fix=fix)
+            raise ArtifactError(f"{self.folder} holds no model file", fix=self.export_command(force=True))
 
     def export_command(self, *, force: bool = False) -> str:
         """The command that makes this entry."""
-        return f"servemark export {self._arguments}{' --force' if force else ''}"
+        return f"servemark export {self._arguments}{' --force' if force else ''}{self._where}"
 
     def serve_command(self) -> str:
         """The command that serves this entry."""

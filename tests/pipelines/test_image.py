@@ -174,7 +174,7 @@ def test_a_pipeline_without_its_network_names_the_export(tmp_path: Path) -> None
         shutil.copytree(MODEL_REPOSITORY / name, tmp_path / name)
     with pytest.raises(ArtifactError, match="resnet50_onnxruntime is not in") as caught:
         open_server("embedded", tmp_path, [PIPELINE]).start()
-    assert caught.value.fix == "servemark export resnet50 --engine onnxruntime"
+    assert caught.value.fix == f"servemark export resnet50 --engine onnxruntime --model-repository {tmp_path}"
 
 
 def test_a_step_that_cannot_be_loaded_is_named(repository: Path, tmp_path: Path) -> None:

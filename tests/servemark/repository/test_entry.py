@@ -15,13 +15,13 @@ from servemark.repository.entry import Entry
 from servemark.workload import tensor
 from tests.support.load_config import config
 
-INT8 = Entry(Path("nowhere"), "ranking_tiny", "onnxruntime", "int8")
+INT8 = Entry(MODEL_REPOSITORY, "ranking_tiny", "onnxruntime", "int8")
 
 
 def test_a_command_names_the_precision_unless_it_is_the_full_one() -> None:
     assert INT8.serve_command() == "servemark serve ranking_tiny --engine onnxruntime --precision int8"
     assert INT8.export_command() == "servemark export ranking_tiny --engine onnxruntime --precision int8"
-    full = Entry(Path("nowhere"), "ncf", "pytorch")
+    full = Entry(MODEL_REPOSITORY, "ncf", "pytorch")
     assert (full.serve_command(), full.export_command(force=True)) == (
         "servemark serve ncf --engine pytorch",
         "servemark export ncf --engine pytorch --force",

@@ -86,7 +86,7 @@ def test_says_what_runs(repository: Path, engine: str, provider: str) -> None:
 def test_missing_artifact_names_the_export_command(tmp_path: Path, engine: str) -> None:
     with pytest.raises(ArtifactError) as error:
         load(tmp_path, engine)
-    assert error.value.fix == f"servemark export affine --engine {engine}"
+    assert error.value.fix == f"servemark export affine --engine {engine} --model-repository {tmp_path}"
 
 
 @pytest.mark.parametrize("keep", [0, 0.5, 0.9])
@@ -101,7 +101,7 @@ def test_truncated_artifact_names_the_export_command(
         file.write_bytes(whole[: int(len(whole) * keep)])
     with pytest.raises(ArtifactError) as error:
         load(tmp_path, engine)
-    assert error.value.fix == f"servemark export affine --engine {engine} --force"
+    assert error.value.fix == f"servemark export affine --engine {engine} --force --model-repository {tmp_path}"
 
 
 def test_artifact_of_another_model_is_refused(repository: Path, engine: str) -> None:

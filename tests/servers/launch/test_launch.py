@@ -60,7 +60,7 @@ def test_model_that_cannot_be_loaded(repository: Path) -> None:
     server = open_server("embedded", repository, ["damaged_onnxruntime"], start_timeout_s=START_S)
     with pytest.raises(ServerError, match=r"Triton cannot load damaged_onnxruntime: .*model\.onnx") as error, server:
         pass
-    assert error.value.fix == "servemark export damaged --engine onnxruntime --force"
+    assert error.value.fix == f"servemark export damaged --engine onnxruntime --force --model-repository {repository}"
     assert time.monotonic() - started < START_S, "it did not wait for the time-out"
     assert set(regions(os.getpid())) == before
 
@@ -92,7 +92,7 @@ def test_a_configuration_that_triton_refuses_ends_the_wait(
 def test_model_that_is_not_there(repository: Path) -> None:
     with pytest.raises(ArtifactError) as error:
         open_server("embedded", repository, ["resnet50_onnxruntime"]).start()
-    assert error.value.fix == "servemark export resnet50 --engine onnxruntime"
+    assert error.value.fix == f"servemark export resnet50 --engine onnxruntime --model-repository {repository}"
 
 
 def test_server_that_never_gets_ready_is_ended(repository: Path) -> None:
