@@ -16,7 +16,7 @@ from loadgen.kserve.http_messages import model_path
 from loadgen.kserve.model_documents import ServedModel, declared_model, is_whole, read_served_model
 from loadgen.sut.target import Placement
 from loadgen.transport.access import NO_ACCESS, Access
-from loadgen.transport.server_url import authority, is_secure, path_of, socket_path
+from loadgen.transport.server_url import authority, is_secure, path_of, port_flag, socket_path
 from loadgen.transport.tcp import CORRECT_HOST, cause
 from loadgen.transport.tls import reason
 from servemark.documents.server import Tensors
@@ -197,11 +197,12 @@ class Control:
         Return the inputs of one value per sample that the server gives a dimension of 1, as Triton does.
         """
         start = start_one(serve_command)
+        here = START if socket_path(self.url) else start_one(serve_command + port_flag(self.url))
         if workload.served:
-            self._ready(model, start)  # raises where nobody answers
+            self._ready(model, here)  # raises where nobody answers
             return ()  # its tensors are the server's own words, or declared
         other = start if serves_here() else "name a model that is served there with --model-name"
-        self.require_ready(model, other, start=start)
+        self.require_ready(model, other, start=here)
         metadata = self._document(model, "")
         try:
             widened = [

@@ -44,6 +44,13 @@ def path_of(url: str) -> str:
     return "" if socket_path(url) else urlsplit(url).path
 
 
+def port_flag(url: str) -> str:
+    """Return the flag of `servemark serve` for this URL's port, after a blank; empty for the usual port."""
+    flag, usual = ("--grpc-port", DEFAULT_PORTS[1]) if protocol_of(url) == "grpc" else ("--http-port", DEFAULT_PORTS[0])
+    port = urlsplit(url).port
+    return f" {flag} {port}" if port and port != usual else ""
+
+
 def is_secure(url: str) -> bool:
     """Return True if the URL's scheme means TLS."""
     return url.startswith(("https:", "grpcs:"))

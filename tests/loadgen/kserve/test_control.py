@@ -215,20 +215,22 @@ def nobody_listens(*_: Any, **__: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("serves", "port", "advice"),
+    ("url", "serves", "advice"),
     [
-        (True, ":9", "fix: start one with `servemark serve it`"),
-        (False, ":9", "fix: start your server, or correct"),
-        (True, "", "fix: --url with the server's port, Triton's is 8000; or start one with `servemark serve it`"),
+        ("http://127.0.0.1:9", True, "fix: start one with `servemark serve it --http-port 9`"),
+        ("grpc://127.0.0.1:9", True, "`servemark serve it --grpc-port 9`"),
+        ("grpc+unix:/no_such.sock", True, "start the server, or correct"),
+        ("http://127.0.0.1:9", False, "fix: start your server, or correct"),
+        ("http://127.0.0.1", True, "fix: --url with the server's port, Triton's is 8000; or start one with"),
     ],
 )
-def test_a_generator_only_install_is_not_told_to_serve_and_a_url_without_a_port_to_name_it(
-    serves: bool, port: str, advice: str, monkeypatch: pytest.MonkeyPatch
+def test_the_advice_names_the_server_that_was_looked_for_and_a_port_where_the_url_has_none(
+    url: str, serves: bool, advice: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("loadgen.kserve.control.serves_here", lambda: serves)
     monkeypatch.setattr("loadgen.kserve.control.ask", nobody_listens)
     with pytest.raises(ServerError, match=r"no server answers at .*") as refused:
-        Control(f"http://127.0.0.1{port}").require_model(MODEL, TINY, "servemark serve it")
+        (GrpcControl if url.startswith("grpc") else Control)(url).require_model(MODEL, TINY, "servemark serve it")
     assert advice in str(refused.value)
 
 

@@ -42,7 +42,8 @@ def test_unreachable_url(drive: Servemark, tmp_path: Path, dead_url: str) -> Non
     code, _, err = drive(TINY, "-u", dead_url)
     assert code == BAD_INPUT
     assert f"no server answers at {dead_url} (connection refused)" in err
-    assert f"`servemark serve {TINY} --engine onnxruntime`" in err
+    port = dead_url.rpartition(":")[2]
+    assert f"`servemark serve {TINY} --engine onnxruntime --http-port {port}`" in err
     # nothing was measured: no empty result directory is left behind
     assert list((tmp_path / "out").iterdir()) == []
 
