@@ -56,7 +56,9 @@ def samples_at(path: Path, workload: Workload) -> Iterator[Sample]:
 
 def data_path(config: LoadConfig, dataset: str | None) -> Path:
     """Return the path of the real data that `--input-data` names. Raises InputDataError if nothing is there."""
-    if config.input_data == DATASET and dataset is not None:
+    if config.input_data == DATASET:
+        if dataset is None:
+            raise InputDataError(f"{config.workload.name} has no data set of its own", fix="--input-data PATH")
         path = config.data_root / dataset
         if not path.exists():
             elsewhere = f" --data-root {config.data_root}" if config.data_root != DATA_ROOT else ""

@@ -4,11 +4,14 @@ import contextlib
 import json
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from loadgen.inputs.sources import labelled_set
 from loadgen.load.load_config import LoadConfig
+from servemark.errors import InputDataError
 from servemark.figures.registry import value_of
 from servemark.quality.scoring import FILE
 from servemark.results import directory
@@ -16,6 +19,7 @@ from servemark.runs import quality
 from tests.support.command_line import Servemark
 from tests.support.digits import COUNT, NAME, RIGHT, Scoring, served, write_digits
 from tests.support.documents import validated
+from tests.support.load_config import config as load_config
 from tests.support.locust_run import the_result
 
 
@@ -160,6 +164,13 @@ def test_what_cannot_be_scored_says_why(arguments: list[str], said: str, servema
     done = servemark(*arguments)
     assert done.code == 3
     assert said in done.err
+
+
+def test_labels_of_a_workload_without_a_data_set_need_a_path() -> None:
+    config = load_config(NAME, "--input-data", "dataset")
+    with pytest.raises(InputDataError, match="has no data set of its own") as error:
+        labelled_set(replace(config, workload=replace(config.workload, dataset=None)))
+    assert error.value.fix == "--input-data PATH"
 
 
 def test_a_load_run_scores_what_it_was_answered(scoring: Scoring, tmp_path: Path) -> None:
