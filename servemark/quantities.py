@@ -3,7 +3,7 @@
 import contextlib
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Context, Decimal
 
 from servemark.errors import OptionError
@@ -23,6 +23,19 @@ EXACT_FLOATS = 1 << 53
 """Below it each whole number has a float of its own."""
 MOST_SHOWN = 24
 _NUMBER_AND_UNIT = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?)\s*(\D*)", re.IGNORECASE)
+
+
+class NotANumberError(OptionError):
+    """A text that is no number with one of the units."""
+
+
+@contextlib.contextmanager
+def part_of(example: str) -> Iterator[None]:
+    """Read numbers that are parts of a value; for one that cannot be read, the fix is this example of the whole."""
+    try:
+        yield
+    except NotANumberError as error:
+        raise OptionError(error.what, fix=example) from error
 
 
 def one_of(what: str, value: str, choices: Iterable[str]) -> str:
@@ -72,7 +85,7 @@ def _exact(flag: str, value: object, units: Mapping[str, str]) -> Decimal:
             if math.isfinite(float(result)):
                 return result
     known = ", ".join(f"{flag} 10{unit}" for unit in list(units)[:3])
-    raise OptionError(f"{flag} {value!r} is not a number", fix=f"write it like {known}")
+    raise NotANumberError(f"{flag} {value!r} is not a number", fix=f"write it like {known}")
 
 
 def _is_whole(value: Decimal) -> bool:

@@ -27,7 +27,7 @@ from servemark.documents.fields import (
 )
 from servemark.errors import OptionError
 from servemark.paths import RESULTS
-from servemark.quantities import SECONDS, number
+from servemark.quantities import SECONDS, number, part_of
 
 _AT_FIX = "--at 10:'curl -X POST http://127.0.0.1:8000/v2/repository/models/resnet50_onnxruntime/load'"
 _SCRAPE_FIX = "--scrape node=http://127.0.0.1:9100/metrics#node_load,node_memory_MemAvailable"
@@ -56,7 +56,8 @@ class TimedCommand:
             raise OptionError(f"--at {text!r}: {error}", fix=_AT_FIX) from error
         if not words:
             raise OptionError(f"--at {text!r} is not S:COMMAND", fix=_AT_FIX)
-        at_s = number("--at", at, SECONDS)
+        with part_of(_AT_FIX):
+            at_s = number("--at", at, SECONDS)
         if at_s < 0:
             raise OptionError(f"--at {text!r}: it cannot begin before the interval", fix=_AT_FIX)
         return cls(at_s, command.strip())

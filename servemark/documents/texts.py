@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
 from servemark.errors import OptionError
-from servemark.quantities import RATES, SECONDS, SHARES, exact_number, number, text_of, whole
+from servemark.quantities import RATES, SECONDS, SHARES, exact_number, number, part_of, text_of, whole
 
 AUTO: Literal["auto"] = "auto"
 MAX_CANCELLED = 0.5
@@ -46,26 +46,29 @@ def cancellation(what: str, given: str) -> tuple[float, float]:
     share, colon, after = given.partition(":")
     if not colon:
         raise _not_like(what, given, "5%:200ms")
-    found = number(f"{what}: share", share, SHARES, gt=0)
+    with part_of(_like(what, "5%:200ms")):
+        found = number(f"{what}: share", share, SHARES, gt=0)
+        seconds = number(f"{what}: seconds", after, SECONDS, ge=0)
     if found > MAX_CANCELLED:
         raise OptionError(
             f"{what}: share {found:g} is above {MAX_CANCELLED:g}", fix="lower it: the others are measured"
         )
-    return found, number(f"{what}: seconds", after, SECONDS, ge=0)
+    return found, seconds
 
 
 def stages(what: str, given: str, stage: Callable[[float, float, float | None], T]) -> tuple[T, ...]:
     """Read "10:100,10:100-400" (seconds:rate; two rates are a ramp). Raises OptionError."""
     found = []
+    example = f'write it like {what} "10:100,10:400" (seconds:rate)'
     for part in given.split(","):
         duration, separator, rate = part.strip().partition(":")
         if not separator:
-            example = f'write it like {what} "10:100,10:400" (seconds:rate)'
             raise OptionError(f"{what}: {part.strip()!r} is not SECONDS:RATE", fix=example)
-        seconds = number(f"{what}: seconds", duration, SECONDS, gt=0)
         # A minus after an e belongs to a number.
         ramp = re.fullmatch(r"(.*[^eE])-(.+)", rate)
-        first, *last = [number(f"{what}: rate", each, RATES, ge=0) for each in (ramp.groups() if ramp else [rate])]
+        with part_of(example):
+            seconds = number(f"{what}: seconds", duration, SECONDS, gt=0)
+            first, *last = [number(f"{what}: rate", each, RATES, ge=0) for each in (ramp.groups() if ramp else [rate])]
         found.append(stage(seconds, first, last[0] if last else None))
     return tuple(found)
 
@@ -81,9 +84,11 @@ def bounds(what: str, given: str) -> tuple[float, float] | str:
     """Read LOW:HIGH of a search, or `auto`. Raises OptionError."""
     if given == AUTO:
         return AUTO
-    parts = [number(what, part, RATES) for part in given.split(":")]
+    example = f"{_like(what, '500:4000')}, or alone"
+    with part_of(example):
+        parts = [number(what, part, RATES) for part in given.split(":")]
     if len(parts) != 2 or not 0 < parts[0] < parts[1]:
-        raise OptionError(f"{what} {given!r} is not LOW:HIGH", fix=f"write it like {what} 500:4000, or alone")
+        raise OptionError(f"{what} {given!r} is not LOW:HIGH", fix=example)
     return parts[0], parts[1]
 
 
@@ -91,13 +96,14 @@ def span(each: Callable[[str, str], float]) -> Callable[[str, str], tuple[float,
     """Return a reader of START:END[:STEP], which gives the values; both ends belong to it. `each` reads a number."""
 
     def read(flag: str, text: str) -> tuple[float, ...]:
-        example = f"{flag} 1:16:5"
-        parts = [each(flag, part) for part in text.split(":")]
+        example = _like(flag, "1:16:5")
+        with part_of(example):
+            parts = [each(flag, part) for part in text.split(":")]
         if len(parts) not in (2, 3):
-            raise OptionError(f"{flag} {text!r} is not START:END[:STEP]", fix=f"write it like {example}")
+            raise OptionError(f"{flag} {text!r} is not START:END[:STEP]", fix=example)
         start, end, step = parts if len(parts) == 3 else (*parts, 1)
         if step <= 0 or end < start:
-            raise OptionError(f"{flag} {text!r} needs START <= END and a STEP above 0", fix=f"write it like {example}")
+            raise OptionError(f"{flag} {text!r} needs START <= END and a STEP above 0", fix=example)
         # The end belongs to the range also where floating-point steps fall short of it by a hair.
         steps = (end - start) / step + 1e-9
         if steps >= MAX_RUNS:
@@ -111,7 +117,9 @@ def span(each: Callable[[str, str], float]) -> Callable[[str, str], tuple[float,
 def shapes(what: str, given: str) -> dict[str, tuple[int, ...]]:
     """Read NAME:3,224,224 of several inputs. Raises OptionError."""
     example = "NAME:3,224,224"
-    return {name: tuple(whole(what, size, 0) for size in sizes) for name, sizes in _named(what, given, example).items()}
+    named = _named(what, given, example).items()
+    with part_of(_like(what, example)):
+        return {name: tuple(whole(what, size, 0) for size in sizes) for name, sizes in named}
 
 
 def shapes_text(value: Mapping[str, tuple[int, ...]]) -> str:
@@ -126,7 +134,8 @@ def tensors(what: str, given: str) -> dict[str, tuple[str, tuple[int, ...]]]:
         name, _, datatype = kind_of.rpartition(":")
         if not name:
             raise _not_like(what, given, "NAME:FP32:-1,4")
-        found[name] = datatype, tuple(whole(what, size, -1) for size in sizes)
+        with part_of(_like(what, "NAME:FP32:-1,4")):
+            found[name] = datatype, tuple(whole(what, size, -1) for size in sizes)
     return found
 
 
@@ -142,7 +151,8 @@ def ranges(what: str, given: str) -> dict[str, tuple[int | float, int | float]]:
         name, _, least = least_of.rpartition(":")
         if not name or len(values) != 1:
             raise _not_like(what, given, "ids:0:30521")
-        found[name] = exact_number(what, least), exact_number(what, values[0])
+        with part_of(_like(what, "ids:0:30521")):
+            found[name] = exact_number(what, least), exact_number(what, values[0])
         if found[name][0] > found[name][1]:
             raise OptionError(f"{what} {name}:{least}:{values[0]} ends before it begins", fix=f"{what} NAME:LEAST:MOST")
     return found
@@ -181,4 +191,8 @@ def _named(what: str, given: str, example: str) -> dict[str, list[str]]:
 
 
 def _not_like(what: str, given: str, example: str) -> OptionError:
-    return OptionError(f"{what} {given!r} cannot be read", fix=f"write it like {what} {example}")
+    return OptionError(f"{what} {given!r} cannot be read", fix=_like(what, example))
+
+
+def _like(what: str, example: str) -> str:
+    return f"write it like {what} {example}"

@@ -11,7 +11,7 @@ from typing import Self
 
 from servemark.errors import OptionError
 from servemark.figures.registry import find
-from servemark.quantities import MILLISECONDS, PLAIN, RATES, SECONDS, SHARES, number, text_of
+from servemark.quantities import MILLISECONDS, PLAIN, RATES, SECONDS, SHARES, number, part_of, text_of
 from servemark.results.schema.details import JudgedObjective, ObjectiveStatus, Shown
 from servemark.stats.percentiles import BOUND_CONFIDENCE, TooLittle, allowed_beyond, samples_needed
 
@@ -67,7 +67,8 @@ class Slo:
             raise OptionError(f"{flag} {text.strip()!r} is not {SYNTAX}", fix=example)
         name, given = match.groups()
         if name in OF_TRANSIENTS:
-            found = cls(0.0, number(flag, given, SECONDS), name)
+            with part_of(example):
+                found = cls(0.0, number(flag, given, SECONDS), name)
         else:
             try:
                 figure = find(name)
@@ -77,7 +78,8 @@ class Slo:
                 ) from None
             if figure.better is None:
                 raise OptionError(f"{flag} {text.strip()!r}: neither more nor less of {name} is better", fix=example)
-            found = cls(0.0, number(flag, given, _READ.get(figure.unit.name, PLAIN)), figure.tag)
+            with part_of(example):
+                found = cls(0.0, number(flag, given, _READ.get(figure.unit.name, PLAIN)), figure.tag)
             distribution = figure.distribution
             if distribution is not None and figure.percentile and distribution.tag in {LATENCY, SERVICE_TIME}:
                 found = cls(figure.percentile, found.limit, distribution.tag)

@@ -186,6 +186,26 @@ def test_rules_are_kept(flags: list[str], words: str) -> None:
     assert error.value.fix
 
 
+@pytest.mark.parametrize(
+    ("flag", "example"),
+    [
+        ("--stages=10:fast", '--stages "10:100,10:400"'),
+        ("--shape=x:y", "--shape NAME:3,224,224"),
+        ("--input=x:FP32:y", "--input NAME:FP32:-1,4"),
+        ("--input-range=ids:a:5", "--input-range ids:0:30521"),
+        ("--request-cancellation=few:200ms", "--request-cancellation 5%:200ms"),
+        ("--request-cancellation=5%:soon", "--request-cancellation 5%:200ms"),
+        ("--slo=p99:fast", "--slo p99:50"),
+        ("--slo=recovery:soon", "--slo p99:50"),
+        ("--at=soon:true", "--at 10:"),
+    ],
+)
+def test_a_part_that_is_not_a_number_has_an_example_of_the_whole(flag: str, example: str) -> None:
+    with pytest.raises(OptionError, match="is not a number") as error:
+        parse([flag])
+    assert example in str(error.value.fix)
+
+
 def test_rules_hold_for_keyword_arguments_and_json() -> None:
     with pytest.raises(OptionError, match="--gamma-cv belongs"):
         ConstantRate(rate=5, gamma_cv=2)
