@@ -26,7 +26,8 @@ from servers.launch.process import Command, Process, claim_ports, request, wait_
 def export(folder: Path, *, generator: str = GENERATOR, triton: str = TRITON, force: bool = False) -> list[Path]:
     """Write dashboards, rules, provisioning and compose files; the addresses ("host:port") are what is scraped.
 
-    Raises OptionError, before anything is written, where a file of another content is there and not `force`.
+    Raises OptionError, before anything is written, where a file of another content is there and not `force`; and where
+    the folder cannot be written.
     """
     contents = dict(_contents())
     for job, address in (("servemark", generator), ("triton", triton)):
@@ -39,8 +40,11 @@ def export(folder: Path, *, generator: str = GENERATOR, triton: str = TRITON, fo
             f"{changed[0]}{more} is there with another content", fix="name another folder, or overwrite it with --force"
         )
     for path, content in written.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        except OSError as error:
+            raise OptionError(f"{path} cannot be written: {error.strerror}", fix="name another folder") from error
     return list(written)
 
 
@@ -76,7 +80,7 @@ def start(options: DashboardsUp) -> Watching:
     """Start what this machine has: containers, which need the entry that Triton serves, else `prometheus` on PATH.
 
     Returns once they answer. Raises ServerError where there is neither, where a port is in use, or where they end;
-    ArtifactError where Triton's entry is not there; OSError where the folder cannot be written.
+    ArtifactError where Triton's entry is not there; OptionError where the folder cannot be written.
     """
     folder, entry = options.data.resolve(), options.model_repository / checked_model(options.entry)
     engine, prometheus = container_engine(), shutil.which("prometheus")
