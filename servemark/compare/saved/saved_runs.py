@@ -80,6 +80,8 @@ def _read(path: Path) -> list[Run]:
         return [_run(path / turn["directory"], turn["label"]) for turn in listed if not turn["partial"]]
     if path.is_dir() and not (path / results.RESULT_FILE).is_file():
         return [_run(file.parent) for file in runs_below(path)]
+    if path.is_file() and path.name not in {results.RESULT_FILE, COMPARISON_FILE}:
+        raise ResultError(f"{path} is not a result", fix="name a result directory")
     return [_run(path if path.is_dir() else path.parent)]
 
 
@@ -218,6 +220,8 @@ def keep_baseline(name: str, result: Path, *, replace: bool) -> Path:
     """Copy a result, a comparison or a folder of repeats, and return the copy. Raises OptionError, ResultError."""
     if not _NAME.fullmatch(name):
         raise OptionError(f"{name!r} cannot be a baseline's name", fix="letters, digits, '.', '-' and '_'")
+    if not result.exists():
+        raise ResultError(f"there is no result {result}", fix="name a result directory")
     read_side(str(result))
     kept = BASELINES / name
     if kept.exists() and not replace:
