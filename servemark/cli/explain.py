@@ -13,7 +13,7 @@ from servemark.explain.ladder import climb, try_fix
 from servemark.paths import found
 from servemark.results import directory
 from servemark.runs.locust_process import drive
-from servemark.workload.registry import own_files
+from servemark.workload.registry import UnknownWorkloadError, own_files
 
 
 def explained_run(request: RunRequest, options: Asked) -> int:
@@ -36,7 +36,11 @@ def explain(options: Explain) -> int:
     """Explain a run that is made, or one that was; the exit code."""
     folder = found(options.workload)
     if not (folder / directory.RESULT_FILE).is_file():
-        return explained_run(options.request(options.workload, **own_files(), explain=True), options)
+        try:
+            return explained_run(options.request(options.workload, **own_files(), explain=True), options)
+        except UnknownWorkloadError as error:
+            what = f"{options.workload!r} is neither a workload nor the directory of a run"
+            raise OptionError(what, fix=error.fix) from error
     result = directory.read_run(folder)
     result["explanation"] = explained_again(folder)
     conclude(folder, result, options)
