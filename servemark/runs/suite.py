@@ -134,8 +134,6 @@ def plan(options: Suite) -> Plan:
     if (options.published or options.precision) and suite != AI_MATRIX:
         raise OptionError("--published and --precision are of the suite ai-matrix", fix="servemark suite ai-matrix")
     workloads = chosen(suite, options.only)
-    if not workloads:
-        raise OptionError("there is no workload of your own", fix="servemark import FILE, or --workload-file FILE")
     cases = (
         published_cases(workloads, engine, options.precision)
         if options.published
@@ -147,6 +145,8 @@ def plan(options: Suite) -> Plan:
 def chosen(suite: str, only: Sequence[str]) -> list[Workload]:
     """The workloads of a suite, or those of it that are named. Raises OptionError."""
     found = {workload.name: workload for workload in members(suite)}
+    if not found:
+        raise OptionError("there is no workload of your own", fix="servemark import FILE, or --workload-file FILE")
     named = [one_of(f"{suite}'s workload", name.replace("/", SEPARATOR), found) for name in only]
     return [workload for name, workload in found.items() if name in (named or found)]
 

@@ -72,6 +72,7 @@ BAD: list[tuple[str, list[str]]] = [
     ("compare ranking --engines onnxruntime,pytorch -u http://127.0.0.1:9 --device cpu", ["runs already"]),
     ("compare wgan --engines onnxruntime,pytorch --quality", ["no labels can be read for wgan: "]),
     ("suite own", ["there is no workload of your own", "servemark import"]),
+    ("characterise own --starts 0", ["there is no workload of your own", "servemark import"]),
     ("explain results/no_such", ["'results/no_such' is neither a workload nor the directory of a run"]),
     ("baseline main results/no_such", ["there is no result results/no_such", "fix: name a result directory"]),
     ("baseline main /etc/hostname", ["/etc/hostname is not a result", "fix: name a result directory"]),
