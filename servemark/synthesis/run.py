@@ -172,8 +172,6 @@ class Timing:
         self._contenders = parse_contenders(options.engines, FULL)
         self._batches = batches_beside_one(options.batches)
         self._beside = [*options.workloads, *options.held_out]
-        for name in options.held_out:
-            get(name)  # before anything is begun
 
     def about_s(self) -> float:
         """Return about how long it takes (s), exports left out."""
@@ -269,6 +267,8 @@ def synthesise(options: Synthesise) -> tuple[Path, Synthesis]:
     check_name(options.name, "--name")
     if twice := sorted({*given} & {*options.held_out}):
         raise OptionError(f"{twice[0]} is given and held out", fix="leave one out")
+    for name in (*given, *options.held_out):
+        get(name)  # before anything is begun
     timing = Timing(options) if options.engines else None
     about_s = len(given) * TRACE_S + SEARCH_S + (timing.about_s() if timing else 0.0)
     note(f"{len(given)} workloads: about {duration_text(about_s)}{', missing exports on top' if timing else ''}")

@@ -73,6 +73,7 @@ BAD: list[tuple[str, list[str]]] = [
     ("compare wgan --engines onnxruntime,pytorch --quality", ["no labels can be read for wgan: "]),
     ("suite own", ["there is no workload of your own", "servemark import"]),
     ("characterise own --starts 0", ["there is no workload of your own", "servemark import"]),
+    ("synthesise vgg16 no_such", ["unknown workload 'no_such'"]),
     ("explain results/no_such", ["'results/no_such' is neither a workload nor the directory of a run"]),
     ("baseline main results/no_such", ["there is no result results/no_such", "fix: name a result directory"]),
     ("baseline main /etc/hostname", ["/etc/hostname is not a result", "fix: name a result directory"]),
