@@ -58,6 +58,9 @@ COMPARED = ("openvino", "onnxruntime")
 """Engines, in the order in which they are suggested for a comparison. A TensorFlow or TensorRT export takes too long to
 be tried at import."""
 FORMATS: tuple[Format, ...] = (onnx_file, torch_program, saved_model)
+_TAKEN = (
+    f"give {', '.join(each.KIND for each in FORMATS)}, or the folder of Transformers or timm with config.json in it"
+)
 
 
 @dataclass(frozen=True)
@@ -93,7 +96,7 @@ def import_model(path: Path, name: str, models: Path, wishes: Wishes, *, force: 
         raise OptionError(f"{name!r} is a workload already", fix=f"take another --name, or import it again: {again}")
     try:
         if not path.exists():
-            raise OptionError(f"{path} is not there", fix="name an ONNX file, a .pt2 file or a SavedModel folder")
+            raise OptionError(f"{path} is not there", fix=_TAKEN)
         if entry := triton_entry.read(path):
             path = entry.file
             wishes = _with_entry(wishes, entry)
@@ -137,10 +140,7 @@ def format_of(path: Path) -> Format:
     for each in FORMATS:
         if each.recognises(path):
             return each
-    raise OptionError(
-        f"{path} is of no format that can be imported",
-        fix=f"give {', '.join(e.KIND for e in FORMATS)}, or the folder of Transformers or timm with config.json in it",
-    )
+    raise OptionError(f"{path} is of no format that can be imported", fix=_TAKEN)
 
 
 def _drafted(path: Path, draft: Path, wishes: Wishes, seal: Callable[[], None]) -> dict[str, Any]:

@@ -77,6 +77,7 @@ BAD: list[tuple[str, list[str]]] = [
     ("explain results/no_such", ["'results/no_such' is neither a workload nor the directory of a run"]),
     ("baseline main results/no_such", ["there is no result results/no_such", "fix: name a result directory"]),
     ("baseline main /etc/hostname", ["/etc/hostname is not a result", "fix: name a result directory"]),
+    ("import ./my-model", ["my-model is not there", "SavedModel, or the folder of Transformers or timm"]),
     ("dashboards export /etc/hostname", ["/etc/hostname/compose.yaml cannot be written", "name another folder"]),
     ("tune ranking_tiny", ["tune needs an objective"]),
     ("tune ranking_tiny --slo p99:50 --batch-size 1000", ["is above"]),
