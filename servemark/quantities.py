@@ -26,7 +26,7 @@ _NUMBER_AND_UNIT = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?)\s*(\D*)
 
 
 class NotANumberError(OptionError):
-    """A text that is no number with one of the units."""
+    """A text that is not a number with one of the units."""
 
 
 @contextlib.contextmanager
