@@ -35,7 +35,7 @@ from servemark.runs.server import server_for
 from servemark.workload import Workload, get, workloads
 from servemark.workload.registry import own
 from servemark.workload.spec import SEPARATOR
-from servemark.workload.suites import BY_NAME, ai_matrix, aibench
+from servemark.workload.suites import BY_NAME, ai_matrix, aibench, labels_of
 
 EXPORT_TIMEOUT_S = 1800
 RUN_TIMEOUT_S = 900
@@ -159,7 +159,8 @@ def members(name: str) -> list[Workload]:
         AI_MATRIX: [w for w in every if "AI Matrix" in w.suites],
         "subset": [w for w in every if w.name in aibench.SUBSET],
         "all": list(every),
-        "own": list(own().values()),
+        # A library's model that another suite names is known since that suite was listed.
+        "own": [workload for name, workload in own().items() if not labels_of(name)],
     }
     one_of("suite", name, [*found, *BY_NAME])
     # A library's model is described when its suite is asked for, and only then.

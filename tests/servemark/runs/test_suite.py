@@ -15,7 +15,8 @@ from servemark.results.saved import Saved
 from servemark.results.schema.suite import SuiteRow, not_reached
 from servemark.runs import suite
 from servemark.views.render.markdown import to_markdown
-from servemark.workload.suites import ai_matrix, aibench
+from servemark.workload.spec import SEPARATOR
+from servemark.workload.suites import BY_NAME, ai_matrix, aibench
 from tests.servemark.views.snapshots import assert_unchanged
 from tests.support.command_line import Servemark
 from tests.support.documents import validated
@@ -69,6 +70,12 @@ def test_members() -> None:
     assert not variants & (names["aibench"] | names["ai-matrix"])
     with pytest.raises(OptionError, match="one of: aibench, ai-matrix, subset, all"):
         suite.members("mlperf")
+
+
+def test_what_another_suite_names_is_not_one_s_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    mine, listed = workload.get("ranking"), workload.get("ncf")
+    monkeypatch.setattr(suite, "own", lambda: {"mine": mine, BY_NAME["today"][1][0].replace("/", SEPARATOR): listed})
+    assert suite.members("own") == [mine]
 
 
 def test_a_suite_is_shown_as_the_snapshot_has_it() -> None:
