@@ -96,7 +96,7 @@ def converted(document: dict[str, Any]) -> dict[str, Any]:
     if document.get("stages"):
         found["stages"] = [_stage(stage) for stage in document["stages"]]
     for each in (found, *(found.get("mix") or [])):
-        if each.get("verdict"):
+        if "objectives" in (each.get("verdict") or {}):  # a calibration's verdict has none
             objectives = [
                 {**o, "figure": _OF_FIGURES.get(o["figure"], o["figure"])} for o in each["verdict"]["objectives"]
             ]
@@ -123,7 +123,11 @@ def _measured(document: Mapping[str, Any]) -> dict[str, Any]:
     if document.get("max_rate"):
         found = document["max_rate"]
         figures["max_rate.rate"] = _value(found["rate"], "max_rate.rate", found.get("ci95"), found.get("reason"))
-    return {"figures": figures, "details": _details(metrics)}
+    details = _details(metrics)
+    if document.get("kind") == "mlperf":  # its score is the whole group, and only an accuracy run has one
+        score = _at(metrics, "correctness.quality")
+        details = _some(details, "errors", "outputs", "cpu") | ({"quality": score} if score else {})
+    return {"figures": figures, "details": details}
 
 
 def _figures(metrics: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:

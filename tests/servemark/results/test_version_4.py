@@ -10,14 +10,18 @@ from servemark.cli.rerun import request_of
 from servemark.errors import ResultError
 from servemark.results import directory
 from servemark.results.saved import read_saved
+from servemark.results.schema.details import QualityScore
 from servemark.results.schema.version_4 import converted
 from servemark.views.render.terminal import show
 from tests.support import saved_documents
-from tests.support.documents import validated
+from tests.support.documents import filled, validated
 
 RUN, MLPERF = (Path(__file__).with_name(f"version_4_{kind}.json") for kind in ("run", "mlperf"))
 SINCE = {"server.requests"}
 """Figures that schema 4 did not have."""
+WITHOUT_FIGURES = (
+    "saved_comparison", "history", "kernels", "quality", "calibration", "characterisation", "synthesis", "profile",
+)  # fmt: skip
 ZERO = {"clock.refused", "clock.steps"}
 """Figures that it had as 0 where no answer came over a network."""
 
@@ -48,10 +52,23 @@ def test_it_is_read_and_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert "scheduled 40/s, 99.75 % answered: p95 60 ms, VALID" in capsys.readouterr().out
 
 
-def test_what_mlperf_measured_here_has_tags_too() -> None:
-    found = converted(json.loads(MLPERF.read_text()))
+@pytest.mark.parametrize("score", [None, filled(QualityScore, metric="top1")])
+def test_what_mlperf_measured_here_has_tags_too(score: QualityScore | None, tmp_path: Path) -> None:
+    document = json.loads(MLPERF.read_text())
+    document["metrics"]["correctness"] |= {"quality": score} if score else {}
+    (tmp_path / "result.json").write_text(json.dumps(document))
+    found = read_saved(tmp_path).document
     assert found["details"]["errors"] == {"by_kind": {"timeout": 1}, "messages": {"timeout": ["no answer"]}}
+    assert found["details"].get("quality") == score
     assert {"latency.p90", "requests.answered", "errors.count", "cpu.other_share"} <= found["figures"].keys()
+
+
+def test_kinds_without_a_run_s_figures_are_read_as_they_are(tmp_path: Path) -> None:
+    documents = saved_documents.documents(tmp_path)
+    for kind in WITHOUT_FIGURES:
+        document = json.loads(json.dumps(documents[kind].document))
+        (tmp_path / "result.json").write_text(json.dumps({**document, "schema_version": 4}))
+        assert read_saved(tmp_path).document == document, kind
 
 
 def test_a_damaged_one_is_named(tmp_path: Path) -> None:
