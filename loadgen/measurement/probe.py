@@ -9,6 +9,7 @@ from dataclasses import replace
 from loadgen.driver.connections import Connections
 from loadgen.driver.event_loop import Driver
 from loadgen.driver.observers import BACKEND_DIED, Failures
+from loadgen.inputs.sources import GENERATED
 from loadgen.kserve.grpc_call import UNIMPLEMENTED
 from loadgen.kserve.grpc_control import NOT_KSERVE
 from loadgen.load.arrivals import ClosedLoopArrivals, OpenLoopArrivals
@@ -54,17 +55,18 @@ _OTHER_API = {
 def require_answer(
     target: Target, requests: Iterator[Payload], config: LoadConfig, on_tick: Callable[[int], None]
 ) -> tuple[Iterator[Payload], int]:
-    """Send the first request alone, before the load, and up to two more where it fails, within one time-out in all.
+    """Send a request alone, before the load, and up to two more where it fails, within one time-out in all.
 
-    Returns the requests, none of them missing, and how many went out. Raises ServerError with the server's own words
-    where all of them failed.
+    Golden ones, which come first, would not show that one's own inputs fail, so others are taken where there are any.
+    Returns the requests in their order, none of them missing, and how many went out. Raises ServerError with the
+    server's own words where all of them failed.
     """
-    tried: list[Payload] = []
+    taken: list[Payload] = []
     seen: list[Outcome] = []
+    tried = itertools.chain(_others(requests, taken), itertools.cycle(taken))
     deadline = time.monotonic() + config.limits.request_timeout_s
     while not seen or (seen[-1].error and len(seen) < TRIES and time.monotonic() < deadline):
-        tried.append(next(requests))
-        request, timeout_s = replace(tried[-1], alone=True), config.limits.request_timeout_s
+        request, timeout_s = replace(next(tried), alone=True), config.limits.request_timeout_s
         with closing(Connections(target.connect, 1)) as connections:
             driver = Driver(connections, iter([request]), timeout_s=timeout_s, on_outcome=seen.append)
             driver.run(OpenLoopArrivals([0], time.monotonic_ns()), on_tick)
@@ -75,7 +77,15 @@ def require_answer(
         if kind.startswith("http_5") and not config.server.endpoint_type:
             fix = _after_server_error(target, config)
         raise ServerError(f"{config.model} fails at a first request, {kind}: {_last(words)}", fix=fix)
-    return itertools.chain(tried, requests), len(tried)
+    return itertools.chain(taken, requests), len(seen)
+
+
+def _others(requests: Iterator[Payload], taken: list[Payload]) -> Iterator[Payload]:
+    """Yield the requests that are not golden, and keep all that were taken for it."""
+    for request in requests:
+        taken.append(request)
+        if not request.golden_rows:
+            yield request
 
 
 def _after_server_error(target: Target, config: LoadConfig) -> str:
@@ -86,7 +96,9 @@ def _after_server_error(target: Target, config: LoadConfig) -> str:
         if tensor.dtype.kind in "iu" and tensor.name not in config.inputs.input_range
     ]
     fixes = ["the server's log"]
-    if ids and config.workload.served and config.input_data in (SYNTHETIC, "random"):
+    if config.input_data not in GENERATED:
+        fixes.insert(0, f"correct {config.input_data}, if the server refuses what it holds")
+    elif ids and config.workload.served and config.input_data in (SYNTHETIC, "random"):
         fixes.append(f"--input-range {ids[0]}:LEAST:MOST if {ids[0]} holds ids")
     elif config.workload.served:
         fixes.append("--input-data FILE with inputs that the model takes")

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,11 @@ from typing import Any
 import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 
+from loadgen.driver.connections import Connections
+from loadgen.driver.event_loop import Driver
 from loadgen.kserve.grpc_call import UNIMPLEMENTED
 from loadgen.measurement.probe import remedy_of, require_answer
+from loadgen.sut.channel import Payload
 from loadgen.targets.open import open_target
 from servemark.errors import ServerError
 from servemark.workload import Tensor, get
@@ -45,6 +49,29 @@ def test_a_first_request(behaviour: dict[str, Any], timeout: str, sent: int, wor
             with pytest.raises(ServerError, match=f"(?s)^ranking_tiny_onnxruntime fails at a first request, {words}"):
                 require_answer(target, target.payloads(None), asked, lambda _: None)
         assert len(server.requests()) == sent
+
+
+@pytest.mark.parametrize(("golden", "first"), [(2, [2, 3, 4]), (5, [0, 1, 2])])
+def test_a_golden_request_does_not_hide_that_the_others_fail(
+    golden: int, first: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[Any] = []
+
+    class Watched(Driver):
+        def __init__(self, connections: Connections, requests: Iterator[Payload], **kwargs: Any) -> None:
+            whole = [*requests]
+            sent.extend(each.request for each in whole)
+            super().__init__(connections, iter(whole), **kwargs)
+
+    monkeypatch.setattr("loadgen.measurement.probe.Driver", Watched)
+    with server_of(get("ranking_tiny"), error_every=1) as server:
+        asked = config("ranking_tiny", "--url", server.url)
+        target = open_target(asked)
+        given = [*itertools.islice(target.payloads(None), 5)]
+        given[:golden] = [replace(each, golden_rows=(0,)) for each in given[:golden]]
+        with pytest.raises(ServerError, match="fails at a first request"):
+            require_answer(target, iter(given), asked, lambda _: None)
+    assert sent == [given[each].request for each in first]
 
 
 def first_answer(url: str, *flags: str) -> None:
@@ -107,11 +134,14 @@ def test_a_failure_that_is_not_known_has_no_remedy() -> None:
         (["ids:INT64:4"], [], "--input-range ids:LEAST:MOST", "--input-data"),
         (["ids:INT64:4"], ["--input-range=ids:0:9"], "--input-data FILE", "--input-range"),
         (["x:FP32:4"], ["--input-tensor-format=json"], "--input-data FILE", "--input-tensor-format"),
+        (["x:FP32:4"], ["--input-data=own.json"], "correct own.json", "--input-data FILE"),
     ],
 )
 def test_a_server_s_error_suggests_what_fits_the_request(
-    tensors: list[str], flags: list[str], says: str, not_: str
+    tensors: list[str], flags: list[str], says: str, not_: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("own.json").write_text('{"data": [{"x": [1, 2, 3, 4]}]}')
     with GoldenServer(model="m", inputs=tensors, outputs=["y:FP32:4"], error_every=1) as server:
         asked = of_server(server.url, *flags)
         target = open_target(asked)
