@@ -24,8 +24,10 @@ def shown(path: Path) -> str:
 
 def resumed(text: str) -> Path | None:
     """The folder that --resume names, None where it names none; not a link like `latest`, which moves on."""
+    if not text:
+        return None
     path = found(text)
-    return (path.parent / path.readlink() if os.path.islink(path) else path) if text else None  # noqa: PTH114 - as below
+    return path.parent / path.readlink() if os.path.islink(path) else path  # noqa: PTH114 - as below
 
 
 def found(text: str) -> Path:

@@ -28,7 +28,7 @@ OTHERWISE = frozenset({"created", "command", "environment", "busy_share"})
 """Keys of what a campaign was asked for that may differ when it goes on; of the environment only the CPU may not."""
 ANEW = "start a new one, without --resume"
 SHOWN = 4
-"""Of what differs, for an error of one line."""
+"""Differences that an error names, so that it stays one line."""
 GOES_ON, INTERRUPTED, FAILED = "it goes on", "interrupted", "it ended with an error"
 """Reasons why a document is partial."""
 T = TypeVar("T")
