@@ -19,6 +19,8 @@ MET: ObjectiveStatus = "met"
 MISSED: ObjectiveStatus = "missed"
 UNDECIDED: ObjectiveStatus = "undecided"
 SYNTAX = "pXX:LIMIT, service_pXX:LIMIT, errors:SHARE, throughput:RATE, recovery:TIME, cold-start:TIME, or FIGURE:LIMIT"
+_LESS = {"--abort-on": "pXX:LIMIT, service_pXX:LIMIT, or errors:SHARE"}
+"""The same for flags that take less."""
 _SYNTAX = re.compile(r"([\w.-]+?)\s*[:=]\s*(\S+)")
 _EXAMPLE = "write it like {0} p99:50, or {0} p50:5ms,p99:20ms,errors:0.1%"
 
@@ -61,10 +63,10 @@ class Slo:
     @classmethod
     def parse(cls, text: str, flag: str = "--slo") -> Self:
         """Read one objective of a flag, like `p99:50`, `errors:0.1%` or `server.queue:2ms`. Raises OptionError."""
-        example = _EXAMPLE.format(flag)
+        example, syntax = _EXAMPLE.format(flag), _LESS.get(flag, SYNTAX)
         match = _SYNTAX.fullmatch(text.strip())
         if not match:
-            raise OptionError(f"{flag} {text.strip()!r} is not {SYNTAX}", fix=example)
+            raise OptionError(f"{flag} {text.strip()!r} is not {syntax}", fix=example)
         name, given = match.groups()
         if name in OF_TRANSIENTS:
             with part_of(example):
@@ -74,7 +76,7 @@ class Slo:
                 figure = find(name)
             except OptionError as error:
                 raise OptionError(
-                    f"{flag} {text.strip()!r} is not {SYNTAX}: {error.what}", fix=f"{example}; {error.fix}"
+                    f"{flag} {text.strip()!r} is not {syntax}: {error.what}", fix=f"{example}; {error.fix}"
                 ) from None
             if figure.better is None:
                 raise OptionError(f"{flag} {text.strip()!r}: neither more nor less of {name} is better", fix=example)

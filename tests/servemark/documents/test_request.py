@@ -149,6 +149,7 @@ def test_a_rerun_makes_the_request_of_a_result(servemark: Servemark, tmp_path: P
         (["--cold-start", "--in-process"], "--in-process has no server"),
         (["--at", "3:true", "--max-rate", "--slo", "p99:20"], "--at excludes --max-rate"),
         (["--abort-on", "cold-start:5"], "--abort-on has no cold-start"),
+        (["--abort-on", "p99"], "--abort-on 'p99' is not pXX:LIMIT, service_pXX:LIMIT, or errors:SHARE"),
         (["--max-error-rate", "2"], "--max-error-rate 2 is above 1"),
         (["--shape=3,224"], "--shape '3' cannot be read"),
         (["--shape=x:3.5"], "--shape 3.5 is not a whole number"),

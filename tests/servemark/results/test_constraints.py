@@ -53,6 +53,7 @@ def tails(answered: float, *slow: int) -> dict[str, Any]:
 RISING = (80, 84, 90, 88, 95, 99, 104, 110, 112, 120)
 SCATTERED = (5, 7, 4, 6, 9, 5, 4, 8, 5, 7)
 BUSY = CpuUse(2, 2.0, {}, 0.5, 0.1, "make (pid 7) 0.4")
+ELSEWHERE = CpuUse(2, 2.0, {"server": 0.0}, 0.5, 0.0, "app (pid 7) 0.4")
 PROXIED = CpuUse(2, 2.0, {"server": 0.1}, 0.5, 0.0, "app (pid 7) 0.4")
 STOLEN = CpuUse(2, 2.0, {}, 0.01, 0.3, None)
 LATE = {"schedule_delay_p99_ms": 900.0}
@@ -75,6 +76,7 @@ CASES: dict[str, Sequence[Case]] = {
         (GOOD, {"machine": CpuUse(2, 2.0, {}, 0.09, 0.0, None)}, HOLDS),
         (GOOD, {"machine": BUSY}, "0.5 of 2 cores, by make (pid 7) 0.4: stop"),
         (GOOD, {"machine": BUSY}, "stop other work; other virtual machines took 0.1 of 2 cores: try"),
+        (GOOD, {"machine": ELSEWHERE}, "stop other work; or measure"),
         (GOOD, {"machine": PROXIED}, "serves these requests, name it: --server-process NAME"),
         (GOOD, {"machine": STOLEN}, "other virtual machines took 0.3 of 2 cores: try again later"),
     ],
