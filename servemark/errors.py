@@ -67,7 +67,7 @@ def parsing(what: object, error_class: type[ServemarkError], *, fix: str | None 
         raise
     except Exception as error:
         words = f"no {error}" if isinstance(error, KeyError) else str(error) or type(error).__name__
-        if isinstance(error, OSError) and error.filename:  # which `what` names already
+        if isinstance(error, OSError):  # whose file `what` names already
             words = error.strerror or words
         # A text in another encoding (servemark/files.py) has its own fix.
         raise error_class(f"{what} cannot be read: {words[:MAX_QUOTED]}", fix=getattr(error, "fix", fix)) from error

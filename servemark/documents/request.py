@@ -51,6 +51,8 @@ PROCESS_CLOCK = "process"
 SYNTHETIC, DRAWN, DATASET = "synthetic", ("random", "zero"), "dataset"
 """Inputs that are not a file."""
 DEFAULT_STRING_LENGTH = 128
+ABORTING = "pXX:LIMIT, service_pXX:LIMIT, or errors:SHARE"
+"""Limits of --abort-on."""
 
 
 Engine = Annotated[
@@ -188,9 +190,9 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = 1
 
     def __post_init__(self) -> None:
-        late = [each for each in parse_objectives(self.abort_on, "--abort-on") if each.figure not in COUNTED]
-        if late:
-            raise OptionError(f"--abort-on has no {late[0].name}: it is known at the end", fix="errors:SHARE or pXX:MS")
+        limits = parse_objectives(self.abort_on, "--abort-on", ABORTING)
+        if late := [each for each in limits if each.figure not in COUNTED]:
+            raise OptionError(f"--abort-on has no {late[0].name}: it is known at the end", fix=ABORTING)
 
 
 class RunRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -44,9 +44,10 @@ def think_time_text(value: tuple[float, float]) -> str:
 def cancellation(what: str, given: str) -> tuple[float, float]:
     """Read SHARE:SECONDS. Raises OptionError."""
     share, colon, after = given.partition(":")
+    example = "5%:200ms"
     if not colon:
-        raise _not_like(what, given, "5%:200ms")
-    with part_of(_like(what, "5%:200ms")):
+        raise _not_like(what, given, example)
+    with part_of(_like(what, example)):
         found = number(f"{what}: share", share, SHARES, gt=0)
         seconds = number(f"{what}: seconds", after, SECONDS, ge=0)
     if found > MAX_CANCELLED:
@@ -130,11 +131,12 @@ def shapes_text(value: Mapping[str, tuple[int, ...]]) -> str:
 def tensors(what: str, given: str) -> dict[str, tuple[str, tuple[int, ...]]]:
     """Read NAME:FP32:-1,3,224,224 of several tensors: name -> datatype and shape. Raises OptionError."""
     found: dict[str, tuple[str, tuple[int, ...]]] = {}
-    for kind_of, sizes in _named(what, given, "NAME:FP32:-1,4").items():
+    example = "NAME:FP32:-1,4"
+    for kind_of, sizes in _named(what, given, example).items():
         name, _, datatype = kind_of.rpartition(":")
         if not name:
-            raise _not_like(what, given, "NAME:FP32:-1,4")
-        with part_of(_like(what, "NAME:FP32:-1,4")):
+            raise _not_like(what, given, example)
+        with part_of(_like(what, example)):
             found[name] = datatype, tuple(whole(what, size, -1) for size in sizes)
     return found
 
@@ -147,11 +149,12 @@ def tensors_text(value: Mapping[str, tuple[str, tuple[int, ...]]]) -> str:
 def ranges(what: str, given: str) -> dict[str, tuple[int | float, int | float]]:
     """Read NAME:LEAST:MOST of several inputs, whole numbers exactly. Raises OptionError."""
     found: dict[str, tuple[int | float, int | float]] = {}
-    for least_of, values in _named(what, given, "ids:0:30521").items():
+    example = "ids:0:30521"
+    for least_of, values in _named(what, given, example).items():
         name, _, least = least_of.rpartition(":")
         if not name or len(values) != 1:
-            raise _not_like(what, given, "ids:0:30521")
-        with part_of(_like(what, "ids:0:30521")):
+            raise _not_like(what, given, example)
+        with part_of(_like(what, example)):
             found[name] = exact_number(what, least), exact_number(what, values[0])
         if found[name][0] > found[name][1]:
             raise OptionError(f"{what} {name}:{least}:{values[0]} ends before it begins", fix=f"{what} NAME:LEAST:MOST")

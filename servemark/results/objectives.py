@@ -19,8 +19,6 @@ MET: ObjectiveStatus = "met"
 MISSED: ObjectiveStatus = "missed"
 UNDECIDED: ObjectiveStatus = "undecided"
 SYNTAX = "pXX:LIMIT, service_pXX:LIMIT, errors:SHARE, throughput:RATE, recovery:TIME, cold-start:TIME, or FIGURE:LIMIT"
-_LESS = {"--abort-on": "pXX:LIMIT, service_pXX:LIMIT, or errors:SHARE"}
-"""The same for flags that take less."""
 _SYNTAX = re.compile(r"([\w.-]+?)\s*[:=]\s*(\S+)")
 _EXAMPLE = "write it like {0} p99:50, or {0} p50:5ms,p99:20ms,errors:0.1%"
 
@@ -61,9 +59,12 @@ class Slo:
     figure: str = LATENCY
 
     @classmethod
-    def parse(cls, text: str, flag: str = "--slo") -> Self:
-        """Read one objective of a flag, like `p99:50`, `errors:0.1%` or `server.queue:2ms`. Raises OptionError."""
-        example, syntax = _EXAMPLE.format(flag), _LESS.get(flag, SYNTAX)
+    def parse(cls, text: str, flag: str = "--slo", syntax: str = SYNTAX) -> Self:
+        """Read one objective of a flag, like `p99:50`, `errors:0.1%` or `server.queue:2ms`. Raises OptionError.
+
+        `syntax` is what the flag takes, for the error.
+        """
+        example = _EXAMPLE.format(flag)
         match = _SYNTAX.fullmatch(text.strip())
         if not match:
             raise OptionError(f"{flag} {text.strip()!r} is not {syntax}", fix=example)
@@ -126,9 +127,9 @@ class Slo:
 Objectives = tuple[Slo, ...]
 
 
-def parse_objectives(text: str, flag: str = "--slo") -> Objectives:
+def parse_objectives(text: str, flag: str = "--slo", syntax: str = SYNTAX) -> Objectives:
     """Read the objectives of a flag, separated by commas; an empty text has none. Raises OptionError."""
-    found = tuple(Slo.parse(part, flag) for part in text.split(",") if part.strip())
+    found = tuple(Slo.parse(part, flag, syntax) for part in text.split(",") if part.strip())
     names = [slo.name for slo in found]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise OptionError(f"{flag} has {twice} twice", fix="give each figure once")

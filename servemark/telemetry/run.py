@@ -26,7 +26,7 @@ SCRAPE_PERIOD_S = 1.0
 def scrape(url: str, model: str | None, *, prefixes: tuple[str, ...] = PREFIXES, timeout_s: float = 1.0) -> Reading:
     """Read metrics whose names begin with one of the prefixes; of a model, those that name it or no model.
 
-    Raises UnavailableError.
+    Raises UnavailableError, also where there are none.
     """
     endpoint, path = place_of(url)
     try:
@@ -34,9 +34,12 @@ def scrape(url: str, model: str | None, *, prefixes: tuple[str, ...] = PREFIXES,
         reply = ask(endpoint, path, timeout_s=timeout_s, make_socket=native("socket", "socket"))
         if reply.status != HTTPStatus.OK:
             raise HTTPException(f"answered {reply.status}")
-        return metrics_in(reply.body.decode(errors="replace"), model, prefixes)
+        found = metrics_in(reply.body.decode(errors="replace"), model, prefixes)
     except (OSError, HTTPException, ValueError) as error:
         raise UnavailableError(f"{url}: {str(error) or type(error).__name__}") from error
+    if not found:
+        raise UnavailableError(f"{url}: no metric begins with {' or '.join(prefixes)}")
+    return found
 
 
 def metrics_in(text: str, model: str | None, prefixes: tuple[str, ...] = PREFIXES) -> Reading:

@@ -154,7 +154,7 @@ def _latency(result: Result, objective: JudgedObjective | None) -> str:
 
 def _asked(objective: JudgedObjective) -> str:
     """Another objective: its figure, its limit and its answer."""
-    name, limit = objective["objective"].rpartition(":")[0].replace("service_p", "service p"), objective["limit"]
+    name, limit = objective["objective"].rpartition(":")[0], objective["limit"]
     if objective["figure"] == ERRORS:
         return f"errors {_percent(objective['value'])}, objective {_percent(limit)} {objective['status']}"
     if objective["figure"] == THROUGHPUT:

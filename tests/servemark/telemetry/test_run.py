@@ -112,8 +112,9 @@ def test_they_are_read_over_http_where_somebody_listens() -> None:
     [
         (503, b"", "answered 503"),
         (200, b"nv_gpu_utilization{ 1\n", "metrics: "),
+        (200, b"node_load1 1\n", "no metric begins with nv_inference_ or nv_gpu_"),
     ],
-    ids=["status", "no metrics"],
+    ids=["status", "no metrics", "others"],
 )
 def test_what_is_no_answer_has_a_reason(status: int, body: bytes, words: str) -> None:
     with scraped(status, body) as place, pytest.raises(UnavailableError, match=words):
@@ -139,7 +140,7 @@ def test_a_url_s_query_is_asked_too(url: str, path: str, monkeypatch: pytest.Mon
 
     def answer(_endpoint: str, path: str, **_: object) -> Reply:
         asked.append(path)
-        return Reply(200, b"")
+        return Reply(200, b"nv_gpu_utilization 1\n")
 
     monkeypatch.setattr(run, "ask", answer)
     scrape(url, None)

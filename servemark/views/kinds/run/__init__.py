@@ -187,8 +187,6 @@ def _scraped(saved: Saved) -> list[str]:
         if each["source"] in OWN:
             continue
         absent = "; ".join(each["absent"].values())
-        if not absent and not each["columns"]:
-            absent = "no metric has such a prefix: correct what follows #"
         read = f"{each['readings']} readings of {len(each['columns'])} figures, in series.json"
         lines.append(
             f"scrape {each['source']}: not read ({absent})" if absent else Routine(f"scrape {each['source']}: {read}")

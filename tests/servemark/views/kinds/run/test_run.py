@@ -18,7 +18,6 @@ COLUMN = {"name": "node_load1", "unit": "", "labels": {}, "counter": False, "val
     [
         ({"columns": [COLUMN]}, "scrape node: 1 readings of 1 figures, in series.json"),
         ({"absent": {"metrics": "refused"}}, "scrape node: not read (refused)"),
-        ({}, "scrape node: not read (no metric has such a prefix: correct what follows #)"),
     ],
 )
 def test_an_exporter_is_said_to_be_read_or_why_not(tmp_path: Path, found: Any, words: str) -> None:
